@@ -1,0 +1,127 @@
+//! Maps real vectors onto the simplex by breaking a stick, for mixture weights and category probabilities.
+
+use super::{Bijector, above_zero, empty_event, outside};
+use crate::error::Result;
+use crate::special::{sigmoid, softplus};
+
+const MAP: &str = "simplex map";
+const SUPPORT: &str = "vectors of positive numbers that sum to 1";
+/// How far from one the sum of an event may be, as in `Support::contains`.
+const SUM_TOLERANCE: f64 = 1e-6;
+
+/// The stick-breaking map from $k-1$ real numbers onto vectors of $k$ positive numbers that sum to one.
+///
+/// With $a_i = u_i - \log(k - i)$, $z_i = \sigma(a_i)$ and what is left of the stick $r_i = \prod_{j<i} (1 - z_j)$:
+/// $$ x_i = r_i z_i \ (i < k), \qquad x_k = r_k, \qquad
+///    \log|\det J| = \sum_{i<k} \log r_i + \log z_i + \log(1 - z_i). $$
+/// The free entries are the first $k-1$. The shift by $\log(k - i)$ sends $u = 0$ to $x = (1/k, \dots, 1/k)$.
+///
+/// # Numerics
+/// Works with logarithms of lengths of the stick, so that small entries keep their digits; an underflowed entry is
+/// raised to the smallest positive normal number.
+///
+/// # Example
+/// ```
+/// use partita_core::{Bijector, SimplexMap};
+/// let mut x = [0.0; 3];
+/// let log_det = SimplexMap.forward(&[0.0, 0.0], &mut x);
+/// assert!(x.iter().all(|x| (x - 1.0 / 3.0).abs() < 1e-15));
+/// assert!((log_det + 27.0_f64.ln()).abs() < 1e-14); // (1/3 · 2/3) · (2/3 · 1/2 · 1/2)
+/// ```
+///
+/// # References
+/// Stan Reference Manual, "Unit simplex"; Betancourt, "Cruising the simplex", 2012, arXiv:1010.3436.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimplexMap;
+
+impl Bijector for SimplexMap {
+    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
+        constrained.checked_sub(1).ok_or_else(|| empty_event(MAP))
+    }
+
+    fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
+        let (mut log_rest, mut log_det) = (0.0_f64, 0.0);
+        let count = unconstrained.len();
+        for (i, (u, x)) in unconstrained.iter().zip(constrained.iter_mut()).enumerate() {
+            let a = u - log_pieces(count, i);
+            let log_x = log_rest - softplus(-a);
+            *x = above_zero(log_x.exp());
+            log_det += log_x - softplus(a);
+            log_rest -= softplus(a);
+        }
+        if let Some(last) = constrained.last_mut() {
+            *last = above_zero(log_rest.exp());
+        }
+        log_det
+    }
+
+    fn inverse(&self, constrained: &[f64], unconstrained: &mut [f64]) -> Result<()> {
+        if let Some(index) = constrained.iter().position(|x| !(*x > 0.0 && x.is_finite())) {
+            return Err(outside(MAP, SUPPORT, index, constrained[index]));
+        }
+        let sum: f64 = constrained.iter().sum();
+        if (sum - 1.0).abs() > SUM_TOLERANCE {
+            return Err(outside(MAP, &format!("{SUPPORT}; these sum to {sum}"), 0, constrained[0]));
+        }
+        // From the end, so that what is left of the stick is a sum of positive numbers and loses no digits.
+        let mut rest = constrained[constrained.len() - 1];
+        let count = unconstrained.len();
+        for (i, (u, x)) in unconstrained.iter_mut().zip(constrained).enumerate().rev() {
+            *u = x.ln() - rest.ln() + log_pieces(count, i);
+            rest += x;
+        }
+        Ok(())
+    }
+
+    fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+        // ∂log xⱼ/∂aᵢ is 1 − zᵢ for j = i, −zᵢ for j > i and 0 before; log|det J| = Σ log xᵢ + log(1 − zᵢ).
+        let count = unconstrained.len();
+        let mut later = constrained[count] * gradient[count];
+        for i in (0..count).rev() {
+            let a = unconstrained[i] - log_pieces(count, i);
+            let (broken, left) = (sigmoid(a), sigmoid(-a));
+            let own = constrained[i] * gradient[i];
+            out[i] = own * left - later * broken + weight * (1.0 - broken * pieces(count + 1, i));
+            later += own;
+        }
+    }
+}
+
+/// The logarithm of the number of pieces still to be broken off after piece `i` (from zero).
+fn log_pieces(count: usize, i: usize) -> f64 {
+    pieces(count, i).ln()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "events are far shorter than 2^52")]
+fn pieces(count: usize, i: usize) -> f64 {
+    (count - i) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_entries_keep_their_digits() -> Result<()> {
+        let u = [-200.0, 30.0, 150.0];
+        let (mut x, mut back) = ([0.0; 4], [0.0; 3]);
+        SimplexMap.forward(&u, &mut x);
+        SimplexMap.inverse(&x, &mut back)?;
+        assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-11), "{back:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_vector_that_does_not_sum_to_one_is_refused_by_name() {
+        let message = SimplexMap.inverse(&[0.5, 0.4], &mut [0.0]).map_err(|error| error.to_string());
+        assert!(matches!(message, Err(text) if text.contains("sum to 0.9")));
+    }
+
+    #[test]
+    fn a_single_category_has_nothing_to_learn() -> Result<()> {
+        let mut x = [0.0];
+        assert_eq!(SimplexMap.unconstrained_len(1)?, 0);
+        assert!(SimplexMap.forward(&[], &mut x).abs() < f64::EPSILON);
+        SimplexMap.inverse(&x, &mut [])
+    }
+}

@@ -1,0 +1,151 @@
+//! Names every way in which reading or splitting data can fail, with the file, the row and what to try.
+
+use std::fmt;
+
+/// How many bad cells or rows a message lists before it only counts them.
+pub(super) const LISTED: usize = 20;
+
+/// A cell of a table that is not what its column was asked to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadCell {
+    /// The data row, from 1; the header does not count.
+    pub row: usize,
+    /// The line of the file, from 1, where that row starts.
+    pub line: u64,
+    /// The name of the column.
+    pub column: String,
+    /// The text found there.
+    pub found: String,
+}
+
+impl fmt::Display for BadCell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "row {} (line {}), column `{}`: {:?}", self.row, self.line, self.column, self.found)
+    }
+}
+
+/// What went wrong while data was read or split.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The file could not be opened, or is not text in UTF-8.
+    #[error("reading {file}: {reason}. Check the path and that the file is a CSV in UTF-8.")]
+    Unreadable {
+        /// The file, as named by the caller.
+        file: String,
+        /// The operating system's or the parser's own words.
+        reason: String,
+    },
+    /// The file has no header or no rows.
+    #[error(
+        "reading {file}: found {found}, expected a line of column names and at least one row. Check the export that wrote the file."
+    )]
+    Empty {
+        /// The file.
+        file: String,
+        /// What there is, in words.
+        found: &'static str,
+    },
+    /// Two columns have one name.
+    #[error(
+        "reading {file}: column name `{column}` occurs twice, expected names that differ. Rename one of them in the first line."
+    )]
+    DuplicateColumn {
+        /// The file.
+        file: String,
+        /// The name.
+        column: String,
+    },
+    /// Rows with more or fewer cells than the header.
+    #[error("reading {file}: {count} rows have another number of cells than the header's {expected}: {}. Check for unquoted commas and for cut lines.", ragged(rows, *count))]
+    RaggedRows {
+        /// The file.
+        file: String,
+        /// The number of columns.
+        expected: usize,
+        /// How many rows are ragged.
+        count: usize,
+        /// The first of them: the line and the number of cells.
+        rows: Vec<(u64, usize)>,
+    },
+    /// Columns that the table does not have.
+    #[error(
+        "table {file}: no column {}. It has: {}. Check the spelling; names are compared exactly.",
+        quoted(missing),
+        quoted(present)
+    )]
+    MissingColumns {
+        /// The file.
+        file: String,
+        /// The columns asked for and not found.
+        missing: Vec<String>,
+        /// The columns of the table.
+        present: Vec<String>,
+    },
+    /// Cells that are not finite numbers.
+    #[error("table {file}: {count} cells are not finite numbers: {}. Correct, remove or impute them before fitting; Partita never skips rows silently.", listed(cells, *count))]
+    BadCells {
+        /// The file.
+        file: String,
+        /// How many cells are bad.
+        count: usize,
+        /// The first of them.
+        cells: Vec<BadCell>,
+    },
+    /// A silo would get no rows.
+    #[error("{operation}: silo {silo} of {silos} gets none of the {rows} rows, expected at least one each. {remedy}")]
+    EmptySilo {
+        /// The way of splitting.
+        operation: &'static str,
+        /// The silo, from 0.
+        silo: usize,
+        /// The number of silos.
+        silos: usize,
+        /// The number of rows, or of groups where groups are split.
+        rows: usize,
+        /// What to try.
+        remedy: &'static str,
+    },
+    /// The sizes of silos do not add to the number of rows.
+    #[error(
+        "splitting rows by given sizes: the sizes {sizes:?} add to {sum}, expected {rows}, one for each row. Change a size; no row is dropped silently."
+    )]
+    SizesDoNotAdd {
+        /// The sizes.
+        sizes: Vec<usize>,
+        /// Their sum.
+        sum: usize,
+        /// The number of rows.
+        rows: usize,
+    },
+    /// An argument is out of its domain.
+    #[error("{operation}: {argument} is {found}, expected {expected}.")]
+    Argument {
+        /// What was being done.
+        operation: &'static str,
+        /// The argument.
+        argument: &'static str,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: &'static str,
+    },
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn listed(cells: &[BadCell], count: usize) -> String {
+    let text = cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    text + &more(cells.len(), count)
+}
+
+fn ragged(rows: &[(u64, usize)], count: usize) -> String {
+    let text = rows.iter().map(|(line, cells)| format!("line {line} has {cells}")).collect::<Vec<_>>().join("; ");
+    text + &more(rows.len(), count)
+}
+
+fn more(shown: usize, count: usize) -> String {
+    if count > shown { format!("; and {} more", count - shown) } else { String::new() }
+}

@@ -1,0 +1,141 @@
+//! Reads a CSV file into named columns and reports every cell that is not what its column should hold.
+
+use std::io::Read;
+use std::path::Path;
+
+use csv::{ReaderBuilder, StringRecord, Trim};
+
+use super::error::{BadCell, DataError, LISTED};
+
+/// A table of text with named columns, from which columns of numbers or of text are taken.
+///
+/// White space around cells is dropped. A cell that is empty or says `NA`, `NaN` or `inf` is not a number: missing data
+/// is to be dealt with before a fit, not inside it.
+///
+/// # Example
+/// ```
+/// use partita_core::Table;
+/// let text = "height,city\n1.5,Basel\n2.5,Bern\n";
+/// let table = Table::from_reader("towers.csv", text.as_bytes())?;
+/// let [height] = table.numbers(["height"])?;
+/// assert_eq!(height, [1.5, 2.5]);
+/// assert_eq!(table.text("city")?, ["Basel", "Bern"]);
+/// # Ok::<(), partita_core::DataError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Table {
+    file: String,
+    names: Vec<String>,
+    rows: Vec<(u64, StringRecord)>,
+}
+
+impl Table {
+    /// Reads the CSV file at `path`; its first line names the columns.
+    ///
+    /// # Errors
+    /// [`DataError::Unreadable`], [`DataError::Empty`], [`DataError::DuplicateColumn`] or [`DataError::RaggedRows`].
+    pub fn from_path(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        let name = path.as_ref().display().to_string();
+        let file = std::fs::File::open(path)
+            .map_err(|error| DataError::Unreadable { file: name.clone(), reason: error.to_string() })?;
+        Self::from_reader(&name, file)
+    }
+
+    /// Reads CSV text from `reader`; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Table::from_path`].
+    pub fn from_reader(file: &str, reader: impl Read) -> Result<Self, DataError> {
+        let unreadable = |error: csv::Error| DataError::Unreadable { file: file.into(), reason: error.to_string() };
+        let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(reader);
+        let names: Vec<String> = reader.headers().map_err(unreadable)?.iter().map(String::from).collect();
+        if names.is_empty() {
+            return Err(DataError::Empty { file: file.into(), found: "nothing" });
+        }
+        if let Some((_, column)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+            return Err(DataError::DuplicateColumn { file: file.into(), column: column.clone() });
+        }
+        let (mut rows, mut ragged) = (Vec::new(), Vec::new());
+        for record in reader.records() {
+            let record = record.map_err(unreadable)?;
+            let line = record.position().map_or(0, csv::Position::line);
+            if record.len() != names.len() {
+                ragged.push((line, record.len()));
+            }
+            rows.push((line, record));
+        }
+        if !ragged.is_empty() {
+            let (count, expected) = (ragged.len(), names.len());
+            ragged.truncate(LISTED);
+            return Err(DataError::RaggedRows { file: file.into(), expected, count, rows: ragged });
+        }
+        if rows.is_empty() {
+            return Err(DataError::Empty { file: file.into(), found: "column names but no rows" });
+        }
+        Ok(Self { file: file.into(), names, rows })
+    }
+
+    /// The names of the columns, in the order of the file.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The number of rows, without the header.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The columns `names` as finite numbers.
+    ///
+    /// # Errors
+    /// [`DataError::MissingColumns`] with every name the table lacks; [`DataError::BadCells`] with every cell of these
+    /// columns that is not a finite number.
+    pub fn numbers<const N: usize>(&self, names: [&str; N]) -> Result<[Vec<f64>; N], DataError> {
+        let places = self.places(&names)?;
+        let mut columns = [const { Vec::new() }; N];
+        let (mut cells, mut count) = (Vec::new(), 0);
+        for (row, (line, record)) in self.rows.iter().enumerate() {
+            for ((column, place), name) in columns.iter_mut().zip(&places).zip(names) {
+                let found = record.get(*place).unwrap_or_default();
+                match found.parse::<f64>() {
+                    Ok(number) if number.is_finite() => column.push(number),
+                    _ => {
+                        count += 1;
+                        if count <= LISTED {
+                            cells.push(BadCell { row: row + 1, line: *line, column: name.into(), found: found.into() });
+                        }
+                    }
+                }
+            }
+        }
+        if count > 0 {
+            return Err(DataError::BadCells { file: self.file.clone(), count, cells });
+        }
+        Ok(columns)
+    }
+
+    /// The column `name` as text.
+    ///
+    /// # Errors
+    /// [`DataError::MissingColumns`] if there is none.
+    pub fn text(&self, name: &str) -> Result<Vec<&str>, DataError> {
+        let places = self.places(&[name])?;
+        Ok(self
+            .rows
+            .iter()
+            .flat_map(|(_, record)| places.iter().map(|place| record.get(*place).unwrap_or_default()))
+            .collect())
+    }
+
+    fn places(&self, names: &[&str]) -> Result<Vec<usize>, DataError> {
+        let place = |name: &&str| self.names.iter().position(|present| present == name);
+        let missing: Vec<String> = names.iter().filter(|name| place(name).is_none()).map(ToString::to_string).collect();
+        if missing.is_empty() {
+            Ok(names.iter().filter_map(place).collect())
+        } else {
+            Err(DataError::MissingColumns { file: self.file.clone(), missing, present: self.names.clone() })
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Holds a constant design matrix and multiplies it by coefficients as one node of the tape.
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+
+use crate::array::Array;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::operation;
+use crate::rows::Rows;
+
+/// A constant design: for each row, `repeats` measurements of `columns` covariates.
+///
+/// $$ \eta_{rt} = \sum_k x_{rtk}\,\beta_k + b_r $$
+/// with $\beta$ = `coefficients` and $b$ = `intercepts`. A plain regression has one measurement a row.
+///
+/// # Shapes
+/// `[rows, repeats, columns]`, row-major; predictors have shape `[rows, repeats]`.
+///
+/// # Example
+/// ```
+/// use partita_core::{Design, Device};
+/// let device = Device::flex();
+/// let design = Design::new(vec![1.0, 2.0, 3.0, 4.0], [2, 1, 2])?;
+/// let predictor = design.predictor(device.tensor(vec![10.0, 1.0], [2]), None, &device)?;
+/// assert_eq!(predictor.into_data().try_into_vec::<f64>().unwrap(), [12.0, 34.0]);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Design {
+    values: Arc<Vec<f64>>,
+    shape: [usize; 3],
+}
+
+impl Design {
+    /// Makes a design of row-major `values`.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if there is not one value a cell, [`Error::NotFinite`] for NaN or infinite values.
+    pub fn new(values: Vec<f64>, shape: [usize; 3]) -> Result<Self> {
+        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+            return Err(Error::NotFinite { operation: "design matrix".into(), found: values[index], index });
+        }
+        let array = Array::new(values, shape.to_vec())?;
+        Ok(Self { values: Arc::new(array.values), shape })
+    }
+
+    /// The shape `[rows, repeats, columns]`.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// The rows of a plate's evaluation.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the plate's total is not the design's number of rows.
+    pub fn take(&self, rows: &Rows<'_>) -> Result<Self> {
+        let [found, repeats, columns] = self.shape;
+        if found != rows.total() {
+            return Err(Error::Shape {
+                operation: "rows of a design".into(),
+                found: self.shape.to_vec(),
+                expected: vec![rows.total(), repeats, columns],
+                remedy: "Give the plate as many rows as the design has.".into(),
+            });
+        }
+        let Some(chosen) = rows.indices() else { return Ok(self.clone()) };
+        let width = repeats * columns;
+        let values = chosen.iter().flat_map(|&row| &self.values[row * width..(row + 1) * width]).copied().collect();
+        Ok(Self { values: Arc::new(values), shape: [chosen.len(), repeats, columns] })
+    }
+
+    /// The linear predictor, with an intercept for each row where given.
+    ///
+    /// # Shapes
+    /// `coefficients`: `[columns]`; `intercepts`: `[rows]`. Returns `[rows, repeats]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for coefficients or intercepts of other shapes.
+    pub fn predictor(&self, coefficients: Tensor<1>, intercepts: Option<Tensor<1>>, device: &Device) -> Result<Tensor<2>> {
+        let [rows, repeats, columns] = self.shape;
+        check("coefficients", coefficients.dims()[0], columns)?;
+        if let Some(intercepts) = &intercepts {
+            check("intercepts", intercepts.dims()[0], rows)?;
+        }
+        let intercepts = intercepts.map(Handle::from);
+        let coefficients = Handle::from(coefficients);
+        let tracked = [coefficients.is_tracked(), intercepts.as_ref().is_some_and(Handle::is_tracked)];
+        let values = Arc::clone(&self.values);
+        if tracked == [false, false] {
+            let intercepts = intercepts.map(|handle| handle.read()).transpose()?.map(|array| array.values);
+            let eta = multiply(&values, &coefficients.read()?.values, intercepts.as_deref(), [rows, repeats, columns]);
+            return Ok(device.tensor(eta, [rows, repeats]));
+        }
+        let mut inputs = Vec::with_capacity(2);
+        let mut constants: [Option<Vec<f64>>; 2] = [None, None];
+        if tracked[0] { inputs.push(coefficients) } else { constants[0] = Some(coefficients.read()?.values) }
+        let has_intercepts = intercepts.is_some();
+        match intercepts {
+            Some(handle) if tracked[1] => inputs.push(handle),
+            Some(handle) => constants[1] = Some(handle.read()?.values),
+            None => {}
+        }
+        let output = operation::apply(
+            inputs,
+            Box::new(move |arrays| {
+                let mut arrays = arrays.into_iter().map(|array| array.values);
+                let [first, second] = constants;
+                let beta = first.or_else(|| arrays.next()).unwrap_or_default();
+                let b = if has_intercepts { second.or_else(|| arrays.next()) } else { None };
+                let eta = multiply(&values, &beta, b.as_deref(), [rows, repeats, columns]);
+                let output = Array { values: eta, shape: vec![rows, repeats] };
+                (output, Box::new(move |gradient| pull_back(&values, gradient, [rows, repeats, columns], tracked)))
+            }),
+        );
+        Ok(output.typed())
+    }
+}
+
+fn check(what: &str, found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Shape {
+        operation: format!("{what} of a linear predictor"),
+        found: vec![found],
+        expected: vec![expected],
+        remedy: "One coefficient a column of the design, one intercept a row.".into(),
+    })
+}
+
+fn multiply(values: &[f64], beta: &[f64], intercepts: Option<&[f64]>, [rows, repeats, columns]: [usize; 3]) -> Vec<f64> {
+    let mut eta = Vec::with_capacity(rows * repeats);
+    for row in 0..rows {
+        let intercept = intercepts.map_or(0.0, |b| b[row]);
+        for covariates in values[row * repeats * columns..(row + 1) * repeats * columns].chunks_exact(columns.max(1)) {
+            eta.push(intercept + covariates.iter().zip(beta).map(|(x, b)| x * b).sum::<f64>());
+        }
+    }
+    eta
+}
+
+fn pull_back(values: &[f64], gradient: &[f64], [_, repeats, columns]: [usize; 3], wanted: [bool; 2]) -> Vec<Vec<f64>> {
+    let mut results = Vec::with_capacity(2);
+    if wanted[0] {
+        let mut beta = vec![0.0; columns];
+        for (covariates, g) in values.chunks_exact(columns.max(1)).zip(gradient) {
+            beta.iter_mut().zip(covariates).for_each(|(slot, x)| *slot += g * x);
+        }
+        results.push(beta);
+    }
+    if wanted[1] {
+        results.push(gradient.chunks_exact(repeats.max(1)).map(|row| row.iter().sum()).collect());
+    }
+    results
+}

@@ -1,0 +1,118 @@
+//! Says where tensors live and in which precision, so that every tensor of a run is made alike.
+
+use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
+
+use crate::array::Array;
+
+/// The floating-point precision of a run's tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 32 bits: what GPUs are fast at.
+    Single,
+    /// 64 bits: what CPUs do at little extra cost, and the precision of every exactness test.
+    Double,
+}
+
+/// A Burn device together with the precision of the tensors made on it.
+///
+/// Burn's own default precision is per process and locked after the first tensor; Partita names it at
+/// every creation instead, so that runs of both precisions can live in one process.
+///
+/// # Example
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use partita_core::Device;
+/// let device = Device::flex();
+/// let x = device.tensor(vec![1.0, 2.0, 3.0, 4.0], [2, 2]);
+/// assert_eq!(x.sum().into_scalar::<f64>(), 10.0);
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    plain: burn::tensor::Device,
+    tracked: burn::tensor::Device,
+    precision: Precision,
+}
+
+impl Device {
+    /// Wraps a Burn device; tensors made on it have `precision`.
+    #[must_use]
+    pub fn new(device: burn::tensor::Device, precision: Precision) -> Self {
+        let plain = device.inner();
+        Self { tracked: plain.clone().autodiff(), plain, precision }
+    }
+
+    /// Burn's CPU device in double precision.
+    #[cfg(feature = "flex")]
+    #[must_use]
+    pub fn flex() -> Self {
+        Self::new(burn::tensor::Device::flex(), Precision::Double)
+    }
+
+    /// The same device with another precision.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// The precision of tensors made here.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The Burn device, without gradient tracking.
+    #[must_use]
+    pub fn burn(&self) -> &burn::tensor::Device {
+        &self.plain
+    }
+
+    /// The Burn device with gradient tracking, where a model's trainable parameters live.
+    #[must_use]
+    pub fn autodiff(&self) -> &burn::tensor::Device {
+        &self.tracked
+    }
+
+    /// Makes a constant tensor: data, designs, fixed settings.
+    ///
+    /// # Shapes
+    /// `values` row-major with `shape.product()` entries.
+    ///
+    /// # Panics
+    /// If the number of values is not the product of `shape`.
+    #[must_use]
+    pub fn tensor<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(self.data(values, &shape), self.options(&self.plain))
+    }
+
+    /// Makes a tracked leaf, the start of a gradient tape.
+    pub(crate) fn leaf<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(self.data(values, &shape), self.options(&self.tracked)).require_grad()
+    }
+
+    fn data(&self, values: Vec<f64>, shape: &[usize]) -> TensorData {
+        match self.precision {
+            Precision::Double => TensorData::new(values, shape),
+            #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
+            Precision::Single => TensorData::new(values.into_iter().map(|v| v as f32).collect::<Vec<_>>(), shape),
+        }
+    }
+
+    fn options(&self, device: &burn::tensor::Device) -> TensorCreationOptions {
+        let dtype: DType = match self.precision {
+            Precision::Double => FloatDType::F64.into(),
+            Precision::Single => FloatDType::F32.into(),
+        };
+        TensorCreationOptions::new(device.clone()).with_dtype(dtype)
+    }
+}
+
+/// Reads a tensor of any rank to the host as f64, whatever its precision.
+pub(crate) fn data_to_array(data: TensorData) -> Array {
+    let shape = data.shape().to_vec();
+    let values = match data.dtype() {
+        DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),
+        _ => data.iter::<f64>().collect(),
+    };
+    Array { values, shape }
+}

@@ -1,0 +1,271 @@
+//! States what a distribution is: its parameters, support, log density with derivatives, and draws.
+//!
+//! A distribution is a [`Density`] (the mathematics, in f64 on the host, one event at a time) applied to parameters,
+//! which are numbers or tensors. [`Distribution`] carries the batch shape and the rank, and puts the whole batch on
+//! Burn's tape as one fused operation.
+
+mod batch;
+mod bernoulli;
+mod beta;
+mod binomial;
+mod categorical;
+mod cauchy;
+mod construct;
+mod dirichlet;
+mod evaluate;
+mod exponential;
+mod gamma;
+mod half_cauchy;
+mod half_normal;
+mod inverse_gamma;
+mod laplace;
+mod log_normal;
+mod multinomial;
+mod multivariate_normal;
+mod negative_binomial;
+mod normal;
+mod poisson;
+mod student_t;
+mod uniform;
+
+pub use batch::{Continuous, Discrete, Distribution, Latent};
+pub use construct::Parameters;
+pub(crate) use batch::{Law, Parameter};
+pub(crate) use evaluate::Wanted;
+pub use bernoulli::Bernoulli;
+pub use beta::Beta;
+pub use binomial::Binomial;
+pub use categorical::Categorical;
+pub use cauchy::Cauchy;
+pub use dirichlet::Dirichlet;
+pub use exponential::Exponential;
+pub use gamma::Gamma;
+pub use half_cauchy::HalfCauchy;
+pub use half_normal::HalfNormal;
+pub use inverse_gamma::InverseGamma;
+pub use laplace::Laplace;
+pub use log_normal::LogNormal;
+pub use multinomial::Multinomial;
+pub use multivariate_normal::MultivariateNormal;
+pub use negative_binomial::NegativeBinomial;
+pub use normal::Normal;
+pub use poisson::Poisson;
+pub use student_t::StudentT;
+pub use uniform::Uniform;
+
+use std::fmt::Debug;
+
+use crate::noise::NoiseStream;
+
+/// The set of values a distribution puts mass on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Support {
+    /// All real numbers.
+    Real,
+    /// Numbers above zero.
+    Positive,
+    /// The open interval between two numbers.
+    Interval(f64, f64),
+    /// Vectors of numbers above zero that sum to one.
+    Simplex,
+    /// Vectors of real numbers.
+    RealVector,
+    /// 0 or 1.
+    Boolean,
+    /// 0, 1, 2, ...
+    Count,
+    /// 0, 1, ..., the largest.
+    CountUpTo(f64),
+    /// Vectors of counts.
+    CountVector,
+}
+
+impl Support {
+    /// The support in words, for error messages.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Real => "the real numbers".into(),
+            Self::Positive => "numbers > 0".into(),
+            Self::Interval(low, high) => format!("the open interval ({low}, {high})"),
+            Self::Simplex => "vectors of positive numbers that sum to 1".into(),
+            Self::RealVector => "vectors of real numbers".into(),
+            Self::Boolean => "0 or 1".into(),
+            Self::Count => "the counts 0, 1, 2, ...".into(),
+            Self::CountUpTo(largest) => format!("the counts 0 to {largest}"),
+            Self::CountVector => "vectors of counts".into(),
+        }
+    }
+
+    /// Whether one event of this support (one number, or one vector) lies in it.
+    #[must_use]
+    #[expect(clippy::float_cmp, reason = "counts and booleans are exact")]
+    pub fn contains(&self, event: &[f64]) -> bool {
+        let count = |v: f64| v >= 0.0 && v.fract() == 0.0 && v.is_finite();
+        match *self {
+            Self::Real | Self::RealVector => event.iter().all(|v| v.is_finite()),
+            Self::Positive => event.iter().all(|v| *v > 0.0 && v.is_finite()),
+            Self::Interval(low, high) => event.iter().all(|v| *v > low && *v < high),
+            Self::Simplex => event.iter().all(|v| *v > 0.0) && (event.iter().sum::<f64>() - 1.0).abs() < 1e-6,
+            Self::Boolean => event.iter().all(|v| *v == 0.0 || *v == 1.0),
+            Self::Count | Self::CountVector => event.iter().all(|v| count(*v)),
+            Self::CountUpTo(largest) => event.iter().all(|v| count(*v) && *v <= largest),
+        }
+    }
+}
+
+/// The domain of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Domain {
+    /// Any finite number.
+    Real,
+    /// Numbers above zero.
+    Positive,
+    /// 0, 1, 2, ...
+    Count,
+    /// A lower-triangular matrix with positive diagonal.
+    CholeskyFactor,
+}
+
+impl Domain {
+    /// The domain in words, for error messages.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Real => "a finite number",
+            Self::Positive => "a finite number > 0",
+            Self::Count => "a count 0, 1, 2, ...",
+            Self::CholeskyFactor => "a lower-triangular matrix with diagonal > 0",
+        }
+    }
+}
+
+/// What a parameter of a density is called and where it may lie.
+#[derive(Debug, Clone, Copy)]
+pub struct ParameterRule {
+    /// Its name in error messages.
+    pub name: &'static str,
+    /// Where it may lie.
+    pub domain: Domain,
+    /// The rank of the parameter of one event: 0 a number, 1 a vector, 2 a square matrix.
+    pub event_rank: usize,
+}
+
+impl ParameterRule {
+    /// A rule for a parameter that is one number an event.
+    #[must_use]
+    pub const fn number(name: &'static str, domain: Domain) -> Self {
+        Self { name, domain, event_rank: 0 }
+    }
+
+    /// A rule for a parameter that is one vector an event.
+    #[must_use]
+    pub const fn vector(name: &'static str, domain: Domain) -> Self {
+        Self { name, domain, event_rank: 1 }
+    }
+}
+
+/// Where the derivatives of one event's log density are added; a slice is empty if nobody asks for that derivative.
+///
+/// The default asks for none.
+#[derive(Debug, Default)]
+pub struct Gradient<'a> {
+    /// Derivative with respect to the value, one number for each of the event's.
+    pub value: &'a mut [f64],
+    /// Derivative with respect to each parameter, in the order of [`Density::parameters`].
+    pub parameters: [&'a mut [f64]; 3],
+}
+
+/// The mathematics of one distribution, for one event, in f64 on the host.
+///
+/// An event is one number for univariate distributions and one vector for multivariate ones; `parameters[k]` holds
+/// the k-th parameter of that event.
+///
+/// # Laws
+/// `laws::density` checks: gradients against central differences, draws inside the support, draws against
+/// `mean` and `variance` (k·SE) and, for univariate densities with a `cdf`, against the Kolmogorov-Smirnov bound.
+pub trait Density: Debug + Send + Sync {
+    /// The distribution's name in error messages.
+    fn name(&self) -> &'static str;
+
+    /// Its parameters in order (at most three).
+    fn parameters(&self) -> &'static [ParameterRule];
+
+    /// Where its values lie, given the parameters of one event.
+    fn support(&self, parameters: [&[f64]; 3]) -> Support;
+
+    /// Log density (nats) of one event; adds `scale` times its derivatives to `gradient` where a slice is not empty.
+    ///
+    /// Value and parameters have been checked against support and domains.
+    fn log_prob(&self, value: &[f64], parameters: [&[f64]; 3], scale: f64, gradient: &mut Gradient<'_>) -> f64;
+
+    /// Draws one event.
+    fn draw(&self, parameters: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]);
+
+    /// The mean of one event, or `None` where it does not exist.
+    fn mean(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>>;
+
+    /// The variance of each number of one event, or `None` where it does not exist.
+    fn variance(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>>;
+
+    /// The rank of one event: 0 for numbers, 1 for vectors.
+    fn event_rank(&self) -> usize {
+        0
+    }
+
+    /// The cumulative distribution function at one number, where it is known in closed form.
+    fn cumulative(&self, _value: f64, _parameters: [&[f64]; 3]) -> Option<f64> {
+        None
+    }
+
+    /// A parameter at odds with the others (such as an upper bound below the lower): its name, value, and what was expected.
+    fn conflict(&self, _parameters: [&[f64]; 3]) -> Option<(&'static str, f64, &'static str)> {
+        None
+    }
+
+    /// A vectorised sum over a whole batch of univariate events, where the density has one.
+    ///
+    /// Returns `None` to be evaluated event by event; must agree with [`Density::log_prob`] to 1e-13 relative.
+    fn batch(&self, _batch: &mut Batch<'_>) -> Option<f64> {
+        None
+    }
+}
+
+/// A whole batch of univariate events, for vectorised densities.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// The values.
+    pub values: &'a [f64],
+    /// Each parameter: one number for all events, or one each.
+    pub parameters: [&'a [f64]; 3],
+    /// What derivatives are multiplied by.
+    pub scale: f64,
+    /// Overwritten with `scale` times the derivative by the value, unless empty.
+    pub value_gradient: &'a mut [f64],
+    /// Overwritten with `scale` times the derivative by each parameter, one for each event, unless empty.
+    pub parameter_gradients: [&'a mut [f64]; 3],
+}
+
+impl Gradient<'_> {
+    /// Whether any derivative is asked for; a density may skip what only derivatives need.
+    #[inline]
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        !self.value.is_empty() || self.parameters.iter().any(|slots| !slots.is_empty())
+    }
+
+    /// Adds `factor` times the partial derivatives of a univariate density: by the value, then by each parameter.
+    #[inline]
+    pub fn add(&mut self, factor: f64, partials: [f64; 4]) {
+        if let [slot] = self.value {
+            *slot += factor * partials[0];
+        }
+        for (slots, partial) in self.parameters.iter_mut().zip(&partials[1..]) {
+            if let [slot] = slots {
+                *slot += factor * partial;
+            }
+        }
+    }
+}

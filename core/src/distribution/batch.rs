@@ -1,0 +1,237 @@
+//! Carries a density with its parameters and batch shape: what a model hands to `sample` and `observe`.
+
+use std::marker::PhantomData;
+
+use burn::tensor::Tensor;
+
+use super::evaluate;
+use super::{Density, Support};
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::noise::NoiseStream;
+
+/// Marks distributions with a density on real numbers: they may be latent.
+#[derive(Debug, Clone, Copy)]
+pub struct Continuous;
+
+/// Marks distributions on counts and categories: they may only be observed.
+#[derive(Debug, Clone, Copy)]
+pub struct Discrete;
+
+/// What may be a latent: a distribution with a density on real numbers.
+#[diagnostic::on_unimplemented(
+    message = "a discrete distribution cannot be latent: variational inference needs gradients, and a count has none",
+    label = "this is discrete",
+    note = "observe it with `scope.observe(...)`, or sum it out of the density by hand and add the result with `scope.factor(...)`"
+)]
+pub trait Latent {}
+
+impl<const D: usize> Latent for Distribution<D, Continuous> {}
+
+/// One parameter: a number for every event, or a tensor.
+#[derive(Debug, Clone)]
+pub(crate) enum Parameter {
+    Number(f64),
+    Tensor(Handle),
+}
+
+impl Parameter {
+    pub(crate) fn is_tracked(&self) -> bool {
+        matches!(self, Self::Tensor(handle) if handle.is_tracked())
+    }
+
+    pub(crate) fn read(&self) -> Result<Array> {
+        match self {
+            Self::Number(value) => Ok(Array::scalar(*value)),
+            Self::Tensor(handle) => handle.read(),
+        }
+    }
+}
+
+/// A distribution of tensors of rank `D`: a density, its parameters, and the shape of a value.
+///
+/// # Shapes
+/// A value has shape `[batch..., event...]` with `D` dimensions in all; univariate densities have no event dimension.
+/// Parameters are numbers, tensors of the batch shape, or tensors with one element that serve every event. Any other
+/// broadcast is refused when the distribution is used.
+#[derive(Debug, Clone)]
+pub struct Distribution<const D: usize, S = Continuous> {
+    pub(crate) law: Law,
+    marker: PhantomData<S>,
+}
+
+/// The rank-free content of a distribution.
+#[derive(Debug, Clone)]
+pub(crate) struct Law {
+    pub(crate) density: &'static dyn Density,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) batch: Vec<usize>,
+    pub(crate) event: Vec<usize>,
+    pub(crate) non_centred: bool,
+    pub(crate) defect: Option<Error>,
+}
+
+impl<const D: usize, S> Distribution<D, S> {
+    pub(crate) fn from_law(law: Law) -> Self {
+        Self { law, marker: PhantomData }
+    }
+
+    /// Independent copies in a batch of `shape`.
+    ///
+    /// The distribution must be of one event: numbers or one-element tensors as parameters. Inside a plate the
+    /// first dimension is the number of rows.
+    #[must_use]
+    pub fn iid<const E: usize>(mut self, shape: [usize; E]) -> Distribution<E, S> {
+        if self.law.batch.iter().product::<usize>() != 1 || !self.law.event.is_empty() {
+            self.law.defect = Some(Error::Shape {
+                operation: format!("{}::iid", self.law.density.name()),
+                found: self.law.shape(),
+                expected: vec![1],
+                remedy: "Only a distribution of one number can be repeated; give its parameters the full shape instead.".into(),
+            });
+        }
+        self.law.batch = shape.to_vec();
+        Distribution { law: self.law, marker: PhantomData }
+    }
+
+    /// The shape of a value.
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {
+        self.law.shape()
+    }
+
+    /// Where values lie, taken from the first event's parameters.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for parameters that do not fit; [`Error::Device`] if they cannot be read.
+    pub fn support(&self) -> Result<Support> {
+        let arrays = self.law.arrays()?;
+        Ok(self.law.view(&arrays).support())
+    }
+
+    /// The mean, or `None` where any event has none.
+    ///
+    /// # Errors
+    /// As for [`Distribution::support`].
+    pub fn mean(&self) -> Result<Option<Array>> {
+        self.law.moment(|density, parameters| density.mean(parameters))
+    }
+
+    /// The variance of each number, or `None` where any event has none.
+    ///
+    /// # Errors
+    /// As for [`Distribution::support`].
+    pub fn variance(&self) -> Result<Option<Array>> {
+        self.law.moment(|density, parameters| density.variance(parameters))
+    }
+
+    /// Draws one value.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a parameter outside its domain; otherwise as for [`Distribution::support`].
+    pub fn draw(&self, noise: &mut NoiseStream) -> Result<Array> {
+        self.law.draw(noise)
+    }
+
+    /// The log density of a value on the host, summed over the batch, in nats.
+    ///
+    /// # Errors
+    /// [`Error::Support`] or [`Error::NotFinite`] for a bad value, [`Error::Parameter`] for a bad parameter,
+    /// [`Error::Shape`] for a value of another shape.
+    pub fn log_prob_of(&self, value: &Array) -> Result<f64> {
+        let arrays = self.law.arrays()?;
+        self.law.check_shape("log_prob_of", &value.shape)?;
+        let view = self.law.view(&arrays);
+        view.check("log_prob_of", &value.values)?;
+        Ok(view.evaluate(&value.values, 1.0, evaluate::Wanted::default()).total)
+    }
+
+    /// The log density of a tensor, summed over the batch, in nats: one node of the tape.
+    ///
+    /// # Shapes
+    /// `value`: the shape of the distribution. Returns shape `[1]`.
+    ///
+    /// # Errors
+    /// As for [`Distribution::log_prob_of`].
+    pub fn log_prob(&self, value: Tensor<D>) -> Result<Tensor<1>> {
+        let handle = Handle::from(value);
+        let array = handle.read()?;
+        let total = self.log_prob_of(&array)?;
+        let scored = self.law.score("log_prob", &handle, 1.0)?;
+        match scored.tape {
+            Some(tape) => Ok(tape.typed()),
+            None => Ok(Tensor::from_data([total], &handle.typed::<D>().device())),
+        }
+    }
+}
+
+impl<const D: usize> Distribution<D, Continuous> {
+    /// Asks for the non-centred parametrisation: the latent is the standardised value.
+    ///
+    /// For location-scale distributions the latent becomes $z = (x - \text{location})/\text{scale}$, and `sample`
+    /// returns $x = \text{location} + \text{scale}\cdot z$. Use it for random effects whose scale is itself unknown
+    /// (Papaspiliopoulos, Roberts and Sköld, 2007).
+    #[must_use]
+    pub fn non_centred(mut self) -> Self {
+        self.law.non_centred = true;
+        self
+    }
+}
+
+impl Law {
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        self.batch.iter().chain(&self.event).copied().collect()
+    }
+
+    /// Refuses a law that was put together wrongly.
+    pub(crate) fn sound(&self) -> Result<()> {
+        self.defect.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn arrays(&self) -> Result<Vec<Array>> {
+        self.sound()?;
+        self.parameters.iter().map(Parameter::read).collect()
+    }
+
+    pub(crate) fn check_shape(&self, operation: &str, found: &[usize]) -> Result<()> {
+        self.sound()?;
+        let expected = self.shape();
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            operation: format!("{operation} with {}", self.density.name()),
+            found: found.to_vec(),
+            expected,
+            remedy: "Reshape one of the two; Partita refuses to broadcast an observation silently.".into(),
+        })
+    }
+
+    pub(crate) fn draw(&self, noise: &mut NoiseStream) -> Result<Array> {
+        let arrays = self.arrays()?;
+        let view = self.view(&arrays);
+        let shape = self.shape();
+        let mut values = vec![0.0; shape.iter().product()];
+        view.check_parameters(values.len())?;
+        for (index, out) in values.chunks_exact_mut(view.event).enumerate() {
+            self.density.draw(view.at(index), noise, out);
+        }
+        Array::new(values, shape)
+    }
+
+    fn moment(&self, of: impl Fn(&dyn Density, [&[f64]; 3]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
+        let arrays = self.arrays()?;
+        let view = self.view(&arrays);
+        let shape = self.shape();
+        let events = shape.iter().product::<usize>() / view.event;
+        let mut values = Vec::new();
+        for index in 0..events {
+            match of(self.density, view.at(index)) {
+                Some(moment) => values.extend(moment),
+                None => return Ok(None),
+            }
+        }
+        Array::new(values, shape).map(Some)
+    }
+}

@@ -1,0 +1,81 @@
+//! Gives the Bernoulli distribution by its log odds.
+
+use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support};
+use crate::kernel::bernoulli_logit;
+use crate::noise::NoiseStream;
+use crate::special::{sigmoid, softplus};
+
+/// The Bernoulli distribution on 0 and 1.
+///
+/// $$ \log p(x) = x\,l - \log(1 + e^l) $$
+/// with $l$ = `logits`, the log odds of a 1.
+///
+/// # Shapes
+/// `logits` is a number or a tensor; a tensor of shape `[1]` serves every event.
+///
+/// # Numerics
+/// Full relative accuracy in both tails. From a probability, take `logits` as $\log p - \log(1-p)$.
+///
+/// # Example
+/// ```
+/// use partita_core::{Array, Bernoulli};
+/// let log_prob = Bernoulli::logits(0.0).log_prob_of(&Array::scalar(1.0))?;
+/// assert!((log_prob + 2.0_f64.ln()).abs() < 1e-15);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Bernoulli;
+
+impl Bernoulli {
+    /// The Bernoulli distribution whose log odds of a 1 are `logits`.
+    pub fn logits<L>(logits: L) -> <(L,) as Parameters<Discrete>>::Distribution
+    where
+        (L,): Parameters<Discrete>,
+    {
+        (logits,).build(&Self)
+    }
+}
+
+impl Density for Bernoulli {
+    fn name(&self) -> &'static str {
+        "Bernoulli"
+    }
+
+    fn parameters(&self) -> &'static [ParameterRule] {
+        const RULES: [ParameterRule; 1] = [ParameterRule::number("logits", Domain::Real)];
+        &RULES
+    }
+
+    fn support(&self, _: [&[f64]; 3]) -> Support {
+        Support::Boolean
+    }
+
+    fn log_prob(&self, value: &[f64], [logits, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+        // The log odds of the other outcome, by which both outcomes have one formula.
+        let sign = 1.0 - 2.0 * value[0];
+        let other = sign * logits[0];
+        gradient.add(factor, [0.0, -sign * sigmoid(other), 0.0, 0.0]);
+        -softplus(other)
+    }
+
+    fn draw(&self, [logits, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
+        out[0] = if noise.uniform() < sigmoid(logits[0]) { 1.0 } else { 0.0 };
+    }
+
+    fn mean(&self, [logits, ..]: [&[f64]; 3]) -> Option<Vec<f64>> {
+        Some(vec![sigmoid(logits[0])])
+    }
+
+    fn variance(&self, [logits, ..]: [&[f64]; 3]) -> Option<Vec<f64>> {
+        Some(vec![sigmoid(logits[0]) * sigmoid(-logits[0])])
+    }
+
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        let [logits, ..] = batch.parameters;
+        if logits.len() != 1 && logits.len() != batch.values.len() {
+            return None;
+        }
+        batch.value_gradient.fill(0.0);
+        Some(bernoulli_logit(logits, batch.values, batch.scale, batch.parameter_gradients[0]))
+    }
+}

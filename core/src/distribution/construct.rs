@@ -1,0 +1,167 @@
+//! Builds distributions from numbers and tensors, and checks that the shapes of the parameters agree.
+
+use burn::tensor::Tensor;
+
+use super::batch::{Discrete, Distribution, Law, Parameter};
+use super::{Categorical, Density, Dirichlet, Multinomial, MultivariateNormal};
+use crate::error::Error;
+use crate::handle::Handle;
+
+/// The parameters of a univariate distribution: a tuple of numbers and tensors of one rank.
+///
+/// Numbers alone give a distribution of shape `[1]`, to be repeated with [`Distribution::iid`] or by a plate.
+pub trait Parameters<S> {
+    /// The distribution these parameters make: its rank is that of the tensors.
+    type Distribution;
+
+    /// Applies `density` to these parameters.
+    fn build(self, density: &'static dyn Density) -> Self::Distribution;
+}
+
+macro_rules! tuple {
+    ($rank:literal; $(($kind:ty, $name:ident)),+) => {
+        impl<S> Parameters<S> for ($($kind,)+) {
+            type Distribution = Distribution<$rank, S>;
+            fn build(self, density: &'static dyn Density) -> Self::Distribution {
+                let ($($name,)+) = self;
+                Distribution::from_law(assemble(density, vec![$(Parameter::from($name)),+], 0))
+            }
+        }
+    };
+    (D; $(($kind:ty, $name:ident)),+) => {
+        impl<const D: usize, S> Parameters<S> for ($($kind,)+) {
+            type Distribution = Distribution<D, S>;
+            fn build(self, density: &'static dyn Density) -> Self::Distribution {
+                let ($($name,)+) = self;
+                Distribution::from_law(assemble(density, vec![$(Parameter::from($name)),+], 0))
+            }
+        }
+    };
+}
+
+tuple!(1; (f64, a));
+tuple!(D; (Tensor<D>, a));
+tuple!(1; (f64, a), (f64, b));
+tuple!(D; (f64, a), (Tensor<D>, b));
+tuple!(D; (Tensor<D>, a), (f64, b));
+tuple!(D; (Tensor<D>, a), (Tensor<D>, b));
+tuple!(1; (f64, a), (f64, b), (f64, c));
+tuple!(D; (f64, a), (f64, b), (Tensor<D>, c));
+tuple!(D; (f64, a), (Tensor<D>, b), (f64, c));
+tuple!(D; (f64, a), (Tensor<D>, b), (Tensor<D>, c));
+tuple!(D; (Tensor<D>, a), (f64, b), (f64, c));
+tuple!(D; (Tensor<D>, a), (f64, b), (Tensor<D>, c));
+tuple!(D; (Tensor<D>, a), (Tensor<D>, b), (f64, c));
+tuple!(D; (Tensor<D>, a), (Tensor<D>, b), (Tensor<D>, c));
+
+impl From<f64> for Parameter {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl<const D: usize> From<Tensor<D>> for Parameter {
+    fn from(tensor: Tensor<D>) -> Self {
+        Self::Tensor(Handle::from(tensor))
+    }
+}
+
+/// Puts a law together; `vector` is the number of trailing dimensions of the first vector parameter that are event.
+fn assemble(density: &'static dyn Density, parameters: Vec<Parameter>, vector: usize) -> Law {
+    let rules = density.parameters();
+    let mut batch = vec![1];
+    let mut event = Vec::new();
+    let mut defect = None;
+    for (parameter, rule) in parameters.iter().zip(rules) {
+        let Parameter::Tensor(handle) = parameter else { continue };
+        let shape = handle.shape();
+        let own = shape.len().saturating_sub(if vector > 0 { rule.event_rank } else { 0 });
+        let (front, back) = shape.split_at(own);
+        if rule.event_rank == 1 && vector > 0 {
+            event = back.to_vec();
+        }
+        let many = front.iter().product::<usize>() != 1;
+        if many && batch.iter().product::<usize>() != 1 && batch != front {
+            defect = Some(Error::Shape {
+                operation: format!("parameter `{}` of {}", rule.name, density.name()),
+                found: front.to_vec(),
+                expected: batch.clone(),
+                remedy: "All parameters must have the batch shape, or one element that serves every event.".into(),
+            });
+        } else if many || batch.len() < front.len() {
+            batch = front.to_vec();
+        }
+    }
+    Law { density, parameters, batch, event, non_centred: false, defect }
+}
+
+impl Dirichlet {
+    /// The Dirichlet distribution with this `concentration`; the last dimension is the event.
+    ///
+    /// # Shapes
+    /// `concentration`: `[batch..., categories]`, rank at least 2: one simplex has shape `[1, categories]`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<const D: usize>(concentration: Tensor<D>) -> Distribution<D> {
+        Distribution::from_law(vector_law(&Self, vec![concentration.into()], D))
+    }
+
+    /// The symmetric Dirichlet distribution with one concentration for all cells of `[batch..., categories]`.
+    pub fn symmetric<const D: usize>(concentration: f64, shape: [usize; D], device: &crate::Device) -> Distribution<D> {
+        Self::new(device.tensor(vec![concentration; shape.iter().product()], shape))
+    }
+}
+
+impl MultivariateNormal {
+    /// The normal distribution of vectors with this `mean` and lower Cholesky factor of the covariance.
+    ///
+    /// # Shapes
+    /// `mean`: `[batch..., k]`; `scale_tril`: `[k, k]`, shared by the batch. One vector may be rank 1: `[k]`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<const D: usize>(mean: Tensor<D>, scale_tril: Tensor<2>) -> Distribution<D> {
+        let event = mean.dims()[D - 1];
+        let mut law = vector_law(&Self, vec![mean.into(), scale_tril.clone().into()], D);
+        if scale_tril.dims() != [event, event] {
+            law.defect = Some(Error::Shape {
+                operation: "parameter `scale_tril` of MultivariateNormal".into(),
+                found: scale_tril.dims().to_vec(),
+                expected: vec![event, event],
+                remedy: "Give the lower Cholesky factor of the covariance, square with the length of the mean.".into(),
+            });
+        }
+        Distribution::from_law(law)
+    }
+}
+
+impl Categorical {
+    /// The categorical distribution with these unnormalised log probabilities.
+    ///
+    /// # Shapes
+    /// `logits`: `[batch, categories]`; a value has shape `[batch]` and holds class indices 0, 1, ...
+    pub fn logits(logits: Tensor<2>) -> Distribution<1, Discrete> {
+        let batch = vec![logits.dims()[0]];
+        let mut law = vector_law(&Self, vec![logits.into()], 2);
+        law.batch = batch;
+        law.event = Vec::new();
+        Distribution::from_law(law)
+    }
+}
+
+impl Multinomial {
+    /// The multinomial distribution of `trials` draws with these unnormalised log probabilities.
+    ///
+    /// # Shapes
+    /// `logits`: `[batch..., categories]`; a value has the same shape and holds counts.
+    pub fn logits<const D: usize>(trials: f64, logits: Tensor<D>) -> Distribution<D, Discrete> {
+        Distribution::from_law(vector_law(&Self, vec![trials.into(), logits.into()], D))
+    }
+}
+
+/// A law whose vector parameter has rank `rank`, the last dimension being the event.
+fn vector_law(density: &'static dyn Density, parameters: Vec<Parameter>, rank: usize) -> Law {
+    let mut law = assemble(density, parameters, 1);
+    // A single vector of rank 1 has no batch dimension of its own.
+    if rank == 1 {
+        law.batch = Vec::new();
+    }
+    law
+}

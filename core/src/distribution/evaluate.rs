@@ -1,0 +1,283 @@
+//! Evaluates a whole batch of a density: checks, value and derivatives, and the fused node on Burn's tape.
+
+use std::sync::{Arc, OnceLock};
+
+use super::batch::{Law, Parameter};
+use super::{Batch, Density, Domain, Gradient, Support};
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::operation::{self, PullBack};
+
+/// Which derivatives are asked for: by the value, and by each parameter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    pub(crate) value: bool,
+    pub(crate) parameters: [bool; 3],
+}
+
+/// The log density of a batch and the derivatives asked for (empty where not).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Evaluation {
+    pub(crate) total: f64,
+    pub(crate) value: Vec<f64>,
+    pub(crate) parameters: [Vec<f64>; 3],
+}
+
+/// A log density as it enters a joint density: its value, and its node where gradients flow.
+#[derive(Debug)]
+pub(crate) struct Scored {
+    pub(crate) total: f64,
+    pub(crate) tape: Option<Handle>,
+}
+
+/// A density with its parameters read to the host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) density: &'static dyn Density,
+    pub(crate) parameters: [&'a [f64]; 3],
+    /// Numbers one event has of each parameter.
+    pub(crate) widths: [usize; 3],
+    /// Numbers in one event.
+    pub(crate) event: usize,
+}
+
+impl<'a> View<'a> {
+    /// The parameters of event `index`.
+    pub(crate) fn at(&self, index: usize) -> [&'a [f64]; 3] {
+        let mut parameters = self.parameters;
+        for (slot, width) in parameters.iter_mut().zip(self.widths) {
+            if slot.len() > width {
+                *slot = &slot[index * width..(index + 1) * width];
+            }
+        }
+        parameters
+    }
+
+    pub(crate) fn support(&self) -> Support {
+        self.density.support(self.at(0))
+    }
+
+    /// Refuses parameters outside their domain; `numbers` is how many numbers the whole value has.
+    pub(crate) fn check_parameters(&self, numbers: usize) -> Result<()> {
+        for (rule, (values, width)) in self.density.parameters().iter().zip(self.parameters.iter().zip(self.widths)) {
+            for (index, &found) in values.iter().enumerate() {
+                let fits = match rule.domain {
+                    Domain::Real => found.is_finite(),
+                    Domain::Positive => found.is_finite() && found > 0.0,
+                    Domain::Count => found.is_finite() && found >= 0.0 && found.fract() == 0.0,
+                    Domain::CholeskyFactor => found.is_finite() && fits_cholesky(found, index % width, width),
+                };
+                if !fits {
+                    return Err(Error::Parameter {
+                        distribution: self.density.name(),
+                        parameter: rule.name,
+                        found,
+                        index,
+                        expected: rule.domain.describe(),
+                    });
+                }
+            }
+        }
+        for index in 0..numbers / self.event.max(1) {
+            if let Some((parameter, found, expected)) = self.density.conflict(self.at(index)) {
+                let distribution = self.density.name();
+                return Err(Error::Parameter { distribution, parameter, found, index, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses parameters outside their domain and values that are not finite or outside the support.
+    pub(crate) fn check(&self, operation: &str, values: &[f64]) -> Result<()> {
+        self.check_parameters(values.len())?;
+        for (event, value) in values.chunks_exact(self.event.max(1)).enumerate() {
+            let index = event * self.event;
+            if let Some(offset) = value.iter().position(|v| !v.is_finite()) {
+                let found = value[offset];
+                return Err(Error::NotFinite { operation: operation.into(), found, index: index + offset });
+            }
+            let support = self.density.support(self.at(event));
+            if !support.contains(value) {
+                return Err(Error::Support {
+                    operation: operation.into(),
+                    distribution: self.density.name(),
+                    found: value[0],
+                    index,
+                    support: support.describe(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The log density of each event.
+    pub(crate) fn pointwise(&self, values: &[f64]) -> Vec<f64> {
+        let mut nothing = Gradient { value: &mut [], parameters: [&mut [], &mut [], &mut []] };
+        values
+            .chunks_exact(self.event.max(1))
+            .enumerate()
+            .map(|(index, value)| self.density.log_prob(value, self.at(index), 1.0, &mut nothing))
+            .collect()
+    }
+
+    /// `scale` times the log density summed over events, with the derivatives asked for.
+    pub(crate) fn evaluate(&self, values: &[f64], scale: f64, wanted: Wanted) -> Evaluation {
+        self.evaluate_batch(values, scale, wanted).unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
+    }
+
+    fn evaluate_events(&self, values: &[f64], scale: f64, wanted: Wanted) -> Evaluation {
+        let mut value = vec![0.0; if wanted.value { values.len() } else { 0 }];
+        let mut parameters = [0, 1, 2].map(|k| vec![0.0; if wanted.parameters[k] { self.parameters[k].len() } else { 0 }]);
+        let mut total = 0.0;
+        for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
+            let mut rest = parameters.iter_mut();
+            let mut slot = |k: usize| {
+                let width = self.widths[k];
+                match rest.next() {
+                    Some(gradient) if gradient.len() > width => &mut gradient[index * width..(index + 1) * width],
+                    Some(gradient) => gradient.as_mut_slice(),
+                    None => &mut [],
+                }
+            };
+            let slots = [slot(0), slot(1), slot(2)];
+            let own = if wanted.value { &mut value[index * self.event..(index + 1) * self.event] } else { &mut [] };
+            let mut gradient = Gradient { value: own, parameters: slots };
+            total += self.density.log_prob(event, self.at(index), scale, &mut gradient);
+        }
+        Evaluation { total: scale * total, value, parameters }
+    }
+
+    fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: Wanted) -> Option<Evaluation> {
+        let length = values.len();
+        let mut value = vec![0.0; if wanted.value { length } else { 0 }];
+        let [mut a, mut b, mut c] = wanted.parameters.map(|asked| vec![0.0; if asked { length } else { 0 }]);
+        let total = self.density.batch(&mut Batch {
+            values,
+            parameters: self.parameters,
+            scale,
+            value_gradient: &mut value,
+            parameter_gradients: [&mut a, &mut b, &mut c],
+        })?;
+        let mut parameters = [a, b, c];
+        for (gradient, given) in parameters.iter_mut().zip(self.parameters) {
+            if given.len() == 1 && gradient.len() > 1 {
+                *gradient = vec![gradient.iter().sum()];
+            }
+        }
+        Some(Evaluation { total: scale * total, value, parameters })
+    }
+}
+
+fn fits_cholesky(found: f64, position: usize, width: usize) -> bool {
+    let order = width.isqrt();
+    let (row, column) = (position / order.max(1), position % order.max(1));
+    match row.cmp(&column) {
+        std::cmp::Ordering::Greater => true,
+        std::cmp::Ordering::Equal => found > 0.0,
+        std::cmp::Ordering::Less => found.abs() < f64::MIN_POSITIVE,
+    }
+}
+
+impl Law {
+    /// Refuses bad parameters and bad values of a site.
+    pub(crate) fn check(&self, operation: &str, values: &[f64]) -> Result<()> {
+        let arrays = self.arrays()?;
+        self.view(&arrays).check(operation, values)
+    }
+
+    /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.
+    pub(crate) fn score(&self, operation: &str, value: &Handle, scale: f64) -> Result<Scored> {
+        self.sound()?;
+        let tracked = [value.is_tracked(), self.tracks(0), self.tracks(1), self.tracks(2)];
+        if tracked == [false; 4] {
+            let arrays = self.arrays()?;
+            let value = value.read()?;
+            let total = self.view(&arrays).evaluate(&value.values, scale, Wanted::default()).total;
+            return self.finite(operation, &value.values, total).map(|()| Scored { total, tape: None });
+        }
+        let mut constants = [None, None, None, None];
+        let mut inputs = Vec::with_capacity(4);
+        if tracked[0] { inputs.push(value.clone()) } else { constants[0] = Some(value.read()?) }
+        for (index, parameter) in self.parameters.iter().enumerate() {
+            match parameter {
+                Parameter::Tensor(handle) if tracked[index + 1] => inputs.push(handle.clone()),
+                parameter => constants[index + 1] = Some(parameter.read()?),
+            }
+        }
+        let cell = Arc::new(OnceLock::new());
+        let (density, widths, event, result) = (self.density, self.widths(), self.event_len(), Arc::clone(&cell));
+        let tape = operation::apply(
+            inputs,
+            Box::new(move |arrays| {
+                let mut arrays = arrays.into_iter();
+                let mut all = constants;
+                for (slot, _) in all.iter_mut().zip(tracked).filter(|(_, is_tracked)| *is_tracked) {
+                    *slot = arrays.next();
+                }
+                let slice = |k: usize| all[k].as_ref().map_or(&[] as &[f64], |array| array.values.as_slice());
+                let view = View { density, parameters: [slice(1), slice(2), slice(3)], widths, event };
+                let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
+                let evaluation = view.evaluate(slice(0), scale, wanted);
+                let _ = result.set(evaluation.total);
+                (Array::scalar(evaluation.total), pull_back(evaluation, tracked))
+            }),
+        );
+        let total = cell.get().copied().unwrap_or(f64::NAN);
+        if !total.is_finite() {
+            self.finite(operation, &value.read()?.values, total)?;
+        }
+        Ok(Scored { total, tape: Some(tape) })
+    }
+
+    /// Names the cause of a log density that is not finite.
+    pub(crate) fn finite(&self, operation: &str, values: &[f64], total: f64) -> Result<()> {
+        if total.is_finite() {
+            return Ok(());
+        }
+        self.check(operation, values)?;
+        Err(Error::NotFiniteMade { operation: operation.into(), found: total })
+    }
+
+    fn tracks(&self, index: usize) -> bool {
+        self.parameters.get(index).is_some_and(Parameter::is_tracked)
+    }
+
+    pub(crate) fn constant_parameters(&self) -> bool {
+        !self.parameters.iter().any(Parameter::is_tracked)
+    }
+
+    pub(crate) fn event_len(&self) -> usize {
+        self.event.iter().product()
+    }
+
+    /// Numbers one event has of each parameter.
+    pub(crate) fn widths(&self) -> [usize; 3] {
+        let mut widths = [1; 3];
+        for ((slot, parameter), rule) in widths.iter_mut().zip(&self.parameters).zip(self.density.parameters()) {
+            if let Parameter::Tensor(handle) = parameter {
+                *slot = handle.shape().iter().rev().take(rule.event_rank).product();
+            }
+        }
+        widths
+    }
+
+    pub(crate) fn view<'a>(&self, arrays: &'a [Array]) -> View<'a> {
+        let mut parameters: [&[f64]; 3] = [&[]; 3];
+        for (slot, array) in parameters.iter_mut().zip(arrays) {
+            *slot = &array.values;
+        }
+        View { density: self.density, parameters, widths: self.widths(), event: self.event_len() }
+    }
+}
+
+/// Multiplies the derivatives of the tracked inputs by the gradient of the scalar output.
+fn pull_back(evaluation: Evaluation, tracked: [bool; 4]) -> PullBack {
+    let [a, b, c] = evaluation.parameters;
+    let derivatives: Vec<Vec<f64>> =
+        [evaluation.value, a, b, c].into_iter().zip(tracked).filter_map(|(d, wanted)| wanted.then_some(d)).collect();
+    Box::new(move |output| {
+        let factor = output.first().copied().unwrap_or(0.0);
+        derivatives.iter().map(|derivative| derivative.iter().map(|d| factor * d).collect()).collect()
+    })
+}

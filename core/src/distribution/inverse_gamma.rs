@@ -1,0 +1,97 @@
+//! Gives the inverse gamma distribution.
+
+use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use crate::noise::NoiseStream;
+use crate::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
+
+/// The inverse gamma distribution: one over a gamma number.
+///
+/// $$ \log p(x) = \alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log x - \frac{\beta}{x},\qquad x > 0 $$
+/// with $\alpha$ = `concentration` > 0 and $\beta$ = `scale` > 0, which is the `rate` of the gamma number and has the
+/// units of $x$.
+///
+/// # Shapes
+/// `concentration` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+///
+/// # Example
+/// ```
+/// use partita_core::{Array, InverseGamma};
+/// let log_prob = InverseGamma::new(2.0, 3.0).log_prob_of(&Array::scalar(1.0))?;
+/// assert!((log_prob - (9.0_f64.ln() - 3.0)).abs() < 1e-15);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct InverseGamma;
+
+impl InverseGamma {
+    /// The inverse gamma distribution with mode `scale` over `concentration` + 1.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<C, S>(concentration: C, scale: S) -> <(C, S) as Parameters<Continuous>>::Distribution
+    where
+        (C, S): Parameters<Continuous>,
+    {
+        (concentration, scale).build(&Self)
+    }
+}
+
+impl Density for InverseGamma {
+    fn name(&self) -> &'static str {
+        "InverseGamma"
+    }
+
+    fn parameters(&self) -> &'static [ParameterRule] {
+        const RULES: [ParameterRule; 2] = [
+            ParameterRule::number("concentration", Domain::Positive),
+            ParameterRule::number("scale", Domain::Positive),
+        ];
+        &RULES
+    }
+
+    fn support(&self, _: [&[f64]; 3]) -> Support {
+        Support::Positive
+    }
+
+    fn log_prob(
+        &self,
+        value: &[f64],
+        [concentration, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> f64 {
+        let (concentration, scale, value) = (concentration[0], scale[0], value[0]);
+        let mean = scale / value;
+        let log_mean = log_of(mean, scale.ln() - value.ln());
+        if gradient.is_wanted() {
+            let partials = [
+                (mean - concentration - 1.0) / value,
+                log_mean - digamma(concentration),
+                (concentration - mean) / scale,
+                0.0,
+            ];
+            gradient.add(factor, partials);
+        }
+        if concentration < LARGE_CONCENTRATION {
+            concentration * scale.ln() - ln_gamma(concentration) - (concentration + 1.0) * value.ln() - mean
+        } else {
+            poisson_kernel(concentration, mean, log_mean) + (concentration / value).ln()
+        }
+    }
+
+    fn draw(&self, [concentration, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
+        let log_draw = scale[0].ln() - log_gamma_draw(concentration[0], noise);
+        out[0] = log_draw.exp().clamp(f64::MIN_POSITIVE, f64::MAX);
+    }
+
+    fn mean(&self, [concentration, scale, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
+        (concentration[0] > 1.0).then(|| vec![scale[0] / (concentration[0] - 1.0)])
+    }
+
+    fn variance(&self, [concentration, scale, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
+        (concentration[0] > 2.0).then(|| vec![(scale[0] / (concentration[0] - 1.0)).powi(2) / (concentration[0] - 2.0)])
+    }
+
+    fn cumulative(&self, value: f64, [concentration, scale, _]: [&[f64]; 3]) -> Option<f64> {
+        Some(if value <= 0.0 { 0.0 } else { regularised_gamma(concentration[0], scale[0] / value)[1] })
+    }
+}

@@ -1,0 +1,83 @@
+//! Gives the normal distribution.
+
+use super::{Batch, Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use crate::kernel::{NormalTerms, normal};
+use crate::noise::NoiseStream;
+use crate::special::{HALF_LOG_TWO_PI, normal_cumulative};
+
+/// The normal distribution.
+///
+/// $$ \log p(x) = -\tfrac12\left(\frac{x-\mu}{\sigma}\right)^2 - \log\sigma - \tfrac12\log 2\pi $$
+/// with $\mu$ = `location` and $\sigma$ = `scale` > 0 (the standard deviation, not the variance).
+///
+/// # Shapes
+/// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+///
+/// # Example
+/// ```
+/// use partita_core::{Array, Normal};
+/// let log_prob = Normal::new(0.0, 2.0).log_prob_of(&Array::scalar(1.0))?;
+/// assert!((log_prob + 0.5 * 0.25 + 2.0_f64.ln() + 0.918_938_533_204_672_8).abs() < 1e-15);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Normal;
+
+impl Normal {
+    /// The normal distribution with mean `location` and standard deviation `scale`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<L, S>(location: L, scale: S) -> <(L, S) as Parameters<Continuous>>::Distribution
+    where
+        (L, S): Parameters<Continuous>,
+    {
+        (location, scale).build(&Self)
+    }
+}
+
+impl Density for Normal {
+    fn name(&self) -> &'static str {
+        "Normal"
+    }
+
+    fn parameters(&self) -> &'static [ParameterRule] {
+        const RULES: [ParameterRule; 2] =
+            [ParameterRule::number("location", Domain::Real), ParameterRule::number("scale", Domain::Positive)];
+        &RULES
+    }
+
+    fn support(&self, _: [&[f64]; 3]) -> Support {
+        Support::Real
+    }
+
+    fn log_prob(&self, value: &[f64], [location, scale, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+        let deviation = (value[0] - location[0]) / scale[0];
+        gradient.add(factor, [-deviation / scale[0], deviation / scale[0], (deviation * deviation - 1.0) / scale[0], 0.0]);
+        -0.5 * deviation * deviation - scale[0].ln() - HALF_LOG_TWO_PI
+    }
+
+    fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
+        out[0] = location[0] + scale[0] * noise.standard_normal();
+    }
+
+    fn mean(&self, [location, ..]: [&[f64]; 3]) -> Option<Vec<f64>> {
+        Some(vec![location[0]])
+    }
+
+    fn variance(&self, [_, scale, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
+        Some(vec![scale[0] * scale[0]])
+    }
+
+    fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
+        Some(normal_cumulative((value - location[0]) / scale[0]))
+    }
+
+    fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
+        let [location, scale, _] = batch.parameters;
+        if [location, scale].iter().any(|parameter| parameter.len() != 1 && parameter.len() != batch.values.len()) {
+            return None;
+        }
+        let [by_location, by_scale, _] = &mut batch.parameter_gradients;
+        let (x, factor) = (batch.values, batch.scale);
+        Some(normal(&mut NormalTerms { x, location, scale, factor, by_x: batch.value_gradient, by_location, by_scale }))
+    }
+}

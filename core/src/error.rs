@@ -1,0 +1,146 @@
+//! Names every way in which declaring or evaluating a model can fail, with what to try.
+
+/// The result of declaring or evaluating a model.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong while a model was declared or evaluated.
+///
+/// Every variant carries the operation, what was found, what was expected, and its message ends with what to try.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two shapes that had to agree did not.
+    #[error("{operation}: found shape {found:?}, expected {expected:?}. {remedy}")]
+    Shape {
+        /// What was being computed, with the site where there is one.
+        operation: String,
+        /// The shape found.
+        found: Vec<usize>,
+        /// The shape expected.
+        expected: Vec<usize>,
+        /// What to try.
+        remedy: String,
+    },
+    /// A parameter lies outside its domain.
+    #[error("{distribution}: parameter `{parameter}` is {found} at index {index}, expected {expected}. Check the expression that makes it, or put it through a positive map such as exp or softplus.")]
+    Parameter {
+        /// The distribution.
+        distribution: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// The value found.
+        found: f64,
+        /// Its flat index.
+        index: usize,
+        /// The domain, in words.
+        expected: &'static str,
+    },
+    /// A value lies outside the support of its distribution.
+    #[error("{operation}: value {found} at index {index} is outside the support of {distribution} ({support}). Check the data and its coding.")]
+    Support {
+        /// What was being computed, with the site.
+        operation: String,
+        /// The distribution.
+        distribution: &'static str,
+        /// The value found.
+        found: f64,
+        /// Its flat index.
+        index: usize,
+        /// The support, in words.
+        support: String,
+    },
+    /// A value was NaN or infinite on entry.
+    #[error("{operation}: value {found} at index {index} is not finite. Remove or impute it before fitting; Partita never skips rows silently.")]
+    NotFinite {
+        /// What was being computed, with the site.
+        operation: String,
+        /// The value found.
+        found: f64,
+        /// Its flat index.
+        index: usize,
+    },
+    /// A computation made a value that is NaN or infinite out of finite ones.
+    #[error("{operation}: the result is {found} although every input was finite. Lower the learning rate, tighten the priors, or start from a smaller initial scale.")]
+    NotFiniteMade {
+        /// What was being computed, with the site.
+        operation: String,
+        /// The value made.
+        found: f64,
+    },
+    /// A matrix that had to be positive definite was not.
+    #[error("{operation}: pivot {index} is {pivot:e}, expected > 0. Make the matrix symmetric positive definite, for example by adding a small multiple of the identity.")]
+    NotPositiveDefinite {
+        /// What was being computed.
+        operation: String,
+        /// The row of the offending pivot.
+        index: usize,
+        /// Its value.
+        pivot: f64,
+    },
+    /// A site name was used twice.
+    #[error("site `{site}` is declared twice. Give each site its own name. Sites so far: {table}")]
+    DuplicateSite {
+        /// The name.
+        site: String,
+        /// The sites declared so far.
+        table: String,
+    },
+    /// A site name is not in the model.
+    #[error("site `{site}` is unknown ({operation}). The model declares: {table}")]
+    UnknownSite {
+        /// The name.
+        site: String,
+        /// What asked for it.
+        operation: String,
+        /// The sites of the model.
+        table: String,
+    },
+    /// The model declared other sites than when its site table was made.
+    #[error("site `{found}` was declared where the site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution.")]
+    ChangingStructure {
+        /// The site now declared.
+        found: String,
+        /// The site of the table, or a note that there is none.
+        expected: String,
+    },
+    /// A plate was used where it has no meaning.
+    #[error("plate `{plate}`: {problem}")]
+    Plate {
+        /// The plate.
+        plate: String,
+        /// What is wrong and what to try.
+        problem: String,
+    },
+    /// A vector had the wrong length.
+    #[error("{operation}: found {found} numbers, expected {expected}. {remedy}")]
+    Length {
+        /// What was being computed.
+        operation: String,
+        /// The length found.
+        found: usize,
+        /// The length expected.
+        expected: usize,
+        /// What to try.
+        remedy: String,
+    },
+    /// An argument is out of its domain.
+    #[error("{operation}: {argument} is {found}, expected {expected}.")]
+    Argument {
+        /// What was being computed.
+        operation: String,
+        /// The argument.
+        argument: &'static str,
+        /// What was found.
+        found: String,
+        /// What was expected, and what to try.
+        expected: &'static str,
+    },
+    /// Burn could not do what was asked.
+    #[error("{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type.")]
+    Device {
+        /// What was being computed.
+        operation: String,
+        /// Burn's own words.
+        reason: String,
+    },
+}

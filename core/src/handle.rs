@@ -1,0 +1,54 @@
+//! Holds a tensor without its rank in the type, so that distributions and operations need no const generics inside.
+
+use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, TensorMetadata};
+use burn::tensor::Tensor;
+
+use crate::array::Array;
+use crate::device::data_to_array;
+use crate::error::{Error, Result};
+
+/// A float tensor whose rank is known only at run time.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    pub(crate) tensor: DispatchTensor,
+}
+
+impl Handle {
+    /// The length of each dimension.
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {
+        self.tensor.shape().to_vec()
+    }
+
+    /// Whether gradients flow through it: false for data and constants.
+    #[must_use]
+    pub fn is_tracked(&self) -> bool {
+        self.tensor.autodiff != DispatchAutodiffContext::Disabled
+    }
+
+    /// Reads it to the host.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device cannot deliver the data.
+    pub fn read(&self) -> Result<Array> {
+        let data = Tensor::<1>::from_dispatch(self.tensor.clone())
+            .try_into_data()
+            .map_err(|error| Error::Device { operation: "reading a tensor".into(), reason: format!("{error:?}") })?;
+        Ok(data_to_array(data))
+    }
+
+    /// The tensor with its rank in the type again.
+    ///
+    /// The rank is the caller's claim: a wrong one is caught by Burn at the next operation.
+    pub(crate) fn typed<const D: usize>(self) -> Tensor<D> {
+        Tensor::from_dispatch(self.tensor)
+    }
+}
+
+impl<const D: usize> From<Tensor<D>> for Handle {
+    fn from(tensor: Tensor<D>) -> Self {
+        Self { tensor: tensor.into_dispatch() }
+    }
+}
+
+pub(crate) type HostDispatch = Dispatch;

@@ -1,0 +1,10 @@
+//! Holds one callable law suite for each trait, so that a new implementation adds one row to a test.
+
+mod bijector;
+mod density;
+mod difference;
+mod operation;
+
+pub use bijector::{BijectorViolation, bijector};
+pub use density::{DensityCase, DensityViolation, density};
+pub use operation::{OperationViolation, operation};

@@ -1,0 +1,91 @@
+//! Names the laws that a density can break, with the numbers that show it.
+
+/// A law of [`Density`](crate::Density) that does not hold in a case, which is named by its place in the list.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DensityViolation {
+    /// The case itself is outside the support, or its parameters contradict each other.
+    #[error("{density}, case {case}: {value:?} is no event of {support}. Correct the case.")]
+    Case {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// The value of the case.
+        value: Vec<f64>,
+        /// The support, in words.
+        support: String,
+    },
+    /// A derivative is not that of the log density, or was not multiplied and added as asked.
+    #[error(
+        "{density}, case {case}: derivative by number {index} of `{argument}` is {found}, differences give {expected}"
+    )]
+    Derivative {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// `value` or the parameter.
+        argument: &'static str,
+        /// Which number of it.
+        index: usize,
+        /// What the density added.
+        found: f64,
+        /// What central differences give.
+        expected: f64,
+    },
+    /// A draw lies outside the support.
+    #[error("{density}, case {case}: drew {draw:?}, which is outside {support}")]
+    Draw {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// The draw.
+        draw: Vec<f64>,
+        /// The support, in words.
+        support: String,
+    },
+    /// Draws have another mean or variance than the density states.
+    #[error("{density}, case {case}: {moment} {index} of the draws is {found}, expected {expected} ± {bound}")]
+    Moment {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// `mean` or `variance`.
+        moment: &'static str,
+        /// Which number of the event.
+        index: usize,
+        /// That of the draws.
+        found: f64,
+        /// That of the density.
+        expected: f64,
+        /// The largest difference allowed.
+        bound: f64,
+    },
+    /// The draws have another distribution function.
+    #[error("{density}, case {case}: the distribution function of the draws is {distance} away, allowed is {bound}")]
+    Distribution {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// The largest distance found (Kolmogorov and Smirnov).
+        distance: f64,
+        /// The distance allowed.
+        bound: f64,
+    },
+    /// The cumulative function is not the integral of the density.
+    #[error("{density}, case {case}: the slope of the cumulative function is {found}, the density {expected}")]
+    Cumulative {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// The slope, by central differences.
+        found: f64,
+        /// The exponential of the log density.
+        expected: f64,
+    },
+}

@@ -1,0 +1,47 @@
+//! What a Partita probability statement is made of: data, sites, scope, distributions, bijectors, noise.
+
+pub use burn;
+
+mod array;
+mod bijector;
+pub mod data;
+mod design;
+mod device;
+mod distribution;
+mod error;
+mod handle;
+pub mod kernel;
+#[cfg(feature = "laws")]
+pub mod laws;
+mod model;
+mod noise;
+mod operation;
+mod reading;
+mod rows;
+mod scope;
+mod site;
+pub mod special;
+mod theta;
+
+pub use array::Array;
+pub use bijector::{
+    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, IdentityMap, IntervalMap,
+    OrderedMap, SimplexMap, SoftplusMap, for_support,
+};
+pub use data::{
+    BadCell, DataError, Minibatches, Table, partition_by_key, partition_by_label_skew, partition_by_sizes,
+    partition_equally, partition_groups,
+};
+pub use design::Design;
+pub use device::{Device, Precision};
+pub use distribution::*;
+pub use error::{Error, Result};
+pub use handle::Handle;
+pub use model::Model;
+pub use noise::{Key, Noise, NoiseStream, Purpose};
+pub use operation::{cholesky, digamma, ln_gamma, log_sum_exp, triangular_solve};
+pub use reading::{Assessment, Draw, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw};
+pub use rows::Rows;
+pub use scope::{Minibatch, Scope};
+pub use site::{LocalBlock, Part, Role, Site, SiteTable};
+pub use theta::{theta, with_theta};

@@ -1,0 +1,201 @@
+//! Reads a model as the log density of unconstrained vectors, with its gradient.
+
+use burn::tensor::{Gradients, Tensor};
+
+use super::Latents;
+use crate::device::{Device, data_to_array};
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::scope::{Leaf, Minibatch, Scope, Source, Table};
+use crate::site::{Part, SiteTable};
+use crate::theta;
+
+/// A log density (nats) and its gradient by the unconstrained latents and by θ.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Assessment {
+    /// The log density, including log-Jacobians of the maps to the supports.
+    pub value: f64,
+    /// Gradient by the global vector.
+    pub globals: Vec<f64>,
+    /// Gradient by each local block.
+    pub locals: Vec<Vec<f64>>,
+    /// Gradient by the model's own trainable parameters, in the order Burn visits them.
+    pub theta: Vec<f64>,
+}
+
+/// A model bound to a device and a site table, ready to be evaluated as a log density.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, LogDensity, Model, Normal, Result, Scope, SiteTable, burn};
+/// use burn::{module::Module, tensor::Tensor};
+/// # #[derive(Module, Debug)]
+/// # struct Mean {}
+/// # impl Model for Mean {
+/// #     type Globals = Tensor<1>;
+/// #     type Data = Tensor<1>;
+/// #     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+/// #     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+/// #         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+/// #     }
+/// # }
+/// let device = Device::flex();
+/// let table = SiteTable::globals(&Mean {}, &device)?;
+/// let density = LogDensity::new(&Mean {}, &device, &table);
+/// let prior = density.global(&[0.5])?;
+/// assert!((prior.globals[0] + 0.5).abs() < 1e-15);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct LogDensity<'a, M> {
+    model: &'a M,
+    device: &'a Device,
+    table: &'a SiteTable,
+    minibatch: &'a [Minibatch],
+    weight: f64,
+}
+
+impl<'a, M: Model> LogDensity<'a, M> {
+    /// Binds a model to a device and its site table.
+    #[must_use]
+    pub fn new(model: &'a M, device: &'a Device, table: &'a SiteTable) -> Self {
+        Self { model, device, table, minibatch: &[], weight: 1.0 }
+    }
+
+    /// Evaluates only these rows of the plates named; their log densities are multiplied by N/B.
+    #[must_use]
+    pub fn minibatch(mut self, minibatch: &'a [Minibatch]) -> Self {
+        self.minibatch = minibatch;
+        self
+    }
+
+    /// Multiplies the local part by `weight`.
+    #[must_use]
+    pub fn weight(mut self, weight: f64) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// $\log p_\theta(Z_G)$ and its gradient by the unconstrained global vector.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for a vector of the wrong length; otherwise what the model's statements refuse.
+    pub fn global(&self, globals: &[f64]) -> Result<Assessment> {
+        self.table.check_latents(globals, None, |_| 0)?;
+        let mut scope = self.scope(Source { globals: Some(globals), ..Source::default() });
+        self.model.global(&mut scope)?;
+        self.finish(scope, None)
+    }
+
+    /// $\log p_\theta(y_j, Z_{L_j} \mid Z_G)$ and its gradients: the share of one silo.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`].
+    pub fn local(&self, latents: Latents<'_>, data: &M::Data) -> Result<Assessment> {
+        self.with_locals(latents, data, true)
+    }
+
+    /// $\log p_\theta(Z_G, Z_{L_j}, y_j)$ and its gradients in one pass.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`].
+    pub fn joint(&self, latents: Latents<'_>, data: &M::Data) -> Result<Assessment> {
+        self.with_locals(latents, data, false)
+    }
+
+    fn with_locals(&self, latents: Latents<'_>, data: &M::Data, quiet: bool) -> Result<Assessment> {
+        self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
+        let mut scope =
+            self.scope(Source { globals: Some(latents.globals), locals: Some(latents.locals), prior: None });
+        scope.quiet = quiet;
+        let globals = self.model.global(&mut scope)?;
+        (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, self.weight, self.minibatch);
+        self.model.local(&mut scope, &globals, data)?;
+        let lengths = latents.locals.iter().map(Vec::len).collect();
+        self.finish(scope, Some(lengths))
+    }
+
+    fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
+        let mut scope = Scope::new(self.device, Table::Known(self.table), source);
+        (scope.scoring, scope.tracking) = (true, true);
+        scope
+    }
+
+    /// Rows now evaluated of a block.
+    fn rows(&self, block: usize) -> usize {
+        let block = &self.table.blocks[block];
+        let chosen = self.minibatch.iter().find(|batch| Some(&batch.plate) == block.plate.as_ref());
+        chosen.map_or(block.rows, |batch| batch.rows.len())
+    }
+
+    fn finish(&self, scope: Scope<'_>, local_lengths: Option<Vec<usize>>) -> Result<Assessment> {
+        let outcome = scope.outcome;
+        let mut assessment = Assessment {
+            value: outcome.total,
+            globals: vec![0.0; self.table.global_len],
+            locals: local_lengths.unwrap_or_default().into_iter().map(|length| vec![0.0; length]).collect(),
+            theta: Vec::new(),
+        };
+        let gradients = outcome.tape.map(|tape| tape.backward());
+        for leaf in outcome.leaves {
+            let tape = match &gradients {
+                Some(gradients) => tape_gradient(&leaf, gradients)?,
+                None => None,
+            };
+            self.pull_back(leaf, tape, &mut assessment)?;
+        }
+        assessment.theta = theta::gradient(self.model, gradients.as_ref())?;
+        Ok(assessment)
+    }
+
+    /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
+    fn pull_back(&self, leaf: Leaf, tape: Option<Vec<f64>>, out: &mut Assessment) -> Result<()> {
+        let site = &self.table.sites[leaf.site];
+        let mut gradient = match (tape, leaf.host_gradient) {
+            (Some(mut tape), host) => {
+                tape.iter_mut().zip(&host).for_each(|(slot, term)| *slot += term);
+                tape
+            }
+            (None, host) => host,
+        };
+        if !leaf.constrained.is_empty() {
+            let Some(bijector) = &site.bijector else {
+                unreachable!("invariant: a latent site has a bijector")
+            };
+            gradient.resize(leaf.constrained.len(), 0.0);
+            let mut pulled = vec![0.0; leaf.unconstrained.len()];
+            let one = bijector.unconstrained_len(site.event)?.max(1);
+            let event = site.event.max(1);
+            let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
+            for (((u, x), g), result) in inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one)) {
+                bijector.pull_back(u, x, g, leaf.weight, result);
+            }
+            gradient = pulled;
+        }
+        if site.part == Part::Global {
+            let slots = &mut out.globals[site.offset..site.offset + site.width];
+            slots.iter_mut().zip(&gradient).for_each(|(slot, term)| *slot += term);
+            return Ok(());
+        }
+        let width = self.table.blocks[site.block].width;
+        let block = &mut out.locals[site.block];
+        if width == site.width && gradient.len() == block.len() {
+            *block = gradient;
+            return Ok(());
+        }
+        for (row, terms) in block.chunks_exact_mut(width).zip(gradient.chunks_exact(site.width)) {
+            row[site.offset..site.offset + site.width].copy_from_slice(terms);
+        }
+        Ok(())
+    }
+}
+
+/// The tape's gradient of a leaf, or `None` if nothing on the tape depends on it.
+fn tape_gradient(leaf: &Leaf, gradients: &Gradients) -> Result<Option<Vec<f64>>> {
+    let leaf: Tensor<1> = leaf.handle.clone().typed();
+    let Some(gradient) = leaf.grad(gradients) else { return Ok(None) };
+    let data = gradient
+        .try_into_data()
+        .map_err(|error| Error::Device { operation: "reading a gradient".into(), reason: format!("{error:?}") })?;
+    Ok(Some(data_to_array(data).values))
+}

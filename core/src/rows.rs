@@ -1,0 +1,78 @@
+//! Hands a plate its rows: all of them, or those of a minibatch.
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use crate::distribution::Distribution;
+use crate::error::{Error, Result};
+
+/// The rows of a plate that are being evaluated.
+#[derive(Debug, Clone)]
+pub struct Rows<'a> {
+    pub(crate) total: usize,
+    pub(crate) chosen: Option<&'a [usize]>,
+}
+
+impl Rows<'_> {
+    /// The number of rows now evaluated.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chosen.map_or(self.total, <[usize]>::len)
+    }
+
+    /// Whether no row is evaluated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of rows of the whole plate.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The indices now evaluated, or `None` for all rows in order.
+    #[must_use]
+    pub fn indices(&self) -> Option<&[usize]> {
+        self.chosen
+    }
+
+    /// These rows of a tensor that has one entry a row in its first dimension.
+    ///
+    /// # Shapes
+    /// `tensor`: `[total, ...]` → `[len, ...]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the first dimension is not the plate's number of rows.
+    pub fn take<const D: usize>(&self, tensor: &Tensor<D>) -> Result<Tensor<D>> {
+        let shape = tensor.dims();
+        if shape[0] != self.total {
+            let mut expected = shape.to_vec();
+            expected[0] = self.total;
+            return Err(Error::Shape {
+                operation: "rows.take".into(),
+                found: shape.to_vec(),
+                expected,
+                remedy: "Give the plate as many rows as the data has.".into(),
+            });
+        }
+        let Some(chosen) = self.chosen else { return Ok(tensor.clone()) };
+        #[expect(clippy::cast_possible_wrap, reason = "row indices are far below 2^63")]
+        let indices: Vec<i64> = chosen.iter().map(|&row| row as i64).collect();
+        let indices = Tensor::<1, Int>::from_data(TensorData::new(indices, [chosen.len()]), &tensor.device());
+        Ok(tensor.clone().select(0, indices))
+    }
+
+    /// The number of rows, for [`Distribution::over`].
+    pub(crate) fn repeat<S>(&self, distribution: Distribution<1, S>) -> Distribution<1, S> {
+        distribution.iid([self.len()])
+    }
+}
+
+impl<S> Distribution<1, S> {
+    /// One independent copy for each of these rows.
+    #[must_use]
+    pub fn over(self, rows: &Rows<'_>) -> Self {
+        rows.repeat(self)
+    }
+}

@@ -1,0 +1,176 @@
+//! Interprets a model's statements: one declaration, five readings (site table, draws, density, predictive, pointwise).
+
+mod latent;
+mod statement;
+
+use burn::tensor::Tensor;
+
+use crate::array::Array;
+use crate::device::Device;
+use crate::error::Result;
+use crate::handle::Handle;
+use crate::noise::Noise;
+use crate::site::{Part, SiteTable};
+
+/// What a model's functions speak to: `sample`, `observe`, `plate`, `factor`, `deterministic`, `module`.
+///
+/// The framework makes it; which reading is going on does not concern the model.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) table: Table<'a>,
+    pub(crate) source: Source<'a>,
+    pub(crate) observing: Observing,
+    /// Whether log densities are summed.
+    pub(crate) scoring: bool,
+    /// Whether latents are leaves of a tape.
+    pub(crate) tracking: bool,
+    /// Whether natural-scale values are kept.
+    pub(crate) keeping: bool,
+    /// Whether the densities of this part are left out: globals seen from a silo.
+    pub(crate) quiet: bool,
+    pub(crate) part: Part,
+    pub(crate) next: usize,
+    pub(crate) plate: Option<Plate<'a>>,
+    pub(crate) minibatch: &'a [Minibatch],
+    /// What log densities of the part are multiplied by, outside plates.
+    pub(crate) weight: f64,
+    pub(crate) outcome: Outcome,
+}
+
+/// The site table: being written, or known.
+#[derive(Debug)]
+pub(crate) enum Table<'a> {
+    Building(SiteTable),
+    Known(&'a SiteTable),
+}
+
+impl Table<'_> {
+    pub(crate) fn get(&self) -> &SiteTable {
+        match self {
+            Self::Building(table) => table,
+            Self::Known(table) => table,
+        }
+    }
+}
+
+/// Where the values of latents come from; a part without a vector is drawn from its prior.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Source<'a> {
+    pub(crate) globals: Option<&'a [f64]>,
+    pub(crate) locals: Option<&'a [Vec<f64>]>,
+    /// The noise of prior draws with the draw's index; without it a latent starts at f(0).
+    pub(crate) prior: Option<(Noise, u64)>,
+}
+
+/// What happens at an observed site.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Observing {
+    /// Its log density is added.
+    Score,
+    /// New data are drawn.
+    Simulate(Noise, u64),
+    /// Its log density is kept event by event, unscaled.
+    Pointwise,
+}
+
+/// The plate being evaluated.
+#[derive(Debug, Clone)]
+pub(crate) struct Plate<'a> {
+    pub(crate) name: String,
+    pub(crate) block: usize,
+    pub(crate) total: usize,
+    pub(crate) chosen: Option<&'a [usize]>,
+    /// N/B: what the rows' log densities are multiplied by so that a minibatch is unbiased.
+    pub(crate) scale: f64,
+}
+
+/// The rows of one plate that are evaluated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Minibatch {
+    /// The plate.
+    pub plate: String,
+    /// Row indices, each at most once.
+    pub rows: Vec<usize>,
+}
+
+/// What a reading leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) total: f64,
+    pub(crate) tape: Option<Tensor<1>>,
+    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) values: Vec<(String, Array)>,
+    pub(crate) observed: Vec<(String, Array)>,
+}
+
+/// One latent site on the tape, with what its pull-back to unconstrained numbers needs.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) site: usize,
+    pub(crate) handle: Handle,
+    /// Unconstrained and constrained values; empty where the bijector is the identity.
+    pub(crate) unconstrained: Vec<f64>,
+    pub(crate) constrained: Vec<f64>,
+    /// Gradient of densities evaluated off the tape; empty for none.
+    pub(crate) host_gradient: Vec<f64>,
+    /// Weight of the log-determinant.
+    pub(crate) weight: f64,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(device: &'a Device, table: Table<'a>, source: Source<'a>) -> Self {
+        Self {
+            device,
+            table,
+            source,
+            observing: Observing::Score,
+            scoring: false,
+            tracking: false,
+            keeping: false,
+            quiet: false,
+            part: Part::Global,
+            next: 0,
+            plate: None,
+            minibatch: &[],
+            weight: 1.0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// The device and precision of this run, for tensors a model makes itself.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.device
+    }
+
+    /// What densities are multiplied by where the model now stands.
+    fn weight_here(&self) -> f64 {
+        self.weight * self.plate.as_ref().map_or(1.0, |plate| plate.scale)
+    }
+
+    fn operation(&self, name: &str) -> String {
+        match &self.plate {
+            Some(plate) => format!("site `{name}` in plate `{}`", plate.name),
+            None => format!("site `{name}`"),
+        }
+    }
+
+    fn add(&mut self, total: f64, tape: Option<Handle>) {
+        self.outcome.total += total;
+        if let Some(term) = tape {
+            let term = term.typed::<1>();
+            self.outcome.tape = Some(match self.outcome.tape.take() {
+                Some(sum) => sum + term,
+                None => term,
+            });
+        }
+    }
+
+    fn keep(&mut self, name: &str, handle: &Handle) -> Result<()> {
+        if self.keeping {
+            self.outcome.values.push((name.to_owned(), handle.read()?));
+        }
+        Ok(())
+    }
+}

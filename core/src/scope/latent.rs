@@ -1,0 +1,191 @@
+//! Gives a latent site its value: from a vector, from its prior, or at the start; and puts it on the tape.
+
+use burn::tensor::Tensor;
+
+use super::{Leaf, Scope, Table};
+use crate::bijector;
+use crate::distribution::{Law, Parameter, Support, Wanted};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::noise::{Key, Purpose};
+use crate::operation::affine;
+use crate::site::{Part, Role};
+
+impl Scope<'_> {
+    /// The value of a latent site; its log density and leaf are recorded as the reading asks.
+    pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
+        let outer = if law.non_centred { Some(law.location_and_scale()?) } else { None };
+        let inner = if law.non_centred { law.standardised() } else { law };
+        let index = match self.enter(name, Role::Latent, Some(&inner))? {
+            Some(index) => index,
+            None => self.register(&inner)?,
+        };
+        let (unconstrained, constrained, log_det) = self.value(name, index, &inner)?;
+        let shape: [usize; D] = inner.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
+            operation: self.operation(name),
+            expected: vec![0; D],
+            found,
+            remedy: "The rank of the distribution differs from the rank of the value.".into(),
+        })?;
+        let score = self.scoring && !self.quiet;
+        let weight = if score { self.weight_here() } else { 0.0 };
+        let mut host_gradient = Vec::new();
+        let on_host = inner.constant_parameters();
+        if score {
+            self.outcome.total += weight * log_det;
+        }
+        if score && on_host {
+            let arrays = inner.arrays()?;
+            let wanted = Wanted { value: self.tracking, ..Wanted::default() };
+            let evaluation = inner.view(&arrays).evaluate(&constrained, weight, wanted);
+            inner.finite(&self.operation(name), &constrained, evaluation.total)?;
+            self.outcome.total += evaluation.total;
+            host_gradient = evaluation.value;
+        }
+        let real = self.table.get().sites[index].support == Some(Support::Real);
+        let kept = if self.tracking && !real { constrained.clone() } else { Vec::new() };
+        let value: Tensor<D> =
+            if self.tracking { self.device.leaf(constrained, shape) } else { self.device.tensor(constrained, shape) };
+        let handle = Handle::from(value);
+        if score && !on_host {
+            let scored = inner.score(&self.operation(name), &handle, weight)?;
+            self.add(scored.total, scored.tape);
+        }
+        if self.tracking {
+            let unconstrained = if real { Vec::new() } else { unconstrained };
+            let leaf = Leaf { site: index, handle: handle.clone(), unconstrained, constrained: kept, host_gradient, weight };
+            self.outcome.leaves.push(leaf);
+        }
+        let natural = match outer {
+            Some((location, scale)) => affine(location, scale, handle)?,
+            None => handle,
+        };
+        self.keep(name, &natural)?;
+        Ok(natural.typed())
+    }
+
+    /// Writes support, bijector and place of the latent just entered into the table being built.
+    fn register(&mut self, law: &Law) -> Result<usize> {
+        let arrays = law.arrays()?;
+        let view = law.view(&arrays);
+        let numbers = law.shape().iter().product::<usize>();
+        view.check_parameters(numbers)?;
+        let support = view.support();
+        let events = numbers / law.event_len().max(1);
+        let bijector = bijector::for_support(&support)?;
+        let one = bijector.unconstrained_len(law.event_len())?;
+        let rows = self.plate.as_ref().map_or(1, |plate| plate.total);
+        let plate = self.plate.as_ref().map(|plate| plate.name.clone());
+        let local = self.part == Part::Local;
+        let block = if local { self.block(plate.as_deref(), rows)? } else { 0 };
+        let Table::Building(table) = &mut self.table else {
+            unreachable!("invariant: a site is registered only while the table is built")
+        };
+        let width = events / rows * one;
+        let offset = if local { table.blocks[block].width } else { table.global_len };
+        if local { table.blocks[block].width += width } else { table.global_len += width }
+        let index = table.sites.len() - 1;
+        let site = &mut table.sites[index];
+        (site.support, site.block, site.offset, site.width) = (Some(support), block, offset, width);
+        site.bijector = Some(bijector.into());
+        Ok(index)
+    }
+
+    /// Unconstrained value, constrained value and log-determinant of a latent.
+    fn value(&self, name: &str, index: usize, law: &Law) -> Result<(Vec<f64>, Vec<f64>, f64)> {
+        let site = &self.table.get().sites[index];
+        let numbers = law.shape().iter().product::<usize>();
+        let vector = match self.part {
+            Part::Global => self.source.globals.map(|globals| globals[site.offset..site.offset + site.width].to_vec()),
+            Part::Local => self.source.locals.map(|locals| self.gather(&locals[site.block], index)),
+        };
+        let Some(bijector) = &site.bijector else {
+            unreachable!("invariant: a latent site has a bijector")
+        };
+        if let (None, Some((noise, draw))) = (&vector, self.source.prior) {
+            let values = law.draw(&mut noise.stream(self.key(Purpose::Prior, draw)))?.values;
+            return Ok((Vec::new(), values, 0.0));
+        }
+        if site.support == Some(Support::Real) {
+            let values = vector.unwrap_or_else(|| vec![0.0; numbers]);
+            return Ok((Vec::new(), values, 0.0));
+        }
+        if let Some(Support::Interval(..)) = site.support {
+            self.same_support(name, index, law)?;
+        }
+        let events = numbers / site.event.max(1);
+        let one = bijector.unconstrained_len(site.event)?;
+        let unconstrained = vector.unwrap_or_else(|| vec![0.0; events * one]);
+        let mut constrained = vec![0.0; numbers];
+        let mut log_det = 0.0;
+        for (u, x) in unconstrained.chunks_exact(one.max(1)).zip(constrained.chunks_exact_mut(site.event.max(1))) {
+            log_det += bijector.forward(u, x);
+        }
+        Ok((unconstrained, constrained, log_det))
+    }
+
+    /// One site's columns of a block's row-major vector.
+    fn gather(&self, block: &[f64], index: usize) -> Vec<f64> {
+        let table = self.table.get();
+        let site = &table.sites[index];
+        let width = table.blocks[site.block].width;
+        if width == site.width {
+            return block.to_vec();
+        }
+        block.chunks_exact(width).flat_map(|row| &row[site.offset..site.offset + site.width]).copied().collect()
+    }
+
+    /// Refuses bounds that move with other latents: the bijector is fixed when the site table is made.
+    fn same_support(&self, name: &str, index: usize, law: &Law) -> Result<()> {
+        let arrays = law.arrays()?;
+        let view = law.view(&arrays);
+        let events = law.shape().iter().product::<usize>() / law.event_len().max(1);
+        let expected = self.table.get().sites[index].support;
+        match (0..events).map(|event| view.density.support(view.at(event))).find(|support| Some(*support) != expected) {
+            None => Ok(()),
+            Some(found) => Err(Error::Argument {
+                operation: self.operation(name),
+                argument: "support",
+                found: found.describe(),
+                expected: "the same constant bounds for every event and evaluation; sample on (0, 1) and rescale with `deterministic` instead",
+            }),
+        }
+    }
+
+    /// The noise key of the site now being read.
+    pub(super) fn key(&self, purpose: Purpose, index: u64) -> Key {
+        let site = u32::try_from(self.next).unwrap_or(u32::MAX);
+        Key::new(purpose, index).block(site)
+    }
+}
+
+impl Law {
+    /// The location and scale of a location-scale family.
+    fn location_and_scale(&self) -> Result<(Parameter, Parameter)> {
+        let find = |wanted: &str| self.density.parameters().iter().position(|rule| rule.name == wanted);
+        match (find("location"), find("scale")) {
+            (Some(location), Some(scale)) if self.density.event_rank() == 0 => {
+                Ok((self.parameters[location].clone(), self.parameters[scale].clone()))
+            }
+            _ => Err(Error::Argument {
+                operation: format!("{}::non_centred", self.density.name()),
+                argument: "distribution",
+                found: self.density.name().into(),
+                expected: "a location-scale family (Normal, StudentT, Cauchy, Laplace); leave out `.non_centred()`",
+            }),
+        }
+    }
+
+    /// The same family at location 0 and scale 1.
+    fn standardised(&self) -> Self {
+        let mut law = self.clone();
+        for (parameter, rule) in law.parameters.iter_mut().zip(self.density.parameters()) {
+            match rule.name {
+                "location" => *parameter = Parameter::Number(0.0),
+                "scale" => *parameter = Parameter::Number(1.0),
+                _ => {}
+            }
+        }
+        law
+    }
+}

@@ -1,0 +1,264 @@
+//! Gives the statements of a model: sample, observe, plate, factor, deterministic, module.
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::Tensor;
+
+use super::{Observing, Plate, Scope, Table};
+use crate::array::Array;
+use crate::distribution::{Distribution, Latent, Law};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::rows::Rows;
+use crate::site::{LocalBlock, Part, Role, Site};
+
+impl<'a> Scope<'a> {
+    /// Declares a latent site and returns its value.
+    ///
+    /// # Shapes
+    /// The distribution's. Inside a plate a distribution of shape `[1]` is repeated for every row; any other must
+    /// have the plate's rows in its first dimension.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateSite`], [`Error::Shape`], [`Error::ChangingStructure`] if the sites differ from the last
+    /// evaluation's, [`Error::NotFiniteMade`] if its log density is not finite.
+    pub fn sample<const D: usize, S>(&mut self, name: &str, distribution: Distribution<D, S>) -> Result<Tensor<D>>
+    where
+        Distribution<D, S>: Latent,
+    {
+        let law = self.fit_to_plate(name, distribution.law)?;
+        self.latent(name, law)
+    }
+
+    /// Declares an observed site: the log density of `value` enters the joint density.
+    ///
+    /// # Shapes
+    /// `value` has exactly the distribution's shape: Partita never broadcasts an observation.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::NotFinite`] and [`Error::Support`] for data that do not fit (with the site's name
+    /// and the index), [`Error::NotFiniteMade`] if the log density is not finite, [`Error::DuplicateSite`].
+    pub fn observe<const D: usize, S>(&mut self, name: &str, distribution: Distribution<D, S>, value: Tensor<D>) -> Result<()> {
+        let law = self.fit_to_plate(name, distribution.law)?;
+        let operation = self.operation(name);
+        let handle = Handle::from(value);
+        law.check_shape(&operation, &handle.shape())?;
+        if self.enter(name, Role::Observed, Some(&law))?.is_none() {
+            law.check(&operation, &handle.read()?.values)?;
+            return Ok(());
+        }
+        match self.observing {
+            Observing::Score => {
+                if self.scoring && !self.quiet {
+                    let scored = law.score(&operation, &handle, self.weight_here())?;
+                    self.add(scored.total, scored.tape);
+                }
+            }
+            Observing::Simulate(noise, index) => {
+                let draw = law.draw(&mut noise.stream(self.key(crate::noise::Purpose::Predictive, index)))?;
+                self.outcome.observed.push((name.to_owned(), draw));
+            }
+            Observing::Pointwise => {
+                let arrays = law.arrays()?;
+                let values = law.view(&arrays).pointwise(&handle.read()?.values);
+                self.outcome.observed.push((name.to_owned(), Array::new(values, law.batch.clone())?));
+            }
+        }
+        Ok(())
+    }
+
+    /// Declares rows that are independent given the globals, and evaluates `body` on the rows of this evaluation.
+    ///
+    /// The framework chooses the rows (all, or a minibatch of B out of N) and multiplies every log density inside by
+    /// N/B, of latents and of observations alike.
+    ///
+    /// # Errors
+    /// [`Error::Plate`] in the global function, inside another plate, or with no row; otherwise what `body` refuses.
+    pub fn plate<T>(&mut self, name: &str, rows: usize, body: impl FnOnce(&mut Self, &Rows<'a>) -> Result<T>) -> Result<T> {
+        let refuse = |problem: &str| Err(Error::Plate { plate: name.into(), problem: problem.into() });
+        if self.part == Part::Global {
+            return refuse("a plate stands in the global function, but its rows belong to silos. Declare it in `local`; for a global vector use `.iid([n])`.");
+        }
+        if self.plate.is_some() {
+            return refuse("plates cannot be nested. Flatten the two into one plate whose rows are the inner rows, and index the outer level.");
+        }
+        if rows == 0 {
+            return refuse("the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected.");
+        }
+        let block = self.block(Some(name), rows)?;
+        let minibatch: &'a [super::Minibatch] = self.minibatch;
+        let chosen = minibatch.iter().find(|batch| batch.plate == name).map(|batch| batch.rows.as_slice());
+        if let Some(&outside) = chosen.and_then(|chosen| chosen.iter().find(|&&row| row >= rows)) {
+            return refuse(&format!("the minibatch asks for row {outside}, but there are {rows} rows."));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+        let scale = chosen.map_or(1.0, |chosen| rows as f64 / chosen.len() as f64);
+        self.plate = Some(Plate { name: name.to_owned(), block, total: rows, chosen, scale });
+        let result = body(self, &Rows { total: rows, chosen });
+        self.plate = None;
+        result
+    }
+
+    /// Adds the sum of `log_density` (nats) to the joint density.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateSite`]; [`Error::NotFiniteMade`] if the sum is not finite.
+    pub fn factor<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
+        if self.enter(name, Role::Factor, None)?.is_none() || !self.scoring || self.quiet {
+            return Ok(());
+        }
+        let term = Handle::from(log_density.sum() * self.weight_here());
+        let found = term.read()?.values[0];
+        if !found.is_finite() {
+            return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });
+        }
+        let tape = term.is_tracked().then_some(term);
+        self.add(found, tape);
+        Ok(())
+    }
+
+    /// Records a function of other sites under a name, for reports and predictions, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateSite`]; [`Error::Device`] if it cannot be read.
+    pub fn deterministic<const D: usize>(&mut self, name: &str, value: Tensor<D>) -> Result<Tensor<D>> {
+        self.enter(name, Role::Deterministic, None)?;
+        let handle = Handle::from(value);
+        self.keep(name, &handle)?;
+        Ok(handle.typed())
+    }
+
+    /// Makes a Burn module Bayesian: every float parameter becomes a latent with the prior `prior`.
+    ///
+    /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits them.
+    ///
+    /// # Errors
+    /// As for [`Scope::sample`].
+    pub fn module<M: Module>(&mut self, name: &str, module: &M, prior: Distribution<1>) -> Result<M> {
+        let mut lift = Lift { scope: self, name, law: prior.law, next: 0, error: None };
+        let lifted = module.clone().map(&mut lift);
+        lift.error.map_or(Ok(lifted), Err)
+    }
+
+    /// Gives a distribution of one number as many copies as the plate has rows; refuses other row counts.
+    fn fit_to_plate(&self, name: &str, mut law: Law) -> Result<Law> {
+        law.sound()?;
+        let Some(plate) = &self.plate else { return Ok(law) };
+        let rows = plate.chosen.map_or(plate.total, <[usize]>::len);
+        if law.batch == [1] && law.event.is_empty() {
+            law.batch = vec![rows];
+        }
+        if law.batch.first() != Some(&rows) {
+            let mut expected = law.shape();
+            if let Some(first) = expected.first_mut() {
+                *first = rows;
+            }
+            return Err(Error::Shape {
+                operation: self.operation(name),
+                found: law.shape(),
+                expected,
+                remedy: "Inside a plate the first dimension is the plate's rows (`rows.len()`); use `.iid([rows.len(), ...])` or `rows.take(...)`.".into(),
+            });
+        }
+        Ok(law)
+    }
+
+    /// Registers a site while the table is built (returns `None`), or finds it in the known table.
+    pub(super) fn enter(&mut self, name: &str, role: Role, law: Option<&Law>) -> Result<Option<usize>> {
+        let plate = self.plate.as_ref().map(|plate| plate.name.clone());
+        let shape = law.map(Law::shape).unwrap_or_default();
+        match &mut self.table {
+            Table::Known(table) => {
+                let index = self.next;
+                self.next += 1;
+                match table.sites.get(index) {
+                    Some(site) if site.name == name && site.role == role && same_shape(site, &shape) => Ok(Some(index)),
+                    other => Err(Error::ChangingStructure {
+                        found: format!("{name} {shape:?}"),
+                        expected: other.map_or("no further site".into(), |site| format!("{} {:?}", site.name, site.shape)),
+                    }),
+                }
+            }
+            Table::Building(table) => {
+                if table.site(name).is_some() {
+                    return Err(Error::DuplicateSite { site: name.into(), table: table.names() });
+                }
+                table.sites.push(Site {
+                    name: name.to_owned(),
+                    role,
+                    part: self.part,
+                    plate,
+                    distribution: law.map_or("", |law| law.density.name()),
+                    support: None,
+                    shape,
+                    non_centred: law.is_some_and(|law| law.non_centred),
+                    event: law.map_or(0, Law::event_len),
+                    block: 0,
+                    offset: 0,
+                    width: 0,
+                    bijector: None,
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// The local block of a plate (or of no plate), made while the table is built.
+    pub(super) fn block(&mut self, plate: Option<&str>, rows: usize) -> Result<usize> {
+        let known = self.table.get().blocks.iter().position(|block| block.plate.as_deref() == plate);
+        match (known, &mut self.table) {
+            (Some(block), table) => {
+                let found = table.get().blocks[block].rows;
+                if found != rows {
+                    return Err(Error::Plate {
+                        plate: plate.unwrap_or_default().into(),
+                        problem: format!("it has {rows} rows here and {found} elsewhere. Use one plate name for one set of rows."),
+                    });
+                }
+                Ok(block)
+            }
+            (None, Table::Building(table)) => {
+                table.blocks.push(LocalBlock { plate: plate.map(str::to_owned), rows, width: 0 });
+                Ok(table.blocks.len() - 1)
+            }
+            (None, Table::Known(table)) => Err(Error::ChangingStructure {
+                found: format!("plate {}", plate.unwrap_or_default()),
+                expected: format!("the plates of the site table ({})", table.names()),
+            }),
+        }
+    }
+}
+
+/// Whether a site's shape is that of the table, up to the rows of a minibatch.
+fn same_shape(site: &Site, shape: &[usize]) -> bool {
+    match site.plate {
+        Some(_) => site.shape.len() == shape.len() && site.shape.iter().skip(1).eq(shape.iter().skip(1)),
+        None => site.shape == shape,
+    }
+}
+
+/// Replaces a module's parameters by latents, in the order Burn visits them.
+struct Lift<'s, 'a> {
+    scope: &'s mut Scope<'a>,
+    name: &'s str,
+    law: Law,
+    next: usize,
+    error: Option<Error>,
+}
+
+impl ModuleMapper for Lift<'_, '_> {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let law = Law { batch: parameter.val().dims().to_vec(), ..self.law.clone() };
+        let site = format!("{}.{}", self.name, self.next);
+        self.next += 1;
+        if self.error.is_some() {
+            return parameter;
+        }
+        match self.scope.latent(&site, law) {
+            Ok(value) => Param::initialized(parameter.id, value),
+            Err(error) => {
+                self.error = Some(error);
+                parameter
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Lists what a model declares: every site with its role, shape, support and place in the latent vectors.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::bijector::Bijector;
+use crate::distribution::Support;
+
+/// Whether a site belongs to all silos or to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Shared by all silos.
+    Global,
+    /// Of one silo.
+    Local,
+}
+
+/// What a site is in the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// Unknown, inferred.
+    Latent,
+    /// Data.
+    Observed,
+    /// A function of other sites, recorded for reports.
+    Deterministic,
+    /// A log density added by hand.
+    Factor,
+}
+
+/// One named statement of a model.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Whose it is.
+    pub part: Part,
+    /// The plate it stands in.
+    pub plate: Option<String>,
+    /// The name of its distribution, empty for deterministic sites and factors.
+    pub distribution: &'static str,
+    /// Where its values lie.
+    pub support: Option<Support>,
+    /// The shape of its value, the plate's rows first.
+    pub shape: Vec<usize>,
+    /// Whether the latent is the standardised value.
+    pub non_centred: bool,
+    /// Numbers in one event.
+    pub(crate) event: usize,
+    /// The local block it stands in; 0 for globals.
+    pub(crate) block: usize,
+    /// Its first column in the global vector, or in each row of its block.
+    pub(crate) offset: usize,
+    /// Unconstrained numbers: in all for globals, in one row of its block for locals.
+    pub(crate) width: usize,
+    /// The map from unconstrained numbers to its support.
+    pub(crate) bijector: Option<Arc<dyn Bijector>>,
+}
+
+impl Site {
+    /// The first column of a latent site in the global vector, or in each row of its block.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The local block a local latent stands in.
+    #[must_use]
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Unconstrained numbers of a latent site: in all for globals, in one row of its block for locals.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+}
+
+/// Local latents that are independent row by row given the globals: those of one plate, or of none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalBlock {
+    /// The plate, or `None` for local latents outside any plate (one row).
+    pub plate: Option<String>,
+    /// The number of rows.
+    pub rows: usize,
+    /// Unconstrained numbers in one row.
+    pub width: usize,
+}
+
+/// All sites of a model for one silo's data, in the order of declaration.
+#[derive(Debug, Clone, Default)]
+pub struct SiteTable {
+    pub(crate) sites: Vec<Site>,
+    pub(crate) blocks: Vec<LocalBlock>,
+    pub(crate) global_len: usize,
+}
+
+impl SiteTable {
+    /// The sites in the order of declaration.
+    #[must_use]
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// The site with this name.
+    #[must_use]
+    pub fn site(&self, name: &str) -> Option<&Site> {
+        self.sites.iter().find(|site| site.name == name)
+    }
+
+    /// The blocks of local latents; block k of a local vector has `rows × width` numbers, row-major.
+    #[must_use]
+    pub fn blocks(&self) -> &[LocalBlock] {
+        &self.blocks
+    }
+
+    /// The length of the unconstrained global vector, $n_G$.
+    #[must_use]
+    pub fn global_len(&self) -> usize {
+        self.global_len
+    }
+
+    /// The latent sites of one part.
+    pub fn latents(&self, part: Part) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(move |site| site.role == Role::Latent && site.part == part)
+    }
+
+    pub(crate) fn names(&self) -> String {
+        self.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for SiteTable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} support", "site", "part", "role", "plate", "distribution", "shape")?;
+        for site in &self.sites {
+            let part = if site.part == Part::Global { "global" } else { "local" };
+            let role = match site.role {
+                Role::Latent if site.non_centred => "latent (nc)",
+                Role::Latent => "latent",
+                Role::Observed => "observed",
+                Role::Deterministic => "deterministic",
+                Role::Factor => "factor",
+            };
+            writeln!(
+                formatter,
+                "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} {}",
+                site.name,
+                part,
+                role,
+                site.plate.as_deref().unwrap_or("-"),
+                if site.distribution.is_empty() { "-" } else { site.distribution },
+                format!("{:?}", site.shape),
+                site.support.map_or_else(|| "-".into(), |support| support.describe()),
+            )?;
+        }
+        write!(formatter, "global latents: {} numbers", self.global_len)?;
+        for block in &self.blocks {
+            let plate = block.plate.as_deref().unwrap_or("no plate");
+            write!(formatter, "; {plate}: {} rows of {}", block.rows, block.width)?;
+        }
+        Ok(())
+    }
+}

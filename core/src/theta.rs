@@ -1,0 +1,99 @@
+//! Moves a model's own trainable parameters θ between the Burn module and one flat vector.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Gradients, Tensor};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+
+/// The values of all float parameters of a module, in the order Burn visits them.
+///
+/// # Errors
+/// [`Error::Device`] if a parameter cannot be read.
+///
+/// # Example
+/// ```
+/// use partita_core::burn::{module::{Module, Param}, tensor::Tensor};
+/// #[derive(Module, Debug)]
+/// struct Scale { log_scale: Param<Tensor<1>> }
+/// let device = partita_core::Device::flex();
+/// let module = Scale { log_scale: Param::from_tensor(device.tensor(vec![0.5], [1])) };
+/// assert_eq!(partita_core::theta(&module)?, [0.5]);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+pub fn theta<M: Module>(module: &M) -> Result<Vec<f64>> {
+    let mut read = Read { values: Vec::new(), error: None };
+    module.visit(&mut read);
+    read.error.map_or(Ok(read.values), Err)
+}
+
+/// The module with its float parameters set from one flat vector, as leaves of the tape on `device`.
+///
+/// # Errors
+/// [`Error::Length`] if the vector has not one number for each parameter.
+pub fn with_theta<M: Module>(module: &M, values: &[f64], device: &Device) -> Result<M> {
+    let expected = theta(module)?.len();
+    if values.len() != expected {
+        return Err(Error::Length {
+            operation: "setting θ".into(),
+            found: values.len(),
+            expected,
+            remedy: "Give one number for each trainable parameter of the model.".into(),
+        });
+    }
+    Ok(module.clone().map(&mut Write { values, device }))
+}
+
+/// The gradient by θ; zeros where nothing on the tape depends on a parameter.
+pub(crate) fn gradient<M: Module>(module: &M, gradients: Option<&Gradients>) -> Result<Vec<f64>> {
+    let mut collect = Collect { gradients, values: Vec::new(), error: None };
+    module.visit(&mut collect);
+    collect.error.map_or(Ok(collect.values), Err)
+}
+
+struct Read {
+    values: Vec<f64>,
+    error: Option<Error>,
+}
+
+impl ModuleVisitor for Read {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        match Handle::from(parameter.val()).read() {
+            Ok(array) => self.values.extend(array.values),
+            Err(error) => self.error = Some(error),
+        }
+    }
+}
+
+struct Write<'a> {
+    values: &'a [f64],
+    device: &'a Device,
+}
+
+impl ModuleMapper for Write<'_> {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let shape = parameter.val().dims();
+        let (own, rest) = self.values.split_at(shape.iter().product());
+        self.values = rest;
+        Param::initialized(parameter.id, self.device.leaf(own.to_vec(), shape))
+    }
+}
+
+struct Collect<'a> {
+    gradients: Option<&'a Gradients>,
+    values: Vec<f64>,
+    error: Option<Error>,
+}
+
+impl ModuleVisitor for Collect<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        let value = parameter.val();
+        let length = value.dims().iter().product::<usize>();
+        match self.gradients.and_then(|gradients| value.grad(gradients)).map(|gradient| Handle::from(gradient).read()) {
+            Some(Ok(array)) => self.values.extend(array.values),
+            Some(Err(error)) => self.error = Some(error),
+            None => self.values.extend(std::iter::repeat_n(0.0, length)),
+        }
+    }
+}

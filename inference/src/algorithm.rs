@@ -1,0 +1,120 @@
+//! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
+
+mod central;
+mod sfvi;
+mod sfvi_silo;
+
+pub use central::{Central, CentralSilo};
+pub use sfvi::Sfvi;
+pub use sfvi_silo::Silo;
+pub(crate) use sfvi_silo::global_signature as signature;
+
+use crate::error::{Error, Result};
+use crate::exchange::{Outcome, Request};
+use crate::family::Family;
+use crate::manifest::Manifest;
+use crate::message::Message;
+
+/// The coordinator's side of an algorithm.
+///
+/// The run loop alternates [`Algorithm::outgoing`] and [`Algorithm::incoming`]; the same loop serves every algorithm and
+/// every exchange.
+///
+/// # Laws
+/// Nothing depends on the order in which replies arrived. After `load(save())` a run goes on with the same bits.
+pub trait Algorithm: Send {
+    /// The requests of the next step.
+    ///
+    /// # Errors
+    /// What the model's global function refuses.
+    fn outgoing(&mut self) -> Result<Vec<Request>>;
+
+    /// Takes the outcomes of those requests, in the order of the requests.
+    ///
+    /// # Errors
+    /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
+
+    /// Requests for the bound at the present posterior with `draws` draws on all rows, changing nothing.
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request>;
+
+    /// The sampled bounds those requests gave.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`].
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed>;
+
+    /// What may leave a silo.
+    fn manifest(&self) -> &Manifest;
+
+    /// The present posterior of the globals.
+    fn posterior(&self) -> Posterior<'_>;
+
+    /// The coordinator's whole state.
+    fn save(&self) -> Message;
+
+    /// Restores a saved state.
+    ///
+    /// # Errors
+    /// [`Error::Message`] if it is not a state of this algorithm with this model and settings.
+    fn load(&mut self, state: &Message) -> Result<()>;
+}
+
+/// What a person may want to know of one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepInfo {
+    /// The steps now done.
+    pub step: u64,
+    /// The sampled bound of this step, in nats.
+    pub elbo: f64,
+    /// The Euclidean norm of the gradient by θ and the global parameters, before clipping.
+    pub gradient_norm: f64,
+    /// Whether the gradient was clipped.
+    pub clipped: bool,
+    /// The learning rate.
+    pub rate: f64,
+}
+
+/// Sampled bounds and gradients at one posterior.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Assessed {
+    /// The bound of each draw, in nats.
+    pub elbos: Vec<f64>,
+    /// The gradient by the global parameters of each draw; empty where the algorithm does not see it.
+    pub gradients: Vec<Vec<f64>>,
+}
+
+/// The posterior of the globals: a family with its parameters, and θ.
+#[derive(Debug, Clone, Copy)]
+pub struct Posterior<'a> {
+    /// The family.
+    pub family: &'a dyn Family,
+    /// Its parameters.
+    pub parameters: &'a [f64],
+    /// The model's own trained parameters.
+    pub theta: &'a [f64],
+}
+
+/// Takes the replies out of outcomes; the first silo without one is an error that names it.
+pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Result<Vec<Message>> {
+    let name = |index: usize| names.get(index).cloned().unwrap_or_else(|| index.to_string());
+    let lost = |index: usize, reason: String| Error::SiloLost { silo: name(index), step, reason };
+    outcomes
+        .into_iter()
+        .enumerate()
+        .map(|(index, outcome)| match outcome {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Failed(error) => Err(error.in_silo(&name(index), step)),
+            Outcome::Lost { reason } => Err(lost(index, reason)),
+            Outcome::Timeout => Err(lost(index, "the deadline passed".into())),
+        })
+        .collect()
+}
+
+/// Refuses a number that is not finite, saying whose and what it is.
+pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, values: &[f64]) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(Error::NotFinite { who: who.to_owned(), step, quantity: quantity(index), found: values[index] }),
+    }
+}

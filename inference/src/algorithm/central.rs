@@ -1,0 +1,321 @@
+//! Fits one machine's pooled data: the plain structured variational inference that SFVI must equal.
+//!
+//! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
+//! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
+
+use partita_core::{Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+
+use super::sfvi_silo::{describe_global, global_noise, global_signature};
+use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies};
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::estimator::{Estimator, Share, add};
+use crate::exchange::{Outcome, Request, SiloProgram};
+use crate::family::Family;
+use crate::locals::{Locals, StepRows};
+use crate::manifest::{Field, Manifest};
+use crate::message::Message;
+use crate::optimiser::UpdateRule;
+use crate::settings::Settings;
+
+/// The coordinator of a pooled fit: asks for steps and keeps a copy of the posterior.
+#[derive(Debug)]
+pub struct Central {
+    family: Box<dyn Family>,
+    parameters: Vec<f64>,
+    theta: Vec<f64>,
+    settings: Settings,
+    names: Vec<String>,
+    signature: String,
+    step: u64,
+    manifest: Manifest,
+}
+
+impl Central {
+    /// The coordinator of a pooled fit.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], or what the model's global function refuses.
+    pub fn new<M: Model>(model: &M, device: &Device, settings: &Settings, name: &str) -> Result<Self> {
+        settings.check()?;
+        let table = SiteTable::globals(model, device)?;
+        let family = settings.family.global_family(&table)?;
+        let theta = theta(model)?;
+        let field = |name, meaning, limit| Field { name, meaning, limit, depends_on_data: true };
+        let manifest = Manifest {
+            fields: vec![
+                field("elbo", "the sampled bounds", settings.particles.max(crate::assess::DRAWS_A_REQUEST)),
+                field("global", "the global posterior's parameters", family.parameter_len()),
+                field("theta", "the model's trained parameters", theta.len()),
+                field("gradient_norm", "the norm of the gradient", 1),
+                field("clipped", "whether it was clipped", 1),
+            ],
+        };
+        Ok(Self {
+            parameters: family.initial(settings.family.scale()),
+            family,
+            theta,
+            settings: settings.clone(),
+            names: vec![name.to_owned()],
+            signature: global_signature(&table),
+            step: 0,
+            manifest,
+        })
+    }
+}
+
+fn to_party(message: Message) -> Vec<Request> {
+    vec![Request { silo: 0, message }]
+}
+
+impl Algorithm for Central {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        Ok(to_party(Message::new("central.step").word("step", self.step)))
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        for reply in replies(outcomes, &self.names, self.step)? {
+            self.parameters = reply.expect_floats("global", self.parameters.len())?;
+            self.theta = reply.expect_floats("theta", self.theta.len())?;
+            let elbos = reply.get_floats("elbo")?;
+            #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+            let elbo = elbos.iter().sum::<f64>() / elbos.len() as f64;
+            let rate = self.settings.schedule.rate(self.step, self.settings.steps);
+            self.step += 1;
+            return Ok(StepInfo {
+                step: self.step,
+                elbo,
+                gradient_norm: reply.get_number("gradient_norm")?,
+                clipped: reply.get_number("clipped")? > 0.5,
+                rate,
+            });
+        }
+        Err(Error::NoSilos)
+    }
+
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+        to_party(Message::new("central.assess").word("step", offset).word("draws", draws as u64))
+    }
+
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
+        let replies = replies(outcomes, &self.names, self.step)?;
+        let elbos = replies.iter().map(|reply| reply.expect_floats("elbo", draws)).collect::<Result<Vec<_>>>()?.concat();
+        Ok(Assessed { elbos, gradients: Vec::new() })
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &*self.family, parameters: &self.parameters, theta: &self.theta }
+    }
+
+    fn save(&self) -> Message {
+        Message::new("central.coordinator")
+            .word("step", self.step)
+            .floats("global", &self.parameters)
+            .floats("theta", &self.theta)
+            .setting("globals", &self.signature)
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        let found = state.get_setting("globals")?;
+        if found != self.signature {
+            let problem = format!("it was made by another model: its globals are [{found}], this model's [{}]", self.signature);
+            return Err(Error::Message { kind: state.kind.clone(), problem });
+        }
+        self.parameters = state.expect_floats("global", self.parameters.len())?;
+        self.theta = state.expect_floats("theta", self.theta.len())?;
+        self.step = state.get_word("step")?;
+        Ok(())
+    }
+}
+
+/// The one party of a pooled fit: all data, and the whole posterior.
+pub struct CentralSilo<M: Model> {
+    name: String,
+    model: M,
+    data: M::Data,
+    device: Device,
+    settings: Settings,
+    table: SiteTable,
+    family: Box<dyn Family>,
+    parameters: Vec<f64>,
+    theta: Vec<f64>,
+    rule: Box<dyn UpdateRule>,
+    locals: Locals,
+    step: u64,
+}
+
+impl<M: Model> std::fmt::Debug for CentralSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("CentralSilo").field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> CentralSilo<M> {
+    /// The party called `name` with all the data.
+    ///
+    /// # Errors
+    /// What the model refuses of the data; [`Error::Setting`], [`Error::UnknownSite`].
+    pub fn new(name: &str, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        settings.family.check(&table)?;
+        let family = settings.family.global_family(&table)?;
+        let theta = theta(model)?;
+        Ok(Self {
+            name: name.to_owned(),
+            model: with_theta(model, &theta, device)?,
+            data: data.clone(),
+            device: device.clone(),
+            settings: settings.clone(),
+            locals: Locals::new(&table, settings, device, 0)?,
+            table,
+            parameters: family.initial(settings.family.scale()),
+            family,
+            theta,
+            rule: settings.optimiser.start(device),
+            step: 0,
+        })
+    }
+
+    /// The bound of one draw; adds its gradients by global parameters, θ and local parameters.
+    fn gradient(
+        &self,
+        rows: &StepRows,
+        (purpose, step, particle): (Purpose, u64, u32),
+        (by_global, by_theta, by_local): (&mut [f64], &mut [f64], &mut [Vec<f64>]),
+    ) -> Result<f64> {
+        let estimator = self.settings.estimator;
+        let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
+        let global = self.family.draw(&self.parameters, &noise);
+        let local_noise = self.locals.noise(rows, purpose, step, particle);
+        let blocks = self.locals.draws(rows, &local_noise);
+        let draws: Vec<_> =
+            blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
+        let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
+        let joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
+        let by_locals = joint.locals.clone();
+        add(by_theta, &joint.theta);
+        let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
+        for (((block, draw), mut gradient), out) in blocks.iter().zip(&draws).zip(by_locals).zip(by_local) {
+            if estimator == Estimator::StickingTheLanding {
+                gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
+                for slots in [&mut share.location, &mut share.deviation] {
+                    slots.iter_mut().zip(&draw.global_score).for_each(|(slot, score)| *slot -= block.weight * score);
+                }
+            }
+            share.elbo += match estimator {
+                Estimator::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
+                Estimator::StickingTheLanding | Estimator::Total => -block.weight * draw.log_density,
+            };
+            let path = block.family.pull_back(block.parameters, &global.deviation, (block.noise, draw), &gradient, out);
+            add(&mut share.deviation, &path);
+            if estimator.adds_entropy_gradient() {
+                let how = (block.weight, estimator == Estimator::ClosedFormEntropy);
+                add(&mut share.deviation, &block.family.add_entropy_gradient(block.parameters, &global.deviation, how, out));
+            }
+        }
+        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, by_global);
+        if estimator.adds_entropy_gradient() {
+            self.family.add_entropy_gradient(&self.parameters, by_global);
+        }
+        Ok(share.elbo)
+    }
+
+    fn step(&mut self, step: u64) -> Result<Message> {
+        let rows = self.locals.rows(Some(step));
+        let mut by_global = vec![0.0; self.parameters.len()];
+        let mut by_theta = vec![0.0; self.theta.len()];
+        let mut by_local = Locals::zeros(&rows);
+        let mut elbos = Vec::new();
+        for (particle, _) in (0_u32..).zip(0..self.settings.particles) {
+            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
+            elbos.push(self.gradient(&rows, (Purpose::Fit, step, particle), into)?);
+        }
+        finite(&self.name, step, |_| "the bound".into(), &elbos)?;
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let share = 1.0 / self.settings.particles as f64;
+        by_local.iter_mut().flatten().for_each(|g| *g *= share);
+        let mut gradient = [by_global, by_theta].concat();
+        gradient.iter_mut().for_each(|g| *g *= -share);
+        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
+        let rate = self.settings.schedule.rate(step, self.settings.steps);
+        let mut all = [self.parameters.as_slice(), &self.theta].concat();
+        self.rule.step(rate, &mut all, &gradient);
+        self.theta = all.split_off(self.parameters.len());
+        self.parameters = all;
+        if !self.theta.is_empty() {
+            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+        }
+        self.locals.ascend(&rows, by_local, rate);
+        self.step = step + 1;
+        Ok(Message::new("central.stepped")
+            .floats("elbo", &elbos)
+            .floats("global", &self.parameters)
+            .floats("theta", &self.theta)
+            .number("gradient_norm", norm)
+            .number("clipped", f64::from(u8::from(clipped))))
+    }
+
+    fn assess(&self, request: &Message) -> Result<Message> {
+        let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
+        let rows = self.locals.rows(None);
+        let mut elbos = Vec::new();
+        for (particle, _) in (0_u32..).zip(0..draws) {
+            let mut by_global = vec![0.0; self.parameters.len()];
+            let mut by_theta = vec![0.0; self.theta.len()];
+            let mut by_local = Locals::zeros(&rows);
+            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
+            elbos.push(self.gradient(&rows, (Purpose::Report, offset, particle), into)?);
+        }
+        Ok(Message::new("central.assessment").floats("elbo", &elbos))
+    }
+}
+
+impl<M: Model> SiloProgram for CentralSilo<M> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            "central.step" => self.step(request.get_word("step")?),
+            "central.assess" => self.assess(request),
+            "silo.save" => {
+                let mut state = self.locals.save();
+                state.push(("global".into(), self.parameters.clone()));
+                state.push(("theta".into(), self.theta.clone()));
+                state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
+                checkpoint::save_silo(request.get_setting("folder")?.as_ref(), &self.name, self.step, state)?;
+                Ok(Message::new("silo.saved"))
+            }
+            "silo.restore" => {
+                let folder = request.get_setting("folder")?;
+                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
+                let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.clone());
+                let strip = |(name, values): &(String, Vec<f64>)| Some((name.strip_prefix("rule.")?.to_owned(), values.clone()));
+                let rule = state.iter().filter_map(strip).collect();
+                match (find("global"), find("theta")) {
+                    (Some(global), Some(theta))
+                        if global.len() == self.parameters.len()
+                            && theta.len() == self.theta.len()
+                            && self.locals.load(&state)
+                            && self.rule.load(rule) =>
+                    {
+                        (self.parameters, self.theta, self.step) = (global, theta, step);
+                        self.model = with_theta(&self.model, &self.theta, &self.device)?;
+                        Ok(Message::new("silo.restored"))
+                    }
+                    _ => Err(checkpoint::other_model(folder.as_ref(), &self.name)),
+                }
+            }
+            other => Err(Error::Message { kind: other.to_owned(), problem: "a pooled party does not know it".into() }),
+        }
+    }
+}

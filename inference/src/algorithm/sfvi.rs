@@ -1,0 +1,292 @@
+//! Gives the coordinator's side of SFVI: sums gradient shares in silo order and moves the global posterior.
+
+use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+
+use super::sfvi_silo::{describe_global, global_noise};
+use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies};
+use crate::error::{Error, Result};
+use crate::estimator::{Share, add};
+use crate::exchange::{Outcome, Request};
+use crate::family::Family;
+use crate::manifest::{Field, Manifest};
+use crate::message::Message;
+use crate::optimiser::UpdateRule;
+use crate::settings::Settings;
+
+/// Structured federated variational inference: one exchange and one optimiser step a round.
+///
+/// Every step the coordinator sends $(\theta, \eta_G)$ and the key of $\varepsilon_G$; silo $j$ answers with
+/// $a_j = \nabla_{Z_G}\hat L_j$ and $b_j = a_j + (\partial Z_{L_j}/\partial Z_G)^\top\nabla_{Z_{L_j}}\hat L_j$, which determine
+/// the paper's $g_j^\eta$ because $Z_{L_j}$ depends on $\eta_G$ only through $Z_G - \mu_G$. The split over silos is exact: for
+/// the same noise the gradient is that of the pooled data.
+///
+/// # References
+/// Hassan, Salomone and Mengersen (2023), Algorithm 1, with the gradient split of eqs. 12 and 13.
+pub struct Sfvi<M: Model> {
+    model: M,
+    device: Device,
+    settings: Settings,
+    table: SiteTable,
+    family: Box<dyn Family>,
+    parameters: Vec<f64>,
+    theta: Vec<f64>,
+    rule: Box<dyn UpdateRule>,
+    silos: Vec<String>,
+    step: u64,
+    manifest: Manifest,
+}
+
+impl<M: Model> std::fmt::Debug for Sfvi<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Sfvi").field("silos", &self.silos).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> Sfvi<M> {
+    /// The coordinator of a run over the silos of these names.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::NoSilos`], or what the model's global function refuses.
+    pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
+        settings.check()?;
+        if silos.is_empty() {
+            return Err(Error::NoSilos);
+        }
+        let table = SiteTable::globals(model, device)?;
+        let family = settings.family.global_family(&table)?;
+        let values = theta(model)?;
+        let manifest = manifest(&*family, settings, values.len());
+        Ok(Self {
+            model: with_theta(model, &values, device)?,
+            device: device.clone(),
+            settings: settings.clone(),
+            parameters: family.initial(settings.family.scale()),
+            family,
+            table,
+            theta: values,
+            rule: settings.optimiser.start(device),
+            silos: silos.to_vec(),
+            step: 0,
+            manifest,
+        })
+    }
+
+    /// The model's global sites.
+    #[must_use]
+    pub fn table(&self) -> &SiteTable {
+        &self.table
+    }
+
+    /// Replaces the variational parameters of the globals: a warm start.
+    ///
+    /// # Errors
+    /// [`Error::Message`] if the length differs.
+    pub fn set_parameters(&mut self, parameters: Vec<f64>) -> Result<()> {
+        if parameters.len() != self.parameters.len() {
+            let problem = format!("{} parameters given, the family has {}", parameters.len(), self.parameters.len());
+            return Err(Error::Message { kind: "global parameters".into(), problem });
+        }
+        self.parameters = parameters;
+        Ok(())
+    }
+
+    fn request(&self, kind: &str, step: u64) -> Message {
+        let message = Message::new(kind).word("step", step).word("seed", self.settings.seed).floats("global", &self.parameters);
+        if self.theta.is_empty() { message } else { message.floats("theta", &self.theta) }
+    }
+
+    fn to_all(&self, message: &Message) -> Vec<Request> {
+        (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
+    }
+
+    /// The coordinator's own share for one particle.
+    fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, Share)> {
+        let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
+        let draw = self.family.draw(&self.parameters, &noise);
+        let prior = LogDensity::new(&self.model, &self.device, &self.table).global(&draw.latent)?;
+        Ok((noise, self.settings.estimator.global_share(prior, &*self.family, &self.parameters, &draw)))
+    }
+
+    /// Sums the shares of all parties, in silo order, particle by particle: the sampled bounds, the gradient by the
+    /// global parameters of each particle (silos that pulled back themselves enter the first), and the sum over
+    /// particles of the gradient by θ.
+    fn total(&self, replies: &[Message], (purpose, step, count): (Purpose, u64, usize)) -> Result<Total> {
+        let globals = self.family.len();
+        let mut total = Total { theta: vec![0.0; self.theta.len()], ..Total::default() };
+        let parts = replies.iter().map(|reply| Part::read(reply, count, globals, self)).collect::<Result<Vec<_>>>()?;
+        for (particle, index) in (0..count).zip(0_u32..) {
+            let (noise, mut share) = self.own_share(purpose, step, index)?;
+            let range = particle * globals..(particle + 1) * globals;
+            for part in &parts {
+                share.elbo += part.elbos[particle];
+                if let Some((location, deviation)) = &part.vectors {
+                    add(&mut share.location, &location[range.clone()]);
+                    add(&mut share.deviation, &deviation[range.clone()]);
+                }
+            }
+            let mut gradient = vec![0.0; self.parameters.len()];
+            self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, &mut gradient);
+            if self.settings.estimator.adds_entropy_gradient() {
+                self.family.add_entropy_gradient(&self.parameters, &mut gradient);
+            }
+            add(&mut total.theta, &share.theta);
+            total.elbos.push(share.elbo);
+            total.gradients.push(gradient);
+        }
+        for part in &parts {
+            add(&mut total.theta, &part.theta);
+            if let (Some(gradient), Some(first)) = (&part.pulled_back, total.gradients.first_mut()) {
+                add(first, gradient);
+            }
+        }
+        Ok(total)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    elbos: Vec<f64>,
+    gradients: Vec<Vec<f64>>,
+    theta: Vec<f64>,
+}
+
+/// One silo's reply, checked for its lengths.
+struct Part {
+    elbos: Vec<f64>,
+    vectors: Option<(Vec<f64>, Vec<f64>)>,
+    pulled_back: Option<Vec<f64>>,
+    theta: Vec<f64>,
+}
+
+impl Part {
+    fn read<M: Model>(reply: &Message, count: usize, globals: usize, coordinator: &Sfvi<M>) -> Result<Self> {
+        let theta_len = coordinator.theta.len();
+        let theta = if theta_len > 0 { reply.expect_floats("theta_gradient", theta_len)? } else { Vec::new() };
+        let elbos = reply.expect_floats("elbo", count)?;
+        if reply.has("gradient") {
+            let gradient = reply.expect_floats("gradient", coordinator.parameters.len())?;
+            return Ok(Self { elbos, vectors: None, pulled_back: Some(gradient), theta });
+        }
+        let location = reply.expect_floats("location", count * globals)?;
+        let deviation =
+            if reply.has("deviation") { reply.expect_floats("deviation", count * globals)? } else { location.clone() };
+        Ok(Self { elbos, vectors: Some((location, deviation)), pulled_back: None, theta })
+    }
+}
+
+/// What SFVI lets leave a silo.
+fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest {
+    let vectors = family.len() * settings.particles.max(crate::assess::DRAWS_A_REQUEST);
+    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+    Manifest {
+        fields: vec![
+            field("step", "the step answered", 1, false),
+            field("elbo", "the silo's share of the bound, one number a particle", vectors.max(settings.particles), true),
+            field("location", "a: gradient of the share by the global latents, one vector a particle", vectors, true),
+            field("deviation", "b: the same with the path through local latents", vectors, true),
+            field("gradient", "gradient of the share by the global posterior's parameters", family.parameter_len(), true),
+            field("theta_gradient", "gradient of the share by the model's trained parameters", theta, true),
+            field("globals", "names and shapes of the global sites", 1 << 12, false),
+        ],
+    }
+}
+
+impl<M: Model> Algorithm for Sfvi<M> {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        Ok(self.to_all(&self.request("sfvi.step", self.step)))
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        let step = self.step;
+        let replies = replies(outcomes, &self.silos, step)?;
+        for (reply, silo) in replies.iter().zip(&self.silos) {
+            let found = reply.get_word("step")?;
+            if found != step {
+                let problem = format!("silo `{silo}` answered step {found}, asked was step {step}");
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
+            }
+        }
+        let total = self.total(&replies, (Purpose::Fit, step, self.settings.particles))?;
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let share = 1.0 / self.settings.particles as f64;
+        let mut gradient = vec![0.0; self.parameters.len()];
+        total.gradients.iter().for_each(|own| add(&mut gradient, own));
+        gradient.extend_from_slice(&total.theta);
+        // The optimisers descend; the bound is to ascend.
+        gradient.iter_mut().for_each(|g| *g *= -share);
+        let elbo = share * total.elbos.iter().sum::<f64>();
+        let who = "the coordinator";
+        finite(who, step, |_| "the bound".into(), &[elbo])?;
+        finite(who, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        let gradient_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
+        let rate = self.settings.schedule.rate(step, self.settings.steps);
+        if self.theta.is_empty() {
+            self.rule.step(rate, &mut self.parameters, &gradient);
+        } else {
+            let mut all = [self.parameters.as_slice(), &self.theta].concat();
+            self.rule.step(rate, &mut all, &gradient);
+            self.theta = all.split_off(self.parameters.len());
+            self.parameters = all;
+            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+        }
+        self.step += 1;
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
+    }
+
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+        self.to_all(&self.request("sfvi.assess", offset).word("draws", draws as u64))
+    }
+
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+        let replies = replies(outcomes, &self.silos, self.step)?;
+        let total = self.total(&replies, (Purpose::Report, offset, draws))?;
+        finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
+        Ok(Assessed { elbos: total.elbos, gradients: total.gradients })
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &*self.family, parameters: &self.parameters, theta: &self.theta }
+    }
+
+    fn save(&self) -> Message {
+        let mut message = Message::new("sfvi.coordinator")
+            .word("step", self.step)
+            .floats("global", &self.parameters)
+            .floats("theta", &self.theta)
+            .setting("globals", &super::sfvi_silo::global_signature(&self.table));
+        for (name, values) in self.rule.save() {
+            message = message.floats(&format!("rule.{name}"), &values);
+        }
+        message
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        let refuse = |problem: String| Err(Error::Message { kind: state.kind.clone(), problem });
+        let expected = super::sfvi_silo::global_signature(&self.table);
+        match state.get_setting("globals") {
+            Ok(found) if found == expected => {}
+            Ok(found) => return refuse(format!("it was made by another model: its globals are [{found}], this model's [{expected}]")),
+            Err(error) => return Err(error),
+        }
+        let parameters = state.expect_floats("global", self.parameters.len())?;
+        let theta = state.expect_floats("theta", self.theta.len())?;
+        let prefix = "rule.";
+        let mut rule = Vec::new();
+        for record in state.records.iter().filter(|record| record.name.starts_with(prefix)) {
+            rule.push((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?));
+        }
+        if !self.rule.load(rule) {
+            return refuse("its optimiser state is of another optimiser".into());
+        }
+        (self.parameters, self.theta, self.step) = (parameters, theta, state.get_word("step")?);
+        if !self.theta.is_empty() {
+            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+        }
+        Ok(())
+    }
+}

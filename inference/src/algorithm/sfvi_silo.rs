@@ -1,0 +1,335 @@
+//! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
+
+use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, theta, with_theta};
+use rayon::prelude::*;
+
+use super::finite;
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::estimator::{Share, add};
+use crate::exchange::SiloProgram;
+use crate::family::Family;
+use crate::locals::{Locals, StepRows};
+use crate::message::Message;
+use crate::settings::Settings;
+
+/// One party of SFVI: its data, its local posterior, and the answers it gives.
+///
+/// Data, local latents and their variational parameters stay here; what leaves is listed in
+/// [`crate::Algorithm::manifest`].
+pub struct Silo<M: Model> {
+    name: String,
+    index: u32,
+    device: Device,
+    settings: Settings,
+    table: SiteTable,
+    family: Box<dyn Family>,
+    locals: Locals,
+    /// Copies of model and data, one for each thread that evaluates particles.
+    workers: Vec<(M, M::Data)>,
+    theta_len: usize,
+    step: u64,
+}
+
+impl<M: Model> std::fmt::Debug for Silo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Silo").field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> Silo<M> {
+    /// A silo called `name`, the `index`-th of the run.
+    ///
+    /// # Errors
+    /// What the model refuses of the data; [`Error::Setting`], [`Error::UnknownSite`].
+    pub fn new(name: &str, index: u32, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        settings.family.check(&table)?;
+        let values = theta(model)?;
+        let model = with_theta(model, &values, device)?;
+        let workers = settings.threads.min(settings.particles).max(1);
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            device: device.clone(),
+            settings: settings.clone(),
+            family: settings.family.global_family(&table)?,
+            locals: Locals::new(&table, settings, device, index)?,
+            table,
+            workers: vec![(model, data.clone()); workers],
+            theta_len: values.len(),
+            step: 0,
+        })
+    }
+
+    /// The model's sites for this silo's data.
+    #[must_use]
+    pub fn table(&self) -> &SiteTable {
+        &self.table
+    }
+
+    /// Means and standard deviations of the local latents (unconstrained, at the globals' mean), one pair a block.
+    ///
+    /// For the silo's own use: no message carries them.
+    #[must_use]
+    pub fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        self.locals.moments()
+    }
+
+    /// The variational parameters of the local latents, one vector a block. For the silo's own use.
+    #[must_use]
+    pub fn local_parameters(&self) -> Vec<Vec<f64>> {
+        self.locals.parameters()
+    }
+
+    /// Replaces the variational parameters of the local latents.
+    ///
+    /// # Errors
+    /// [`Error::Message`] if a length differs.
+    pub fn set_local_parameters(&mut self, parameters: Vec<Vec<f64>>) -> Result<()> {
+        if self.locals.set_parameters(parameters) {
+            return Ok(());
+        }
+        Err(Error::Message { kind: "local parameters".into(), problem: "their lengths are not those of this silo".into() })
+    }
+
+    fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
+        let parameters = request.expect_floats("global", self.family.parameter_len())?;
+        let seed = request.get_word("seed")?;
+        if seed != self.settings.seed {
+            return Err(Error::Message {
+                kind: request.kind.clone(),
+                problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
+            });
+        }
+        if self.theta_len > 0 {
+            let theta = request.expect_floats("theta", self.theta_len)?;
+            for (model, _) in &mut self.workers {
+                *model = with_theta(model, &theta, &self.device)?;
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
+    fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<(Share, Vec<Vec<f64>>)>> {
+        let mut workers = std::mem::take(&mut self.workers);
+        let context = Context {
+            device: &self.device,
+            settings: &self.settings,
+            table: &self.table,
+            family: &*self.family,
+            locals: &self.locals,
+            globals,
+            rows,
+            draw,
+        };
+        let results = context.all(&mut workers);
+        self.workers = workers;
+        results
+    }
+
+    /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
+    fn step(&mut self, request: &Message) -> Result<Message> {
+        let globals = self.read_globals(request)?;
+        let step = request.get_word("step")?;
+        let draw = Draws { purpose: Purpose::Fit, step, count: self.settings.particles };
+        let rows = self.locals.rows(Some(step));
+        let results = self.shares(&globals, &rows, draw)?;
+        let mut local = Locals::zeros(&rows);
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let share = 1.0 / results.len() as f64;
+        for (_, gradient) in &results {
+            for (sum, own) in local.iter_mut().zip(gradient) {
+                sum.iter_mut().zip(own).for_each(|(slot, g)| *slot += share * g);
+            }
+        }
+        for (block, gradient) in local.iter().enumerate() {
+            finite(&self.name, step, |index| self.describe_local(block, index), gradient)?;
+        }
+        let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
+        self.check(&shares, step)?;
+        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
+        let rate = self.settings.schedule.rate(step, self.settings.steps);
+        self.locals.ascend(&rows, local, rate);
+        self.step = step + 1;
+        Ok(reply)
+    }
+
+    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing.
+    fn assess(&mut self, request: &Message) -> Result<Message> {
+        let globals = self.read_globals(request)?;
+        let step = request.get_word("step")?;
+        #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
+        let count = request.get_word("draws")? as usize;
+        let draw = Draws { purpose: Purpose::Report, step, count };
+        let rows = self.locals.rows(None);
+        let results = self.shares(&globals, &rows, draw)?;
+        let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
+        self.check(&shares, self.step)?;
+        Ok(vectors(Message::new("sfvi.assessment").word("step", step), &shares, self.locals.depend_on_globals()))
+    }
+
+    /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
+    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Message {
+        let coupled = self.locals.depend_on_globals();
+        let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
+        if vector_numbers <= self.family.parameter_len() {
+            return vectors(message, shares, coupled);
+        }
+        let mut gradient = vec![0.0; self.family.parameter_len()];
+        for (share, particle) in shares.iter().zip(0_u32..) {
+            let noise = global_noise(&*self.family, self.settings.seed, draw.purpose, draw.step, particle);
+            self.family.pull_back(globals, &noise, &share.location, &share.deviation, &mut gradient);
+        }
+        bounds_and_theta(message.floats("gradient", &gradient), shares)
+    }
+
+    fn check(&self, shares: &[Share], step: u64) -> Result<()> {
+        for share in shares {
+            finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
+            for gradient in [&share.location, &share.deviation] {
+                finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
+            }
+            finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
+        }
+        Ok(())
+    }
+
+    fn describe_local(&self, block: usize, index: usize) -> String {
+        let place = &self.table.blocks()[block];
+        let sites: Vec<&str> = self
+            .table
+            .latents(Part::Local)
+            .filter(|site| site.block() == block)
+            .map(|site| site.name.as_str())
+            .collect();
+        let plate = place.plate.as_deref().unwrap_or("no plate");
+        format!("the gradient of the local posterior of `{}` ({plate}, parameter {index})", sites.join("`, `"))
+    }
+}
+
+/// The name of the global site that component `index` of a global vector belongs to.
+pub(super) fn describe_global(table: &SiteTable, index: usize) -> String {
+    let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
+    site.map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
+}
+
+/// The noise of a global draw: every party makes the same from seed and key.
+pub(super) fn global_noise(family: &dyn Family, seed: u64, purpose: Purpose, step: u64, particle: u32) -> Vec<f64> {
+    let mut noise = vec![0.0; family.noise_len()];
+    Noise::new(seed).stream(Key::new(purpose, step).particle(particle)).normal(&mut noise);
+    noise
+}
+
+/// Which draws are made.
+#[derive(Debug, Clone, Copy)]
+struct Draws {
+    purpose: Purpose,
+    step: u64,
+    count: usize,
+}
+
+/// What the evaluation of a particle reads, shared by threads.
+struct Context<'a> {
+    device: &'a Device,
+    settings: &'a Settings,
+    table: &'a SiteTable,
+    family: &'a dyn Family,
+    locals: &'a Locals,
+    globals: &'a [f64],
+    rows: &'a StepRows,
+    draw: Draws,
+}
+
+type Evaluated = (Share, Vec<Vec<f64>>);
+
+impl Context<'_> {
+    /// All particles in order; worker k evaluates particles k, k + workers, ...
+    fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
+        let stride = workers.len();
+        if let [worker] = workers {
+            return (0..self.draw.count).map(|particle| self.one(worker, particle)).collect();
+        }
+        let mut lists: Vec<std::vec::IntoIter<Result<Evaluated>>> = workers
+            .par_iter_mut()
+            .enumerate()
+            .map(|(first, worker)| {
+                let own = (first..self.draw.count).step_by(stride).map(|particle| self.one(worker, particle));
+                own.collect::<Vec<_>>().into_iter()
+            })
+            .collect();
+        (0..self.draw.count).filter_map(|particle| lists[particle % stride].next()).collect()
+    }
+
+    fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
+        let particle = u32::try_from(particle).unwrap_or(u32::MAX);
+        let Draws { purpose, step, .. } = self.draw;
+        let noise = self.locals.noise(self.rows, purpose, step, particle);
+        let global_noise = global_noise(self.family, self.settings.seed, purpose, step, particle);
+        let global = self.family.draw(self.globals, &global_noise);
+        let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch);
+        let blocks = self.locals.draws(self.rows, &noise);
+        let mut out = Locals::zeros(self.rows);
+        let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
+        Ok((share, out))
+    }
+}
+
+/// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
+fn vectors(message: Message, shares: &[Share], coupled: bool) -> Message {
+    let globals = shares.first().map_or(0, |share| share.location.len());
+    let shape = [shares.len(), globals];
+    let all = |of: fn(&Share) -> &Vec<f64>| shares.iter().flat_map(|share| of(share).iter().copied()).collect::<Vec<f64>>();
+    let mut message = message.array("location", &all(|share| &share.location), &shape);
+    if coupled {
+        message = message.array("deviation", &all(|share| &share.deviation), &shape);
+    }
+    bounds_and_theta(message, shares)
+}
+
+fn bounds_and_theta(message: Message, shares: &[Share]) -> Message {
+    let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+    let mut theta = vec![0.0; shares.first().map_or(0, |share| share.theta.len())];
+    shares.iter().for_each(|share| add(&mut theta, &share.theta));
+    let message = message.floats("elbo", &elbos);
+    if theta.is_empty() { message } else { message.floats("theta_gradient", &theta) }
+}
+
+impl<M: Model> SiloProgram for Silo<M> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            "sfvi.step" => self.step(request),
+            "sfvi.assess" => self.assess(request),
+            "silo.save" => {
+                let folder = request.get_setting("folder")?;
+                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.locals.save())?;
+                Ok(Message::new("silo.saved"))
+            }
+            "silo.restore" => {
+                let folder = request.get_setting("folder")?;
+                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
+                if !self.locals.load(&state) {
+                    return Err(checkpoint::other_model(folder.as_ref(), &self.name));
+                }
+                self.step = step;
+                Ok(Message::new("silo.restored"))
+            }
+            "silo.describe" => Ok(Message::new("silo.description")
+                .setting("globals", &global_signature(&self.table))),
+            other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
+        }
+    }
+}
+
+/// Names and shapes of the global sites, to compare between parties.
+pub(crate) fn global_signature(table: &SiteTable) -> String {
+    let sites: Vec<String> =
+        table.latents(Part::Global).map(|site| format!("{} {} {:?}", site.name, site.distribution, site.shape)).collect();
+    sites.join("; ")
+}

@@ -1,0 +1,67 @@
+//! Estimates the bound at a fitted posterior, with its Monte Carlo standard error and the gradient's variance.
+
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::Algorithm;
+use crate::error::Result;
+use crate::exchange::Exchange;
+
+/// Draws asked for in one request, so that memory stays bounded.
+pub(crate) const DRAWS_A_REQUEST: usize = 64;
+
+/// The bound at a posterior.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ElboEstimate {
+    /// The mean of the sampled bounds, in nats.
+    pub elbo: f64,
+    /// Its Monte Carlo standard error, in nats.
+    pub standard_error: f64,
+    /// The draws it is a mean of.
+    pub draws: usize,
+    /// The variance of a one-draw gradient by the global parameters, summed over them; `None` where it is not seen.
+    pub gradient_variance: Option<f64>,
+}
+
+/// Estimates the bound of `algorithm`'s present posterior with `draws` draws on all rows.
+///
+/// # Errors
+/// As for [`Algorithm::incoming`].
+pub fn assess(algorithm: &dyn Algorithm, exchange: &mut dyn Exchange, draws: usize) -> Result<ElboEstimate> {
+    let mut elbos = Vec::with_capacity(draws);
+    let mut sums: Vec<f64> = Vec::new();
+    let mut squares: Vec<f64> = Vec::new();
+    let mut seen = 0_usize;
+    for offset in 0_u64.. {
+        let count = DRAWS_A_REQUEST.min(draws - elbos.len());
+        if count == 0 {
+            break;
+        }
+        let outcomes = exchange.exchange(algorithm.assessing(count, offset), algorithm.manifest(), None)?;
+        let assessed = algorithm.assessed(outcomes, count, offset)?;
+        elbos.extend(assessed.elbos);
+        for gradient in assessed.gradients {
+            seen += 1;
+            sums.resize(gradient.len(), 0.0);
+            squares.resize(gradient.len(), 0.0);
+            for ((sum, square), g) in sums.iter_mut().zip(&mut squares).zip(gradient) {
+                *sum += g;
+                *square += g * g;
+            }
+        }
+    }
+    let (elbo, variance) = mean_and_variance(&elbos);
+    #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
+    let (standard_error, count) = ((variance / elbos.len().max(1) as f64).sqrt(), seen as f64);
+    let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
+    let gradient_variance = (seen > 1).then(|| sums.iter().zip(&squares).map(spread).sum());
+    Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance })
+}
+
+/// The mean and the unbiased variance of a list.
+#[expect(clippy::cast_precision_loss, reason = "lists are far shorter than 2^52")]
+pub(crate) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, variance)
+}

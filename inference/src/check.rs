@@ -1,0 +1,171 @@
+//! Proves a model's plumbing before a run: plates scale, nothing broadcasts, silos add up to one machine.
+
+use std::fmt;
+
+use partita_core::{
+    Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw,
+};
+
+use crate::error::{Error, Result};
+use crate::estimator::add;
+
+/// What was checked, with the largest discrepancy found.
+#[derive(Debug, Clone)]
+pub struct CheckReport {
+    /// The model's sites for each silo.
+    pub tables: Vec<(String, SiteTable)>,
+    /// Each check: its name, the largest relative discrepancy, and the bound it had to stay below.
+    pub checks: Vec<(String, f64, f64)>,
+}
+
+impl CheckReport {
+    /// Whether every check stayed below its bound.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|(_, found, bound)| found <= bound)
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (silo, table) in &self.tables {
+            writeln!(formatter, "silo `{silo}`\n{table}")?;
+        }
+        for (name, found, bound) in &self.checks {
+            let verdict = if found <= bound { "ok" } else { "FAILED" };
+            writeln!(formatter, "{name:<60} {found:.1e} (bound {bound:.0e})  {verdict}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks `model` against the data of `silos` at one random point of its latents.
+///
+/// - every site's shape, support and data, silo by silo (the site table);
+/// - the same global sites in every silo;
+/// - full batch = mean of minibatches, for every plate: value and gradient (plate scale, silent broadcasts over rows);
+/// - the sum of the prior and the silos' shares = the joint density of one machine, value and gradient;
+/// - a prior draw can be made and simulates data of the observed shapes.
+///
+/// # Errors
+/// What the model refuses; [`Error::OtherModel`] if silos declare other globals.
+///
+/// # Example
+/// ```
+/// # use partita_core::{Device, Model, Normal, Result, Scope, burn};
+/// # use burn::{module::Module, tensor::Tensor};
+/// # #[derive(Module, Debug)]
+/// # struct Mean {}
+/// # impl Model for Mean {
+/// #     type Globals = Tensor<1>;
+/// #     type Data = Tensor<1>;
+/// #     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+/// #     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+/// #         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+/// #     }
+/// # }
+/// let device = Device::flex();
+/// let report = partita_inference::check(&Mean {}, &[("a".into(), device.tensor(vec![1.0, 2.0], [2]))], &device)?;
+/// assert!(report.passed());
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
+pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<CheckReport> {
+    if silos.is_empty() {
+        return Err(Error::NoSilos);
+    }
+    let bound = match device.precision() {
+        partita_core::Precision::Double => 1e-10,
+        partita_core::Precision::Single => 1e-3,
+    };
+    let mut report = CheckReport { tables: Vec::new(), checks: Vec::new() };
+    let globals_table = SiteTable::globals(model, device)?;
+    let expected = crate::algorithm::signature(&globals_table);
+    let noise = Noise::new(20_260_101);
+    let mut globals = vec![0.0; globals_table.global_len()];
+    noise.stream(Key::new(Purpose::Check, 0)).normal(&mut globals);
+    globals.iter_mut().for_each(|z| *z *= 0.5);
+    let prior = LogDensity::new(model, device, &globals_table).global(&globals)?;
+    let mut total = (prior.value, prior.globals.clone());
+    let mut joint_total = (prior.value, prior.globals.clone());
+    for ((name, data), index) in silos.iter().zip(0_u32..) {
+        let located = |error: partita_core::Error| Error::from(error).in_silo(name, 0);
+        let table = SiteTable::of(model, device, data).map_err(located)?;
+        let found = crate::algorithm::signature(&table);
+        if found != expected {
+            return Err(Error::OtherModel { silo: name.clone(), found, expected });
+        }
+        let locals = local_point(&table, &noise, index);
+        let latents = Latents { globals: &globals, locals: &locals };
+        let share = LogDensity::new(model, device, &table).local(latents, data).map_err(located)?;
+        let joint = LogDensity::new(model, device, &table).joint(latents, data).map_err(located)?;
+        total.0 += share.value;
+        add(&mut total.1, &share.globals);
+        joint_total.0 += joint.value - prior.value;
+        joint_total.1.iter_mut().zip(&joint.globals).zip(&prior.globals).for_each(|((slot, j), p)| *slot += j - p);
+        for block in table.blocks().iter().filter(|block| block.rows > 1) {
+            let Some(plate) = &block.plate else { continue };
+            let discrepancy = minibatches(model, device, &table, data, latents, plate).map_err(located)?;
+            report.checks.push((format!("silo `{name}`: full batch = mean of minibatches of `{plate}`"), discrepancy, bound));
+        }
+        prior_draw(model, device, &table, data, (noise, 0)).map_err(located)?;
+        report.tables.push((name.clone(), table));
+    }
+    let value = relative(total.0, joint_total.0, 1.0);
+    report.checks.push((format!("bound: {} silos = one machine", silos.len()), value, bound));
+    let discrepancy = gradient_discrepancy(&total.1, &joint_total.1);
+    report.checks.push((format!("gradient by globals: {} silos = one machine", silos.len()), discrepancy, bound));
+    Ok(report)
+}
+
+fn local_point(table: &SiteTable, noise: &Noise, silo: u32) -> Vec<Vec<f64>> {
+    table
+        .blocks()
+        .iter()
+        .zip(0_u32..)
+        .map(|(block, index)| {
+            let mut values = vec![0.0; block.rows * block.width];
+            noise.stream(Key::new(Purpose::Check, 1).silo(silo).block(index)).normal(&mut values);
+            values
+        })
+        .collect()
+}
+
+/// The discrepancy between the full plate and the average over two halves of its rows.
+fn minibatches<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    latents: Latents<'_>,
+    plate: &str,
+) -> partita_core::Result<f64> {
+    let block = table.blocks().iter().position(|block| block.plate.as_deref() == Some(plate)).unwrap_or(0);
+    let (rows, width) = (table.blocks()[block].rows, table.blocks()[block].width);
+    // What stands outside the plate is evaluated with every half; the parts weigh B/N so that both count it once.
+    let full = LogDensity::new(model, device, table).local(latents, data)?;
+    let mut value = 0.0;
+    let mut gradient = vec![0.0; full.globals.len()];
+    for half in 0..2 {
+        let chosen: Vec<usize> = (0..rows).filter(|row| row % 2 == half).collect();
+        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+        let share = chosen.len() as f64 / rows as f64;
+        let mut locals = latents.locals.to_vec();
+        let all = &latents.locals[block];
+        locals[block] = chosen.iter().flat_map(|row| &all[row * width..(row + 1) * width]).copied().collect();
+        let minibatch = [Minibatch { plate: plate.to_owned(), rows: chosen }];
+        let density = LogDensity::new(model, device, table).minibatch(&minibatch);
+        let part = density.local(Latents { globals: latents.globals, locals: &locals }, data)?;
+        value += share * part.value;
+        gradient.iter_mut().zip(&part.globals).for_each(|(slot, g)| *slot += share * g);
+    }
+    Ok(relative(value, full.value, 1.0).max(gradient_discrepancy(&gradient, &full.globals)))
+}
+
+fn relative(found: f64, expected: f64, floor: f64) -> f64 {
+    (found - expected).abs() / expected.abs().max(floor)
+}
+
+fn gradient_discrepancy(found: &[f64], expected: &[f64]) -> f64 {
+    let scale = expected.iter().fold(1.0_f64, |largest, value| largest.max(value.abs()));
+    found.iter().zip(expected).map(|(a, b)| (a - b).abs() / scale).fold(0.0, f64::max)
+}

@@ -1,0 +1,141 @@
+//! Names every way in which a fit can fail, with silo, step and what to try.
+
+use std::path::PathBuf;
+
+/// The result of an inference operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong while a model was being fitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The model or its data.
+    #[error(transparent)]
+    Model(#[from] partita_core::Error),
+    /// The model failed in one silo at one step.
+    #[error("silo `{silo}`, step {step}: {source}")]
+    InSilo {
+        /// The silo.
+        silo: String,
+        /// The step.
+        step: u64,
+        /// What the model reported.
+        source: Box<Error>,
+    },
+    /// A gradient or an ELBO share is not finite.
+    #[error("{who}, step {step}: {quantity} is {found}, expected a finite number. Lower the learning rate, use gradient clipping, or start from a smaller initial scale; the last finite state is in the checkpoint, if one was asked for.")]
+    NotFinite {
+        /// The silo, or the coordinator.
+        who: String,
+        /// The step.
+        step: u64,
+        /// What is not finite, with the site where it belongs to one.
+        quantity: String,
+        /// The value.
+        found: f64,
+    },
+    /// A setting is out of its domain.
+    #[error("setting `{setting}`: found {found}, expected {expected}.")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// What was found.
+        found: String,
+        /// What was expected, and what to try.
+        expected: &'static str,
+    },
+    /// A site name is not in the model.
+    #[error("{operation} names site `{site}`, which the model does not declare as latent. Its sites: {known}")]
+    UnknownSite {
+        /// The name.
+        site: String,
+        /// What named it.
+        operation: String,
+        /// The model's sites.
+        known: String,
+    },
+    /// There is no silo.
+    #[error("fitting: found no silo, expected at least one. Give one (name, data) pair for each party; for pooled data give one.")]
+    NoSilos,
+    /// Two silos have one name.
+    #[error("fitting: two silos are called `{name}`. Give each silo its own name.")]
+    DuplicateSilo {
+        /// The name.
+        name: String,
+    },
+    /// A silo declares other globals than the coordinator.
+    #[error("silo `{silo}` declares other global sites ({found}) than the coordinator ({expected}). All parties must run the same model.")]
+    OtherModel {
+        /// The silo.
+        silo: String,
+        /// Its global sites.
+        found: String,
+        /// The coordinator's.
+        expected: String,
+    },
+    /// A message does not have the form its receiver expects.
+    #[error("message `{kind}`: {problem}. Both sides must run the same version of Partita, the same model and the same settings.")]
+    Message {
+        /// The kind of the message.
+        kind: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A silo's reply held something the manifest does not allow to leave it.
+    #[error("silo `{silo}`: field `{field}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo.")]
+    Manifest {
+        /// The silo.
+        silo: String,
+        /// The field.
+        field: String,
+        /// Why it may not leave.
+        problem: String,
+    },
+    /// A silo did not answer.
+    #[error("silo `{silo}`, step {step}: no answer ({reason}). SFVI needs every silo at every step; restart the silo and resume from the checkpoint.")]
+    SiloLost {
+        /// The silo.
+        silo: String,
+        /// The step.
+        step: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The model panicked inside a silo.
+    #[error("silo `{silo}`: the model panicked: {reason}. This is usually a shape error in a tensor operation of the model; `partita::check` finds it before a run.")]
+    Panicked {
+        /// The silo.
+        silo: String,
+        /// The panic's message.
+        reason: String,
+    },
+    /// A checkpoint cannot be used.
+    #[error("checkpoint {}: {problem}", path.display())]
+    Checkpoint {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong and what to try.
+        problem: String,
+    },
+    /// A file cannot be written or read.
+    #[error("{operation} {}: {reason}. Check that the folder exists, is writable and has room.", path.display())]
+    File {
+        /// What was being done.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The operating system's words.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Says in which silo and at which step this happened.
+    #[must_use]
+    pub fn in_silo(self, silo: &str, step: u64) -> Self {
+        match self {
+            located @ (Self::InSilo { .. } | Self::NotFinite { .. } | Self::Panicked { .. }) => located,
+            source => Self::InSilo { silo: silo.to_owned(), step, source: Box::new(source) },
+        }
+    }
+}

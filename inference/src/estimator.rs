@@ -1,0 +1,128 @@
+//! Estimates the ELBO and its gradient: sticking the landing, total derivative, closed-form entropy.
+
+use partita_core::{Assessment, LogDensity, Model};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::family::{Family, FamilyDraw, RowDraw, RowGaussian};
+
+/// How the gradient of the ELBO is estimated from a draw.
+///
+/// All three are unbiased for the same gradient. With $Z = f_\eta(\varepsilon)$:
+/// - `StickingTheLanding`: $(\partial f_\eta/\partial\eta)^\top \nabla_Z[\log p(Z, y) - \log q_\eta(Z)]$ with $\eta$ held
+///   fixed inside $\log q$ (Roeder, Wu and Duvenaud, 2017): exactly zero for every $\varepsilon$ when $q$ is the posterior.
+/// - `Total`: the derivative of the whole sampled bound, $\log p(Z, y) - \log q_\eta(Z)$.
+/// - `ClosedFormEntropy`: the sampled $\log p(Z, y)$ plus the entropy in closed form. For Gaussian families whose scales
+///   do not depend on the globals its gradient equals `Total`'s and only the bound's value has less noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Estimator {
+    /// The path derivative only.
+    StickingTheLanding,
+    /// The derivative of the sampled bound.
+    Total,
+    /// The entropy in closed form.
+    ClosedFormEntropy,
+}
+
+/// What one party contributes to the bound and its gradient, for one draw.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Share {
+    /// $\hat L_j$ in nats.
+    pub elbo: f64,
+    /// $a_j$: the gradient that reaches the global location.
+    pub location: Vec<f64>,
+    /// $b_j$: the gradient that reaches $Z_G - \mu_G$, through local latents too.
+    pub deviation: Vec<f64>,
+    /// $\nabla_\theta$.
+    pub theta: Vec<f64>,
+}
+
+impl Estimator {
+    /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's assessment at a draw.
+    #[must_use]
+    pub fn global_share(self, prior: Assessment, family: &dyn Family, parameters: &[f64], draw: &FamilyDraw) -> Share {
+        let mut location = prior.globals;
+        let elbo = match self {
+            Self::StickingTheLanding => {
+                location.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= score);
+                prior.value - draw.log_density
+            }
+            Self::Total => prior.value - draw.log_density,
+            Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
+        };
+        Share { elbo, deviation: location.clone(), location, theta: prior.theta }
+    }
+
+    /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
+    #[must_use]
+    pub fn adds_entropy_gradient(self) -> bool {
+        self != Self::StickingTheLanding
+    }
+}
+
+/// One block of local latents as a silo evaluates it.
+#[derive(Debug)]
+pub struct BlockDraw<'a> {
+    /// The family of the block's rows.
+    pub family: &'a RowGaussian,
+    /// The parameters of the rows evaluated.
+    pub parameters: &'a [f64],
+    /// The noise of the rows evaluated.
+    pub noise: &'a [f64],
+    /// N/B of the rows evaluated.
+    pub weight: f64,
+}
+
+impl Estimator {
+    /// A silo's share, $\hat L_j = \log p(y_j, Z_{L_j} \mid Z_G) - \log q(Z_{L_j} \mid Z_G)$, and the gradient of its local
+    /// parameters, added to `out` (one vector a block).
+    ///
+    /// # Errors
+    /// What the model's statements refuse.
+    pub fn local_share<M: Model>(
+        self,
+        density: &LogDensity<'_, M>,
+        data: &M::Data,
+        global: &FamilyDraw,
+        blocks: &[BlockDraw<'_>],
+        out: &mut [Vec<f64>],
+    ) -> Result<Share> {
+        let deviation = global.deviation.as_slice();
+        let draws: Vec<RowDraw> =
+            blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect();
+        let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
+        let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
+        let mut share = Share {
+            elbo: assessment.value,
+            deviation: Vec::new(),
+            location: assessment.globals,
+            theta: assessment.theta,
+        };
+        let mut through_locals = vec![0.0; deviation.len()];
+        for (((block, draw), mut gradient), out) in blocks.iter().zip(&draws).zip(assessment.locals).zip(out) {
+            if self == Self::StickingTheLanding {
+                gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
+                share.location.iter_mut().zip(&draw.global_score).for_each(|(slot, score)| *slot -= block.weight * score);
+            }
+            share.elbo += match self {
+                Self::StickingTheLanding | Self::Total => -block.weight * draw.log_density,
+                Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
+            };
+            let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
+            add(&mut through_locals, &path);
+            if self.adds_entropy_gradient() {
+                let expected = self == Self::ClosedFormEntropy;
+                let path = block.family.add_entropy_gradient(block.parameters, deviation, (block.weight, expected), out);
+                add(&mut through_locals, &path);
+            }
+        }
+        share.deviation = share.location.iter().zip(&through_locals).map(|(a, b)| a + b).collect();
+        Ok(share)
+    }
+}
+
+/// Adds `terms` to `out`.
+pub(crate) fn add(out: &mut [f64], terms: &[f64]) {
+    out.iter_mut().zip(terms).for_each(|(slot, term)| *slot += term);
+}

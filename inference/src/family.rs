@@ -1,0 +1,87 @@
+//! States what a variational family is: draws with their log density, and the closed-form pull-back of gradients.
+//!
+//! Nothing of a Gaussian family goes on the autodiff tape. A draw is made on the host from keyed noise, the gradient of
+//! the log joint density by the latents comes from the tape, and the family takes it back to its own parameters here.
+
+mod blocks;
+mod delta;
+mod diagonal;
+mod full_rank;
+mod low_rank;
+mod plan;
+mod rows;
+
+pub use delta::Delta;
+pub use diagonal::DiagonalGaussian;
+pub use full_rank::FullRankGaussian;
+pub use low_rank::LowRankGaussian;
+pub use plan::{Choice, FamilyPlan, Gaussian};
+pub use rows::{RowDraw, RowGaussian, RowOptions};
+
+pub(crate) use blocks::Blocks;
+
+use std::fmt::Debug;
+
+/// $\tfrac12 \log 2\pi$ in nats.
+pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+
+/// One draw from a family with what gradients need of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilyDraw {
+    /// The draw $Z$.
+    pub latent: Vec<f64>,
+    /// $Z - \mu$: the part of the draw that does not contain the location.
+    pub deviation: Vec<f64>,
+    /// $\log q(Z)$ in nats.
+    pub log_density: f64,
+    /// $\nabla_Z \log q(Z)$ at fixed parameters.
+    pub score: Vec<f64>,
+}
+
+/// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with location $\mu$ and noise $\varepsilon$.
+///
+/// # Laws
+/// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
+/// log density, that `pull_back` is the transpose of the draw's Jacobian, and that `entropy` is the mean of
+/// $-\log q$ and `add_entropy_gradient` its gradient.
+pub trait Family: Debug + Send + Sync {
+    /// The length of the vector.
+    fn len(&self) -> usize;
+
+    /// The number of variational parameters.
+    fn parameter_len(&self) -> usize;
+
+    /// The number of standard normal numbers in one draw.
+    fn noise_len(&self) -> usize;
+
+    /// Parameters with location zero and standard deviations `scale`.
+    fn initial(&self, scale: f64) -> Vec<f64>;
+
+    /// Draws once.
+    fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw;
+
+    /// Adds to `out` the transpose of the draw's Jacobian times a gradient.
+    ///
+    /// `location` is the gradient that reaches the location, `deviation` the one that reaches $Z - \mu$. They differ
+    /// where local latents depend on $Z - \mu$ only, as in a structured family.
+    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
+
+    /// The entropy in nats.
+    fn entropy(&self, parameters: &[f64]) -> f64;
+
+    /// Adds the gradient of the entropy to `out`.
+    fn add_entropy_gradient(&self, parameters: &[f64], out: &mut [f64]);
+
+    /// The covariance, row-major.
+    fn covariance(&self, parameters: &[f64]) -> Vec<f64>;
+
+    /// The mean $\mu$.
+    fn mean(&self, parameters: &[f64]) -> Vec<f64> {
+        self.draw(parameters, &vec![0.0; self.noise_len()]).latent
+    }
+
+    /// Whether the vector has no components.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,83 @@
+//! Gives the diagonal Gaussian (mean-field) family.
+
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI};
+
+/// The Gaussian with independent components, $Z = \mu + \sigma \odot \varepsilon$.
+///
+/// # Shapes
+/// Parameters: $[\mu\ (n), \log\sigma\ (n)]$.
+///
+/// # Example
+/// ```
+/// use partita_inference::{DiagonalGaussian, Family};
+/// let draw = DiagonalGaussian::new(1).draw(&[1.0, 0.0], &[2.0]);
+/// assert_eq!(draw.latent, [3.0]);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct DiagonalGaussian {
+    len: usize,
+}
+
+impl DiagonalGaussian {
+    /// The family over vectors of length `len`.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        Self { len }
+    }
+}
+
+impl Family for DiagonalGaussian {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn parameter_len(&self) -> usize {
+        2 * self.len
+    }
+
+    fn noise_len(&self) -> usize {
+        self.len
+    }
+
+    fn initial(&self, scale: f64) -> Vec<f64> {
+        [vec![0.0; self.len], vec![scale.ln(); self.len]].concat()
+    }
+
+    fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
+        let (mean, log_scale) = parameters.split_at(self.len);
+        let mut scale = log_scale.to_vec();
+        partita_core::kernel::exponential(&mut scale);
+        let deviation: Vec<f64> = scale.iter().zip(noise).map(|(s, e)| s * e).collect();
+        let latent = mean.iter().zip(&deviation).map(|(m, d)| m + d).collect();
+        let score = scale.iter().zip(noise).map(|(s, e)| -e / s).collect();
+        let log_density = log_scale.iter().zip(noise).map(|(r, e)| -r - 0.5 * e * e - HALF_LOG_TWO_PI).sum();
+        FamilyDraw { latent, deviation, log_density, score }
+    }
+
+    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+        let (out_mean, out_log_scale) = out.split_at_mut(self.len);
+        out_mean.iter_mut().zip(location).for_each(|(slot, a)| *slot += a);
+        let mut scale = parameters[self.len..].to_vec();
+        partita_core::kernel::exponential(&mut scale);
+        for (((slot, b), s), e) in out_log_scale.iter_mut().zip(deviation).zip(&scale).zip(noise) {
+            *slot += b * s * e;
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
+    fn entropy(&self, parameters: &[f64]) -> f64 {
+        parameters[self.len..].iter().sum::<f64>() + self.len as f64 * (0.5 + HALF_LOG_TWO_PI)
+    }
+
+    fn add_entropy_gradient(&self, _: &[f64], out: &mut [f64]) {
+        out[self.len..].iter_mut().for_each(|slot| *slot += 1.0);
+    }
+
+    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+        let mut covariance = vec![0.0; self.len * self.len];
+        for (index, log_scale) in parameters[self.len..].iter().enumerate() {
+            covariance[index * self.len + index] = (2.0 * log_scale).exp();
+        }
+        covariance
+    }
+}

@@ -1,0 +1,240 @@
+//! Lets a user choose the family of each site in words, and turns the choice into families for a site table.
+
+use std::collections::BTreeMap;
+
+use partita_core::{LocalBlock, Part, Site, SiteTable};
+
+use super::{Blocks, Delta, DiagonalGaussian, Family, FullRankGaussian, LowRankGaussian, RowGaussian, RowOptions};
+use crate::error::{Error, Result};
+
+/// A Gaussian family in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Gaussian {
+    covariance: Covariance,
+    given_globals: bool,
+    scale_given_globals: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+enum Covariance {
+    Diagonal,
+    FullRank,
+    LowRank(usize),
+}
+
+impl Gaussian {
+    /// Independent components.
+    #[must_use]
+    pub fn diagonal() -> Self {
+        Self { covariance: Covariance::Diagonal, given_globals: false, scale_given_globals: false }
+    }
+
+    /// Any covariance; for local latents, any covariance within a row.
+    #[must_use]
+    pub fn full_rank() -> Self {
+        Self { covariance: Covariance::FullRank, ..Self::diagonal() }
+    }
+
+    /// A diagonal plus `rank` directions of correlation; for global latents only.
+    #[must_use]
+    pub fn low_rank(rank: usize) -> Self {
+        Self { covariance: Covariance::LowRank(rank), ..Self::diagonal() }
+    }
+
+    /// For local latents: the mean is linear in the globals.
+    #[must_use]
+    pub fn given_globals(self) -> Self {
+        Self { given_globals: true, ..self }
+    }
+
+    /// For local latents: the log-scale is linear in the globals.
+    #[must_use]
+    pub fn scale_given_globals(self) -> Self {
+        Self { scale_given_globals: true, ..self }
+    }
+}
+
+/// The family chosen for a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub enum Choice {
+    /// A Gaussian.
+    Gaussian(Gaussian),
+    /// A point mass.
+    Delta,
+}
+
+impl From<Gaussian> for Choice {
+    fn from(gaussian: Gaussian) -> Self {
+        Self::Gaussian(gaussian)
+    }
+}
+
+/// Which family every site has.
+///
+/// The default needs no thought: full rank over the globals up to 64 numbers, diagonal beyond; for local latents a full
+/// covariance within each row up to 8 numbers, with mean and log-scale linear in the globals up to 64 globals.
+///
+/// # Example
+/// ```
+/// use partita_inference::{FamilyPlan, Gaussian};
+/// let plan = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
+/// assert_ne!(plan, FamilyPlan::new());
+/// ```
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct FamilyPlan {
+    global: Option<Choice>,
+    local: Option<Choice>,
+    sites: BTreeMap<String, Choice>,
+    initial_scale: f64,
+}
+
+impl Default for FamilyPlan {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const FULL_RANK_GLOBALS: usize = 64;
+const FULL_RANK_ROW: usize = 8;
+
+impl FamilyPlan {
+    /// The default plan.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1 }
+    }
+
+    /// Chooses the family of the global latents not named in [`FamilyPlan::site`], taken together.
+    #[must_use]
+    pub fn global(mut self, choice: impl Into<Choice>) -> Self {
+        self.global = Some(choice.into());
+        self
+    }
+
+    /// Chooses the family of the local latents not named in [`FamilyPlan::site`].
+    #[must_use]
+    pub fn local(mut self, choice: impl Into<Choice>) -> Self {
+        self.local = Some(choice.into());
+        self
+    }
+
+    /// Chooses the family of one site, independent of the other sites.
+    #[must_use]
+    pub fn site(mut self, name: &str, choice: impl Into<Choice>) -> Self {
+        self.sites.insert(name.to_owned(), choice.into());
+        self
+    }
+
+    /// Starts every standard deviation at `scale` on the unconstrained scale.
+    #[must_use]
+    pub fn initial_scale(mut self, scale: f64) -> Self {
+        self.initial_scale = scale;
+        self
+    }
+
+    /// The standard deviation every family starts at.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        self.initial_scale
+    }
+
+    /// Refuses names that are no latent site, and scales that are not positive.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSite`], [`Error::Setting`].
+    pub fn check(&self, table: &SiteTable) -> Result<()> {
+        if !(self.initial_scale > 0.0 && self.initial_scale.is_finite()) {
+            return Err(Error::Setting {
+                setting: "initial_scale",
+                found: self.initial_scale.to_string(),
+                expected: "a finite number > 0, such as 0.1",
+            });
+        }
+        let known = |name: &str| [Part::Global, Part::Local].into_iter().flat_map(|part| table.latents(part)).any(|site| site.name == name);
+        match self.sites.keys().find(|name| !known(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::UnknownSite {
+                site: name.clone(),
+                operation: "the family plan".into(),
+                known: table.sites().iter().map(|site| site.name.clone()).collect::<Vec<_>>().join(", "),
+            }),
+        }
+    }
+
+    /// The family over the global vector of `table`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a low rank of 0.
+    pub fn global_family(&self, table: &SiteTable) -> Result<Box<dyn Family>> {
+        let mut joint = Vec::new();
+        let mut parts: Vec<(Vec<usize>, Box<dyn Family>)> = Vec::new();
+        for site in table.latents(Part::Global) {
+            let components: Vec<usize> = (site.offset()..site.offset() + site.width()).collect();
+            match self.sites.get(&site.name) {
+                Some(choice) => parts.push((components.clone(), over(*choice, components.len())?)),
+                None => joint.extend(components),
+            }
+        }
+        let default = if joint.len() <= FULL_RANK_GLOBALS { Gaussian::full_rank() } else { Gaussian::diagonal() };
+        let family = over(self.global.unwrap_or(default.into()), joint.len())?;
+        if parts.is_empty() {
+            return Ok(family);
+        }
+        parts.insert(0, (joint, family));
+        Ok(Box::new(Blocks::new(parts)))
+    }
+
+    /// The family of one block of local latents.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a low-rank choice, which rows do not have.
+    pub fn row_family(&self, table: &SiteTable, index: usize, block: &LocalBlock) -> Result<RowGaussian> {
+        let few = table.global_len() <= FULL_RANK_GLOBALS;
+        let covariance = if block.width <= FULL_RANK_ROW { Covariance::FullRank } else { Covariance::Diagonal };
+        let default = Gaussian { covariance, given_globals: few, scale_given_globals: few };
+        let mut options = RowOptions {
+            dense: vec![false; block.width],
+            given_globals: vec![false; block.width],
+            scale_given_globals: vec![false; block.width],
+            delta: vec![false; block.width],
+        };
+        let in_block = |site: &&Site| site.block() == index;
+        for site in table.latents(Part::Local).filter(in_block) {
+            let named = self.sites.get(&site.name);
+            let choice = named.copied().or(self.local).unwrap_or(default.into());
+            for column in site.offset()..site.offset() + site.width() {
+                match choice {
+                    Choice::Delta => options.delta[column] = true,
+                    Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(_), .. }) => {
+                        return Err(Error::Setting {
+                            setting: "family of local latents",
+                            found: "low_rank".into(),
+                            expected: "diagonal or full_rank (within a row); rows are independent given the globals",
+                        });
+                    }
+                    Choice::Gaussian(gaussian) => {
+                        options.dense[column] = gaussian.covariance == Covariance::FullRank;
+                        options.given_globals[column] = gaussian.given_globals;
+                        options.scale_given_globals[column] = gaussian.scale_given_globals;
+                    }
+                }
+            }
+        }
+        Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
+    }
+}
+
+fn over(choice: Choice, len: usize) -> Result<Box<dyn Family>> {
+    Ok(match choice {
+        Choice::Delta => Box::new(Delta::new(len)),
+        Choice::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => Box::new(DiagonalGaussian::new(len)),
+        Choice::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => Box::new(FullRankGaussian::new(len)),
+        Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(0), .. }) => {
+            return Err(Error::Setting { setting: "low_rank", found: "0".into(), expected: "a rank of at least 1; for none use diagonal" });
+        }
+        Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(rank), .. }) => {
+            Box::new(LowRankGaussian::new(len, rank))
+        }
+    })
+}

@@ -1,0 +1,211 @@
+//! Fits a model over silos in this process in one call, from data to report.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use partita_core::{Device, Model};
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::{Algorithm, Central, CentralSilo, Posterior, Sfvi, Silo};
+use crate::assess::{ElboEstimate, assess};
+use crate::error::{Error, Result};
+use crate::exchange::{InProcess, SiloProgram};
+use crate::report::{Report, summary};
+use crate::run::{Progress, RunOptions, RunRecord, Silent, StopRule, run};
+use crate::settings::Settings;
+
+/// Which algorithm fits the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum AlgorithmChoice {
+    /// Structured federated variational inference over any number of silos.
+    #[default]
+    Sfvi,
+    /// Structured variational inference on pooled data: exactly one silo.
+    Central,
+}
+
+/// How a fit in this process is carried out.
+#[derive(Debug, Clone)]
+pub struct FitOptions {
+    /// Which algorithm.
+    pub algorithm: AlgorithmChoice,
+    /// What all parties agree on.
+    pub settings: Settings,
+    /// Threads for silos and particles together; the result does not depend on them.
+    pub threads: usize,
+    /// Draws for the reported bound.
+    pub elbo_draws: usize,
+    /// Draws for the summary of the posterior.
+    pub summary_draws: u32,
+    /// Where checkpoints go, and every how many steps.
+    pub checkpoint: Option<(PathBuf, u64)>,
+    /// Go on from the latest checkpoint.
+    pub resume: bool,
+    /// Stop early when the bound no longer rises.
+    pub stop: Option<StopRule>,
+    /// Set from outside to end the run cleanly.
+    pub interrupt: Option<Arc<AtomicBool>>,
+    /// How long to wait for a silo.
+    pub deadline: Option<Duration>,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self {
+            algorithm: AlgorithmChoice::Sfvi,
+            settings: Settings::default(),
+            threads: 1,
+            elbo_draws: 1_000,
+            summary_draws: 4_000,
+            checkpoint: None,
+            resume: false,
+            stop: None,
+            interrupt: None,
+            deadline: None,
+        }
+    }
+}
+
+/// A fitted model: the report, the posterior, and the parties for further questions.
+pub struct Fit {
+    /// What was found.
+    pub report: Report,
+    /// How the run went.
+    pub record: RunRecord,
+    /// Draws of every global number on its natural scale: site, label, draws.
+    pub draws: Vec<(String, String, Vec<f64>)>,
+    /// The coordinator.
+    pub algorithm: Box<dyn Algorithm>,
+    /// The silos.
+    pub exchange: InProcess,
+}
+
+impl std::fmt::Debug for Fit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Fit").field("report", &self.report).finish_non_exhaustive()
+    }
+}
+
+impl Fit {
+    /// The posterior of the globals.
+    #[must_use]
+    pub fn posterior(&self) -> Posterior<'_> {
+        self.algorithm.posterior()
+    }
+}
+
+/// Fits `model` to the data of `silos`.
+///
+/// # Errors
+/// [`Error::NoSilos`], [`Error::Setting`], whatever the model refuses, and what the run reports.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Model, Normal, Result, Scope, burn};
+/// use partita_inference::{FitOptions, Settings, fit};
+/// use burn::{module::Module, tensor::Tensor};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
+/// let options = FitOptions { settings: Settings { steps: 1_500, ..Settings::default() }, ..FitOptions::default() };
+/// let fit = fit(&Mean {}, &silos, &device, &options, None)?;
+/// // The posterior is N(6/4, 1/4).
+/// let mean = fit.posterior().family.mean(fit.posterior().parameters)[0];
+/// assert!((mean - 1.5).abs() < 0.01);
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
+pub fn fit<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fit> {
+    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+    let settings = Settings { threads: options.threads, ..options.settings.clone() };
+    let (mut algorithm, mut exchange) = parties(model, silos, device, options, &settings)?;
+    let run_options = RunOptions {
+        steps: settings.steps,
+        checkpoint: options.checkpoint.clone(),
+        resume: options.resume,
+        stop: options.stop,
+        deadline: options.deadline,
+        interrupt: options.interrupt.clone(),
+    };
+    let mut silent = Silent;
+    let progress: &mut dyn Progress = match progress {
+        Some(progress) => progress,
+        None => &mut silent,
+    };
+    let mut work = || -> Result<(RunRecord, ElboEstimate)> {
+        let record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
+        let bound = assess(&*algorithm, &mut exchange, options.elbo_draws)?;
+        Ok((record, bound))
+    };
+    let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
+    let posterior = algorithm.posterior();
+    let draws = summary::natural_draws(model, device, posterior, settings.seed, options.summary_draws.max(2))?;
+    let report = Report::new(
+        summary::summarise(&draws),
+        bound,
+        (record.counters, record.seconds, record.ending),
+        (&settings, format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
+    );
+    Ok(Fit { report, record, draws, algorithm, exchange })
+}
+
+fn parties<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+    settings: &Settings,
+) -> Result<(Box<dyn Algorithm>, InProcess)> {
+    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+    match options.algorithm {
+        AlgorithmChoice::Sfvi => {
+            let algorithm = Sfvi::new(model, device, settings, &names)?;
+            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
+            for ((name, data), index) in silos.iter().zip(0_u32..) {
+                programs.push(Box::new(Silo::new(name, index, model, data, device, settings)?));
+            }
+            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
+        }
+        AlgorithmChoice::Central => {
+            let [(name, data)] = silos else {
+                return Err(match silos.len() {
+                    0 => Error::NoSilos,
+                    found => Error::Setting {
+                        setting: "silos",
+                        found: found.to_string(),
+                        expected: "one silo with the pooled data for `Central`; use `Sfvi` for more",
+                    },
+                });
+            };
+            let party = CentralSilo::new(name, model, data, device, settings)?;
+            Ok((Box::new(Central::new(model, device, settings, name)?), InProcess::new(vec![Box::new(party)], 1)?))
+        }
+    }
+}
+
+fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| Error::Setting {
+        setting: "threads",
+        found: format!("{threads} ({error})"),
+        expected: "a number of threads the machine can start",
+    })
+}

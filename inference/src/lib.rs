@@ -1,0 +1,39 @@
+//! Fits models whose data stay in silos: families, estimators, algorithms, exchange, run and report.
+
+mod algorithm;
+mod assess;
+mod check;
+mod checkpoint;
+mod error;
+mod estimator;
+mod exchange;
+mod family;
+mod fit;
+
+
+mod locals;
+mod manifest;
+mod message;
+mod optimiser;
+mod report;
+mod run;
+mod settings;
+
+pub use algorithm::{Algorithm, Assessed, Central, CentralSilo, Posterior, Sfvi, Silo, StepInfo};
+pub use assess::{ElboEstimate, assess};
+pub use check::{CheckReport, check};
+pub use checkpoint::{latest as latest_checkpoint, write_atomically};
+pub use error::{Error, Result};
+pub use estimator::{BlockDraw, Estimator, Share};
+pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
+pub use family::{
+    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
+    RowDraw, RowGaussian, RowOptions,
+};
+pub use fit::{AlgorithmChoice, Fit, FitOptions, fit};
+pub use manifest::{Field, Manifest};
+pub use message::{DataType, MESSAGE_VERSION, Message, Record};
+pub use optimiser::{Clip, Optimiser, Schedule, UpdateRule};
+pub use report::{Panel, Report, SiteSummary, plot};
+pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
+pub use settings::Settings;

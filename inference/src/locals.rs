@@ -1,0 +1,175 @@
+//! Keeps what one party knows of its local latents: families, parameters, optimisers, and the rows of each step.
+
+use partita_core::data::Minibatches;
+use partita_core::{Device, Key, Minibatch, Noise, Purpose, SiteTable};
+
+use crate::error::{Error, Result};
+use crate::estimator::BlockDraw;
+use crate::family::RowGaussian;
+use crate::optimiser::UpdateRule;
+use crate::settings::Settings;
+
+/// The local blocks of one party.
+pub(crate) struct Locals {
+    blocks: Vec<Block>,
+    silo: u32,
+    seed: u64,
+}
+
+struct Block {
+    plate: Option<String>,
+    family: RowGaussian,
+    parameters: Vec<f64>,
+    rule: Box<dyn UpdateRule>,
+    minibatches: Option<Minibatches>,
+}
+
+/// The rows evaluated in one step, with their parameters.
+#[derive(Debug, Default)]
+pub(crate) struct StepRows {
+    pub(crate) minibatch: Vec<Minibatch>,
+    /// For each block: the rows (or all), their parameters, and N/B.
+    chosen: Vec<(Option<Vec<usize>>, Vec<f64>, f64)>,
+}
+
+impl Locals {
+    pub(crate) fn new(table: &SiteTable, settings: &Settings, device: &Device, silo: u32) -> Result<Self> {
+        let mut blocks = Vec::new();
+        for (index, block) in table.blocks().iter().enumerate() {
+            let family = settings.family.row_family(table, index, block)?;
+            let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
+            let minibatches = match size.filter(|&size| size < block.rows) {
+                Some(size) => Some(Minibatches::new(block.rows, size).map_err(|error| Error::Setting {
+                    setting: "minibatch",
+                    found: error.to_string(),
+                    expected: "at least one row",
+                })?),
+                None => None,
+            };
+            let parameters = family.initial(settings.family.scale());
+            let rule = settings.optimiser.start(device);
+            blocks.push(Block { plate: block.plate.clone(), family, parameters, rule, minibatches });
+        }
+        Ok(Self { blocks, silo, seed: settings.seed })
+    }
+
+    /// The rows of `step`: of the minibatch, or all for `None`.
+    pub(crate) fn rows(&self, step: Option<u64>) -> StepRows {
+        let mut rows = StepRows::default();
+        for block in &self.blocks {
+            let stride = block.family.row_parameter_len();
+            match (&block.minibatches, step, &block.plate) {
+                (Some(minibatches), Some(step), Some(plate)) => {
+                    let chosen = minibatches.rows_at(step, &Noise::new(self.seed), self.silo);
+                    let parameters =
+                        chosen.iter().flat_map(|&row| &block.parameters[row * stride..(row + 1) * stride]).copied();
+                    rows.chosen.push((Some(chosen.clone()), parameters.collect(), minibatches.scale_at(step)));
+                    rows.minibatch.push(Minibatch { plate: plate.clone(), rows: chosen });
+                }
+                _ => rows.chosen.push((None, block.parameters.clone(), 1.0)),
+            }
+        }
+        rows
+    }
+
+    /// The noise of one particle, one vector a block.
+    pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
+        let noise = Noise::new(self.seed);
+        let key = Key::new(purpose, step).silo(self.silo).particle(particle);
+        self.blocks
+            .iter()
+            .zip(&rows.chosen)
+            .zip(0_u32..)
+            .map(|((block, (chosen, ..)), index)| {
+                let count = chosen.as_ref().map_or(block.family.rows(), Vec::len);
+                let mut values = vec![0.0; count * block.family.width()];
+                noise.stream(key.block(index)).normal(&mut values);
+                values
+            })
+            .collect()
+    }
+
+    /// The blocks as an estimator wants them.
+    pub(crate) fn draws<'a>(&'a self, rows: &'a StepRows, noise: &'a [Vec<f64>]) -> Vec<BlockDraw<'a>> {
+        let blocks = self.blocks.iter().zip(&rows.chosen).zip(noise);
+        blocks
+            .map(|((block, (_, parameters, weight)), noise)| BlockDraw {
+                family: &block.family,
+                parameters,
+                noise,
+                weight: *weight,
+            })
+            .collect()
+    }
+
+    /// Zeros of the shape of the parameters of the rows evaluated.
+    pub(crate) fn zeros(rows: &StepRows) -> Vec<Vec<f64>> {
+        rows.chosen.iter().map(|(_, parameters, _)| vec![0.0; parameters.len()]).collect()
+    }
+
+    /// Moves the parameters of the rows evaluated up `gradient`.
+    pub(crate) fn ascend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
+        for ((block, (chosen, ..)), mut gradient) in self.blocks.iter_mut().zip(&rows.chosen).zip(gradient) {
+            gradient.iter_mut().for_each(|g| *g = -*g);
+            if let Some(chosen) = chosen {
+                let stride = block.family.row_parameter_len();
+                let mut dense = vec![0.0; block.parameters.len()];
+                for (row, own) in chosen.iter().zip(gradient.chunks_exact(stride)) {
+                    dense[row * stride..(row + 1) * stride].copy_from_slice(own);
+                }
+                gradient = dense;
+            }
+            block.rule.step(rate, &mut block.parameters, &gradient);
+        }
+    }
+
+    /// Whether any draw depends on the globals.
+    pub(crate) fn depend_on_globals(&self) -> bool {
+        self.blocks.iter().any(|block| block.family.depends_on_globals())
+    }
+
+    /// Means and standard deviations of each block's latents at the globals' mean, `[rows, width]`.
+    pub(crate) fn moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        self.blocks.iter().map(|block| block.family.moments(&block.parameters)).collect()
+    }
+
+    /// The variational parameters of each block.
+    pub(crate) fn parameters(&self) -> Vec<Vec<f64>> {
+        self.blocks.iter().map(|block| block.parameters.clone()).collect()
+    }
+
+    /// Replaces the variational parameters; false if a length differs.
+    pub(crate) fn set_parameters(&mut self, parameters: Vec<Vec<f64>>) -> bool {
+        let fits = parameters.len() == self.blocks.len()
+            && parameters.iter().zip(&self.blocks).all(|(own, block)| own.len() == block.parameters.len());
+        if fits {
+            self.blocks.iter_mut().zip(parameters).for_each(|(block, own)| block.parameters = own);
+        }
+        fits
+    }
+
+    /// Everything as named vectors.
+    pub(crate) fn save(&self) -> Vec<(String, Vec<f64>)> {
+        let mut state = Vec::new();
+        for (index, block) in self.blocks.iter().enumerate() {
+            state.push((format!("local.{index}.parameters"), block.parameters.clone()));
+            state.extend(block.rule.save().into_iter().map(|(name, values)| (format!("local.{index}.rule.{name}"), values)));
+        }
+        state
+    }
+
+    /// Restores what [`Locals::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let mut parameters = Vec::new();
+        for index in 0..self.blocks.len() {
+            let name = format!("local.{index}.parameters");
+            parameters.extend(state.iter().find(|(known, _)| *known == name).map(|(_, values)| values.clone()));
+            let prefix = format!("local.{index}.rule.");
+            let rule = state.iter().filter_map(|(known, values)| Some((known.strip_prefix(&prefix)?.to_owned(), values.clone())));
+            if !self.blocks[index].rule.load(rule.collect()) {
+                return false;
+            }
+        }
+        self.set_parameters(parameters)
+    }
+}

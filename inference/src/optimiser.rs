@@ -1,0 +1,108 @@
+//! Chooses how parameters move: Burn's optimisers on host vectors, learning-rate schedules, gradient clipping.
+
+mod burn_rule;
+mod fused_adam;
+mod schedule;
+
+pub use schedule::Schedule;
+
+use partita_core::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The optimiser of a run, in words.
+///
+/// The rules are Burn's, of the same names. `Adam` runs as one fused loop that gives the same bits as Burn's Adam on f64
+/// tensors (a test holds it to that); the others call Burn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Optimiser {
+    /// Adam (Kingma and Ba, 2015).
+    Adam {
+        /// Decay of the mean of gradients and of their squares.
+        decay: [f64; 2],
+        /// Added to the root of the mean square.
+        epsilon: f64,
+    },
+    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+    AdamW {
+        /// How strongly parameters are drawn to zero.
+        weight_decay: f32,
+    },
+    /// Stochastic gradient descent.
+    Sgd {
+        /// Momentum; 0 for none.
+        momentum: f64,
+    },
+    /// RMSProp.
+    RmsProp {
+        /// Momentum; 0 for none.
+        momentum: f32,
+    },
+}
+
+impl Optimiser {
+    /// Adam with the customary constants.
+    #[must_use]
+    pub fn adam() -> Self {
+        Self::Adam { decay: [0.9, 0.999], epsilon: 1e-8 }
+    }
+
+    /// A fresh rule of this kind for one vector of parameters.
+    #[must_use]
+    pub fn start(self, device: &Device) -> Box<dyn UpdateRule> {
+        match self {
+            Self::Adam { decay, epsilon } => Box::new(fused_adam::FusedAdam::new(decay, epsilon)),
+            Self::AdamW { weight_decay } => burn_rule::adam_w(weight_decay, device),
+            Self::Sgd { momentum } => burn_rule::sgd(momentum, device),
+            Self::RmsProp { momentum } => burn_rule::rms_prop(momentum, device),
+        }
+    }
+}
+
+/// Moves one vector of parameters against a gradient, keeping what it needs between steps.
+///
+/// # Laws
+/// After `load(save())` further steps give the same bits as without.
+pub trait UpdateRule: Send + Sync {
+    /// Moves `parameters` one step of size `rate` down `gradient`.
+    fn step(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64]);
+
+    /// The state as named vectors.
+    fn save(&self) -> Vec<(String, Vec<f64>)>;
+
+    /// Restores a saved state; false if it is not one of this rule.
+    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool;
+}
+
+/// Limits the Euclidean norm of a gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Clip {
+    /// The largest norm let through unchanged.
+    pub norm: f64,
+}
+
+impl Clip {
+    /// Scales `gradient` down to the norm if it is longer, and says whether it did.
+    #[must_use = "clipping changes the gradient and must be reported"]
+    pub fn apply(self, gradient: &mut [f64]) -> bool {
+        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        if norm <= self.norm {
+            return false;
+        }
+        gradient.iter_mut().for_each(|g| *g *= self.norm / norm);
+        true
+    }
+
+    /// Refuses a limit that is not positive.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(self) -> Result<()> {
+        if self.norm > 0.0 {
+            return Ok(());
+        }
+        Err(Error::Setting { setting: "clip.norm", found: self.norm.to_string(), expected: "a number > 0, such as 10" })
+    }
+}

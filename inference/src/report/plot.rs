@@ -1,0 +1,114 @@
+//! Draws how a fit went and what it found as SVG pictures: the trace of the bound, and marginal densities side by side.
+
+mod density;
+mod marginals;
+mod trace;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+pub use density::Density;
+pub use marginals::{Panel, marginals};
+pub use trace::{StepAxis, trace};
+
+/// Colours that stay apart for colour-blind readers, by Okabe and Ito (2008), the clearest first.
+const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 0, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+const INK: RGBColor = RGBColor(51, 51, 51);
+const RULE: RGBColor = RGBColor(228, 228, 228);
+const FONT: &str = "sans-serif";
+
+/// The library rounds to whole units; so many of them make a pixel of the finished picture.
+const FINE: u32 = 8;
+
+/// What went wrong while a picture was drawn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlotError {
+    /// There is nothing that could be drawn.
+    #[error("drawing {}: found {found}, expected {expected}. Draw it after the first step, from a fit that has not failed.", path.display())]
+    Empty {
+        /// The picture.
+        path: PathBuf,
+        /// What was given.
+        found: String,
+        /// What can be drawn.
+        expected: &'static str,
+    },
+    /// The drawing library refused.
+    #[error("drawing {}: found {reason}, expected a finished picture. Check the range of the values.", path.display())]
+    Draw {
+        /// The picture.
+        path: PathBuf,
+        /// The library's own words.
+        reason: String,
+    },
+    /// The finished picture could not be put in place.
+    #[error("writing {}: found {source}, expected it to succeed. Check that the folder exists and may be written.", path.display())]
+    Write {
+        /// The picture.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+fn colour(index: usize) -> RGBColor {
+    PALETTE[index % PALETTE.len()]
+}
+
+/// A number on an axis, without trailing zeros and with a real minus sign.
+fn label(value: &f64) -> String {
+    if value.abs() < 1e-12 {
+        return "0".into();
+    }
+    let text = if value.abs() < 0.01 { format!("{value:.1e}") } else { format!("{value:.3}") };
+    let short = if text.contains('e') { &text } else { text.trim_end_matches('0').trim_end_matches('.') };
+    short.replace('-', "\u{2212}")
+}
+
+/// Pixels of the finished picture in the units that are drawn in.
+fn pixels(count: u32) -> u32 {
+    count * FINE
+}
+
+fn letters(height: u32) -> TextStyle<'static> {
+    (FONT, pixels(height)).into_font().color(&INK)
+}
+
+/// Draws on white and puts the finished file in place at once, so that a reader never sees half a picture.
+fn picture(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area) -> Drawn) -> Result<(), PlotError> {
+    let refused = |error: Box<dyn std::error::Error>| PlotError::Draw { path: path.into(), reason: error.to_string() };
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (pixels(size.0), pixels(size.1))).into_drawing_area();
+        root.fill(&WHITE).map_err(|error| refused(error.into()))?;
+        draw(&root).map_err(refused)?;
+        root.present().map_err(|error| refused(error.into()))?;
+    }
+    // The view box keeps the fine units; the picture itself has the size that was asked for.
+    let fine = format!("width=\"{}\" height=\"{}\"", pixels(size.0), pixels(size.1));
+    let text = text.replacen(&fine, &format!("width=\"{}\" height=\"{}\"", size.0, size.1), 1);
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
+    written.map_err(|source| {
+        // The picture that was there before stays; only the unfinished one goes.
+        let _ = fs::remove_file(&partial);
+        PlotError::Write { path: path.into(), source }
+    })
+}

@@ -1,0 +1,114 @@
+//! Draws marginal densities of several quantities in a grid, each with the answers of all who were asked.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::{Area, Density, Drawn, FINE, INK, PlotError, RULE, colour, label, letters, picture, pixels};
+
+/// Places at which a marginal density is evaluated.
+const DENSITY_POINTS: u16 = 240;
+
+const PANEL: (u32, u32) = (330, 250);
+const COLUMNS: usize = 3;
+
+/// The marginal densities of one quantity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// What the quantity is.
+    pub title: String,
+    /// Its unit, which labels the axis.
+    pub unit: String,
+    /// Who says what about it; equal names have equal colours in all panels. The first is filled.
+    pub curves: Vec<(String, Density)>,
+}
+
+/// Draws a grid of panels, three in a row, with one legend for all.
+///
+/// # Errors
+/// [`PlotError::Empty`] without a panel or for a density without spread, [`PlotError::Write`] if the file cannot be put
+/// in place.
+pub fn marginals(path: &Path, panels: &[Panel]) -> Result<(), PlotError> {
+    let broken =
+        panels.iter().find(|panel| panel.curves.is_empty() || !panel.curves.iter().all(|curve| curve.1.is_drawable()));
+    if panels.is_empty() || broken.is_some() {
+        let found =
+            broken.map_or_else(|| "no panel".to_owned(), |panel| format!("nothing to draw in `{}`", panel.title));
+        return Err(PlotError::Empty { path: path.into(), found, expected: "finite densities with some spread" });
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in panels.iter().flat_map(|panel| &panel.curves) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let columns = panels.len().min(COLUMNS);
+    let rows = panels.len().div_ceil(columns);
+    let legend_height = 44;
+    let size = (PANEL.0 * narrow(columns), PANEL.1 * narrow(rows) + legend_height);
+    picture(path, size, |root| {
+        let (top, rest) = root.split_vertically(pixels(legend_height));
+        draw_legend(&top, &names)?;
+        let areas = rest.split_evenly((rows, columns));
+        areas.iter().zip(panels).try_for_each(|(area, panel)| draw_panel(area, panel, &names))
+    })
+}
+
+fn narrow(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn draw_legend(area: &Area, names: &[&str]) -> Drawn {
+    let unit = i32::try_from(FINE)?;
+    let middle = 24 * unit;
+    let mut left = 24 * unit;
+    for (index, name) in names.iter().enumerate() {
+        let line = vec![(left, middle), (left + 26 * unit, middle)];
+        area.draw(&PathElement::new(line, colour(index).stroke_width(3 * FINE)))?;
+        let style = letters(14).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new((*name).to_owned(), (left + 34 * unit, middle), style))?;
+        // Eight pixels hold an average letter of this size.
+        left += (34 + 8 * i32::try_from(name.chars().count())? + 24) * unit;
+    }
+    Ok(())
+}
+
+fn draw_panel(area: &Area, panel: &Panel, names: &[&str]) -> Drawn {
+    let ranges = panel.curves.iter().map(|(_, density)| density.range());
+    let (low, high) = ranges.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b)));
+    let step = (high - low) / f64::from(DENSITY_POINTS);
+    let places: Vec<f64> = (0..=DENSITY_POINTS).map(|k| low + step * f64::from(k)).collect();
+    let heights: Vec<Vec<f64>> = panel.curves.iter().map(|(_, density)| density.evaluate(&places)).collect();
+    let peak = heights.iter().flatten().copied().fold(0.0, f64::max);
+    let mut builder = ChartBuilder::on(area);
+    builder.caption(&panel.title, letters(15)).margin(pixels(10));
+    let mut chart = builder
+        .x_label_area_size(pixels(38))
+        .y_label_area_size(pixels(46))
+        .build_cartesian_2d(low..high, 0.0..1.08 * peak)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(RULE.stroke_width(FINE))
+        .axis_style(INK.stroke_width(FINE))
+        .label_style(letters(12))
+        .set_all_tick_mark_size(pixels(4))
+        .x_labels(5)
+        .y_labels(4)
+        .x_label_formatter(&label)
+        .y_label_formatter(&label)
+        .x_desc(&panel.unit)
+        .y_desc("density")
+        .draw()?;
+    for (index, ((name, _), heights)) in panel.curves.iter().zip(&heights).enumerate() {
+        let shade = colour(names.iter().position(|known| known == name).unwrap_or(index));
+        let curve = places.iter().copied().zip(heights.iter().copied());
+        if index == 0 {
+            chart.draw_series(AreaSeries::new(curve.clone(), 0.0, shade.mix(0.12)))?;
+        }
+        chart.draw_series(LineSeries::new(curve, shade.stroke_width(2 * FINE)))?;
+    }
+    Ok(())
+}

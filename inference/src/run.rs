@@ -1,0 +1,211 @@
+//! Runs an algorithm over an exchange: the one loop for every algorithm and every transport.
+
+mod progress;
+mod stop;
+
+pub use progress::{Metrics, Progress, Silent};
+pub use stop::StopRule;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::{Algorithm, StepInfo, replies};
+use crate::checkpoint;
+use crate::error::{Error, Result};
+use crate::exchange::{Exchange, Request};
+use crate::message::Message;
+
+/// How a run is carried out; none of it changes a number of the fit, except where it stops.
+#[derive(Debug, Default)]
+pub struct RunOptions {
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// Where checkpoints go, and every how many steps.
+    pub checkpoint: Option<(PathBuf, u64)>,
+    /// Go on from the latest checkpoint there.
+    pub resume: bool,
+    /// Stop early when the bound no longer rises.
+    pub stop: Option<StopRule>,
+    /// How long to wait for a silo.
+    pub deadline: Option<Duration>,
+    /// Set from outside to end the run after the present step.
+    pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Ending {
+    /// All steps were done.
+    Completed,
+    /// The bound no longer rose.
+    Converged,
+    /// The user interrupted.
+    Interrupted,
+}
+
+/// What crossed between the parties, and what was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counters {
+    /// Exchanges with all silos.
+    pub rounds: u64,
+    /// Messages, both ways.
+    pub messages: u64,
+    /// Bytes of encoded messages from the coordinator to silos.
+    pub bytes_to_silos: u64,
+    /// Bytes of encoded messages from silos to the coordinator.
+    pub bytes_from_silos: u64,
+    /// Optimiser steps of the globals.
+    pub gradient_steps: u64,
+    /// Steps whose gradient was clipped.
+    pub clipped_steps: u64,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRecord {
+    /// Why it ended.
+    pub ending: Ending,
+    /// What was exchanged.
+    pub counters: Counters,
+    /// Step and sampled bound, thinned to at most a few thousand points.
+    pub trace: Vec<(u64, f64)>,
+    /// Wall time in seconds.
+    pub seconds: f64,
+}
+
+/// Runs `algorithm` to its last step, to convergence or to an interruption.
+///
+/// # Errors
+/// What algorithm and exchange report; the last checkpoint stays on disk.
+pub fn run(
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    options: &RunOptions,
+    progress: &mut dyn Progress,
+) -> Result<RunRecord> {
+    let start = Instant::now();
+    let mut record = RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
+    let mut step = if options.resume { resume(algorithm, exchange, options, &mut record)? } else { 0 };
+    let mut stop = options.stop.map(stop::Watch::new);
+    let thin = (options.steps / 2_000).max(1);
+    while step < options.steps {
+        let info = one_step(algorithm, exchange, options, &mut record.counters)?;
+        step = info.step;
+        if step % thin == 0 || step == options.steps {
+            record.trace.push((step, info.elbo));
+        }
+        progress.step(&info, &record.counters);
+        if let Some((root, every)) = &options.checkpoint
+            && (step % every == 0 || step == options.steps)
+        {
+            save(algorithm, exchange, options, root, &record)?;
+        }
+        if stop.as_mut().is_some_and(|stop| stop.converged(info.elbo)) {
+            record.ending = Ending::Converged;
+            break;
+        }
+        if options.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            record.ending = Ending::Interrupted;
+            if let Some((root, _)) = &options.checkpoint {
+                save(algorithm, exchange, options, root, &record)?;
+            }
+            break;
+        }
+    }
+    record.seconds = start.elapsed().as_secs_f64();
+    progress.end(&record);
+    Ok(record)
+}
+
+fn one_step(
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    options: &RunOptions,
+    counters: &mut Counters,
+) -> Result<StepInfo> {
+    let requests = algorithm.outgoing()?;
+    counters.rounds += 1;
+    counters.messages += requests.len() as u64;
+    counters.bytes_to_silos += requests.iter().map(|request| request.message.size() as u64).sum::<u64>();
+    let outcomes = exchange.exchange(requests, algorithm.manifest(), options.deadline)?;
+    for outcome in &outcomes {
+        if let crate::exchange::Outcome::Reply(reply) = outcome {
+            counters.messages += 1;
+            counters.bytes_from_silos += reply.size() as u64;
+        }
+    }
+    let info = algorithm.incoming(outcomes)?;
+    counters.gradient_steps += 1;
+    counters.clipped_steps += u64::from(info.clipped);
+    Ok(info)
+}
+
+/// Asks every silo for something that is no part of the algorithm.
+fn ask_all(exchange: &mut dyn Exchange, message: &Message, options: &RunOptions, step: u64) -> Result<()> {
+    let names = exchange.silos().to_vec();
+    let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
+    // Nothing may leave a silo with such an answer: the manifest is empty.
+    let outcomes = exchange.exchange(requests, &crate::manifest::Manifest::default(), options.deadline)?;
+    replies(outcomes, &names, step).map(drop)
+}
+
+fn save(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    options: &RunOptions,
+    root: &std::path::Path,
+    record: &RunRecord,
+) -> Result<()> {
+    let state = algorithm.save();
+    let step = state.get_word("step")?;
+    let folder = checkpoint::begin(root, step);
+    let path = folder.to_string_lossy().into_owned();
+    ask_all(exchange, &Message::new("silo.save").setting("folder", &path), options, step)?;
+    let c = record.counters;
+    let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
+    let counts =
+        [c.rounds, c.messages, c.bytes_to_silos, c.bytes_from_silos, c.gradient_steps, c.clipped_steps].map(as_float);
+    let state = state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
+    checkpoint::commit(root, &folder, &state)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
+fn as_float(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
+fn resume(
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    options: &RunOptions,
+    record: &mut RunRecord,
+) -> Result<u64> {
+    let Some((root, _)) = &options.checkpoint else {
+        return Err(Error::Setting { setting: "resume", found: "no checkpoint folder".into(), expected: "a checkpoint folder to resume from" });
+    };
+    let Some((folder, state)) = checkpoint::latest(root)? else {
+        let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
+        return Err(Error::Checkpoint { path: root.clone(), problem });
+    };
+    let counts = state.expect_floats("run.counters", 6)?;
+    let [rounds, messages, bytes_to_silos, bytes_from_silos, gradient_steps, clipped_steps] =
+        std::array::from_fn(|index| counts[index] as u64);
+    record.counters = Counters { rounds, messages, bytes_to_silos, bytes_from_silos, gradient_steps, clipped_steps };
+    let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
+    record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
+    let step = state.get_word("step")?;
+    let rule_only = Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };
+    algorithm.load(&rule_only).map_err(|error| Error::Checkpoint {
+        path: folder.join("coordinator.partita"),
+        problem: format!("it does not fit this run ({error})"),
+    })?;
+    let path = folder.to_string_lossy().into_owned();
+    ask_all(exchange, &Message::new("silo.restore").setting("folder", &path), options, step)?;
+    Ok(step)
+}

@@ -1,0 +1,100 @@
+//! Downloads one file, checks it and moves it into place, so that a path either holds the right bytes or nothing.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::dataset::{Dataset, DatasetError};
+
+/// How long to wait for a connection, and then for the first byte of an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes read at once: small enough for a lively progress bar.
+const CHUNK: usize = 64 * 1024;
+
+/// Downloads `dataset` to `destination` and returns `destination`.
+///
+/// The bytes go to a file beside it first, which is renamed once its checksum is right; whatever happens, no other
+/// file is touched and the temporary one is gone.
+pub(crate) fn download(dataset: &Dataset, destination: &Path) -> Result<PathBuf, DatasetError> {
+    let bytes = fetch(dataset)?;
+    dataset.check(&bytes, dataset.address.into())?;
+    write_atomically(destination, &bytes)?;
+    Ok(destination.to_path_buf())
+}
+
+/// Reads the answer of the canonical address, undoing only the compression of the transport.
+fn fetch(dataset: &Dataset) -> Result<Vec<u8>, DatasetError> {
+    let failed = |found: String| DatasetError::Download {
+        dataset: dataset.name.into(),
+        address: dataset.address.into(),
+        found,
+        staged: dataset.staged.into(),
+    };
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE)).build().into();
+    let mut answer = agent.get(dataset.address).call().map_err(|error| failed(error.to_string()))?;
+    let bar = progress(dataset.name, answer.body().content_length());
+    let mut reader = bar.wrap_read(answer.body_mut().as_reader());
+    let mut bytes = Vec::new();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match reader.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(format!("{error} after {} bytes", bytes.len()))),
+        }
+    }
+    bar.finish_and_clear();
+    Ok(bytes)
+}
+
+/// A bar on the terminal's error stream; it stays silent where there is no terminal.
+fn progress(name: &'static str, length: Option<u64>) -> ProgressBar {
+    let bar = length.map_or_else(ProgressBar::no_length, ProgressBar::new).with_message(name);
+    match ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Writes `bytes` beside `destination` and renames the result onto it.
+fn write_atomically(destination: &Path, bytes: &[u8]) -> Result<(), DatasetError> {
+    let failed = |operation, path: &Path| {
+        let path = path.to_path_buf();
+        move |source| DatasetError::File { operation, path, source }
+    };
+    if let Some(folder) = destination.parent() {
+        fs::create_dir_all(folder).map_err(failed("making the folder", folder))?;
+    }
+    let partial = Partial::beside(destination);
+    let mut file = File::create_new(&partial.0).map_err(failed("creating", &partial.0))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed("writing", &partial.0))?;
+    fs::rename(&partial.0, destination).map_err(failed("moving the finished download to", destination))
+}
+
+/// The path of a temporary file, removed when this value goes.
+struct Partial(PathBuf);
+
+impl Partial {
+    /// A name of this process and this call alone, so that two downloads of one file never share bytes.
+    fn beside(destination: &Path) -> Self {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        let call = CALLS.fetch_add(1, Ordering::Relaxed);
+        let mut name = destination.as_os_str().to_owned();
+        name.push(format!(".{}-{call}.partial", std::process::id()));
+        Self(name.into())
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After the rename there is nothing left to remove, and that is the usual case.
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,160 @@
+//! Holds the search for data files to its promises: the order of places, the checksum and the atomic move.
+#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use partita_models::{Dataset, DatasetError, dataset, datasets};
+
+const BODY: &[u8] = b"rownames,y\n1,2\n";
+
+/// SHA-256 of [`BODY`], by `sha256sum`.
+const SHA256: &str = "db12c5037549651c8c8f8dd45e9b0a270260b119aa6a1d69b3b7f6eed1615cc6";
+
+/// Answers one request on the loopback interface with `status` and `body`, announcing `length` bytes.
+fn serve(status: &str, body: &'static [u8], length: usize) -> (Dataset, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/made_up.csv", listener.local_addr().unwrap());
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+            request.push(byte[0]);
+        }
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+    });
+    (made_up(Box::leak(address.into_boxed_str())), server)
+}
+
+fn made_up(address: &'static str) -> Dataset {
+    Dataset { name: "made_up", file: "folder/made_up.csv", staged: "folder/made_up.csv", address, sha256: SHA256 }
+}
+
+/// An address at which nothing listens: port 9 of the loopback interface is not even asked in these tests.
+fn unreachable() -> Dataset {
+    made_up("http://127.0.0.1:9/made_up.csv")
+}
+
+fn put(folder: &Path, bytes: &[u8]) {
+    fs::create_dir_all(folder.join("folder")).unwrap();
+    fs::write(folder.join("folder/made_up.csv"), bytes).unwrap();
+}
+
+/// The names of all files in `folder/folder`, or nothing where there is no such folder.
+fn files(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder.join("folder")) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_download_lands_in_the_cache_and_is_not_repeated() {
+    let cache = tempfile::tempdir().unwrap();
+    let (dataset, server) = serve("200 OK", BODY, BODY.len());
+    let first = dataset.locate_in(None, Some(cache.path())).unwrap();
+    server.join().unwrap();
+    assert_eq!(fs::read(&first).unwrap(), BODY);
+    assert_eq!(files(cache.path()), ["made_up.csv"]);
+    // The server is gone, so that a second download would fail.
+    assert_eq!(dataset.locate_in(None, Some(cache.path())).unwrap(), first);
+}
+
+#[test]
+fn staged_files_come_before_cached_ones() {
+    let (staged, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(staged.path(), BODY);
+    put(cache.path(), BODY);
+    let path = unreachable().locate_in(Some(staged.path()), Some(cache.path())).unwrap();
+    assert!(path.starts_with(staged.path()), "{}", path.display());
+    fs::remove_file(&path).unwrap();
+    let path = unreachable().locate_in(Some(staged.path()), Some(cache.path())).unwrap();
+    assert!(path.starts_with(cache.path()), "{}", path.display());
+}
+
+#[test]
+fn a_download_with_another_checksum_is_refused_and_leaves_no_file() {
+    let cache = tempfile::tempdir().unwrap();
+    let (dataset, server) = serve("200 OK", b"something else\n", 15);
+    let error = dataset.locate_in(None, Some(cache.path())).unwrap_err();
+    server.join().unwrap();
+    let DatasetError::Checksum { found, expected, .. } = &error else { panic!("{error}") };
+    assert_eq!(expected, SHA256);
+    assert_ne!(found, SHA256);
+    let message = error.to_string();
+    assert!(message.contains(found) && message.contains(expected), "{message}");
+    assert!(files(cache.path()).is_empty());
+}
+
+#[test]
+fn a_damaged_file_in_place_is_refused_and_kept() {
+    let cache = tempfile::tempdir().unwrap();
+    put(cache.path(), b"damaged\n");
+    let error = unreachable().locate_in(None, Some(cache.path())).unwrap_err();
+    assert!(matches!(error, DatasetError::Checksum { .. }), "{error}");
+    assert_eq!(files(cache.path()), ["made_up.csv"]);
+}
+
+#[test]
+fn a_broken_off_download_is_an_error_and_leaves_no_file() {
+    let cache = tempfile::tempdir().unwrap();
+    let (dataset, server) = serve("200 OK", &BODY[..5], BODY.len());
+    let error = dataset.locate_in(None, Some(cache.path())).unwrap_err();
+    server.join().unwrap();
+    assert!(matches!(error, DatasetError::Download { .. }), "{error}");
+    assert!(files(cache.path()).is_empty());
+}
+
+#[test]
+fn an_address_without_the_file_is_an_error_that_names_it() {
+    let cache = tempfile::tempdir().unwrap();
+    let (dataset, server) = serve("404 Not Found", b"", 0);
+    let error = dataset.locate_in(None, Some(cache.path())).unwrap_err();
+    server.join().unwrap();
+    let message = error.to_string();
+    assert!(message.contains(dataset.address) && message.contains("404"), "{message}");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_an_error_that_names_the_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("a file, not a folder");
+    fs::write(&cache, b"").unwrap();
+    let (dataset, server) = serve("200 OK", BODY, BODY.len());
+    let error = dataset.locate_in(None, Some(&cache)).unwrap_err();
+    server.join().unwrap();
+    let DatasetError::File { path, .. } = &error else { panic!("{error}") };
+    assert!(path.starts_with(&cache), "{error}");
+}
+
+#[test]
+fn a_download_needs_a_cache() {
+    let error = unreachable().locate_in(None, None).unwrap_err();
+    assert!(matches!(error, DatasetError::NoCache { .. }), "{error}");
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_known_ones() {
+    let error = dataset("six_towns").unwrap_err();
+    assert!(matches!(error, DatasetError::Unknown { .. }), "{error}");
+    assert!(datasets().iter().all(|known| error.to_string().contains(known.name)), "{error}");
+}
+
+#[test]
+fn staged_files_of_every_known_data_set_have_their_checksums() {
+    let Some(staged) = std::env::var_os("PARTITA_DATA") else {
+        eprintln!("skipped: PARTITA_DATA does not name a folder of staged data files");
+        return;
+    };
+    for dataset in datasets() {
+        if Path::new(&staged).join(dataset.staged).is_file() {
+            dataset.locate_in(Some(Path::new(&staged)), None).unwrap();
+        } else {
+            eprintln!("skipped: PARTITA_DATA has no file {}", dataset.staged);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Holds every bijector to the laws of its trait: one row for each, and planted faults that the laws must find.
+
+use partita_core::laws::{BijectorViolation, bijector};
+use partita_core::{
+    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Error, ExponentialMap, IdentityMap,
+    IntervalMap, OrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
+};
+
+#[test]
+fn the_identity_keeps_the_laws() {
+    bijector(&IdentityMap, 3, &[0, 1, 2]).unwrap();
+}
+
+#[test]
+fn the_exponential_map_keeps_the_laws() {
+    bijector(&ExponentialMap, 3, &[0, 1, 2]).unwrap();
+}
+
+#[test]
+fn the_softplus_map_keeps_the_laws() {
+    bijector(&SoftplusMap, 3, &[0, 1, 2]).unwrap();
+}
+
+#[test]
+fn the_interval_map_keeps_the_laws() {
+    bijector(&IntervalMap::new(-2.0, 0.5).unwrap(), 3, &[0, 1, 2]).unwrap();
+    bijector(&IntervalMap::new(0.0, 1.0).unwrap(), 1, &[0]).unwrap();
+}
+
+#[test]
+fn the_affine_map_keeps_the_laws() {
+    bijector(&AffineMap::new(4.0, -0.3).unwrap(), 2, &[0, 1]).unwrap();
+}
+
+#[test]
+fn the_simplex_map_keeps_the_laws() {
+    bijector(&SimplexMap, 2, &[0]).unwrap();
+    bijector(&SimplexMap, 5, &[0, 1, 2, 3]).unwrap();
+}
+
+#[test]
+fn the_ordered_map_keeps_the_laws() {
+    bijector(&OrderedMap, 4, &[0, 1, 2, 3]).unwrap();
+}
+
+#[test]
+fn the_covariance_cholesky_map_keeps_the_laws() {
+    bijector(&CovarianceCholeskyMap, 1, &[0]).unwrap();
+    bijector(&CovarianceCholeskyMap, 9, &[0, 3, 4, 6, 7, 8]).unwrap();
+}
+
+#[test]
+fn the_correlation_cholesky_map_keeps_the_laws() {
+    bijector(&CorrelationCholeskyMap, 4, &[2]).unwrap();
+    bijector(&CorrelationCholeskyMap, 16, &[4, 8, 9, 12, 13, 14]).unwrap();
+}
+
+#[test]
+fn every_continuous_support_has_a_map_into_it() {
+    for support in
+        [Support::Real, Support::RealVector, Support::Positive, Support::Interval(2.0, 3.0), Support::Simplex]
+    {
+        let map = for_support(&support).unwrap();
+        let unconstrained = vec![0.7; map.unconstrained_len(3).unwrap()];
+        let mut event = [0.0; 3];
+        map.forward(&unconstrained, &mut event);
+        assert!(support.contains(&event), "{support:?} {event:?}");
+    }
+}
+
+#[test]
+fn discrete_supports_are_refused_with_a_way_out() {
+    for support in [Support::Boolean, Support::Count, Support::CountUpTo(4.0), Support::CountVector] {
+        let error = for_support(&support).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Argument { argument: "support", .. }));
+        assert!(error.to_string().contains("sum it out of the model"));
+    }
+}
+
+#[test]
+fn an_inverse_outside_the_support_names_the_number() {
+    let mut u = [0.0; 3];
+    for (map, x) in [
+        (Box::new(ExponentialMap) as Box<dyn Bijector>, [1.0, -2.0, 3.0]),
+        (Box::new(SoftplusMap), [1.0, 0.0, 3.0]),
+        (Box::new(IntervalMap::new(0.0, 4.0).unwrap()), [1.0, 4.0, 3.0]),
+        (Box::new(SimplexMap), [0.5, -0.5, 1.0]),
+        (Box::new(OrderedMap), [1.0, 0.5, 3.0]),
+        (Box::new(IdentityMap), [1.0, f64::INFINITY, 3.0]),
+    ] {
+        let result = map.inverse(&x, &mut u);
+        assert!(matches!(result, Err(Error::Support { index: 1, .. })), "{map:?}: {result:?}");
+    }
+}
+
+/// The exponential map with one fault.
+#[derive(Debug)]
+enum Faulty {
+    Inverse,
+    LogDeterminant,
+    PullBack,
+    Weight,
+}
+
+impl Bijector for Faulty {
+    fn unconstrained_len(&self, constrained: usize) -> Result<usize> {
+        ExponentialMap.unconstrained_len(constrained)
+    }
+
+    fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
+        let log_det = ExponentialMap.forward(unconstrained, constrained);
+        if matches!(self, Self::LogDeterminant) { -log_det } else { log_det }
+    }
+
+    fn inverse(&self, constrained: &[f64], unconstrained: &mut [f64]) -> Result<()> {
+        ExponentialMap.inverse(constrained, unconstrained)?;
+        if matches!(self, Self::Inverse) {
+            unconstrained[0] += 1e-6;
+        }
+        Ok(())
+    }
+
+    fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+        let weight = if matches!(self, Self::Weight) { weight + 1e-5 } else { weight };
+        ExponentialMap.pull_back(unconstrained, constrained, gradient, weight, out);
+        if matches!(self, Self::PullBack) {
+            out[1] *= 1.001;
+        }
+    }
+}
+
+#[test]
+fn the_laws_find_a_wrong_inverse() {
+    assert!(matches!(bijector(&Faulty::Inverse, 2, &[0, 1]), Err(BijectorViolation::RoundTrip { index: 0, .. })));
+}
+
+#[test]
+fn the_laws_find_a_log_determinant_of_the_wrong_sign() {
+    let result = bijector(&Faulty::LogDeterminant, 2, &[0, 1]);
+    assert!(matches!(result, Err(BijectorViolation::LogDeterminant { .. })));
+}
+
+#[test]
+fn the_laws_find_a_pull_back_wrong_by_a_factor() {
+    let result = bijector(&Faulty::PullBack, 2, &[0, 1]);
+    assert!(matches!(
+        result,
+        Err(BijectorViolation::LogDeterminant { .. } | BijectorViolation::PullBack { index: 1, .. })
+    ));
+}
+
+#[test]
+fn the_laws_find_a_wrong_gradient_of_the_log_determinant() {
+    let result = bijector(&Faulty::Weight, 2, &[0, 1]);
+    assert!(matches!(result, Err(BijectorViolation::PullBack { .. } | BijectorViolation::LogDeterminant { .. })));
+}

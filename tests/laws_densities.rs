@@ -1,0 +1,172 @@
+//! Holds every density to the laws of densities, one row each.
+
+use partita_core::laws::{DensityCase, DensityViolation, density};
+use partita_core::{
+    Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Dirichlet, Exponential, Gamma, Gradient, HalfCauchy,
+    HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal, NegativeBinomial, NoiseStream,
+    Normal, ParameterRule, Poisson, StudentT, Support, Uniform,
+};
+
+/// One case: the value, then the parameters.
+type Row<'a> = (&'a [f64], &'a [&'a [f64]]);
+
+macro_rules! holds {
+    ($($name:ident: $density:expr, $rows:expr;)+) => {
+        $(
+            #[test]
+            fn $name() {
+                let rows: &[Row<'_>] = &$rows;
+                let case = |(value, parameters): &Row<'_>| DensityCase::new(value, parameters);
+                let cases: Vec<_> = rows.iter().map(case).collect();
+                assert_eq!(density(&$density, &cases), Ok(()));
+            }
+        )+
+    };
+}
+
+holds! {
+    bernoulli_keeps_the_laws: Bernoulli,
+        [(&[1.0], &[&[-2.0]]), (&[0.0], &[&[0.7]]), (&[1.0], &[&[0.0]])];
+    beta_keeps_the_laws: Beta,
+        [(&[0.3], &[&[2.0], &[5.0]]), (&[0.9], &[&[0.4], &[0.6]]), (&[0.37], &[&[300.0], &[500.0]])];
+    binomial_keeps_the_laws: Binomial,
+        [(&[3.0], &[&[10.0], &[-1.0]]), (&[0.0], &[&[4.0], &[0.5]]), (&[600.0], &[&[1000.0], &[0.4]])];
+    categorical_keeps_the_laws: Categorical,
+        [(&[2.0], &[&[0.1, -1.0, 2.0]]), (&[0.0], &[&[0.0, 0.0]]), (&[3.0], &[&[500.0, 501.0, 499.0, 500.5]])];
+    cauchy_keeps_the_laws: Cauchy,
+        [(&[0.3], &[&[1.0], &[2.0]]), (&[-30.0], &[&[0.0], &[0.5]])];
+    dirichlet_keeps_the_laws: Dirichlet,
+        [(&[0.2, 0.3, 0.5], &[&[1.0, 2.0, 4.0]]), (&[0.75, 0.25], &[&[0.3, 0.2]]), (&[0.25, 0.75], &[&[20.0, 70.0]])];
+    exponential_keeps_the_laws: Exponential,
+        [(&[0.3], &[&[2.0]]), (&[40.0], &[&[0.05]])];
+    gamma_keeps_the_laws: Gamma,
+        [(&[0.3], &[&[2.0], &[5.0]]), (&[0.01], &[&[0.2], &[0.6]]), (&[28.0], &[&[300.0], &[11.0]])];
+    half_cauchy_keeps_the_laws: HalfCauchy,
+        [(&[0.3], &[&[2.0]]), (&[40.0], &[&[0.5]])];
+    half_normal_keeps_the_laws: HalfNormal,
+        [(&[0.3], &[&[2.0]]), (&[9.0], &[&[2.5]])];
+    inverse_gamma_keeps_the_laws: InverseGamma,
+        [(&[0.7], &[&[9.0], &[5.0]]), (&[2.0], &[&[0.5], &[0.6]]), (&[0.035], &[&[300.0], &[11.0]])];
+    laplace_keeps_the_laws: Laplace,
+        [(&[0.3], &[&[1.0], &[2.0]]), (&[7.0], &[&[0.0], &[0.5]])];
+    log_normal_keeps_the_laws: LogNormal,
+        [(&[0.3], &[&[-1.0], &[0.5]]), (&[7.0], &[&[2.0], &[0.2]])];
+    multinomial_keeps_the_laws: Multinomial,
+        [(&[2.0, 0.0, 3.0], &[&[5.0], &[0.3, -1.0, 1.0]]), (&[700.0, 300.0], &[&[1000.0], &[1.0, 0.0]])];
+    multivariate_normal_keeps_the_laws: MultivariateNormal,
+        [
+            (&[0.3, -1.0], &[&[1.0, 2.0], &[2.0, 0.0, -1.5, 0.3]]),
+            (&[0.0, 1.0, 2.0], &[&[0.0, 0.5, 3.0], &[0.5, 0.0, 0.0, 0.7, 2.0, 0.0, 1.0, -1.0, 0.4]]),
+        ];
+    negative_binomial_keeps_the_laws: NegativeBinomial,
+        [(&[3.0], &[&[5.0], &[0.2]]), (&[0.0], &[&[0.7], &[1.0]]), (&[12.0], &[&[1000.0], &[-4.6]])];
+    normal_keeps_the_laws: Normal,
+        [(&[0.3], &[&[1.0], &[2.0]]), (&[-7.0], &[&[100.0], &[15.0]])];
+    poisson_keeps_the_laws: Poisson,
+        [(&[3.0], &[&[1.2]]), (&[0.0], &[&[-1.0]]), (&[520.0], &[&[6.2]])];
+    student_t_keeps_the_laws: StudentT,
+        [
+            (&[0.3], &[&[9.0], &[1.0], &[2.0]]),
+            (&[-7.0], &[&[1.5], &[0.0], &[0.5]]),
+            (&[2.0], &[&[80.0], &[1.0], &[0.7]]),
+        ];
+    uniform_keeps_the_laws: Uniform,
+        [(&[0.3], &[&[-1.0], &[2.0]]), (&[1e6], &[&[999_999.0], &[1_000_003.0]])];
+}
+
+/// A normal density with one planted mistake, which the laws must find.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mistake {
+    ScaleDerivative,
+    Assignment,
+    DrawScale,
+    DrawMean,
+    DrawShape,
+    DrawSupport,
+    Cumulative,
+}
+
+impl Density for Mistake {
+    fn name(&self) -> &'static str {
+        "Mistake"
+    }
+
+    fn parameters(&self) -> &'static [ParameterRule] {
+        Normal.parameters()
+    }
+
+    fn support(&self, parameters: [&[f64]; 3]) -> Support {
+        Normal.support(parameters)
+    }
+
+    fn log_prob(&self, value: &[f64], parameters: [&[f64]; 3], scale: f64, gradient: &mut Gradient<'_>) -> f64 {
+        if *self == Self::Assignment {
+            gradient.value.fill(0.0);
+        }
+        let log_prob = Normal.log_prob(value, parameters, scale, gradient);
+        if let (Self::ScaleDerivative, [slot]) = (self, &mut *gradient.parameters[1]) {
+            *slot += scale * 1e-5;
+        }
+        log_prob
+    }
+
+    fn draw(&self, parameters: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
+        Normal.draw(parameters, noise, out);
+        let deviation = out[0] - parameters[0][0];
+        match self {
+            Self::DrawScale => out[0] += 0.05 * deviation,
+            Self::DrawMean => out[0] += 0.05 * parameters[1][0],
+            // A uniform number with the mean and the variance of the normal one.
+            Self::DrawShape => out[0] = parameters[0][0] + parameters[1][0] * 12.0_f64.sqrt() * (noise.uniform() - 0.5),
+            Self::DrawSupport => out[0] = f64::NAN,
+            _ => {}
+        }
+    }
+
+    fn mean(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>> {
+        Normal.mean(parameters)
+    }
+
+    fn variance(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>> {
+        Normal.variance(parameters)
+    }
+
+    fn cumulative(&self, value: f64, parameters: [&[f64]; 3]) -> Option<f64> {
+        let factor = if *self == Self::Cumulative { 1.0 + 1e-4 } else { 1.0 };
+        Normal.cumulative(value, parameters).map(|cumulative| factor * cumulative)
+    }
+}
+
+fn found(mistake: Mistake) -> Result<(), DensityViolation> {
+    let case = DensityCase::new(&[0.3], &[&[1.0], &[2.0]]);
+    density(&mistake, &[case])
+}
+
+#[test]
+fn a_wrong_derivative_is_found() {
+    use DensityViolation::Derivative;
+    assert!(matches!(found(Mistake::ScaleDerivative), Err(Derivative { argument: "scale", .. })));
+    assert!(matches!(found(Mistake::Assignment), Err(Derivative { argument: "value", .. })));
+}
+
+#[test]
+fn wrong_draws_are_found() {
+    use DensityViolation::{Distribution, Draw, Moment};
+    assert!(matches!(found(Mistake::DrawScale), Err(Moment { moment: "variance", .. })));
+    assert!(matches!(found(Mistake::DrawMean), Err(Moment { moment: "mean", .. })));
+    assert!(matches!(found(Mistake::DrawShape), Err(Distribution { .. })));
+    assert!(matches!(found(Mistake::DrawSupport), Err(Draw { .. })));
+}
+
+#[test]
+fn a_wrong_cumulative_function_is_found() {
+    assert!(matches!(found(Mistake::Cumulative), Err(DensityViolation::Cumulative { .. })));
+}
+
+#[test]
+fn a_case_outside_the_support_is_refused() {
+    let case = DensityCase::new(&[-1.0], &[&[1.0]]);
+    assert!(matches!(density(&Exponential, &[case]), Err(DensityViolation::Case { case: 0, .. })));
+    let case = DensityCase::new(&[0.5], &[&[1.0], &[0.0]]);
+    assert!(density(&Uniform, &[case]).is_err());
+}
