@@ -68,13 +68,18 @@ fn has_word(line: &str, word: &str) -> bool {
 
 /// Asserts that no library file but those `allowed` contains any of `words` in its code.
 fn assert_absent(words: &[&str], allowed: &[&str], reason: &str) {
+    let mut broken = Vec::new();
     for path in sources().iter().filter(|path| !allowed.contains(&path.as_str())) {
-        for line in code(path) {
-            for word in words {
-                assert!(!has_word(&line, word), "{path} has `{word}`: {reason}\n{line}");
-            }
-        }
+        let lines = code(path);
+        let found = words.iter().filter(|word| lines.iter().any(|line| has_word(line, word)));
+        broken.extend(found.map(|word| format!("{path} has `{word}`")));
     }
+    assert_none(&broken, reason);
+}
+
+/// Asserts that `broken` is empty, and else names all of it at once with what to do about it.
+fn assert_none(broken: &[String], remedy: &str) {
+    assert!(broken.is_empty(), "{}\n{remedy}", broken.join("\n"));
 }
 
 /// Our own crates among the `[dependencies]` of a crate's manifest.
@@ -103,7 +108,11 @@ fn every_crate_of_the_workspace_is_checked_here() {
 #[test]
 fn only_the_downloader_opens_sockets() {
     let words = ["std::net", "ureq", "TcpStream", "UdpSocket"];
-    assert_absent(&words, &["models/src/download.rs"], "data leave or enter through the exchange and the downloader alone");
+    assert_absent(
+        &words,
+        &["models/src/download.rs"],
+        "data leave or enter through the exchange and the downloader alone",
+    );
 }
 
 #[test]
@@ -119,33 +128,39 @@ fn libraries_do_not_print() {
 
 #[test]
 fn every_file_opens_with_one_sentence_that_says_why_it_exists() {
+    let mut broken = Vec::new();
     for path in sources().iter().chain(&proofs()) {
         let text = read(path);
         let sentence = text.lines().next().and_then(|line| line.strip_prefix("//! ")).unwrap_or_default();
         let length = sentence.chars().count();
-        assert!((40..=140).contains(&length), "{path}: its first line has a sentence of {length} characters");
-        assert!(sentence.ends_with(['.', ':']), "{path}: its first line is not a whole sentence: {sentence}");
+        if !(40..=140).contains(&length) || !sentence.ends_with(['.', ':']) {
+            broken.push(format!("{path}: {length} characters after `//! `: {sentence}"));
+        }
     }
+    assert_none(&broken, "open the file with `//!` and one whole sentence of 40 to 140 characters");
 }
 
 #[test]
 fn no_file_outgrows_its_ceiling() {
+    let mut broken = Vec::new();
     for (files, ceiling) in [(sources(), CEILING), (proofs(), TEST_CEILING)] {
         for path in files {
             let lines = read(&path).lines().count();
-            assert!(lines <= ceiling, "{path} has {lines} lines, the ceiling is {ceiling}: split it by what it does");
+            if lines > ceiling {
+                broken.push(format!("{path}: {lines} lines, the ceiling is {ceiling}"));
+            }
         }
     }
+    assert_none(&broken, "split the file by what it does");
 }
 
 #[test]
 fn no_file_or_folder_has_a_name_that_says_nothing() {
-    for path in sources().iter().chain(&proofs()) {
-        for part in Path::new(path).with_extension("").iter() {
-            let part = part.to_str().unwrap();
-            assert!(!NAMELESS.contains(&part), "{path}: name it after what it does, not `{part}`");
-        }
-    }
+    let mut files = sources();
+    files.extend(proofs());
+    let nameless = |path: &Path| path.iter().any(|part| NAMELESS.iter().any(|name| *name == part));
+    files.retain(|path| nameless(&Path::new(path).with_extension("")));
+    assert_none(&files, "name a file or folder after what it does");
 }
 
 #[test]
@@ -154,9 +169,9 @@ fn every_path_that_a_document_names_exists() {
         let text = read(document);
         let quoted = text.split('`').skip(1).step_by(2);
         let linked = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-        for name in quoted.chain(linked).filter(|name| is_path(name)) {
-            assert!(root().join(name).exists(), "{document} names `{name}`, which does not exist");
-        }
+        let missing = quoted.chain(linked).filter(|name| is_path(name) && !root().join(name).exists());
+        let missing: Vec<String> = missing.map(str::to_owned).collect();
+        assert_none(&missing, &format!("{document} names these, and they do not exist"));
     }
 }
 
@@ -172,7 +187,8 @@ fn is_path(word: &str) -> bool {
 fn the_changelog_opens_with_the_version_of_the_workspace() {
     let manifest = read("Cargo.toml");
     let package = manifest.split("[workspace.package]").nth(1).unwrap();
-    let version = package.lines().find_map(|line| line.strip_prefix("version = ")).unwrap().trim_matches('"').to_owned();
+    let version =
+        package.lines().find_map(|line| line.strip_prefix("version = ")).unwrap().trim_matches('"').to_owned();
     let changelog = read("CHANGELOG.md");
     let heading = changelog.lines().find(|line| line.starts_with("## ")).unwrap();
     assert!(heading.contains(&version), "CHANGELOG.md opens with `{heading}`, the workspace is at {version}");

@@ -5,19 +5,19 @@ const NON_SMOKING: [usize; 16] = [237, 10, 15, 4, 16, 2, 7, 3, 24, 3, 3, 2, 6, 2
 const SMOKING: [usize; 16] = [118, 6, 8, 2, 11, 1, 6, 4, 7, 3, 3, 1, 4, 2, 4, 7];
 
 /// Ages of the four visits, in years from nine.
-pub const AGES: [f64; 4] = [-2.0, -1.0, 0.0, 1.0];
+pub(crate) const AGES: [f64; 4] = [-2.0, -1.0, 0.0, 1.0];
 
 /// One child: whether the mother smoked, and whether the child wheezed at each visit.
 #[derive(Debug, Clone, Copy)]
-pub struct Child {
+pub(crate) struct Child {
     /// 1 if the mother smoked, else 0.
-    pub smoke: f64,
+    pub(crate) smoke: f64,
     /// 1 where the child wheezed, else 0.
-    pub wheeze: [f64; 4],
+    pub(crate) wheeze: [f64; 4],
 }
 
 /// The 537 children, those of smoking mothers last.
-pub fn children() -> Vec<Child> {
+pub(crate) fn children() -> Vec<Child> {
     let group = |smoke: f64, counts: &[usize; 16]| {
         let mut children = Vec::new();
         for (pattern, count) in counts.iter().enumerate() {

@@ -23,7 +23,7 @@ const LAST_STEP: f64 = 20_000.0;
 
 /// The state of the fit and the workspace of a step.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     noise: Noise,
     time: u64,
     smoke: Vec<f64>,
@@ -50,7 +50,7 @@ struct Shared {
 
 impl Limit {
     /// The starting point of the JAX script, for these children.
-    pub fn new(children: &[Child], seed: u64) -> Self {
+    pub(crate) fn new(children: &[Child], seed: u64) -> Self {
         let count = children.len();
         let length = GLOBAL_PARAMETERS + LOCAL_ARRAYS * count;
         let mut parameters = vec![0.0; length];
@@ -72,7 +72,7 @@ impl Limit {
     }
 
     /// One step with `particles` draws; returns the estimate of the ELBO before it, in nats.
-    pub fn step(&mut self, particles: u32) -> f64 {
+    pub(crate) fn step(&mut self, particles: u32) -> f64 {
         let rate = RATE * 0.5 * (1.0 + (PI * self.time as f64 / LAST_STEP).cos());
         let elbo = self.estimate(particles);
         self.time += 1;
@@ -82,7 +82,7 @@ impl Limit {
     }
 
     /// The ELBO averaged over `particles` draws; leaves the gradient of its negative in `self.gradient`.
-    pub fn estimate(&mut self, particles: u32) -> f64 {
+    pub(crate) fn estimate(&mut self, particles: u32) -> f64 {
         self.gradient.fill(0.0);
         let mut elbo = 0.0;
         for particle in 0..particles {
@@ -101,9 +101,7 @@ impl Limit {
         let mut below = rest[GLOBALS..].iter();
         let mut tril = [[0.0; GLOBALS]; GLOBALS];
         for row in 0..GLOBALS {
-            for column in 0..row {
-                tril[row][column] = below.next().copied().unwrap_or(0.0);
-            }
+            tril[row][..row].fill_with(|| below.next().copied().unwrap_or(0.0));
             tril[row][row] = rest[row].exp();
         }
         let away = tril.map(|row| row.iter().zip(noise).map(|(entry, noise)| entry * noise).sum());
@@ -127,14 +125,14 @@ impl Limit {
         let direct: [f64; GLOBALS] =
             std::array::from_fn(|k| sums.direct[k] - shared.value[k] / PRIOR_VARIANCE + score[k]);
         let mut below = 2 * GLOBALS;
-        for row in 0..GLOBALS {
-            let slope = weight * (direct[row] + sums.path[row]);
-            self.gradient[row] += weight * direct[row];
+        for (row, direct) in direct.into_iter().enumerate() {
+            let slope = weight * (direct + sums.path[row]);
+            self.gradient[row] += weight * direct;
             self.gradient[GLOBALS + row] += slope * shared.noise[row] * shared.tril[row][row];
-            for column in 0..row {
-                self.gradient[below] += slope * shared.noise[column];
-                below += 1;
+            for (slot, noise) in self.gradient[below..below + row].iter_mut().zip(shared.noise) {
+                *slot += slope * noise;
             }
+            below += row;
         }
         sums.value + prior - constant - density
     }
@@ -147,32 +145,7 @@ struct Sums {
     path: [f64; GLOBALS],
 }
 
-#[expect(unsafe_code, reason = "the calls follow a run-time check of the instruction set")]
 fn local_part(limit: &mut Limit, shared: &Shared, weight: f64) -> Sums {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma")]
-        fn avx2(limit: &mut Limit, shared: &Shared, weight: f64) -> Sums {
-            children_of(limit, shared, weight)
-        }
-        #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
-        fn avx512(limit: &mut Limit, shared: &Shared, weight: f64) -> Sums {
-            children_of(limit, shared, weight)
-        }
-        use partita_core::kernel::InstructionSet;
-        match InstructionSet::of_this_machine() {
-            // SAFETY: this machine has every feature that `avx512` is compiled with.
-            InstructionSet::Avx512 => return unsafe { avx512(limit, shared, weight) },
-            // SAFETY: this machine has every feature that `avx2` is compiled with.
-            InstructionSet::Avx2 => return unsafe { avx2(limit, shared, weight) },
-            InstructionSet::Libm => {}
-        }
-    }
-    children_of(limit, shared, weight)
-}
-
-#[inline(always)]
-fn children_of(limit: &mut Limit, shared: &Shared, weight: f64) -> Sums {
     let (away, count) = (shared.away, limit.smoke.len());
     let arrays = &limit.parameters[GLOBAL_PARAMETERS..];
     let own: [&[f64]; LOCAL_ARRAYS] = std::array::from_fn(|k| &arrays[k * count..][..count]);

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
 
 use crate::array::Array;
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::operation;
@@ -24,7 +23,7 @@ use crate::rows::Rows;
 /// use partita_core::{Design, Device};
 /// let device = Device::flex();
 /// let design = Design::new(vec![1.0, 2.0, 3.0, 4.0], [2, 1, 2])?;
-/// let predictor = design.predictor(device.tensor(vec![10.0, 1.0], [2]), None, &device)?;
+/// let predictor = design.predictor(device.tensor(vec![10.0, 1.0], [2]), None)?;
 /// assert_eq!(predictor.into_data().try_into_vec::<f64>().unwrap(), [12.0, 34.0]);
 /// # Ok::<(), partita_core::Error>(())
 /// ```
@@ -80,12 +79,13 @@ impl Design {
     ///
     /// # Errors
     /// [`Error::Shape`] for coefficients or intercepts of other shapes.
-    pub fn predictor(&self, coefficients: Tensor<1>, intercepts: Option<Tensor<1>>, device: &Device) -> Result<Tensor<2>> {
+    pub fn predictor(&self, coefficients: Tensor<1>, intercepts: Option<Tensor<1>>) -> Result<Tensor<2>> {
         let [rows, repeats, columns] = self.shape;
         check("coefficients", coefficients.dims()[0], columns)?;
         if let Some(intercepts) = &intercepts {
             check("intercepts", intercepts.dims()[0], rows)?;
         }
+        let options = TensorCreationOptions::new(coefficients.device()).with_dtype(coefficients.dtype());
         let intercepts = intercepts.map(Handle::from);
         let coefficients = Handle::from(coefficients);
         let tracked = [coefficients.is_tracked(), intercepts.as_ref().is_some_and(Handle::is_tracked)];
@@ -93,7 +93,7 @@ impl Design {
         if tracked == [false, false] {
             let intercepts = intercepts.map(|handle| handle.read()).transpose()?.map(|array| array.values);
             let eta = multiply(&values, &coefficients.read()?.values, intercepts.as_deref(), [rows, repeats, columns]);
-            return Ok(device.tensor(eta, [rows, repeats]));
+            return Ok(Tensor::from_data(TensorData::new(eta, [rows, repeats]), options));
         }
         let mut inputs = Vec::with_capacity(2);
         let mut constants: [Option<Vec<f64>>; 2] = [None, None];

@@ -78,7 +78,6 @@ pub(crate) enum Observing {
 #[derive(Debug, Clone)]
 pub(crate) struct Plate<'a> {
     pub(crate) name: String,
-    pub(crate) block: usize,
     pub(crate) total: usize,
     pub(crate) chosen: Option<&'a [usize]>,
     /// N/B: what the rows' log densities are multiplied by so that a minibatch is unbiased.

@@ -14,7 +14,9 @@ const DEFAULT: &str = "flex";
 #[non_exhaustive]
 pub enum DeviceError {
     /// No device has this name.
-    #[error("device `{found}` is unknown, expected one of: {expected}. A GPU may be followed by its index, as in `cuda:1`; the name comes from the program's argument or from the variable {VARIABLE}.")]
+    #[error(
+        "device `{found}` is unknown, expected one of: {expected}. A GPU may be followed by its index, as in `cuda:1`; the name comes from the program's argument or from the variable {VARIABLE}."
+    )]
     Unknown {
         /// The name asked for.
         found: String,
@@ -22,13 +24,17 @@ pub enum DeviceError {
         expected: String,
     },
     /// The device is known, but this program was built without it.
-    #[error("device `{device}` is not part of this program, expected the cargo feature `{device}`. Build again with `--features {device}`.")]
+    #[error(
+        "device `{device}` is not part of this program, expected the cargo feature `{device}`. Build again with `--features {device}`."
+    )]
     NotCompiled {
         /// The name asked for, without an index; the cargo feature has the same name.
         device: &'static str,
     },
     /// The machine has no such device, or its driver does not offer it.
-    #[error("device `{device}:{index}`: found {found} such devices on this machine, expected more than {index}. Check the driver, or use the device `{DEFAULT}`.")]
+    #[error(
+        "device `{device}:{index}`: found {found} such devices on this machine, expected more than {index}. Check the driver, or use the device `{DEFAULT}`."
+    )]
     Absent {
         /// The name asked for, without an index.
         device: &'static str,
@@ -38,7 +44,9 @@ pub enum DeviceError {
         found: usize,
     },
     /// The device computes wrongly in this precision.
-    #[error("device `{device}`: found double precision asked for, expected single. Its exponentials and logarithms are wrong in double precision; use single precision, or the device `{DEFAULT}`.")]
+    #[error(
+        "device `{device}`: found double precision asked for, expected single. Its exponentials and logarithms are wrong in double precision; use single precision, or the device `{DEFAULT}`."
+    )]
     Precision {
         /// The name asked for, without an index.
         device: &'static str,

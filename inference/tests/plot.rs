@@ -3,13 +3,15 @@
 
 use std::fs;
 
-use partita_inference::{Density, Panel, PlotError, StepAxis, marginals, trace};
+use partita_inference::plot::{Density, Panel, PlotError, StepAxis, marginals, trace};
 
 /// A trace that rises like a fit does, with a deterministic ripple for noise.
 fn fit() -> Vec<(f64, f64)> {
     (1..=5_000)
         .map(f64::from)
-        .map(|step| (step, -820.0 - 900.0 * (-step / 400.0).exp() + 3.0 * (12.9898 * step).sin() * (78.233 * step).cos()))
+        .map(|step| {
+            (step, -820.0 - 900.0 * (-step / 400.0).exp() + 3.0 * (12.9898 * step).sin() * (78.233 * step).cos())
+        })
         .collect()
 }
 

@@ -37,7 +37,9 @@ pub struct Dataset {
 #[non_exhaustive]
 pub enum DatasetError {
     /// No data set has this name.
-    #[error("data set `{found}` is unknown, expected one of: {expected}. Use one of these names, or read your own file with the csv crate.")]
+    #[error(
+        "data set `{found}` is unknown, expected one of: {expected}. Use one of these names, or read your own file with the csv crate."
+    )]
     Unknown {
         /// The name asked for.
         found: String,
@@ -45,13 +47,17 @@ pub enum DatasetError {
         expected: String,
     },
     /// No folder is known to keep a download in.
-    #[error("data set `{dataset}`: found no cache folder, expected one of the variables {CACHE_FOLDER}, XDG_CACHE_HOME or HOME. Set {CACHE_FOLDER} to a folder that may be written.")]
+    #[error(
+        "data set `{dataset}`: found no cache folder, expected one of the variables {CACHE_FOLDER}, XDG_CACHE_HOME or HOME. Set {CACHE_FOLDER} to a folder that may be written."
+    )]
     NoCache {
         /// The data set.
         dataset: String,
     },
     /// A file is not the one that was meant.
-    #[error("data set `{dataset}` from {origin}: found SHA-256 {found}, expected {expected}. The file is damaged or another version: remove it and ask again, or fetch {address} by hand.")]
+    #[error(
+        "data set `{dataset}` from {origin}: found SHA-256 {found}, expected {expected}. The file is damaged or another version: remove it and ask again, or fetch {address} by hand."
+    )]
     Checksum {
         /// The data set.
         dataset: String,
@@ -87,7 +93,9 @@ pub enum DatasetError {
         source: io::Error,
     },
     /// A file has the right name but not the right form.
-    #[error("{dataset}: found {found}, expected {expected}. Fetch the file anew, or report the problem with its version.")]
+    #[error(
+        "{dataset}: found {found}, expected {expected}. Fetch the file anew, or report the problem with its version."
+    )]
     Format {
         /// The data set.
         dataset: String,
@@ -188,7 +196,14 @@ fn read_plain(path: &Path) -> Result<Vec<u8>, DatasetError> {
 /// A file of the pinned copy of Rdatasets.
 macro_rules! rdatasets {
     ($name:literal, $package:literal, $sha256:literal) => {
-        rdatasets!($name, $package, $name, concat!("mixed_models/", $name, ".csv"), concat!("mixed_models/", $name, ".csv"), $sha256)
+        rdatasets!(
+            $name,
+            $package,
+            $name,
+            concat!("mixed_models/", $name, ".csv"),
+            concat!("mixed_models/", $name, ".csv"),
+            $sha256
+        )
     };
     ($name:literal, $package:literal, $source:literal, $file:expr, $staged:expr, $sha256:literal) => {
         Dataset {

@@ -35,8 +35,11 @@ fn fetch(dataset: &Dataset) -> Result<Vec<u8>, DatasetError> {
         found,
         staged: dataset.staged.into(),
     };
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE)).build().into();
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .timeout_connect(Some(PATIENCE))
+        .timeout_recv_response(Some(PATIENCE))
+        .build()
+        .into();
     let mut answer = agent.get(dataset.address).call().map_err(|error| failed(error.to_string()))?;
     let bar = progress(dataset.name, answer.body().content_length());
     let mut reader = bar.wrap_read(answer.body_mut().as_reader());

