@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, ValueEnum};
 use partita::inference::{AlgorithmChoice, Metrics, Panel, plot};
-use partita::models::{MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos};
+use partita::models::{
+    MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
+};
 use partita::{Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Schedule, Settings, fit, partition_equally};
 
 #[global_allocator]
@@ -102,7 +104,9 @@ impl FamilyName {
         match self {
             Self::Diagonal => FamilyPlan::new().global(Gaussian::diagonal()).local(rows),
             Self::Independent => FamilyPlan::new().global(Gaussian::full_rank()).local(rows),
-            Self::Paper | Self::NonCentred => FamilyPlan::new().global(Gaussian::full_rank()).local(rows.given_globals()),
+            Self::Paper | Self::NonCentred => {
+                FamilyPlan::new().global(Gaussian::full_rank()).local(rows.given_globals())
+            }
             Self::Scale => {
                 FamilyPlan::new().global(Gaussian::full_rank()).local(rows.given_globals().scale_given_globals())
             }
@@ -128,7 +132,11 @@ fn main() -> Result<(), Failure> {
     let flag = Arc::clone(&interrupt);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
     let fit_options = FitOptions {
-        algorithm: if options.algorithm == AlgorithmName::Sfvi { AlgorithmChoice::Sfvi } else { AlgorithmChoice::Central },
+        algorithm: if options.algorithm == AlgorithmName::Sfvi {
+            AlgorithmChoice::Sfvi
+        } else {
+            AlgorithmChoice::Central
+        },
         settings: settings(&options),
         threads: options.threads,
         checkpoint: options.checkpoint.clone().map(|folder| (folder, 1_000)),

@@ -1,12 +1,15 @@
 //! Fits Bayesian models to data that cannot be pooled: one declaration, many silos, on Burn.
 #![doc = include_str!("../README.md")]
 
+#[cfg(doctest)]
+mod doctests;
+
 pub use burn;
 pub use partita_core::*;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{
-    AlgorithmChoice, Choice, Clip, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Metrics, Optimiser, Report, Schedule,
-    Settings, StopRule, check, fit,
+    AlgorithmChoice, Choice, Clip, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Metrics, Optimiser, Report,
+    Schedule, Settings, StopRule, check, fit,
 };
 pub use partita_models as models;

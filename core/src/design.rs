@@ -7,6 +7,7 @@ use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::kernel::{add_scaled, dot};
 use crate::operation;
 use crate::rows::Rows;
 
@@ -16,7 +17,7 @@ use crate::rows::Rows;
 /// with $\beta$ = `coefficients` and $b$ = `intercepts`. A plain regression has one measurement a row.
 ///
 /// # Shapes
-/// `[rows, repeats, columns]`, row-major; predictors have shape `[rows, repeats]`.
+/// `[rows, repeats, columns]`, given row-major; predictors have shape `[rows, repeats]`.
 ///
 /// # Example
 /// ```
@@ -29,6 +30,7 @@ use crate::rows::Rows;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Design {
+    /// Column by column, so that every loop runs over contiguous numbers.
     values: Arc<Vec<f64>>,
     shape: [usize; 3],
 }
@@ -42,8 +44,10 @@ impl Design {
         if let Some(index) = values.iter().position(|value| !value.is_finite()) {
             return Err(Error::NotFinite { operation: "design matrix".into(), found: values[index], index });
         }
-        let array = Array::new(values, shape.to_vec())?;
-        Ok(Self { values: Arc::new(array.values), shape })
+        let given = Array::new(values, shape.to_vec())?.values;
+        let columns = shape[2];
+        let by_column = (0..columns).flat_map(|column| given.iter().skip(column).step_by(columns)).copied().collect();
+        Ok(Self { values: Arc::new(by_column), shape })
     }
 
     /// The shape `[rows, repeats, columns]`.
@@ -67,8 +71,10 @@ impl Design {
             });
         }
         let Some(chosen) = rows.indices() else { return Ok(self.clone()) };
-        let width = repeats * columns;
-        let values = chosen.iter().flat_map(|&row| &self.values[row * width..(row + 1) * width]).copied().collect();
+        let column = |values: &[f64]| -> Vec<f64> {
+            chosen.iter().flat_map(|&row| &values[row * repeats..(row + 1) * repeats]).copied().collect()
+        };
+        let values = self.values.chunks_exact((found * repeats).max(1)).flat_map(column).collect();
         Ok(Self { values: Arc::new(values), shape: [chosen.len(), repeats, columns] })
     }
 
@@ -132,25 +138,21 @@ fn check(what: &str, found: usize, expected: usize) -> Result<()> {
     })
 }
 
-fn multiply(values: &[f64], beta: &[f64], intercepts: Option<&[f64]>, [rows, repeats, columns]: [usize; 3]) -> Vec<f64> {
-    let mut eta = Vec::with_capacity(rows * repeats);
-    for row in 0..rows {
-        let intercept = intercepts.map_or(0.0, |b| b[row]);
-        for covariates in values[row * repeats * columns..(row + 1) * repeats * columns].chunks_exact(columns.max(1)) {
-            eta.push(intercept + covariates.iter().zip(beta).map(|(x, b)| x * b).sum::<f64>());
-        }
+fn multiply(values: &[f64], beta: &[f64], intercepts: Option<&[f64]>, [rows, repeats, _]: [usize; 3]) -> Vec<f64> {
+    let mut eta = match intercepts {
+        Some(intercepts) => intercepts.iter().flat_map(|b| std::iter::repeat_n(*b, repeats)).collect(),
+        None => vec![0.0; rows * repeats],
+    };
+    for (column, coefficient) in values.chunks_exact((rows * repeats).max(1)).zip(beta) {
+        add_scaled(&mut eta, *coefficient, column);
     }
     eta
 }
 
-fn pull_back(values: &[f64], gradient: &[f64], [_, repeats, columns]: [usize; 3], wanted: [bool; 2]) -> Vec<Vec<f64>> {
+fn pull_back(values: &[f64], gradient: &[f64], [rows, repeats, _]: [usize; 3], wanted: [bool; 2]) -> Vec<Vec<f64>> {
     let mut results = Vec::with_capacity(2);
     if wanted[0] {
-        let mut beta = vec![0.0; columns];
-        for (covariates, g) in values.chunks_exact(columns.max(1)).zip(gradient) {
-            beta.iter_mut().zip(covariates).for_each(|(slot, x)| *slot += g * x);
-        }
-        results.push(beta);
+        results.push(values.chunks_exact((rows * repeats).max(1)).map(|column| dot(column, gradient)).collect());
     }
     if wanted[1] {
         results.push(gradient.chunks_exact(repeats.max(1)).map(|row| row.iter().sum()).collect());

@@ -3,8 +3,11 @@
 mod bijector;
 mod density;
 mod difference;
+mod model;
 mod operation;
 
 pub use bijector::{BijectorViolation, bijector};
 pub use density::{DensityCase, DensityViolation, density};
+pub use difference::derivative;
+pub use model::{ModelViolation, model};
 pub use operation::{OperationViolation, operation};

@@ -21,7 +21,7 @@ pub use log_sum_exp::log_sum_exp;
 pub use triangular_solve::triangular_solve;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
 use burn::tensor::{DType, TensorData};
@@ -36,7 +36,7 @@ use crate::handle::{Handle, HostDispatch};
 /// The vector-Jacobian product of a host function: output gradient in, one gradient for each input out.
 ///
 /// An empty vector stands for a gradient of zeros.
-pub(crate) type PullBack = Box<dyn Fn(&[f64]) -> Vec<Vec<f64>> + Send + Sync>;
+pub(crate) type PullBack = Box<dyn FnOnce(&[f64]) -> Vec<Vec<f64>> + Send>;
 
 /// The function itself: inputs in; value and vector-Jacobian product out.
 pub(crate) type HostFunction = Box<dyn FnOnce(Vec<Array>) -> (Array, PullBack) + Send>;
@@ -161,7 +161,7 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
 /// What the backward pass needs: the vector-Jacobian product and the shapes to give its results.
 #[derive(Clone)]
 struct Saved<const N: usize> {
-    pull_back: Arc<PullBack>,
+    pull_back: Arc<Mutex<Option<PullBack>>>,
     shapes: [Vec<usize>; N],
 }
 
@@ -180,7 +180,7 @@ fn forward<B: Backend, const N: usize>(
     let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
     let arrays = inputs.map(read::<B>);
     let (value, pull_back) = function(arrays.into());
-    (write::<B>(value.values, &value.shape, dtype, &device), Saved { pull_back: Arc::new(pull_back), shapes })
+    (write::<B>(value.values, &value.shape, dtype, &device), Saved { pull_back: Arc::new(Mutex::new(Some(pull_back))), shapes })
 }
 
 fn read<B: Backend>(tensor: FloatTensor<B>) -> Array {
@@ -205,7 +205,11 @@ impl<B: Backend, const N: usize> Backward<B, N> for HostBackward {
         let output = gradients.consume::<B>(&ops.node);
         let device = output.device();
         let dtype = output.dtype();
-        let results = (ops.state.pull_back)(&read::<B>(output).values);
+        let pull_back = ops.state.pull_back.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pull_back) = pull_back else {
+            unreachable!("invariant: Burn runs the backward pass of a node once")
+        };
+        let results = pull_back(&read::<B>(output).values);
         for ((parent, result), shape) in ops.parents.iter().zip(results).zip(&ops.state.shapes) {
             if let Some(node) = parent
                 && !result.is_empty()

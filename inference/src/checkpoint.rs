@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::message::Message;
 
+/// A party's state: vectors with their names.
+pub(crate) type NamedVectors = Vec<(String, Vec<f64>)>;
+
 const LATEST: &str = "latest";
 
 /// Writes `bytes` to `path` so that a reader sees the old file or the whole new one.
@@ -50,7 +53,7 @@ pub(crate) fn save_silo(folder: &Path, name: &str, step: u64, state: Vec<(String
 }
 
 /// Reads one party's state from the folder of a checkpoint.
-pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, Vec<(String, Vec<f64>)>)> {
+pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, NamedVectors)> {
     let message = read(&silo_file(folder, name))?;
     if message.get_setting("silo")? != name {
         return Err(other_model(folder, name));

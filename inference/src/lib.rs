@@ -9,8 +9,8 @@ mod estimator;
 mod exchange;
 mod family;
 mod fit;
-
-
+#[cfg(feature = "laws")]
+pub mod laws;
 mod locals;
 mod manifest;
 mod message;

@@ -13,6 +13,7 @@ use crate::settings::Settings;
 pub(crate) struct Locals {
     blocks: Vec<Block>,
     silo: u32,
+    /// Keys minibatches and local noise; private to the party.
     seed: u64,
 }
 
@@ -28,8 +29,15 @@ struct Block {
 #[derive(Debug, Default)]
 pub(crate) struct StepRows {
     pub(crate) minibatch: Vec<Minibatch>,
-    /// For each block: the rows (or all), their parameters, and N/B.
-    chosen: Vec<(Option<Vec<usize>>, Vec<f64>, f64)>,
+    /// For each block the rows of its minibatch with their parameters and N/B; `None` for all rows.
+    chosen: Vec<Option<Chosen>>,
+}
+
+#[derive(Debug)]
+struct Chosen {
+    rows: Vec<usize>,
+    parameters: Vec<f64>,
+    weight: f64,
 }
 
 impl Locals {
@@ -55,33 +63,28 @@ impl Locals {
 
     /// The rows of `step`: of the minibatch, or all for `None`.
     pub(crate) fn rows(&self, step: Option<u64>) -> StepRows {
-        let mut rows = StepRows::default();
+        let mut all = StepRows::default();
         for block in &self.blocks {
-            let stride = block.family.row_parameter_len();
-            match (&block.minibatches, step, &block.plate) {
-                (Some(minibatches), Some(step), Some(plate)) => {
-                    let chosen = minibatches.rows_at(step, &Noise::new(self.seed), self.silo);
-                    let parameters =
-                        chosen.iter().flat_map(|&row| &block.parameters[row * stride..(row + 1) * stride]).copied();
-                    rows.chosen.push((Some(chosen.clone()), parameters.collect(), minibatches.scale_at(step)));
-                    rows.minibatch.push(Minibatch { plate: plate.clone(), rows: chosen });
-                }
-                _ => rows.chosen.push((None, block.parameters.clone(), 1.0)),
-            }
+            let (Some(minibatches), Some(step), Some(plate)) = (&block.minibatches, step, &block.plate) else {
+                all.chosen.push(None);
+                continue;
+            };
+            let rows = minibatches.rows_at(step, &Noise::new(self.seed), self.silo);
+            all.minibatch.push(Minibatch { plate: plate.clone(), rows: rows.clone() });
+            let parameters = block.family.gather(&block.parameters, &rows);
+            all.chosen.push(Some(Chosen { rows, parameters, weight: minibatches.scale_at(step) }));
         }
-        rows
+        all
     }
 
     /// The noise of one particle, one vector a block.
     pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
         let noise = Noise::new(self.seed);
         let key = Key::new(purpose, step).silo(self.silo).particle(particle);
-        self.blocks
-            .iter()
-            .zip(&rows.chosen)
-            .zip(0_u32..)
-            .map(|((block, (chosen, ..)), index)| {
-                let count = chosen.as_ref().map_or(block.family.rows(), Vec::len);
+        let blocks = self.blocks.iter().zip(&rows.chosen).zip(0_u32..);
+        blocks
+            .map(|((block, chosen), index)| {
+                let count = chosen.as_ref().map_or(block.family.rows(), |chosen| chosen.rows.len());
                 let mut values = vec![0.0; count * block.family.width()];
                 noise.stream(key.block(index)).normal(&mut values);
                 values
@@ -93,34 +96,36 @@ impl Locals {
     pub(crate) fn draws<'a>(&'a self, rows: &'a StepRows, noise: &'a [Vec<f64>]) -> Vec<BlockDraw<'a>> {
         let blocks = self.blocks.iter().zip(&rows.chosen).zip(noise);
         blocks
-            .map(|((block, (_, parameters, weight)), noise)| BlockDraw {
-                family: &block.family,
-                parameters,
-                noise,
-                weight: *weight,
+            .map(|((block, chosen), noise)| {
+                let (parameters, weight) =
+                    chosen.as_ref().map_or((&block.parameters, 1.0), |chosen| (&chosen.parameters, chosen.weight));
+                BlockDraw { family: &block.family, parameters, noise, weight }
             })
             .collect()
     }
 
     /// Zeros of the shape of the parameters of the rows evaluated.
-    pub(crate) fn zeros(rows: &StepRows) -> Vec<Vec<f64>> {
-        rows.chosen.iter().map(|(_, parameters, _)| vec![0.0; parameters.len()]).collect()
+    pub(crate) fn zeros(&self, rows: &StepRows) -> Vec<Vec<f64>> {
+        let length = |(block, chosen): (&Block, &Option<Chosen>)| {
+            chosen.as_ref().map_or(block.parameters.len(), |chosen| chosen.parameters.len())
+        };
+        self.blocks.iter().zip(&rows.chosen).map(|pair| vec![0.0; length(pair)]).collect()
     }
 
-    /// Moves the parameters of the rows evaluated up `gradient`.
-    pub(crate) fn ascend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
-        for ((block, (chosen, ..)), mut gradient) in self.blocks.iter_mut().zip(&rows.chosen).zip(gradient) {
-            gradient.iter_mut().for_each(|g| *g = -*g);
-            if let Some(chosen) = chosen {
-                let stride = block.family.row_parameter_len();
-                let mut dense = vec![0.0; block.parameters.len()];
-                for (row, own) in chosen.iter().zip(gradient.chunks_exact(stride)) {
-                    dense[row * stride..(row + 1) * stride].copy_from_slice(own);
-                }
-                gradient = dense;
-            }
+    /// Moves the parameters of the rows evaluated down `gradient`, that of the negative bound.
+    pub(crate) fn descend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
+        for ((block, chosen), own) in self.blocks.iter_mut().zip(&rows.chosen).zip(gradient) {
+            let gradient = match chosen {
+                Some(chosen) => block.family.scatter(&own, &chosen.rows),
+                None => own,
+            };
             block.rule.step(rate, &mut block.parameters, &gradient);
         }
+    }
+
+    /// Draws minibatches and local noise from another seed, which no other party knows.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Whether any draw depends on the globals.

@@ -96,12 +96,12 @@ pub fn run(
     while step < options.steps {
         let info = one_step(algorithm, exchange, options, &mut record.counters)?;
         step = info.step;
-        if step % thin == 0 || step == options.steps {
+        if step.is_multiple_of(thin) || step == options.steps {
             record.trace.push((step, info.elbo));
         }
         progress.step(&info, &record.counters);
         if let Some((root, every)) = &options.checkpoint
-            && (step % every == 0 || step == options.steps)
+            && (step.is_multiple_of(*every) || step == options.steps)
         {
             save(algorithm, exchange, options, root, &record)?;
         }

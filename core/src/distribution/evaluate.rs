@@ -151,7 +151,8 @@ impl<'a> View<'a> {
     fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: Wanted) -> Option<Evaluation> {
         let length = values.len();
         let mut value = vec![0.0; if wanted.value { length } else { 0 }];
-        let [mut a, mut b, mut c] = wanted.parameters.map(|asked| vec![0.0; if asked { length } else { 0 }]);
+        let zeros = |k: usize| vec![0.0; if wanted.parameters[k] { length * self.widths[k] } else { 0 }];
+        let [mut a, mut b, mut c] = [zeros(0), zeros(1), zeros(2)];
         let total = self.density.batch(&mut Batch {
             values,
             parameters: self.parameters,
@@ -274,10 +275,11 @@ impl Law {
 /// Multiplies the derivatives of the tracked inputs by the gradient of the scalar output.
 fn pull_back(evaluation: Evaluation, tracked: [bool; 4]) -> PullBack {
     let [a, b, c] = evaluation.parameters;
-    let derivatives: Vec<Vec<f64>> =
+    let mut derivatives: Vec<Vec<f64>> =
         [evaluation.value, a, b, c].into_iter().zip(tracked).filter_map(|(d, wanted)| wanted.then_some(d)).collect();
     Box::new(move |output| {
         let factor = output.first().copied().unwrap_or(0.0);
-        derivatives.iter().map(|derivative| derivative.iter().map(|d| factor * d).collect()).collect()
+        derivatives.iter_mut().flatten().for_each(|derivative| *derivative *= factor);
+        derivatives
     })
 }

@@ -1,4 +1,4 @@
-//! Gives the inverse gamma distribution.
+//! Gives the inverse gamma distribution, by shape and scale.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};

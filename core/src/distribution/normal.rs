@@ -1,4 +1,4 @@
-//! Gives the normal distribution.
+//! Gives the normal distribution, by location and standard deviation.
 
 use super::{Batch, Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
 use crate::kernel::{NormalTerms, normal};

@@ -6,7 +6,20 @@
 const STEP: f64 = 1e-3;
 
 /// The derivative of `function` by entry `index` at `point`, by central differences of fourth order.
-pub(super) fn derivative(function: impl Fn(&[f64]) -> f64, point: &[f64], index: usize) -> f64 {
+///
+/// # Numerics
+/// Truncation is $h^4/30$ times the fifth derivative with $h$ = 1e-3, rounding about 1e-13 times the size of `function`.
+///
+/// # Panics
+/// If `point` has no entry `index`.
+///
+/// # Example
+/// ```
+/// let slope = partita_core::laws::derivative(|x| x[0].sin(), &[0.5], 0);
+/// assert!((slope - 0.5_f64.cos()).abs() < 1e-12);
+/// ```
+#[must_use]
+pub fn derivative(function: impl Fn(&[f64]) -> f64, point: &[f64], index: usize) -> f64 {
     let shifted = |steps: f64| {
         let mut moved = point.to_vec();
         moved[index] += steps * STEP;

@@ -74,23 +74,18 @@ impl Algorithm for Central {
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        for reply in replies(outcomes, &self.names, self.step)? {
-            self.parameters = reply.expect_floats("global", self.parameters.len())?;
-            self.theta = reply.expect_floats("theta", self.theta.len())?;
-            let elbos = reply.get_floats("elbo")?;
-            #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-            let elbo = elbos.iter().sum::<f64>() / elbos.len() as f64;
-            let rate = self.settings.schedule.rate(self.step, self.settings.steps);
-            self.step += 1;
-            return Ok(StepInfo {
-                step: self.step,
-                elbo,
-                gradient_norm: reply.get_number("gradient_norm")?,
-                clipped: reply.get_number("clipped")? > 0.5,
-                rate,
-            });
-        }
-        Err(Error::NoSilos)
+        let replies = replies(outcomes, &self.names, self.step)?;
+        let reply = replies.first().ok_or(Error::NoSilos)?;
+        let (gradient_norm, clipped) = (reply.get_number("gradient_norm")?, reply.get_number("clipped")? > 0.5);
+        let elbos = reply.expect_floats("elbo", self.settings.particles)?;
+        let theta = reply.expect_floats("theta", self.theta.len())?;
+        self.parameters = reply.expect_floats("global", self.parameters.len())?;
+        self.theta = theta;
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let elbo = elbos.iter().sum::<f64>() / elbos.len() as f64;
+        let rate = self.settings.schedule.rate(self.step, self.settings.steps);
+        self.step += 1;
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
@@ -230,7 +225,7 @@ impl<M: Model> CentralSilo<M> {
         let rows = self.locals.rows(Some(step));
         let mut by_global = vec![0.0; self.parameters.len()];
         let mut by_theta = vec![0.0; self.theta.len()];
-        let mut by_local = Locals::zeros(&rows);
+        let mut by_local = self.locals.zeros(&rows);
         let mut elbos = Vec::new();
         for (particle, _) in (0_u32..).zip(0..self.settings.particles) {
             let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
@@ -240,7 +235,7 @@ impl<M: Model> CentralSilo<M> {
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let share = 1.0 / self.settings.particles as f64;
-        by_local.iter_mut().flatten().for_each(|g| *g *= share);
+        by_local.iter_mut().flatten().for_each(|g| *g *= -share);
         let mut gradient = [by_global, by_theta].concat();
         gradient.iter_mut().for_each(|g| *g *= -share);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
@@ -253,7 +248,7 @@ impl<M: Model> CentralSilo<M> {
         if !self.theta.is_empty() {
             self.model = with_theta(&self.model, &self.theta, &self.device)?;
         }
-        self.locals.ascend(&rows, by_local, rate);
+        self.locals.descend(&rows, by_local, rate);
         self.step = step + 1;
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
@@ -270,7 +265,7 @@ impl<M: Model> CentralSilo<M> {
         for (particle, _) in (0_u32..).zip(0..draws) {
             let mut by_global = vec![0.0; self.parameters.len()];
             let mut by_theta = vec![0.0; self.theta.len()];
-            let mut by_local = Locals::zeros(&rows);
+            let mut by_local = self.locals.zeros(&rows);
             let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
             elbos.push(self.gradient(&rows, (Purpose::Report, offset, particle), into)?);
         }

@@ -176,12 +176,13 @@ impl Part {
 
 /// What SFVI lets leave a silo.
 fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest {
-    let vectors = family.len() * settings.particles.max(crate::assess::DRAWS_A_REQUEST);
+    let draws = settings.particles.max(crate::assess::DRAWS_A_REQUEST);
+    let vectors = family.len() * draws;
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
     Manifest {
         fields: vec![
             field("step", "the step answered", 1, false),
-            field("elbo", "the silo's share of the bound, one number a particle", vectors.max(settings.particles), true),
+            field("elbo", "the silo's share of the bound, one number a particle", draws, true),
             field("location", "a: gradient of the share by the global latents, one vector a particle", vectors, true),
             field("deviation", "b: the same with the path through local latents", vectors, true),
             field("gradient", "gradient of the share by the global posterior's parameters", family.parameter_len(), true),

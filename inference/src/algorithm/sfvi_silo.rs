@@ -19,7 +19,6 @@ use crate::settings::Settings;
 /// [`crate::Algorithm::manifest`].
 pub struct Silo<M: Model> {
     name: String,
-    index: u32,
     device: Device,
     settings: Settings,
     table: SiteTable,
@@ -51,7 +50,6 @@ impl<M: Model> Silo<M> {
         let workers = settings.threads.min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
-            index,
             device: device.clone(),
             settings: settings.clone(),
             family: settings.family.global_family(&table)?,
@@ -61,6 +59,16 @@ impl<M: Model> Silo<M> {
             theta_len: values.len(),
             step: 0,
         })
+    }
+
+    /// Draws local noise and minibatches from a seed of the silo's own, which no other party knows.
+    ///
+    /// Without it they come from the seed of the run, which the coordinator has too: right for a simulation that is to
+    /// be repeated, but then whoever holds the run's seed knows the noise behind every share.
+    #[must_use]
+    pub fn private_seed(mut self, seed: u64) -> Self {
+        self.locals.set_seed(seed);
+        self
     }
 
     /// The model's sites for this silo's data.
@@ -137,22 +145,14 @@ impl<M: Model> Silo<M> {
         let draw = Draws { purpose: Purpose::Fit, step, count: self.settings.particles };
         let rows = self.locals.rows(Some(step));
         let results = self.shares(&globals, &rows, draw)?;
-        let mut local = Locals::zeros(&rows);
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let share = 1.0 / results.len() as f64;
-        for (_, gradient) in &results {
-            for (sum, own) in local.iter_mut().zip(gradient) {
-                sum.iter_mut().zip(own).for_each(|(slot, g)| *slot += share * g);
-            }
-        }
+        let (shares, local) = average(results);
         for (block, gradient) in local.iter().enumerate() {
             finite(&self.name, step, |index| self.describe_local(block, index), gradient)?;
         }
-        let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
         self.check(&shares, step)?;
         let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
         let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.locals.ascend(&rows, local, rate);
+        self.locals.descend(&rows, local, rate);
         self.step = step + 1;
         Ok(reply)
     }
@@ -208,6 +208,24 @@ impl<M: Model> Silo<M> {
         let plate = place.plate.as_deref().unwrap_or("no plate");
         format!("the gradient of the local posterior of `{}` ({plate}, parameter {index})", sites.join("`, `"))
     }
+}
+
+/// The shares, and the gradient of the negative bound by the local parameters, averaged over particles.
+fn average(results: Vec<Evaluated>) -> (Vec<Share>, Vec<Vec<f64>>) {
+    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+    let weight = -1.0 / results.len() as f64;
+    let mut shares = Vec::with_capacity(results.len());
+    let mut sum: Vec<Vec<f64>> = Vec::new();
+    for (share, gradient) in results {
+        shares.push(share);
+        if sum.is_empty() {
+            sum = gradient;
+        } else {
+            sum.iter_mut().zip(&gradient).for_each(|(sum, own)| add(sum, own));
+        }
+    }
+    sum.iter_mut().flatten().for_each(|slot| *slot *= weight);
+    (shares, sum)
 }
 
 /// The name of the global site that component `index` of a global vector belongs to.
@@ -271,7 +289,7 @@ impl Context<'_> {
         let global = self.family.draw(self.globals, &global_noise);
         let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch);
         let blocks = self.locals.draws(self.rows, &noise);
-        let mut out = Locals::zeros(self.rows);
+        let mut out = self.locals.zeros(self.rows);
         let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
         Ok((share, out))
     }

@@ -1,7 +1,11 @@
 //! Gives the row-wise Gaussian family of local latents, whose mean and log-scale may be linear in the globals.
 
-use super::full_rank::{lower_row, multiply_lower, solve_transposed};
+use std::borrow::Cow;
+
+use partita_core::kernel::{add_scaled, dot, exponential};
+
 use super::HALF_LOG_TWO_PI;
+use super::full_rank::{lower_row, multiply_lower, solve_transposed};
 
 /// What each column of a row may do; each list has one entry for each of the row's `width` columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +27,9 @@ pub struct RowOptions {
 /// never a matrix over all rows.
 ///
 /// # Shapes
-/// Parameters of a row: $[\mu\ (w), \rho\ (w), L\ (w(w-1)/2), C\ (w\,n_G), S\ (w\,n_G)]$, rows one after another;
-/// draws and noise `[rows, width]`, row-major.
+/// Parameters of $n$ rows of $w$ latents: $[\mu\ (n, w),\ \rho\ (n, w),\ L\ (n, w(w-1)/2),\ C\ (n_G, n, w),\
+/// S\ (n_G, n, w)]$, one array after another, so that every loop runs over contiguous cells; draws and noise
+/// `[rows, width]`, row-major.
 ///
 /// # References
 /// Hassan, Salomone and Mengersen (2023), section 3.1 (mean linear in $Z_G$); Tan, Bhaskaran and Nott (2020) for the
@@ -57,8 +62,8 @@ pub struct RowDraw {
     scale: Vec<f64>,
 }
 
-/// Where the parameters of a row lie.
-struct Row<'a> {
+/// The parameters of some rows, taken apart.
+struct Parts<'a> {
     mean: &'a [f64],
     log_scale: &'a [f64],
     lower: &'a [f64],
@@ -69,13 +74,16 @@ struct Row<'a> {
 impl RowGaussian {
     /// The family over `rows` rows of `width` latents, given `globals` global latents.
     ///
+    /// A column that is a point mass is correlated with no other, whatever `options` say.
+    ///
     /// # Panics
     /// If `options` has not one entry for each column.
     #[must_use]
-    pub fn new(rows: usize, width: usize, globals: usize, options: RowOptions) -> Self {
+    pub fn new(rows: usize, width: usize, globals: usize, mut options: RowOptions) -> Self {
         for list in [&options.dense, &options.given_globals, &options.scale_given_globals, &options.delta] {
             assert_eq!(list.len(), width, "invariant: row options have one entry for each column");
         }
+        options.dense.iter_mut().zip(&options.delta).for_each(|(dense, delta)| *dense &= !delta);
         let dense = options.dense.iter().filter(|dense| **dense).count() > 1;
         let given = options.given_globals.contains(&true) && globals > 0;
         let scale_given = options.scale_given_globals.contains(&true) && globals > 0;
@@ -94,6 +102,18 @@ impl RowGaussian {
         self.width
     }
 
+    /// The number of globals that rows may depend on.
+    #[must_use]
+    pub fn globals(&self) -> usize {
+        self.globals
+    }
+
+    /// What each column of a row may do.
+    #[must_use]
+    pub fn options(&self) -> &RowOptions {
+        &self.options
+    }
+
     /// Whether draws depend on the globals.
     #[must_use]
     pub fn depends_on_globals(&self) -> bool {
@@ -103,9 +123,8 @@ impl RowGaussian {
     /// The number of variational parameters of a row.
     #[must_use]
     pub fn row_parameter_len(&self) -> usize {
-        let w = self.width;
         let matrices = usize::from(self.given) + usize::from(self.scale_given);
-        2 * w + self.lower_len() + matrices * w * self.globals
+        2 * self.width + self.lower_len() + matrices * self.width * self.globals
     }
 
     /// The number of variational parameters of all rows.
@@ -117,119 +136,174 @@ impl RowGaussian {
     /// Parameters with means zero, standard deviations `scale` and no dependence on the globals.
     #[must_use]
     pub fn initial(&self, scale: f64) -> Vec<f64> {
-        let mut row = vec![0.0; self.row_parameter_len()];
-        row[self.width..2 * self.width].fill(scale.ln());
-        row.repeat(self.rows)
+        let cells = self.rows * self.width;
+        let mut parameters = vec![0.0; self.parameter_len()];
+        parameters[cells..2 * cells].fill(scale.ln());
+        parameters
     }
 
     /// Means and standard deviations at $\delta = 0$, each `[rows, width]`.
     #[must_use]
     pub fn moments(&self, parameters: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let mut means = Vec::new();
-        let mut deviations = Vec::new();
-        for parameters in parameters.chunks_exact(self.row_parameter_len().max(1)) {
-            let row = self.row(parameters);
-            means.extend_from_slice(row.mean);
-            for column in 0..self.width {
-                let lower = if self.dense { lower_row(row.lower, column) } else { &[] };
-                let norm = (1.0 + lower.iter().map(|l| l * l).sum::<f64>()).sqrt();
-                deviations.push(if self.options.delta[column] { 0.0 } else { row.log_scale[column].exp() * norm });
+        let parts = self.parts(parameters);
+        let deviation = |cell: usize, log_scale: f64| {
+            if self.options.delta[cell % self.width] {
+                return 0.0;
+            }
+            let lower = self.lower_of(parts.lower, cell / self.width);
+            let own = if self.dense { lower_row(lower, cell % self.width) } else { &[] };
+            log_scale.exp() * (1.0 + own.iter().map(|l| l * l).sum::<f64>()).sqrt()
+        };
+        let deviations = parts.log_scale.iter().enumerate().map(|(cell, r)| deviation(cell, *r)).collect();
+        (parts.mean.to_vec(), deviations)
+    }
+
+    /// The parameters of some rows, in the layout of that many rows.
+    #[must_use]
+    pub fn gather(&self, parameters: &[f64], rows: &[usize]) -> Vec<f64> {
+        let mut out = Vec::with_capacity(rows.len() * self.row_parameter_len());
+        for (start, width) in self.arrays(self.rows) {
+            out.extend(rows.iter().flat_map(|row| &parameters[start + row * width..start + (row + 1) * width]));
+        }
+        out
+    }
+
+    /// The transpose of [`RowGaussian::gather`]: puts numbers of some rows at their places among zeros.
+    #[must_use]
+    pub fn scatter(&self, values: &[f64], rows: &[usize]) -> Vec<f64> {
+        let mut out = vec![0.0; self.parameter_len()];
+        for ((start, width), (from, _)) in self.arrays(self.rows).into_iter().zip(self.arrays(rows.len())) {
+            for (index, row) in rows.iter().enumerate() {
+                out[start + row * width..start + (row + 1) * width]
+                    .copy_from_slice(&values[from + index * width..from + (index + 1) * width]);
             }
         }
-        (means, deviations)
+        out
+    }
+
+    /// Start and numbers a row of each array in the layout of `rows` rows.
+    fn arrays(&self, rows: usize) -> Vec<(usize, usize)> {
+        let matrices = usize::from(self.given) + usize::from(self.scale_given);
+        let mut widths = vec![self.width, self.width, self.lower_len()];
+        widths.extend(std::iter::repeat_n(self.width, matrices * self.globals));
+        let mut start = 0;
+        let place = |width: usize| {
+            let own = start;
+            start += rows * width;
+            (own, width)
+        };
+        widths.into_iter().map(place).collect()
     }
 
     fn lower_len(&self) -> usize {
         if self.dense { self.width * (self.width - 1) / 2 } else { 0 }
     }
 
-    fn row<'a>(&self, parameters: &'a [f64]) -> Row<'a> {
-        let (mean, rest) = parameters.split_at(self.width);
-        let (log_scale, rest) = rest.split_at(self.width);
-        let (lower, rest) = rest.split_at(self.lower_len());
-        let (linear, scale_linear) = rest.split_at(if self.given { self.width * self.globals } else { 0 });
-        Row { mean, log_scale, lower, linear, scale_linear }
+    fn lower_of<'a>(&self, lower: &'a [f64], row: usize) -> &'a [f64] {
+        &lower[row * self.lower_len()..(row + 1) * self.lower_len()]
+    }
+
+    /// How many rows and cells these parameters are of.
+    fn extent(&self, parameters: &[f64]) -> (usize, usize) {
+        let rows = parameters.len() / self.row_parameter_len().max(1);
+        (rows, rows * self.width)
+    }
+
+    fn parts<'a>(&self, parameters: &'a [f64]) -> Parts<'a> {
+        let (rows, cells) = self.extent(parameters);
+        let (mean, rest) = parameters.split_at(cells);
+        let (log_scale, rest) = rest.split_at(cells);
+        let (lower, rest) = rest.split_at(rows * self.lower_len());
+        let (linear, scale_linear) = rest.split_at(if self.given { cells * self.globals } else { 0 });
+        Parts { mean, log_scale, lower, linear, scale_linear }
     }
 
     /// Draws the rows whose parameters are given, at `deviation` = $\delta$.
     #[must_use]
     pub fn draw(&self, parameters: &[f64], deviation: &[f64], noise: &[f64]) -> RowDraw {
-        let (w, g) = (self.width, self.globals);
-        let stride = self.row_parameter_len().max(1);
-        let mut latent = Vec::with_capacity(noise.len());
-        let mut scale = Vec::with_capacity(noise.len());
-        for parameters in parameters.chunks_exact(stride) {
-            let row = self.row(parameters);
-            for column in 0..w {
-                let range = column * g..(column + 1) * g;
-                let shift = if self.given { dot(&row.linear[range.clone()], deviation) } else { 0.0 };
-                let stretch = if self.scale_given { dot(&row.scale_linear[range], deviation) } else { 0.0 };
-                latent.push(row.mean[column] + shift);
-                scale.push(row.log_scale[column] + stretch);
-            }
+        let parts = self.parts(parameters);
+        let cells = noise.len().max(1);
+        let mut latent = parts.mean.to_vec();
+        let mut scale = parts.log_scale.to_vec();
+        for (delta, column) in deviation.iter().zip(parts.linear.chunks_exact(cells)) {
+            add_scaled(&mut latent, *delta, column);
         }
-        let mut log_density: f64 = scale.iter().zip(noise).map(|(s, e)| -s - 0.5 * e * e - HALF_LOG_TWO_PI).sum();
-        if self.options.delta.contains(&true) {
-            let point = self.options.delta.iter().cycle();
-            let ignored = scale.iter().zip(noise).zip(point).filter(|(_, delta)| **delta);
-            log_density += ignored.map(|((s, e), _)| s + 0.5 * e * e + HALF_LOG_TWO_PI).sum::<f64>();
+        for (delta, column) in deviation.iter().zip(parts.scale_linear.chunks_exact(cells)) {
+            add_scaled(&mut scale, *delta, column);
         }
-        partita_core::kernel::exponential(&mut scale);
-        let (standard, whitened) = self.correlate(parameters, noise);
-        let mut spread: Vec<f64> = scale.iter().zip(&standard).map(|(s, n)| s * n).collect();
-        let mut score: Vec<f64> = scale.iter().zip(&whitened).map(|(s, n)| -n / s).collect();
-        if self.options.delta.contains(&true) {
-            for (index, (spread, score)) in spread.iter_mut().zip(&mut score).enumerate() {
-                if self.options.delta[index % w] {
-                    (*spread, *score) = (0.0, 0.0);
-                }
-            }
-        }
+        let log_density = self.log_density(&scale, noise);
+        exponential(&mut scale);
+        let (standard, whitened) = self.correlate(parts.lower, noise);
+        let mut spread: Vec<f64> = scale.iter().zip(standard.iter()).map(|(s, n)| s * n).collect();
+        let mut score: Vec<f64> = scale.iter().zip(whitened.iter()).map(|(s, n)| -n / s).collect();
+        self.silence_points(&mut spread);
+        self.silence_points(&mut score);
         latent.iter_mut().zip(&spread).for_each(|(z, s)| *z += s);
-        let mut draw = RowDraw { latent, log_density, score, global_score: vec![0.0; g], spread, scale };
-        self.score_globals(parameters, &standard, &whitened, &mut draw);
-        draw
+        let global_score = self.global_score(&parts, &score, standard.iter().zip(whitened.iter()));
+        RowDraw { latent, log_density, score, global_score, spread, scale }
+    }
+
+    /// $\sum -(\rho + S\delta) - \tfrac12\varepsilon^2 - \tfrac12\log 2\pi$ over the cells that are no point masses.
+    #[expect(clippy::cast_precision_loss, reason = "cell counts are far below 2^52")]
+    fn log_density(&self, log_scale: &[f64], noise: &[f64]) -> f64 {
+        if self.options.delta.contains(&true) {
+            let cells = log_scale.iter().zip(noise).zip(self.options.delta.iter().cycle());
+            let own = cells.filter(|(_, point)| !**point);
+            return own.map(|((s, e), _)| -s - 0.5 * e * e - HALF_LOG_TWO_PI).sum();
+        }
+        -log_scale.iter().sum::<f64>() - 0.5 * dot(noise, noise) - noise.len() as f64 * HALF_LOG_TWO_PI
+    }
+
+    /// Sets the cells of point masses to zero.
+    fn silence_points(&self, cells: &mut [f64]) {
+        if self.options.delta.contains(&true) {
+            let points = self.options.delta.iter().cycle();
+            cells.iter_mut().zip(points).filter(|(_, point)| **point).for_each(|(cell, _)| *cell = 0.0);
+        }
+    }
+
+    /// Sets the cells of columns for which `allowed` is false to zero.
+    fn masked<'a>(cells: &'a [f64], allowed: &[bool]) -> Cow<'a, [f64]> {
+        if allowed.iter().all(|allowed| *allowed) {
+            return Cow::Borrowed(cells);
+        }
+        Cow::Owned(cells.iter().zip(allowed.iter().cycle()).map(|(cell, on)| if *on { *cell } else { 0.0 }).collect())
     }
 
     /// $L\varepsilon$ and $L^{-\top}\varepsilon$, row by row.
-    fn correlate(&self, parameters: &[f64], noise: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn correlate<'a>(&self, lower: &[f64], noise: &'a [f64]) -> (Cow<'a, [f64]>, Cow<'a, [f64]>) {
         if !self.dense {
-            return (noise.to_vec(), noise.to_vec());
+            return (Cow::Borrowed(noise), Cow::Borrowed(noise));
         }
-        let stride = self.row_parameter_len();
         let mut standard = Vec::with_capacity(noise.len());
         let mut whitened = Vec::with_capacity(noise.len());
-        for (parameters, noise) in parameters.chunks_exact(stride).zip(noise.chunks_exact(self.width)) {
-            let row = self.row(parameters);
-            standard.extend(multiply_lower(row.lower, noise));
-            whitened.extend(solve_transposed(row.lower, noise));
+        for (row, noise) in noise.chunks_exact(self.width).enumerate() {
+            let lower = self.lower_of(lower, row);
+            standard.extend(multiply_lower(lower, noise));
+            whitened.extend(solve_transposed(lower, noise));
         }
-        (standard, whitened)
+        (Cow::Owned(standard), Cow::Owned(whitened))
     }
 
     /// $\nabla_{Z_G} \log q = -C^\top h + S^\top(-1 + L^{-\top}\varepsilon \odot L\varepsilon)$, with $h$ the score by $Z_L$.
-    fn score_globals(&self, parameters: &[f64], standard: &[f64], whitened: &[f64], draw: &mut RowDraw) {
-        if !self.depends_on_globals() {
-            return;
+    fn global_score<'a>(
+        &self,
+        parts: &Parts<'_>,
+        score: &[f64],
+        noise: impl Iterator<Item = (&'a f64, &'a f64)>,
+    ) -> Vec<f64> {
+        let mut global = vec![0.0; self.globals];
+        for (slot, column) in global.iter_mut().zip(parts.linear.chunks_exact(score.len().max(1))) {
+            *slot -= dot(column, score);
         }
-        let (w, g) = (self.width, self.globals);
-        for (index, parameters) in parameters.chunks_exact(self.row_parameter_len()).enumerate() {
-            let row = self.row(parameters);
-            for column in 0..w {
-                if self.options.delta[column] {
-                    continue;
-                }
-                let cell = index * w + column;
-                let range = column * g..(column + 1) * g;
-                if self.given {
-                    add_scaled(&mut draw.global_score, -draw.score[cell], &row.linear[range.clone()]);
-                }
-                if self.scale_given {
-                    let factor = whitened[cell] * standard[cell] - 1.0;
-                    add_scaled(&mut draw.global_score, factor, &row.scale_linear[range]);
-                }
+        if self.scale_given {
+            let mut factors: Vec<f64> = noise.map(|(standard, whitened)| standard * whitened - 1.0).collect();
+            self.silence_points(&mut factors);
+            for (slot, column) in global.iter_mut().zip(parts.scale_linear.chunks_exact(score.len().max(1))) {
+                *slot += dot(column, &factors);
             }
         }
+        global
     }
 
     /// Pulls a gradient by the draw back: adds to `out` (the rows' parameters), returns the gradient by $\delta$.
@@ -242,42 +316,45 @@ impl RowGaussian {
         gradient: &[f64],
         out: &mut [f64],
     ) -> Vec<f64> {
-        let (w, g) = (self.width, self.globals);
-        let stride = self.row_parameter_len().max(1);
-        let mut by_deviation = vec![0.0; g];
-        let rows = parameters.chunks_exact(stride).zip(out.chunks_exact_mut(stride));
-        for (index, (parameters, out)) in rows.enumerate() {
-            let row = self.row(parameters);
-            let (out_mean, rest) = out.split_at_mut(w);
-            let (out_log_scale, rest) = rest.split_at_mut(w);
-            let (out_lower, rest) = rest.split_at_mut(self.lower_len());
-            let (out_linear, out_scale_linear) = rest.split_at_mut(if self.given { w * g } else { 0 });
-            let mut entries = out_lower.iter_mut();
+        let parts = self.parts(parameters);
+        let (rows, cells) = self.extent(parameters);
+        let (out_mean, rest) = out.split_at_mut(cells);
+        let (out_log_scale, rest) = rest.split_at_mut(cells);
+        let (out_lower, rest) = rest.split_at_mut(rows * self.lower_len());
+        let (out_linear, out_scale_linear) = rest.split_at_mut(if self.given { cells * self.globals } else { 0 });
+        let by_spread: Vec<f64> = gradient.iter().zip(&draw.spread).map(|(g, s)| g * s).collect();
+        out_mean.iter_mut().zip(gradient).for_each(|(slot, g)| *slot += g);
+        out_log_scale.iter_mut().zip(&by_spread).for_each(|(slot, g)| *slot += g);
+        if self.dense {
+            self.pull_back_lower(noise, &draw.scale, gradient, out_lower);
+        }
+        let mut by_deviation = vec![0.0; self.globals];
+        let (linear, scale) =
+            (Self::masked(gradient, &self.options.given_globals), Self::masked(&by_spread, &self.options.scale_given_globals));
+        for (gradient, column, out) in [(linear, parts.linear, out_linear), (scale, parts.scale_linear, out_scale_linear)] {
+            let columns = column.chunks_exact(cells.max(1)).zip(out.chunks_exact_mut(cells.max(1)));
+            for ((slot, delta), (column, out)) in by_deviation.iter_mut().zip(deviation).zip(columns) {
+                *slot += dot(column, &gradient);
+                add_scaled(out, *delta, &gradient);
+            }
+        }
+        by_deviation
+    }
+
+    fn pull_back_lower(&self, noise: &[f64], scale: &[f64], gradient: &[f64], out: &mut [f64]) {
+        let w = self.width;
+        for (row, out) in out.chunks_exact_mut(self.lower_len()).enumerate() {
+            let mut entries = out.iter_mut();
             for column in 0..w {
-                let cell = index * w + column;
-                let range = column * g..(column + 1) * g;
-                let by_spread = gradient[cell] * draw.spread[cell];
-                out_mean[column] += gradient[cell];
-                out_log_scale[column] += by_spread;
-                if self.given && self.options.given_globals[column] {
-                    add_scaled(&mut by_deviation, gradient[cell], &row.linear[range.clone()]);
-                    add_scaled(&mut out_linear[range.clone()], gradient[cell], deviation);
-                }
-                if self.scale_given && self.options.scale_given_globals[column] {
-                    add_scaled(&mut by_deviation, by_spread, &row.scale_linear[range.clone()]);
-                    add_scaled(&mut out_scale_linear[range], by_spread, deviation);
-                }
-                if self.dense {
-                    let noise = &noise[index * w..index * w + column];
-                    for (other, (slot, e)) in entries.by_ref().take(column).zip(noise).enumerate() {
-                        if self.options.dense[column] && self.options.dense[other] && !self.options.delta[column] {
-                            *slot += gradient[cell] * draw.scale[cell] * e;
-                        }
+                let cell = row * w + column;
+                let noise = &noise[row * w..cell];
+                for (other, (slot, e)) in entries.by_ref().take(column).zip(noise).enumerate() {
+                    if self.options.dense[column] && self.options.dense[other] && !self.options.delta[column] {
+                        *slot += gradient[cell] * scale[cell] * e;
                     }
                 }
             }
         }
-        by_deviation
     }
 
     /// Adds `weight` times the gradient of $\sum (\rho + S\delta)$ to `out`; returns its gradient by $\delta$.
@@ -292,18 +369,19 @@ impl RowGaussian {
         (weight, expected): (f64, bool),
         out: &mut [f64],
     ) -> Vec<f64> {
-        let (w, g) = (self.width, self.globals);
-        let stride = self.row_parameter_len().max(1);
-        let mut by_deviation = vec![0.0; g];
-        for (parameters, out) in parameters.chunks_exact(stride).zip(out.chunks_exact_mut(stride)) {
-            let start = stride - if self.scale_given { w * g } else { 0 };
-            for column in (0..w).filter(|&column| !self.options.delta[column]) {
-                out[w + column] += weight;
-                if self.scale_given && !expected && self.options.scale_given_globals[column] {
-                    let range = start + column * g..start + (column + 1) * g;
-                    add_scaled(&mut by_deviation, weight, &parameters[range.clone()]);
-                    add_scaled(&mut out[range], weight, deviation);
-                }
+        let parts = self.parts(parameters);
+        let (rows, cells) = self.extent(parameters);
+        let mut factors = vec![weight; cells];
+        self.silence_points(&mut factors);
+        out[cells..2 * cells].iter_mut().zip(&factors).for_each(|(slot, factor)| *slot += factor);
+        let mut by_deviation = vec![0.0; self.globals];
+        if self.scale_given && !expected {
+            let factors = Self::masked(&factors, &self.options.scale_given_globals);
+            let start = 2 * cells + rows * self.lower_len() + if self.given { cells * self.globals } else { 0 };
+            let columns = parts.scale_linear.chunks_exact(cells.max(1)).zip(out[start..].chunks_exact_mut(cells.max(1)));
+            for ((slot, delta), (column, out)) in by_deviation.iter_mut().zip(deviation).zip(columns) {
+                *slot += dot(column, &factors);
+                add_scaled(out, *delta, &factors);
             }
         }
         by_deviation
@@ -312,22 +390,7 @@ impl RowGaussian {
     /// The expected entropy of the rows whose parameters are given, $\sum\rho + \tfrac n2(1+\log 2\pi)$, in nats.
     #[must_use]
     pub fn entropy(&self, parameters: &[f64]) -> f64 {
-        let stride = self.row_parameter_len().max(1);
-        parameters
-            .chunks_exact(stride)
-            .flat_map(|row| row[self.width..2 * self.width].iter().zip(&self.options.delta))
-            .filter(|(_, delta)| !**delta)
-            .map(|(log_scale, _)| log_scale + 0.5 + HALF_LOG_TWO_PI)
-            .sum()
+        let cells = self.parts(parameters).log_scale.iter().zip(self.options.delta.iter().cycle());
+        cells.filter(|(_, point)| !**point).map(|(log_scale, _)| log_scale + 0.5 + HALF_LOG_TWO_PI).sum()
     }
-}
-
-#[inline]
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-#[inline]
-fn add_scaled(out: &mut [f64], factor: f64, values: &[f64]) {
-    out.iter_mut().zip(values).for_each(|(slot, value)| *slot += factor * value);
 }

@@ -1,4 +1,4 @@
-//! Gives the learning rate at each step.
+//! Gives the learning rate at each step, without state to save.
 
 use serde::{Deserialize, Serialize};
 

@@ -68,7 +68,7 @@ impl Progress for Metrics {
     fn step(&mut self, info: &StepInfo, counters: &Counters) {
         let smoothed = self.smoothed.map_or(info.elbo, |before| 0.98 * before + 0.02 * info.elbo);
         self.smoothed = Some(smoothed);
-        if info.step % self.every != 0 {
+        if !info.step.is_multiple_of(self.every) {
             return;
         }
         self.bar.set_position(info.step);

@@ -45,7 +45,7 @@ impl Watch {
             self.bounds.pop_front();
         }
         self.seen += 1;
-        let due = self.seen >= self.rule.least && self.seen % window as u64 == 0;
+        let due = self.seen >= self.rule.least && self.seen.is_multiple_of(window as u64);
         if !due || self.bounds.len() < 2 * window {
             return false;
         }

@@ -1,0 +1,16 @@
+//! Holds one callable law suite for each trait of inference, so that a new implementation adds one row to a test.
+
+mod exchange;
+mod family;
+mod gaussian;
+mod message;
+mod row_family;
+mod update_rule;
+mod violation;
+
+pub use exchange::{ExchangeViolation, exchange};
+pub use family::family;
+pub use message::{MessageViolation, message};
+pub use row_family::row_family;
+pub use update_rule::{UpdateRuleViolation, adam, update_rule};
+pub use violation::FamilyViolation;

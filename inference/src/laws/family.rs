@@ -1,0 +1,245 @@
+//! Checks the laws of variational families: density, score, pull-back, entropy and moments, at random parameters.
+
+use partita_core::laws::derivative;
+use partita_core::{Key, Noise, Purpose};
+
+use super::gaussian::Closed;
+use super::violation::FamilyViolation;
+use crate::assess::mean_and_variance;
+use crate::family::{Family, FamilyDraw};
+
+const SEED: u64 = 141_421;
+/// Points of parameters and noise at which gradients are checked.
+const POINTS: u64 = 4;
+/// The scale of the initial parameters, and how far they are then moved: far from symmetry, still well conditioned.
+pub(super) const START: f64 = 0.7;
+pub(super) const MOVED: f64 = 0.3;
+/// The first standard deviations may miss the scale asked for by this much, so that a family may start off a saddle.
+const LEEWAY: f64 = 0.01;
+/// Draws behind moments and entropy.
+pub(super) const DRAWS: u32 = 20_000;
+/// Standard errors allowed of a moment: a correct family fails one check with probability 6e-7.
+pub(super) const STANDARD_ERRORS: f64 = 5.0;
+/// Closed form against closed form: a few thousand last digits, for the condition of the covariance.
+pub(super) const EXACT: f64 = 1e-12;
+/// Fourth-order differences are good to about 1e-11 relative to the largest number in them.
+pub(super) const DIFFERENCE: f64 = 1e-8;
+/// What slots hold before something is added: not zero, so that an assignment in place of an addition is seen.
+pub(super) const BEFORE: f64 = 1.0;
+
+/// Checks all laws of a Gaussian `family` at random parameters.
+///
+/// Components whose variance is zero are point masses: by convention (see [`crate::Delta`]) they contribute 0 nats to
+/// log density and entropy and have score 0, and only their location is checked.
+///
+/// # Errors
+/// The first [`FamilyViolation`] found.
+///
+/// # Example
+/// ```
+/// partita_inference::laws::family(&partita_inference::FullRankGaussian::new(3))?;
+/// # Ok::<(), partita_inference::laws::FamilyViolation>(())
+/// ```
+pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
+    let checked = Checked { family, name: format!("{family:?}") };
+    checked.start()?;
+    for number in 0..POINTS {
+        let mut stream = Noise::new(SEED).stream(Key::new(Purpose::Check, number));
+        let mut random = |length: usize| -> Vec<f64> { (0..length).map(|_| stream.standard_normal()).collect() };
+        let mut parameters = family.initial(START);
+        let moves = random(parameters.len());
+        parameters.iter_mut().zip(moves).for_each(|(slot, move_by)| *slot += MOVED * move_by);
+        let noise = random(family.noise_len());
+        let place = Place { checked: &checked, parameters, noise };
+        place.density()?;
+        place.pull_back(&random(family.len()))?;
+        place.entropy_gradient()?;
+        if number == 0 {
+            place.draws()?;
+        }
+    }
+    Ok(())
+}
+
+struct Checked<'a> {
+    family: &'a dyn Family,
+    name: String,
+}
+
+impl Checked<'_> {
+    fn start(&self) -> Result<(), FamilyViolation> {
+        let (family, length) = (self.family, self.family.len());
+        let parameters = family.initial(START);
+        let FamilyDraw { latent, deviation, score, .. } = family.draw(&parameters, &vec![0.0; family.noise_len()]);
+        let mean = family.mean(&parameters);
+        let covariance = family.covariance(&parameters);
+        let lengths = [
+            ("the initial parameters", parameters.len(), family.parameter_len()),
+            ("a draw", latent.len(), length),
+            ("a deviation", deviation.len(), length),
+            ("a score", score.len(), length),
+            ("the mean", mean.len(), length),
+            ("the covariance", covariance.len(), length * length),
+        ];
+        for (vector, found, expected) in lengths {
+            if found != expected {
+                return Err(FamilyViolation::Length { family: self.name.clone(), vector, found, expected });
+            }
+        }
+        for index in 0..length {
+            let sd = covariance[index * length + index].sqrt();
+            let expected_sd = if sd > 0.0 { START } else { 0.0 };
+            let moments = [("mean", mean[index], 0.0, EXACT), ("standard deviation", sd, expected_sd, LEEWAY * START)];
+            for (moment, found, expected, bound) in moments {
+                if !within(found, expected, bound) {
+                    return Err(FamilyViolation::Start { family: self.name.clone(), moment, index, found, expected });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A family at some parameters, with the noise of one draw.
+struct Place<'a> {
+    checked: &'a Checked<'a>,
+    parameters: Vec<f64>,
+    noise: Vec<f64>,
+}
+
+impl Place<'_> {
+    fn name(&self) -> String {
+        self.checked.name.clone()
+    }
+
+    fn closed(&self) -> Result<Closed, FamilyViolation> {
+        let family = self.checked.family;
+        Closed::new(family.mean(&self.parameters), &family.covariance(&self.parameters))
+            .ok_or_else(|| FamilyViolation::Covariance { family: self.name() })
+    }
+
+    fn density(&self) -> Result<(), FamilyViolation> {
+        let draw = self.checked.family.draw(&self.parameters, &self.noise);
+        let mean = self.checked.family.mean(&self.parameters);
+        for (index, (found, (m, d))) in draw.latent.iter().copied().zip(mean.iter().zip(&draw.deviation)).enumerate() {
+            let (law, expected) = ("mean + deviation", m + d);
+            if !within(found, expected, EXACT * (1.0 + expected.abs())) {
+                return Err(FamilyViolation::Draw { family: self.name(), law, index, found, expected });
+            }
+        }
+        let closed = self.closed()?;
+        let (found, expected) = (draw.log_density, closed.log_density(&draw.latent));
+        if !within(found, expected, EXACT * (1.0 + expected.abs())) {
+            return Err(FamilyViolation::LogDensity { family: self.name(), found, expected });
+        }
+        for (index, found) in draw.score.iter().copied().enumerate() {
+            let is_free = closed.free().contains(&index);
+            let slope = || derivative(|latent| closed.log_density(latent), &draw.latent, index);
+            let expected = if is_free { slope() } else { 0.0 };
+            if !within(found, expected, DIFFERENCE * (1.0 + expected.abs())) {
+                return Err(FamilyViolation::Score { family: self.name(), by: "latent", index, found, expected });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the paths through the location and through the deviation apart.
+    fn pull_back(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
+        let family = self.checked.family;
+        let zeros = vec![0.0; gradient.len()];
+        let by_mean = |parameters: &[f64]| dot(gradient, &family.mean(parameters));
+        let by_deviation = |parameters: &[f64]| dot(gradient, &family.draw(parameters, &self.noise).deviation);
+        let mut out = vec![BEFORE; self.parameters.len()];
+        family.pull_back(&self.parameters, &self.noise, gradient, &zeros, &mut out);
+        self.compare(&out, by_mean, |name, index, found, expected| {
+            FamilyViolation::PullBack { family: name, path: "location", index, found, expected }
+        })?;
+        let mut out = vec![BEFORE; self.parameters.len()];
+        family.pull_back(&self.parameters, &self.noise, &zeros, gradient, &mut out);
+        self.compare(&out, by_deviation, |name, index, found, expected| {
+            FamilyViolation::PullBack { family: name, path: "deviation", index, found, expected }
+        })
+    }
+
+    fn entropy_gradient(&self) -> Result<(), FamilyViolation> {
+        let family = self.checked.family;
+        let mut out = vec![BEFORE; self.parameters.len()];
+        family.add_entropy_gradient(&self.parameters, &mut out);
+        self.compare(&out, |parameters| family.entropy(parameters), |name, index, found, expected| {
+            FamilyViolation::EntropyGradient { family: name, of: "entropy", index, found, expected }
+        })
+    }
+
+    /// Compares what was added to `out` with the derivatives of `objective` by the parameters.
+    fn compare(
+        &self,
+        out: &[f64],
+        objective: impl Fn(&[f64]) -> f64,
+        violation: impl Fn(String, usize, f64, f64) -> FamilyViolation,
+    ) -> Result<(), FamilyViolation> {
+        let size = 1.0 + objective(&self.parameters).abs();
+        for (index, slot) in out.iter().enumerate() {
+            let found = slot - BEFORE;
+            let expected = derivative(&objective, &self.parameters, index);
+            if !within(found, expected, DIFFERENCE * (size + expected.abs())) {
+                return Err(violation(self.name(), index, found, expected));
+            }
+        }
+        Ok(())
+    }
+
+    fn draws(&self) -> Result<(), FamilyViolation> {
+        let family = self.checked.family;
+        let mut latents = Vec::new();
+        let mut surprises = Vec::new();
+        let mut noise = vec![0.0; family.noise_len()];
+        for particle in 0..DRAWS {
+            Noise::new(SEED).stream(Key::new(Purpose::Check, POINTS).particle(particle)).normal(&mut noise);
+            let draw = family.draw(&self.parameters, &noise);
+            latents.push(draw.latent);
+            surprises.push(-draw.log_density);
+        }
+        let (expected, variance) = mean_and_variance(&surprises);
+        let (found, bound) = (family.entropy(&self.parameters), STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt());
+        if !within(found, expected, bound + EXACT) {
+            return Err(FamilyViolation::Entropy { family: self.name(), found, expected, bound });
+        }
+        self.moments(&latents)
+    }
+
+    fn moments(&self, latents: &[Vec<f64>]) -> Result<(), FamilyViolation> {
+        let (family, length) = (self.checked.family, self.checked.family.len());
+        let (mean, covariance) = (family.mean(&self.parameters), family.covariance(&self.parameters));
+        let error = |variance: f64| STANDARD_ERRORS * (variance / f64::from(DRAWS)).sqrt() + EXACT;
+        let refuse = |moment, index, found, expected, bound| {
+            Err(FamilyViolation::Moment { family: self.name(), moment, index, found, expected, bound })
+        };
+        for i in 0..length {
+            let average = latents.iter().map(|latent| latent[i]).sum::<f64>() / f64::from(DRAWS);
+            let bound = error(covariance[i * length + i]);
+            if !within(average, mean[i], bound) {
+                return refuse("mean", i, average, mean[i], bound);
+            }
+            for j in 0..length {
+                let product = |latent: &Vec<f64>| (latent[i] - mean[i]) * (latent[j] - mean[j]);
+                let found = latents.iter().map(product).sum::<f64>() / f64::from(DRAWS);
+                let (expected, cell) = (covariance[i * length + j], i * length + j);
+                // The variance of a product of two Gaussian deviations (Isserlis).
+                let bound = error(covariance[i * length + i] * covariance[j * length + j] + expected * expected);
+                if !within(found, expected, bound) {
+                    return refuse("covariance", cell, found, expected, bound);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Whether two numbers are at most `bound` apart; never if one of them is NaN.
+pub(super) fn within(found: f64, expected: f64, bound: f64) -> bool {
+    (found - expected).abs() <= bound
+}

@@ -1,0 +1,91 @@
+//! Checks the laws of messages: bytes there and back, the counted size, and the refusal of anything damaged.
+
+use crate::error::Error;
+use crate::message::{MESSAGE_VERSION, Message};
+
+/// Shorter messages are cut at every byte, longer ones at this many places.
+const CUTS: usize = 512;
+
+/// A law of [`Message`] that does not hold.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageViolation {
+    /// What was decoded encodes to other bytes.
+    #[error("message `{kind}`: byte {index} differs after a round trip")]
+    RoundTrip {
+        /// The kind of the message.
+        kind: String,
+        /// The first byte that differs.
+        index: usize,
+    },
+    /// The counted size is not the number of bytes.
+    #[error("message `{kind}`: counted {found} bytes, encoded {expected}")]
+    Size {
+        /// The kind of the message.
+        kind: String,
+        /// What the message counted.
+        found: usize,
+        /// The bytes there are.
+        expected: usize,
+    },
+    /// Damaged bytes were read as a message.
+    #[error("message `{kind}`: {damage} was not refused")]
+    Accepted {
+        /// The kind of the message.
+        kind: String,
+        /// What had been done to its bytes.
+        damage: String,
+    },
+    /// A whole message was refused, or a damaged one with another error than [`Error::Message`].
+    #[error("message `{kind}`: {error}")]
+    Refused {
+        /// The kind of the message.
+        kind: String,
+        /// What the decoder said.
+        error: Error,
+    },
+}
+
+/// Checks that `message` comes back from its bytes, to the bit, and that no damage to their number goes unseen.
+///
+/// Each proper beginning of the bytes, the bytes with one more, and the bytes under another version must be refused.
+///
+/// # Errors
+/// The first [`MessageViolation`] found.
+///
+/// # Example
+/// ```
+/// use partita_inference::{Message, laws};
+/// laws::message(&Message::new("hello").floats("x", &[1.0, f64::NAN]).setting("to", "you"))?;
+/// # Ok::<(), laws::MessageViolation>(())
+/// ```
+pub fn message(message: &Message) -> Result<(), MessageViolation> {
+    let kind = || message.kind.clone();
+    let bytes = message.encode();
+    if message.size() != bytes.len() {
+        return Err(MessageViolation::Size { kind: kind(), found: message.size(), expected: bytes.len() });
+    }
+    let back = Message::decode(&bytes).map_err(|error| MessageViolation::Refused { kind: kind(), error })?;
+    let again = back.encode();
+    if again != bytes {
+        let index = bytes.iter().zip(&again).position(|(a, b)| a != b).unwrap_or(bytes.len().min(again.len()));
+        return Err(MessageViolation::RoundTrip { kind: kind(), index });
+    }
+    let stride = bytes.len().div_ceil(CUTS).max(1);
+    // One byte short is the hardest cut to see: it is always among them.
+    for length in (0..bytes.len()).step_by(stride).chain([bytes.len() - 1]) {
+        refused(message, &bytes[..length], || format!("a message cut to {length} of {} bytes", bytes.len()))?;
+    }
+    refused(message, &[bytes.as_slice(), &[0]].concat(), || "a byte after the end".into())?;
+    let other = Message { version: MESSAGE_VERSION + 1, ..message.clone() };
+    refused(message, &other.encode(), || format!("version {}", other.version))
+}
+
+fn refused(message: &Message, bytes: &[u8], damage: impl Fn() -> String) -> Result<(), MessageViolation> {
+    let kind = || message.kind.clone();
+    match Message::decode(bytes) {
+        Err(Error::Message { .. }) => Ok(()),
+        Err(error) => Err(MessageViolation::Refused { kind: kind(), error }),
+        Ok(_) => Err(MessageViolation::Accepted { kind: kind(), damage: damage() }),
+    }
+}

@@ -1,0 +1,4 @@
+//! Runs the Rust blocks of the book as doctests, so that a page cannot promise what the code does not do.
+
+#[doc = include_str!("../docs/src/tutorial-six-cities.md")]
+mod tutorial_six_cities {}

@@ -1,0 +1,257 @@
+//! Holds every variational family and every optimiser to their laws, and the laws to faults planted in a family.
+
+use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
+use partita::inference::{
+    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, Optimiser, RowGaussian, RowOptions,
+    UpdateRule,
+};
+use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
+
+#[test]
+fn the_diagonal_family_keeps_the_laws() {
+    family(&DiagonalGaussian::new(1)).unwrap();
+    family(&DiagonalGaussian::new(4)).unwrap();
+}
+
+#[test]
+fn the_full_rank_family_keeps_the_laws() {
+    family(&FullRankGaussian::new(1)).unwrap();
+    family(&FullRankGaussian::new(4)).unwrap();
+}
+
+#[test]
+fn the_low_rank_family_keeps_the_laws() {
+    family(&LowRankGaussian::new(4, 1)).unwrap();
+    family(&LowRankGaussian::new(3, 2)).unwrap();
+    // More directions than components is wasteful, not wrong.
+    family(&LowRankGaussian::new(2, 3)).unwrap();
+}
+
+#[test]
+fn the_point_mass_keeps_the_laws() {
+    family(&Delta::new(3)).unwrap();
+}
+
+#[test]
+fn a_family_over_nothing_keeps_the_laws() {
+    family(&FullRankGaussian::new(0)).unwrap();
+}
+
+/// Two vectors and two numbers, none of them in the order in which their families are joined.
+#[derive(burn::module::Module, Debug)]
+struct FourSites {}
+
+impl Model for FourSites {
+    type Globals = ();
+    type Data = ();
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<()> {
+        scope.sample("a", Normal::new(0.0, 1.0).iid([2]))?;
+        scope.sample("b", Normal::new(0.0, 1.0))?;
+        scope.sample("c", Normal::new(0.0, 1.0).iid([3]))?;
+        scope.sample("d", Normal::new(0.0, 1.0)).map(drop)
+    }
+
+    fn local(&self, _: &mut Scope<'_>, (): &(), (): &()) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn families_joined_site_by_site_keep_the_laws() {
+    let table = SiteTable::globals(&FourSites {}, &Device::flex()).unwrap();
+    let plan = FamilyPlan::new().site("b", Choice::Delta).site("c", Gaussian::low_rank(1));
+    family(&*plan.global_family(&table).unwrap()).unwrap();
+    let plan = plan.global(Gaussian::diagonal()).site("a", Gaussian::full_rank());
+    family(&*plan.global_family(&table).unwrap()).unwrap();
+}
+
+/// A row-wise family of three rows; each letter gives one option to the columns it lists.
+fn rows(width: usize, globals: usize, [dense, given, scale, delta]: [&[usize]; 4]) -> RowGaussian {
+    let flags = |columns: &[usize]| (0..width).map(|column| columns.contains(&column)).collect();
+    let options = RowOptions {
+        dense: flags(dense),
+        given_globals: flags(given),
+        scale_given_globals: flags(scale),
+        delta: flags(delta),
+    };
+    RowGaussian::new(3, width, globals, options)
+}
+
+macro_rules! rows_keep_the_laws {
+    ($($name:ident: $width:literal, $globals:literal, $options:expr;)+) => {
+        $(
+            #[test]
+            fn $name() {
+                row_family(&rows($width, $globals, $options)).unwrap();
+            }
+        )+
+    };
+}
+
+rows_keep_the_laws! {
+    rows_that_depend_on_nothing_keep_the_laws: 2, 2, [&[], &[], &[], &[]];
+    rows_of_one_number_keep_the_laws: 1, 3, [&[0], &[0], &[0], &[]];
+    dense_rows_keep_the_laws: 3, 2, [&[0, 1, 2], &[], &[], &[]];
+    rows_dense_in_some_columns_keep_the_laws: 3, 2, [&[0, 2], &[], &[], &[]];
+    rows_whose_means_are_linear_in_the_globals_keep_the_laws: 2, 2, [&[], &[0, 1], &[], &[]];
+    rows_whose_scales_are_linear_in_the_globals_keep_the_laws: 2, 2, [&[], &[], &[0, 1], &[]];
+    rows_with_every_option_keep_the_laws: 3, 2, [&[0, 1, 2], &[0, 1, 2], &[0, 1, 2], &[]];
+    rows_with_an_option_for_each_column_keep_the_laws: 3, 2, [&[0, 1], &[0, 2], &[1], &[]];
+    rows_of_point_masses_keep_the_laws: 2, 2, [&[], &[0], &[], &[0, 1]];
+    rows_with_a_point_mass_among_them_keep_the_laws: 3, 2, [&[0, 2], &[0, 1], &[0, 2], &[1]];
+    a_point_mass_asked_to_be_dense_keeps_the_laws: 3, 2, [&[0, 1, 2], &[0, 1, 2], &[0, 1, 2], &[1]];
+    rows_without_globals_keep_the_laws: 2, 0, [&[0, 1], &[0, 1], &[0, 1], &[]];
+    rows_of_nothing_keep_the_laws: 0, 2, [&[], &[], &[], &[]];
+}
+
+#[test]
+fn every_optimiser_goes_on_from_a_saved_state_with_the_same_bits() {
+    let device = Device::flex();
+    for optimiser in [
+        Optimiser::adam(),
+        Optimiser::AdamW { weight_decay: 0.01 },
+        Optimiser::Sgd { momentum: 0.0 },
+        Optimiser::Sgd { momentum: 0.9 },
+        Optimiser::RmsProp { momentum: 0.0 },
+        Optimiser::RmsProp { momentum: 0.9 },
+    ] {
+        update_rule(&format!("{optimiser:?}"), || optimiser.start(&device)).unwrap();
+    }
+}
+
+#[test]
+fn the_fused_adam_is_that_of_burn() {
+    adam(&Device::flex()).unwrap();
+}
+
+/// A full-rank family with one planted mistake, which the laws must find.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mistake {
+    Length,
+    Start,
+    Deviation,
+    LogDensity,
+    Score,
+    Location,
+    Path,
+    Assignment,
+    Entropy,
+    EntropyGradient,
+    Moment,
+}
+
+fn sound() -> FullRankGaussian {
+    FullRankGaussian::new(3)
+}
+
+impl Family for Mistake {
+    fn len(&self) -> usize {
+        sound().len()
+    }
+
+    fn parameter_len(&self) -> usize {
+        sound().parameter_len()
+    }
+
+    fn noise_len(&self) -> usize {
+        sound().noise_len()
+    }
+
+    fn initial(&self, scale: f64) -> Vec<f64> {
+        let mut initial = sound().initial(if *self == Self::Start { 1.1 * scale } else { scale });
+        if *self == Self::Length {
+            initial.push(0.0);
+        }
+        initial
+    }
+
+    fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
+        let mut draw = sound().draw(parameters, noise);
+        match self {
+            Self::Deviation => draw.deviation[1] += 1e-6,
+            Self::LogDensity => draw.log_density += 1e-6,
+            Self::Score => draw.score[2] *= 1.001,
+            _ => {}
+        }
+        draw
+    }
+
+    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+        if *self == Self::Assignment {
+            out.fill(0.0);
+        }
+        sound().pull_back(parameters, noise, location, deviation, out);
+        match self {
+            // The gradient of the location reaches the scales too.
+            Self::Location => out[3] += 1e-3 * location[0],
+            Self::Path => out[6] += 1e-3 * deviation[1],
+            _ => {}
+        }
+    }
+
+    fn entropy(&self, parameters: &[f64]) -> f64 {
+        sound().entropy(parameters) + if *self == Self::Entropy { 0.1 } else { 0.0 }
+    }
+
+    fn add_entropy_gradient(&self, parameters: &[f64], out: &mut [f64]) {
+        sound().add_entropy_gradient(parameters, out);
+        if *self == Self::EntropyGradient {
+            out[8] += 1e-3;
+        }
+    }
+
+    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+        sound().covariance(parameters)
+    }
+
+    fn mean(&self, parameters: &[f64]) -> Vec<f64> {
+        sound().mean(parameters)
+    }
+}
+
+#[test]
+fn the_laws_find_every_planted_mistake() {
+    use FamilyViolation as Violation;
+    let found = |mistake: Mistake| family(&mistake).unwrap_err();
+    assert!(matches!(found(Mistake::Length), Violation::Length { expected: 9, found: 10, .. }));
+    assert!(matches!(found(Mistake::Start), Violation::Start { moment: "standard deviation", .. }));
+    assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
+    assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
+    assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));
+    assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "location", index: 3, .. }));
+    assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "deviation", index: 6, .. }));
+    assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "location", .. }));
+    assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
+    assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));
+}
+
+/// Gradient descent with momentum that forgets to save its momentum.
+#[derive(Default)]
+struct Forgetful {
+    momentum: Vec<f64>,
+}
+
+impl UpdateRule for Forgetful {
+    fn step(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64]) {
+        self.momentum.resize(parameters.len(), 0.0);
+        for ((parameter, m), g) in parameters.iter_mut().zip(&mut self.momentum).zip(gradient) {
+            *m = 0.9 * *m + g;
+            *parameter -= rate * *m;
+        }
+    }
+
+    fn save(&self) -> Vec<(String, Vec<f64>)> {
+        Vec::new()
+    }
+
+    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
+        state.is_empty()
+    }
+}
+
+#[test]
+fn the_laws_find_an_optimiser_that_forgets() {
+    let found = update_rule("forgetful", || Box::new(Forgetful::default())).unwrap_err();
+    assert!(matches!(found, UpdateRuleViolation::Resumed { step: 20, .. }), "{found}");
+}

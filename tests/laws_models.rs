@@ -1,0 +1,141 @@
+//! Holds every model, in both parametrisations where it has two, to the laws of models, and the laws to planted faults.
+
+use partita::burn::module::{Module, Param};
+use partita::burn::tensor::Tensor;
+use partita::laws::{ModelViolation, model};
+use partita::models::{
+    ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, MixedLogistic, RepeatedBinary, Schools, six_cities,
+};
+use partita::{
+    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal, Result,
+    Scope, StudentT, Uniform,
+};
+
+/// Differences cost four evaluations for every latent: a few rows show what all of them would.
+const CHILDREN: usize = 5;
+
+#[test]
+fn the_conjugate_hierarchy_keeps_the_laws() {
+    let device = Device::flex();
+    let settings = ConjugateSettings { prior_mean: 0.5, prior_sd: 2.0, group_sd: 0.7, noise_sd: 1.3 };
+    let data = ConjugateGaussian::data(&[vec![1.0, 2.0], vec![-0.3, 0.1], vec![4.0, 3.5]], &device).unwrap();
+    model(&ConjugateGaussian::new(settings), &device, &data).unwrap();
+}
+
+#[test]
+fn the_eight_schools_keep_the_laws() {
+    let device = Device::flex();
+    model(&EightSchools {}, &device, &Schools::new(&EIGHT_SCHOOLS, &device)).unwrap();
+}
+
+#[test]
+fn the_mixed_logistic_model_keeps_the_laws_centred_and_not() {
+    let device = Device::flex();
+    let data = RepeatedBinary::six_cities(&six_cities()[..CHILDREN], &device).unwrap();
+    model(&MixedLogistic::new(4), &device, &data).unwrap();
+    model(&MixedLogistic::new(4).centred(), &device, &data).unwrap();
+}
+
+/// A hierarchy with a trained parameter, in either parametrisation, and a factor and a site outside any plate.
+#[derive(Module, Debug)]
+struct Hierarchy {
+    offset: Param<Tensor<1>>,
+    #[module(skip)]
+    centred: bool,
+}
+
+impl Model for Hierarchy {
+    type Globals = [Tensor<1>; 2];
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals> {
+        let center = scope.sample("center", Normal::new(self.offset.val(), 2.0))?;
+        let scale = scope.sample("scale", HalfCauchy::new(1.0))?;
+        Ok([center, scale])
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, [center, scale]: &Self::Globals, data: &Tensor<1>) -> Result<()> {
+        let silo = scope.sample("silo", Normal::new(self.offset.val(), 1.0))?;
+        scope.factor("tie", -(silo.clone() - center.clone()).powi_scalar(2))?;
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            let effect = StudentT::new(4.0, center.clone(), scale.clone());
+            let effect = scope.sample("effect", if self.centred { effect } else { effect.non_centred() })?;
+            scope.observe("y", Normal::new(effect + silo.clone().expand([rows.len()]), 0.5), rows.take(data)?)
+        })
+    }
+}
+
+#[test]
+fn a_trained_parameter_keeps_the_laws_centred_and_not() {
+    let device = Device::flex();
+    for centred in [false, true] {
+        let offset = Param::from_tensor(device.tensor(vec![0.3], [1]));
+        model(&Hierarchy { offset, centred }, &device, &device.tensor(vec![0.4, -1.0, 2.0], [3])).unwrap();
+    }
+}
+
+/// One latent of each support, with parameters that are latents themselves.
+#[derive(Module, Debug)]
+struct Supports {}
+
+impl Model for Supports {
+    type Globals = [Tensor<1>; 4];
+    type Data = Design;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals> {
+        let rate = scope.sample("rate", LogNormal::new(0.0, 1.0))?;
+        let shape = scope.sample("shape", Gamma::new(2.0, rate.clone()))?;
+        let share = scope.sample("share", Beta::new(shape.clone(), 1.5))?;
+        let bound = scope.sample("bound", Uniform::new(-1.0, 2.0))?;
+        Ok([rate, shape, share, bound])
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, [rate, shape, share, bound]: &Self::Globals, data: &Design) -> Result<()> {
+        let device = scope.device().clone();
+        let weights = scope.sample("weights", Dirichlet::symmetric(1.5, [1, 3], &device))?;
+        let factor = device.tensor(vec![1.0, 0.0, -0.4, 0.6], [2, 2]);
+        let pair = scope.sample("pair", MultivariateNormal::new(Tensor::cat(vec![rate.clone(), bound.clone()], 0), factor))?;
+        let [rows, ..] = data.shape();
+        scope.plate("row", rows, |scope, rows| {
+            let intercepts = scope.sample("intercept", Normal::new(share.clone(), shape.clone()))?;
+            let mixed = weights.clone().reshape([3]).narrow(0, 0, 2) + pair.clone();
+            let logits = data.take(rows)?.predictor(mixed, Some(intercepts))?;
+            let outcomes = scope.device().tensor(vec![1.0, 0.0, 0.0, 1.0], [2, 2]);
+            scope.observe("y", Bernoulli::logits(logits), rows.take(&outcomes)?)
+        })
+    }
+}
+
+#[test]
+fn latents_of_every_support_keep_the_laws() {
+    let design = Design::new(vec![1.0, 0.5, 1.0, -0.5, 1.0, 2.0, 1.0, 0.0], [2, 2, 2]).unwrap();
+    model(&Supports {}, &Device::flex(), &design).unwrap();
+}
+
+/// A model that hides half of a derivative from the tape, or declares data in the wrong function.
+#[derive(Module, Debug)]
+struct Faulty {
+    #[module(skip)]
+    detaches: bool,
+}
+
+impl Model for Faulty {
+    type Globals = Tensor<1>;
+    type Data = ();
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("mean", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, (): &()) -> Result<()> {
+        let other = if self.detaches { mean.clone().detach() } else { mean.clone() };
+        scope.factor("square", mean.clone() * other)
+    }
+}
+
+#[test]
+fn the_laws_find_a_gradient_that_is_cut() {
+    model(&Faulty { detaches: false }, &Device::flex(), &()).unwrap();
+    let violation = model(&Faulty { detaches: true }, &Device::flex(), &()).unwrap_err();
+    assert!(matches!(violation, ModelViolation::Gradient { reading: "local", index: 0, .. }), "{violation}");
+}
