@@ -2,8 +2,8 @@
 
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
-    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, Optimiser, RowGaussian, RowOptions,
-    UpdateRule,
+    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, Optimiser, RowGaussian,
+    RowOptions, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -145,6 +145,13 @@ fn sound() -> FullRankGaussian {
     FullRankGaussian::new(3)
 }
 
+impl Mistake {
+    /// Noise of one sign gives a draw that is right at every single noise, and draws that are wrong together.
+    fn bend(self, noise: &[f64]) -> Vec<f64> {
+        noise.iter().map(|noise| if self == Self::Moment { noise.abs() } else { *noise }).collect()
+    }
+}
+
 impl Family for Mistake {
     fn len(&self) -> usize {
         sound().len()
@@ -167,7 +174,7 @@ impl Family for Mistake {
     }
 
     fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
-        let mut draw = sound().draw(parameters, noise);
+        let mut draw = sound().draw(parameters, &self.bend(noise));
         match self {
             Self::Deviation => draw.deviation[1] += 1e-6,
             Self::LogDensity => draw.log_density += 1e-6,
@@ -181,7 +188,7 @@ impl Family for Mistake {
         if *self == Self::Assignment {
             out.fill(0.0);
         }
-        sound().pull_back(parameters, noise, location, deviation, out);
+        sound().pull_back(parameters, &self.bend(noise), location, deviation, out);
         match self {
             // The gradient of the location reaches the scales too.
             Self::Location => out[3] += 1e-3 * location[0],
@@ -224,6 +231,7 @@ fn the_laws_find_every_planted_mistake() {
     assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "location", .. }));
     assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
     assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));
+    assert!(matches!(found(Mistake::Moment), Violation::Moment { moment: "mean", index: 0, .. }));
 }
 
 /// Gradient descent with momentum that forgets to save its momentum.

@@ -18,7 +18,8 @@ enum Item {
 fn items() -> impl Strategy<Value = Vec<Item>> {
     // Every bit pattern, so that NaN payloads, infinities and minus zero are among the numbers.
     let number = || any::<u64>().prop_map(f64::from_bits);
-    let text = || proptest::collection::vec(any::<char>(), 0..8).prop_map(|chars| chars.into_iter().collect::<String>());
+    let text =
+        || proptest::collection::vec(any::<char>(), 0..8).prop_map(|chars| chars.into_iter().collect::<String>());
     let item = prop_oneof![
         (text(), proptest::collection::vec(number(), 0..24), 1_usize..4).prop_map(|(n, v, w)| Item::Array(n, v, w)),
         (text(), any::<u64>()).prop_map(|(name, word)| Item::Word(name, word)),

@@ -4,11 +4,12 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::laws::{ModelViolation, model};
 use partita::models::{
-    ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, MixedLogistic, RepeatedBinary, Schools, six_cities,
+    ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, MixedLogistic, RepeatedBinary, Schools,
+    six_cities,
 };
 use partita::{
-    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal, Result,
-    Scope, StudentT, Uniform,
+    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal,
+    Result, Scope, StudentT, Uniform,
 };
 
 /// Differences cost four evaluations for every latent: a few rows show what all of them would.
@@ -94,7 +95,8 @@ impl Model for Supports {
         let device = scope.device().clone();
         let weights = scope.sample("weights", Dirichlet::symmetric(1.5, [1, 3], &device))?;
         let factor = device.tensor(vec![1.0, 0.0, -0.4, 0.6], [2, 2]);
-        let pair = scope.sample("pair", MultivariateNormal::new(Tensor::cat(vec![rate.clone(), bound.clone()], 0), factor))?;
+        let pair =
+            scope.sample("pair", MultivariateNormal::new(Tensor::cat(vec![rate.clone(), bound.clone()], 0), factor))?;
         let [rows, ..] = data.shape();
         scope.plate("row", rows, |scope, rows| {
             let intercepts = scope.sample("intercept", Normal::new(share.clone(), shape.clone()))?;

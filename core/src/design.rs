@@ -103,7 +103,11 @@ impl Design {
         }
         let mut inputs = Vec::with_capacity(2);
         let mut constants: [Option<Vec<f64>>; 2] = [None, None];
-        if tracked[0] { inputs.push(coefficients) } else { constants[0] = Some(coefficients.read()?.values) }
+        if tracked[0] {
+            inputs.push(coefficients)
+        } else {
+            constants[0] = Some(coefficients.read()?.values)
+        }
         let has_intercepts = intercepts.is_some();
         match intercepts {
             Some(handle) if tracked[1] => inputs.push(handle),
@@ -139,10 +143,10 @@ fn check(what: &str, found: usize, expected: usize) -> Result<()> {
 }
 
 fn multiply(values: &[f64], beta: &[f64], intercepts: Option<&[f64]>, [rows, repeats, _]: [usize; 3]) -> Vec<f64> {
-    let mut eta = match intercepts {
-        Some(intercepts) => intercepts.iter().flat_map(|b| std::iter::repeat_n(*b, repeats)).collect(),
-        None => vec![0.0; rows * repeats],
-    };
+    let mut eta = vec![0.0; rows * repeats];
+    if let Some(intercepts) = intercepts {
+        eta.chunks_exact_mut(repeats.max(1)).zip(intercepts).for_each(|(row, intercept)| row.fill(*intercept));
+    }
     for (column, coefficient) in values.chunks_exact((rows * repeats).max(1)).zip(beta) {
         add_scaled(&mut eta, *coefficient, column);
     }

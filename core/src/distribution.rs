@@ -29,15 +29,15 @@ mod student_t;
 mod uniform;
 
 pub use batch::{Continuous, Discrete, Distribution, Latent};
-pub use construct::Parameters;
 pub(crate) use batch::{Law, Parameter};
-pub(crate) use evaluate::Wanted;
 pub use bernoulli::Bernoulli;
 pub use beta::Beta;
 pub use binomial::Binomial;
 pub use categorical::Categorical;
 pub use cauchy::Cauchy;
+pub use construct::Parameters;
 pub use dirichlet::Dirichlet;
+pub(crate) use evaluate::Wanted;
 pub use exponential::Exponential;
 pub use gamma::Gamma;
 pub use half_cauchy::HalfCauchy;

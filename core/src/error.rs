@@ -22,7 +22,9 @@ pub enum Error {
         remedy: String,
     },
     /// A parameter lies outside its domain.
-    #[error("{distribution}: parameter `{parameter}` is {found} at index {index}, expected {expected}. Check the expression that makes it, or put it through a positive map such as exp or softplus.")]
+    #[error(
+        "{distribution}: parameter `{parameter}` is {found} at index {index}, expected {expected}. Check the expression that makes it, or put it through a positive map such as exp or softplus."
+    )]
     Parameter {
         /// The distribution.
         distribution: &'static str,
@@ -36,7 +38,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// A value lies outside the support of its distribution.
-    #[error("{operation}: value {found} at index {index} is outside the support of {distribution} ({support}). Check the data and its coding.")]
+    #[error(
+        "{operation}: value {found} at index {index} is outside the support of {distribution} ({support}). Check the data and its coding."
+    )]
     Support {
         /// What was being computed, with the site.
         operation: String,
@@ -50,7 +54,9 @@ pub enum Error {
         support: String,
     },
     /// A value was NaN or infinite on entry.
-    #[error("{operation}: value {found} at index {index} is not finite. Remove or impute it before fitting; Partita never skips rows silently.")]
+    #[error(
+        "{operation}: value {found} at index {index} is not finite. Remove or impute it before fitting; Partita never skips rows silently."
+    )]
     NotFinite {
         /// What was being computed, with the site.
         operation: String,
@@ -60,7 +66,9 @@ pub enum Error {
         index: usize,
     },
     /// A computation made a value that is NaN or infinite out of finite ones.
-    #[error("{operation}: the result is {found} although every input was finite. Lower the learning rate, tighten the priors, or start from a smaller initial scale.")]
+    #[error(
+        "{operation}: the result is {found} although every input was finite. Lower the learning rate, tighten the priors, or start from a smaller initial scale."
+    )]
     NotFiniteMade {
         /// What was being computed, with the site.
         operation: String,
@@ -68,7 +76,9 @@ pub enum Error {
         found: f64,
     },
     /// A matrix that had to be positive definite was not.
-    #[error("{operation}: pivot {index} is {pivot:e}, expected > 0. Make the matrix symmetric positive definite, for example by adding a small multiple of the identity.")]
+    #[error(
+        "{operation}: pivot {index} is {pivot:e}, expected > 0. Make the matrix symmetric positive definite, for example by adding a small multiple of the identity."
+    )]
     NotPositiveDefinite {
         /// What was being computed.
         operation: String,
@@ -96,7 +106,9 @@ pub enum Error {
         table: String,
     },
     /// The model declared other sites than when its site table was made.
-    #[error("site `{found}` was declared where the site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution.")]
+    #[error(
+        "site `{found}` was declared where the site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution."
+    )]
     ChangingStructure {
         /// The site now declared.
         found: String,
@@ -136,7 +148,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// Burn could not do what was asked.
-    #[error("{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type.")]
+    #[error(
+        "{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type."
+    )]
     Device {
         /// What was being computed.
         operation: String,

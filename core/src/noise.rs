@@ -169,7 +169,8 @@ impl NoiseStream {
         reason = "counts are far below 2^52"
     )]
     pub fn binomial(&mut self, trials: f64, probability: f64) -> f64 {
-        Binomial::new(trials as u64, probability).map_or(f64::NAN, |binomial| binomial.sample(&mut self.generator) as f64)
+        Binomial::new(trials as u64, probability)
+            .map_or(f64::NAN, |binomial| binomial.sample(&mut self.generator) as f64)
     }
 
     /// One index in `0..bound`.

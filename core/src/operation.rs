@@ -180,7 +180,10 @@ fn forward<B: Backend, const N: usize>(
     let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
     let arrays = inputs.map(read::<B>);
     let (value, pull_back) = function(arrays.into());
-    (write::<B>(value.values, &value.shape, dtype, &device), Saved { pull_back: Arc::new(Mutex::new(Some(pull_back))), shapes })
+    (
+        write::<B>(value.values, &value.shape, dtype, &device),
+        Saved { pull_back: Arc::new(Mutex::new(Some(pull_back))), shapes },
+    )
 }
 
 fn read<B: Backend>(tensor: FloatTensor<B>) -> Array {
@@ -206,9 +209,7 @@ impl<B: Backend, const N: usize> Backward<B, N> for HostBackward {
         let device = output.device();
         let dtype = output.dtype();
         let pull_back = ops.state.pull_back.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(pull_back) = pull_back else {
-            unreachable!("invariant: Burn runs the backward pass of a node once")
-        };
+        let Some(pull_back) = pull_back else { unreachable!("invariant: Burn runs the backward pass of a node once") };
         let results = pull_back(&read::<B>(output).values);
         for ((parent, result), shape) in ops.parents.iter().zip(results).zip(&ops.state.shapes) {
             if let Some(node) = parent

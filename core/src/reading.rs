@@ -35,10 +35,8 @@ impl SiteTable {
         let globals = model.global(&mut scope)?;
         scope.part = Part::Local;
         model.local(&mut scope, &globals, data)?;
-        let Table::Building(table) = scope.table else {
-            unreachable!("invariant: this scope builds its table")
-        };
-        Ok(table)
+        let Table::Building(table) = scope.table else { unreachable!("invariant: this scope builds its table") };
+        Ok(Self { global_tape: Self::globals(model, device)?.global_tape, ..table })
     }
 
     /// Reads the global sites only: all that a coordinator without data can see.
@@ -48,9 +46,14 @@ impl SiteTable {
     pub fn globals<M: Model>(model: &M, device: &Device) -> Result<Self> {
         let mut scope = Scope::new(device, Table::Building(Self::default()), Source::default());
         model.global(&mut scope)?;
-        let Table::Building(table) = scope.table else {
-            unreachable!("invariant: this scope builds its table")
-        };
+        let Table::Building(mut table) = scope.table else { unreachable!("invariant: this scope builds its table") };
+        // One scored evaluation at the start tells whether anything of the global part needs the tape.
+        let start = vec![0.0; table.global_len];
+        let source = Source { globals: Some(&start), ..Source::default() };
+        let mut scope = Scope::new(device, Table::Known(&table), source);
+        (scope.scoring, scope.tracking) = (true, true);
+        model.global(&mut scope)?;
+        table.global_tape = scope.outcome.tape.is_some();
         Ok(table)
     }
 

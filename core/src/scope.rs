@@ -23,8 +23,10 @@ pub struct Scope<'a> {
     pub(crate) observing: Observing,
     /// Whether log densities are summed.
     pub(crate) scoring: bool,
-    /// Whether latents are leaves of a tape.
+    /// Whether gradients by latents are wanted.
     pub(crate) tracking: bool,
+    /// Whether latents are leaves of a tape; false where every density is known to be evaluated on the host.
+    pub(crate) taping: bool,
     /// Whether natural-scale values are kept.
     pub(crate) keeping: bool,
     /// Whether the densities of this part are left out: globals seen from a silo.
@@ -126,6 +128,7 @@ impl<'a> Scope<'a> {
             observing: Observing::Score,
             scoring: false,
             tracking: false,
+            taping: true,
             keeping: false,
             quiet: false,
             part: Part::Global,

@@ -97,6 +97,8 @@ pub struct SiteTable {
     pub(crate) sites: Vec<Site>,
     pub(crate) blocks: Vec<LocalBlock>,
     pub(crate) global_len: usize,
+    /// Whether some density of the global part depends on another global latent or on θ, and so needs the tape.
+    pub(crate) global_tape: bool,
 }
 
 impl SiteTable {
@@ -136,7 +138,11 @@ impl SiteTable {
 
 impl fmt::Display for SiteTable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} support", "site", "part", "role", "plate", "distribution", "shape")?;
+        writeln!(
+            formatter,
+            "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} support",
+            "site", "part", "role", "plate", "distribution", "shape"
+        )?;
         for site in &self.sites {
             let part = if site.part == Part::Global { "global" } else { "local" };
             let role = match site.role {

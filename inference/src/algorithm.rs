@@ -113,12 +113,14 @@ pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Re
 
 /// Refuses a number that is not finite, saying whose and what it is.
 pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, values: &[f64]) -> Result<()> {
-    // The fold has no early exit and is vectorised; the position is looked for only when there is one.
-    if values.iter().fold(true, |all, value| all & value.is_finite()) {
+    // The vectorised sum of squares is finite unless a number is not, or is beyond 1e154: then look one by one.
+    if partita_core::kernel::dot(values, values).is_finite() {
         return Ok(());
     }
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),
-        Some(index) => Err(Error::NotFinite { who: who.to_owned(), step, quantity: quantity(index), found: values[index] }),
+        Some(index) => {
+            Err(Error::NotFinite { who: who.to_owned(), step, quantity: quantity(index), found: values[index] })
+        }
     }
 }

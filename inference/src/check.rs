@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use partita_core::{
-    Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw,
-};
+use partita_core::{Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw};
 
 use crate::error::{Error, Result};
 use crate::estimator::add;
@@ -105,7 +103,11 @@ pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) 
         for block in table.blocks().iter().filter(|block| block.rows > 1) {
             let Some(plate) = &block.plate else { continue };
             let discrepancy = minibatches(model, device, &table, data, latents, plate).map_err(located)?;
-            report.checks.push((format!("silo `{name}`: full batch = mean of minibatches of `{plate}`"), discrepancy, bound));
+            report.checks.push((
+                format!("silo `{name}`: full batch = mean of minibatches of `{plate}`"),
+                discrepancy,
+                bound,
+            ));
         }
         prior_draw(model, device, &table, data, (noise, 0)).map_err(located)?;
         report.tables.push((name.clone(), table));

@@ -22,7 +22,8 @@ const LATEST: &str = "latest";
 /// [`Error::File`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let fail = |error: std::io::Error| Error::File { operation: "writing", path: path.to_owned(), reason: error.to_string() };
+    let fail =
+        |error: std::io::Error| Error::File { operation: "writing", path: path.to_owned(), reason: error.to_string() };
     fs::create_dir_all(folder).map_err(fail)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
@@ -32,8 +33,10 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Message> {
-    let bytes = fs::read(path)
-        .map_err(|error| Error::Checkpoint { path: path.to_owned(), problem: format!("it cannot be read ({error}). Start without `--resume`, or name the right folder.") })?;
+    let bytes = fs::read(path).map_err(|error| Error::Checkpoint {
+        path: path.to_owned(),
+        problem: format!("it cannot be read ({error}). Start without `--resume`, or name the right folder."),
+    })?;
     Message::decode(&bytes).map_err(|error| Error::Checkpoint {
         path: path.to_owned(),
         problem: format!("it is damaged ({error}). Resume from an older `step-N` folder by writing its name into `latest`, or start anew."),
@@ -69,7 +72,9 @@ pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, NamedVectors)
 pub(crate) fn other_model(folder: &Path, name: &str) -> Error {
     Error::Checkpoint {
         path: silo_file(folder, name),
-        problem: format!("it does not fit silo `{name}`: it was made by another model, other data or other settings. Resume with those, or start anew."),
+        problem: format!(
+            "it does not fit silo `{name}`: it was made by another model, other data or other settings. Resume with those, or start anew."
+        ),
     }
 }
 
@@ -83,7 +88,11 @@ pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> 
     write_atomically(&folder.join("coordinator.partita"), &state.encode())?;
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     write_atomically(&root.join(LATEST), name.as_bytes())?;
-    let entries = fs::read_dir(root).map_err(|error| Error::File { operation: "listing", path: root.to_owned(), reason: error.to_string() })?;
+    let entries = fs::read_dir(root).map_err(|error| Error::File {
+        operation: "listing",
+        path: root.to_owned(),
+        reason: error.to_string(),
+    })?;
     for entry in entries.flatten() {
         let other = entry.file_name().to_string_lossy().into_owned();
         // A folder that cannot be removed costs disk, not correctness: `latest` names the right one.
@@ -103,8 +112,10 @@ pub fn latest(root: &Path) -> Result<Option<(PathBuf, Message)>> {
     if !pointer.exists() {
         return Ok(None);
     }
-    let name = fs::read_to_string(&pointer)
-        .map_err(|error| Error::Checkpoint { path: pointer.clone(), problem: format!("it cannot be read ({error}).") })?;
+    let name = fs::read_to_string(&pointer).map_err(|error| Error::Checkpoint {
+        path: pointer.clone(),
+        problem: format!("it cannot be read ({error})."),
+    })?;
     let folder = root.join(name.trim());
     let state = read(&folder.join("coordinator.partita"))?;
     Ok(Some((folder, state)))

@@ -23,7 +23,9 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A gradient or an ELBO share is not finite.
-    #[error("{who}, step {step}: {quantity} is {found}, expected a finite number. Lower the learning rate, use gradient clipping, or start from a smaller initial scale; the last finite state is in the checkpoint, if one was asked for.")]
+    #[error(
+        "{who}, step {step}: {quantity} is {found}, expected a finite number. Lower the learning rate, use gradient clipping, or start from a smaller initial scale; the last finite state is in the checkpoint, if one was asked for."
+    )]
     NotFinite {
         /// The silo, or the coordinator.
         who: String,
@@ -55,7 +57,9 @@ pub enum Error {
         known: String,
     },
     /// There is no silo.
-    #[error("fitting: found no silo, expected at least one. Give one (name, data) pair for each party; for pooled data give one.")]
+    #[error(
+        "fitting: found no silo, expected at least one. Give one (name, data) pair for each party; for pooled data give one."
+    )]
     NoSilos,
     /// Two silos have one name.
     #[error("fitting: two silos are called `{name}`. Give each silo its own name.")]
@@ -64,7 +68,9 @@ pub enum Error {
         name: String,
     },
     /// A silo declares other globals than the coordinator.
-    #[error("silo `{silo}` declares other global sites ({found}) than the coordinator ({expected}). All parties must run the same model.")]
+    #[error(
+        "silo `{silo}` declares other global sites ({found}) than the coordinator ({expected}). All parties must run the same model."
+    )]
     OtherModel {
         /// The silo.
         silo: String,
@@ -74,7 +80,9 @@ pub enum Error {
         expected: String,
     },
     /// A message does not have the form its receiver expects.
-    #[error("message `{kind}`: {problem}. Both sides must run the same version of Partita, the same model and the same settings.")]
+    #[error(
+        "message `{kind}`: {problem}. Both sides must run the same version of Partita, the same model and the same settings."
+    )]
     Message {
         /// The kind of the message.
         kind: String,
@@ -82,7 +90,9 @@ pub enum Error {
         problem: String,
     },
     /// A silo's reply held something the manifest does not allow to leave it.
-    #[error("silo `{silo}`: field `{field}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo.")]
+    #[error(
+        "silo `{silo}`: field `{field}` of the reply {problem}, so the exchange held it back. The algorithm's manifest lists what may leave a silo."
+    )]
     Manifest {
         /// The silo.
         silo: String,
@@ -92,7 +102,9 @@ pub enum Error {
         problem: String,
     },
     /// A silo did not answer.
-    #[error("silo `{silo}`, step {step}: no answer ({reason}). SFVI needs every silo at every step; restart the silo and resume from the checkpoint.")]
+    #[error(
+        "silo `{silo}`, step {step}: no answer ({reason}). SFVI needs every silo at every step; restart the silo and resume from the checkpoint."
+    )]
     SiloLost {
         /// The silo.
         silo: String,
@@ -102,7 +114,9 @@ pub enum Error {
         reason: String,
     },
     /// The model panicked inside a silo.
-    #[error("silo `{silo}`: the model panicked: {reason}. This is usually a shape error in a tensor operation of the model; `partita::check` finds it before a run.")]
+    #[error(
+        "silo `{silo}`: the model panicked: {reason}. This is usually a shape error in a tensor operation of the model; `partita::check` finds it before a run."
+    )]
     Panicked {
         /// The silo.
         silo: String,

@@ -103,7 +103,11 @@ impl Estimator {
         for (((block, draw), mut gradient), out) in blocks.iter().zip(&draws).zip(assessment.locals).zip(out) {
             if self == Self::StickingTheLanding {
                 gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
-                share.location.iter_mut().zip(&draw.global_score).for_each(|(slot, score)| *slot -= block.weight * score);
+                share
+                    .location
+                    .iter_mut()
+                    .zip(&draw.global_score)
+                    .for_each(|(slot, score)| *slot -= block.weight * score);
             }
             share.elbo += match self {
                 Self::StickingTheLanding | Self::Total => -block.weight * draw.log_density,
@@ -113,7 +117,8 @@ impl Estimator {
             add(&mut through_locals, &path);
             if self.adds_entropy_gradient() {
                 let expected = self == Self::ClosedFormEntropy;
-                let path = block.family.add_entropy_gradient(block.parameters, deviation, (block.weight, expected), out);
+                let path =
+                    block.family.add_entropy_gradient(block.parameters, deviation, (block.weight, expected), out);
                 add(&mut through_locals, &path);
             }
         }

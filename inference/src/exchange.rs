@@ -49,7 +49,12 @@ pub trait Exchange: Send {
     ///
     /// # Errors
     /// [`crate::Error::Manifest`] if a silo's reply held something that may not leave it.
-    fn exchange(&mut self, requests: Vec<Request>, manifest: &Manifest, deadline: Option<Duration>) -> Result<Vec<Outcome>>;
+    fn exchange(
+        &mut self,
+        requests: Vec<Request>,
+        manifest: &Manifest,
+        deadline: Option<Duration>,
+    ) -> Result<Vec<Outcome>>;
 }
 
 /// What a silo does with a request: the silo's side of an algorithm.

@@ -158,7 +158,9 @@ impl Locals {
         let mut state = Vec::new();
         for (index, block) in self.blocks.iter().enumerate() {
             state.push((format!("local.{index}.parameters"), block.parameters.clone()));
-            state.extend(block.rule.save().into_iter().map(|(name, values)| (format!("local.{index}.rule.{name}"), values)));
+            state.extend(
+                block.rule.save().into_iter().map(|(name, values)| (format!("local.{index}.rule.{name}"), values)),
+            );
         }
         state
     }
@@ -170,7 +172,9 @@ impl Locals {
             let name = format!("local.{index}.parameters");
             parameters.extend(state.iter().find(|(known, _)| *known == name).map(|(_, values)| values.clone()));
             let prefix = format!("local.{index}.rule.");
-            let rule = state.iter().filter_map(|(known, values)| Some((known.strip_prefix(&prefix)?.to_owned(), values.clone())));
+            let rule = state
+                .iter()
+                .filter_map(|(known, values)| Some((known.strip_prefix(&prefix)?.to_owned(), values.clone())));
             if !self.blocks[index].rule.load(rule.collect()) {
                 return false;
             }

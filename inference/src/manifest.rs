@@ -39,7 +39,9 @@ impl Manifest {
         for (name, length) in lengths.chain(numbers).chain(settings) {
             let problem = match self.fields.iter().find(|field| field.name == name) {
                 None => "is not in the manifest".to_owned(),
-                Some(field) if length > field.limit => format!("has {length} numbers, the manifest allows {}", field.limit),
+                Some(field) if length > field.limit => {
+                    format!("has {length} numbers, the manifest allows {}", field.limit)
+                }
                 Some(_) => continue,
             };
             return Err(Error::Manifest { silo: silo.to_owned(), field: name.to_owned(), problem });

@@ -180,7 +180,8 @@ impl Message {
     #[must_use]
     pub fn size(&self) -> usize {
         let text = |value: &str| 4 + value.len();
-        let records: usize = self.records.iter().map(|r| text(&r.name) + 1 + 4 + 8 * r.shape.len() + 8 + r.bytes.len()).sum();
+        let records: usize =
+            self.records.iter().map(|r| text(&r.name) + 1 + 4 + 8 * r.shape.len() + 8 + r.bytes.len()).sum();
         let numbers: usize = self.numbers.iter().map(|(name, _)| text(name) + 8).sum();
         let settings: usize = self.settings.iter().map(|(name, value)| text(name) + text(value)).sum();
         4 + 2 + text(&self.kind) + 3 * 4 + records + numbers + settings

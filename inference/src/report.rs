@@ -122,7 +122,11 @@ impl fmt::Display for Report {
         for (index, value) in self.theta.iter().enumerate() {
             writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
         }
-        writeln!(formatter, "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)", self.elbo, self.elbo_se, self.elbo_draws)?;
+        writeln!(
+            formatter,
+            "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
+            self.elbo, self.elbo_se, self.elbo_draws
+        )?;
         if let Some(variance) = self.gradient_variance {
             writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
         }

@@ -7,8 +7,8 @@ pub use progress::{Metrics, Progress, Silent};
 pub use stop::StopRule;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,8 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
     let start = Instant::now();
-    let mut record = RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
+    let mut record =
+        RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
     let mut step = if options.resume { resume(algorithm, exchange, options, &mut record)? } else { 0 };
     let mut stop = options.stop.map(stop::Watch::new);
     let thin = (options.steps / 2_000).max(1);
@@ -170,7 +171,8 @@ fn save(
     let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
     let counts =
         [c.rounds, c.messages, c.bytes_to_silos, c.bytes_from_silos, c.gradient_steps, c.clipped_steps].map(as_float);
-    let state = state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
+    let state =
+        state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
     checkpoint::commit(root, &folder, &state)
 }
 
@@ -187,7 +189,11 @@ fn resume(
     record: &mut RunRecord,
 ) -> Result<u64> {
     let Some((root, _)) = &options.checkpoint else {
-        return Err(Error::Setting { setting: "resume", found: "no checkpoint folder".into(), expected: "a checkpoint folder to resume from" });
+        return Err(Error::Setting {
+            setting: "resume",
+            found: "no checkpoint folder".into(),
+            expected: "a checkpoint folder to resume from",
+        });
     };
     let Some((folder, state)) = checkpoint::latest(root)? else {
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
@@ -200,7 +206,8 @@ fn resume(
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
     let step = state.get_word("step")?;
-    let rule_only = Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };
+    let rule_only =
+        Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };
     algorithm.load(&rule_only).map_err(|error| Error::Checkpoint {
         path: folder.join("coordinator.partita"),
         problem: format!("it does not fit this run ({error})"),

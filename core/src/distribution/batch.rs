@@ -88,7 +88,9 @@ impl<const D: usize, S> Distribution<D, S> {
                 operation: format!("{}::iid", self.law.density.name()),
                 found: self.law.shape(),
                 expected: vec![1],
-                remedy: "Only a distribution of one number can be repeated; give its parameters the full shape instead.".into(),
+                remedy:
+                    "Only a distribution of one number can be repeated; give its parameters the full shape instead."
+                        .into(),
             });
         }
         self.law.batch = shape.to_vec();

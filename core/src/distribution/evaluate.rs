@@ -128,7 +128,8 @@ impl<'a> View<'a> {
 
     fn evaluate_events(&self, values: &[f64], scale: f64, wanted: Wanted) -> Evaluation {
         let mut value = vec![0.0; if wanted.value { values.len() } else { 0 }];
-        let mut parameters = [0, 1, 2].map(|k| vec![0.0; if wanted.parameters[k] { self.parameters[k].len() } else { 0 }]);
+        let mut parameters =
+            [0, 1, 2].map(|k| vec![0.0; if wanted.parameters[k] { self.parameters[k].len() } else { 0 }]);
         let mut total = 0.0;
         for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
             let mut rest = parameters.iter_mut();
@@ -199,7 +200,11 @@ impl Law {
         }
         let mut constants = [None, None, None, None];
         let mut inputs = Vec::with_capacity(4);
-        if tracked[0] { inputs.push(value.clone()) } else { constants[0] = Some(value.read()?) }
+        if tracked[0] {
+            inputs.push(value.clone())
+        } else {
+            constants[0] = Some(value.read()?)
+        }
         for (index, parameter) in self.parameters.iter().enumerate() {
             match parameter {
                 Parameter::Tensor(handle) if tracked[index + 1] => inputs.push(handle.clone()),

@@ -49,9 +49,16 @@ impl Density for Normal {
         Support::Real
     }
 
-    fn log_prob(&self, value: &[f64], [location, scale, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(
+        &self,
+        value: &[f64],
+        [location, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> f64 {
         let deviation = (value[0] - location[0]) / scale[0];
-        gradient.add(factor, [-deviation / scale[0], deviation / scale[0], (deviation * deviation - 1.0) / scale[0], 0.0]);
+        gradient
+            .add(factor, [-deviation / scale[0], deviation / scale[0], (deviation * deviation - 1.0) / scale[0], 0.0]);
         -0.5 * deviation * deviation - scale[0].ln() - HALF_LOG_TWO_PI
     }
 

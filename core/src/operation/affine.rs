@@ -5,6 +5,7 @@ use crate::array::Array;
 use crate::distribution::Parameter;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::kernel::dot;
 
 /// `location + scale · value`, where location and scale are numbers, one-element tensors or of the value's shape.
 pub(crate) fn affine(location: Parameter, scale: Parameter, value: Handle) -> Result<Handle> {
@@ -44,28 +45,48 @@ pub(crate) fn affine(location: Parameter, scale: Parameter, value: Handle) -> Re
         inputs,
         Box::new(move |arrays| {
             let mut arrays = arrays.into_iter();
-            let [location, scale, value] =
-                constants.map(|constant| constant.or_else(|| arrays.next()).map(|array| array.values).unwrap_or_default());
-            let at = |values: &[f64], index: usize| if values.len() == 1 { values[0] } else { values[index] };
-            let result = (0..numbers).map(|i| at(&location, i) + at(&scale, i) * at(&value, i)).collect();
+            let [location, scale, value] = constants
+                .map(|constant| constant.or_else(|| arrays.next()).map(|array| array.values).unwrap_or_default());
+            let mut result = product(&scale, &value, numbers);
+            match location.as_slice() {
+                [location] => result.iter_mut().for_each(|slot| *slot += location),
+                all => result.iter_mut().zip(all).for_each(|(slot, location)| *slot += location),
+            }
             let output = Array { values: result, shape };
             (output, Box::new(move |gradient| pull_back(gradient, [&location, &scale, &value], wanted)))
         }),
     ))
 }
 
+/// The product of two vectors of `numbers` numbers, either of which may be one number for all.
+fn product(a: &[f64], b: &[f64], numbers: usize) -> Vec<f64> {
+    match (a, b) {
+        ([a], [b]) => vec![a * b; numbers],
+        ([one], all) | (all, [one]) => all.iter().map(|value| one * value).collect(),
+        (a, b) => a.iter().zip(b).map(|(a, b)| a * b).collect(),
+    }
+}
+
 fn pull_back(gradient: &[f64], [location, scale, value]: [&Vec<f64>; 3], wanted: [bool; 3]) -> Vec<Vec<f64>> {
-    let at = |values: &[f64], index: usize| if values.len() == 1 { values[0] } else { values[index] };
-    let reduce = |like: &[f64], terms: Vec<f64>| if like.len() == 1 { vec![terms.iter().sum()] } else { terms };
+    // A parameter of one number serves all: its gradient is the sum.
+    let through = |like: &[f64], factor: &[f64]| {
+        if like.len() == 1 && gradient.len() > 1 {
+            return match factor {
+                [factor] => vec![factor * gradient.iter().sum::<f64>()],
+                factor => vec![dot(factor, gradient)],
+            };
+        }
+        product(factor, gradient, gradient.len())
+    };
     let mut results = Vec::with_capacity(3);
     if wanted[0] {
-        results.push(reduce(location, gradient.to_vec()));
+        results.push(through(location, &[1.0]));
     }
     if wanted[1] {
-        results.push(reduce(scale, gradient.iter().enumerate().map(|(i, g)| g * at(value, i)).collect()));
+        results.push(through(scale, value));
     }
     if wanted[2] {
-        results.push(reduce(value, gradient.iter().enumerate().map(|(i, g)| g * at(scale, i)).collect()));
+        results.push(through(value, scale));
     }
     results
 }

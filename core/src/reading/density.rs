@@ -83,6 +83,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     pub fn global(&self, globals: &[f64]) -> Result<Assessment> {
         self.table.check_latents(globals, None, |_| 0)?;
         let mut scope = self.scope(Source { globals: Some(globals), ..Source::default() });
+        scope.taping = self.table.global_tape;
         self.model.global(&mut scope)?;
         self.finish(scope, None)
     }
@@ -159,9 +160,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
             (None, host) => host,
         };
         if !leaf.constrained.is_empty() {
-            let Some(bijector) = &site.bijector else {
-                unreachable!("invariant: a latent site has a bijector")
-            };
+            let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
             gradient.resize(leaf.constrained.len(), 0.0);
             let mut pulled = vec![0.0; leaf.unconstrained.len()];
             let one = bijector.unconstrained_len(site.event)?.max(1);

@@ -97,7 +97,12 @@ impl SiteTable {
     ///
     /// # Errors
     /// [`crate::Error::Length`] for a vector of the wrong length; otherwise what the model's statements refuse.
-    pub fn natural_globals<M: Model>(&self, model: &M, device: &Device, globals: &[f64]) -> Result<Vec<(String, Array)>> {
+    pub fn natural_globals<M: Model>(
+        &self,
+        model: &M,
+        device: &Device,
+        globals: &[f64],
+    ) -> Result<Vec<(String, Array)>> {
         self.check_latents(globals, None, |_| 0)?;
         let source = Source { globals: Some(globals), ..Source::default() };
         let mut scope = Scope::new(device, Table::Known(self), source);

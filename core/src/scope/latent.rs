@@ -44,8 +44,11 @@ impl Scope<'_> {
         }
         let real = self.table.get().sites[index].support == Some(Support::Real);
         let kept = if self.tracking && !real { constrained.clone() } else { Vec::new() };
-        let value: Tensor<D> =
-            if self.tracking { self.device.leaf(constrained, shape) } else { self.device.tensor(constrained, shape) };
+        let value: Tensor<D> = if self.tracking && self.taping {
+            self.device.leaf(constrained, shape)
+        } else {
+            self.device.tensor(constrained, shape)
+        };
         let handle = Handle::from(value);
         if score && !on_host {
             let scored = inner.score(&self.operation(name), &handle, weight)?;
@@ -53,7 +56,8 @@ impl Scope<'_> {
         }
         if self.tracking {
             let unconstrained = if real { Vec::new() } else { unconstrained };
-            let leaf = Leaf { site: index, handle: handle.clone(), unconstrained, constrained: kept, host_gradient, weight };
+            let leaf =
+                Leaf { site: index, handle: handle.clone(), unconstrained, constrained: kept, host_gradient, weight };
             self.outcome.leaves.push(leaf);
         }
         let natural = match outer {
@@ -83,7 +87,11 @@ impl Scope<'_> {
         };
         let width = events / rows * one;
         let offset = if local { table.blocks[block].width } else { table.global_len };
-        if local { table.blocks[block].width += width } else { table.global_len += width }
+        if local {
+            table.blocks[block].width += width
+        } else {
+            table.global_len += width
+        }
         let index = table.sites.len() - 1;
         let site = &mut table.sites[index];
         (site.support, site.block, site.offset, site.width) = (Some(support), block, offset, width);
@@ -99,9 +107,7 @@ impl Scope<'_> {
             Part::Global => self.source.globals.map(|globals| globals[site.offset..site.offset + site.width].to_vec()),
             Part::Local => self.source.locals.map(|locals| self.gather(&locals[site.block], index)),
         };
-        let Some(bijector) = &site.bijector else {
-            unreachable!("invariant: a latent site has a bijector")
-        };
+        let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
         if let (None, Some((noise, draw))) = (&vector, self.source.prior) {
             let values = law.draw(&mut noise.stream(self.key(Purpose::Prior, draw)))?.values;
             return Ok((Vec::new(), values, 0.0));

@@ -37,7 +37,12 @@ impl<'a> Scope<'a> {
     /// # Errors
     /// [`Error::Shape`], [`Error::NotFinite`] and [`Error::Support`] for data that do not fit (with the site's name
     /// and the index), [`Error::NotFiniteMade`] if the log density is not finite, [`Error::DuplicateSite`].
-    pub fn observe<const D: usize, S>(&mut self, name: &str, distribution: Distribution<D, S>, value: Tensor<D>) -> Result<()> {
+    pub fn observe<const D: usize, S>(
+        &mut self,
+        name: &str,
+        distribution: Distribution<D, S>,
+        value: Tensor<D>,
+    ) -> Result<()> {
         let law = self.fit_to_plate(name, distribution.law)?;
         let operation = self.operation(name);
         let handle = Handle::from(value);
@@ -73,16 +78,27 @@ impl<'a> Scope<'a> {
     ///
     /// # Errors
     /// [`Error::Plate`] in the global function, inside another plate, or with no row; otherwise what `body` refuses.
-    pub fn plate<T>(&mut self, name: &str, rows: usize, body: impl FnOnce(&mut Self, &Rows<'a>) -> Result<T>) -> Result<T> {
+    pub fn plate<T>(
+        &mut self,
+        name: &str,
+        rows: usize,
+        body: impl FnOnce(&mut Self, &Rows<'a>) -> Result<T>,
+    ) -> Result<T> {
         let refuse = |problem: &str| Err(Error::Plate { plate: name.into(), problem: problem.into() });
         if self.part == Part::Global {
-            return refuse("a plate stands in the global function, but its rows belong to silos. Declare it in `local`; for a global vector use `.iid([n])`.");
+            return refuse(
+                "a plate stands in the global function, but its rows belong to silos. Declare it in `local`; for a global vector use `.iid([n])`.",
+            );
         }
         if self.plate.is_some() {
-            return refuse("plates cannot be nested. Flatten the two into one plate whose rows are the inner rows, and index the outer level.");
+            return refuse(
+                "plates cannot be nested. Flatten the two into one plate whose rows are the inner rows, and index the outer level.",
+            );
         }
         if rows == 0 {
-            return refuse("the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected.");
+            return refuse(
+                "the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected.",
+            );
         }
         self.block(Some(name), rows)?;
         let minibatch: &'a [super::Minibatch] = self.minibatch;
@@ -174,7 +190,8 @@ impl<'a> Scope<'a> {
                     Some(site) if site.name == name && site.role == role && same_shape(site, &shape) => Ok(Some(index)),
                     other => Err(Error::ChangingStructure {
                         found: format!("{name} {shape:?}"),
-                        expected: other.map_or("no further site".into(), |site| format!("{} {:?}", site.name, site.shape)),
+                        expected: other
+                            .map_or("no further site".into(), |site| format!("{} {:?}", site.name, site.shape)),
                     }),
                 }
             }
@@ -211,7 +228,9 @@ impl<'a> Scope<'a> {
                 if found != rows {
                     return Err(Error::Plate {
                         plate: plate.unwrap_or_default().into(),
-                        problem: format!("it has {rows} rows here and {found} elsewhere. Use one plate name for one set of rows."),
+                        problem: format!(
+                            "it has {rows} rows here and {found} elsewhere. Use one plate name for one set of rows."
+                        ),
                     });
                 }
                 Ok(block)

@@ -94,7 +94,8 @@ impl Algorithm for Central {
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
         let replies = replies(outcomes, &self.names, self.step)?;
-        let elbos = replies.iter().map(|reply| reply.expect_floats("elbo", draws)).collect::<Result<Vec<_>>>()?.concat();
+        let elbos =
+            replies.iter().map(|reply| reply.expect_floats("elbo", draws)).collect::<Result<Vec<_>>>()?.concat();
         Ok(Assessed { elbos, gradients: Vec::new() })
     }
 
@@ -117,7 +118,8 @@ impl Algorithm for Central {
     fn load(&mut self, state: &Message) -> Result<()> {
         let found = state.get_setting("globals")?;
         if found != self.signature {
-            let problem = format!("it was made by another model: its globals are [{found}], this model's [{}]", self.signature);
+            let problem =
+                format!("it was made by another model: its globals are [{found}], this model's [{}]", self.signature);
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
         self.parameters = state.expect_floats("global", self.parameters.len())?;
@@ -145,7 +147,11 @@ pub struct CentralSilo<M: Model> {
 
 impl<M: Model> std::fmt::Debug for CentralSilo<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("CentralSilo").field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
+        formatter
+            .debug_struct("CentralSilo")
+            .field("name", &self.name)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
     }
 }
 
@@ -211,7 +217,10 @@ impl<M: Model> CentralSilo<M> {
             add(&mut share.deviation, &path);
             if estimator.adds_entropy_gradient() {
                 let how = (block.weight, estimator == Estimator::ClosedFormEntropy);
-                add(&mut share.deviation, &block.family.add_entropy_gradient(block.parameters, &global.deviation, how, out));
+                add(
+                    &mut share.deviation,
+                    &block.family.add_entropy_gradient(block.parameters, &global.deviation, how, out),
+                );
             }
         }
         self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, by_global);
@@ -294,7 +303,9 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
                 let folder = request.get_setting("folder")?;
                 let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
                 let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.clone());
-                let strip = |(name, values): &(String, Vec<f64>)| Some((name.strip_prefix("rule.")?.to_owned(), values.clone()));
+                let strip = |(name, values): &(String, Vec<f64>)| {
+                    Some((name.strip_prefix("rule.")?.to_owned(), values.clone()))
+                };
                 let rule = state.iter().filter_map(strip).collect();
                 match (find("global"), find("theta")) {
                     (Some(global), Some(theta))

@@ -91,7 +91,8 @@ impl<M: Model> Sfvi<M> {
     }
 
     fn request(&self, kind: &str, step: u64) -> Message {
-        let message = Message::new(kind).word("step", step).word("seed", self.settings.seed).floats("global", &self.parameters);
+        let message =
+            Message::new(kind).word("step", step).word("seed", self.settings.seed).floats("global", &self.parameters);
         if self.theta.is_empty() { message } else { message.floats("theta", &self.theta) }
     }
 
@@ -185,7 +186,12 @@ fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest 
             field("elbo", "the silo's share of the bound, one number a particle", draws, true),
             field("location", "a: gradient of the share by the global latents, one vector a particle", vectors, true),
             field("deviation", "b: the same with the path through local latents", vectors, true),
-            field("gradient", "gradient of the share by the global posterior's parameters", family.parameter_len(), true),
+            field(
+                "gradient",
+                "gradient of the share by the global posterior's parameters",
+                family.parameter_len(),
+                true,
+            ),
             field("theta_gradient", "gradient of the share by the model's trained parameters", theta, true),
             field("globals", "names and shapes of the global sites", 1 << 12, false),
         ],
@@ -271,7 +277,11 @@ impl<M: Model> Algorithm for Sfvi<M> {
         let expected = super::sfvi_silo::global_signature(&self.table);
         match state.get_setting("globals") {
             Ok(found) if found == expected => {}
-            Ok(found) => return refuse(format!("it was made by another model: its globals are [{found}], this model's [{expected}]")),
+            Ok(found) => {
+                return refuse(format!(
+                    "it was made by another model: its globals are [{found}], this model's [{expected}]"
+                ));
+            }
             Err(error) => return Err(error),
         }
         let parameters = state.expect_floats("global", self.parameters.len())?;

@@ -41,7 +41,14 @@ impl<M: Model> Silo<M> {
     ///
     /// # Errors
     /// What the model refuses of the data; [`Error::Setting`], [`Error::UnknownSite`].
-    pub fn new(name: &str, index: u32, model: &M, data: &M::Data, device: &Device, settings: &Settings) -> Result<Self> {
+    pub fn new(
+        name: &str,
+        index: u32,
+        model: &M,
+        data: &M::Data,
+        device: &Device,
+        settings: &Settings,
+    ) -> Result<Self> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
@@ -99,7 +106,10 @@ impl<M: Model> Silo<M> {
         if self.locals.set_parameters(parameters) {
             return Ok(());
         }
-        Err(Error::Message { kind: "local parameters".into(), problem: "their lengths are not those of this silo".into() })
+        Err(Error::Message {
+            kind: "local parameters".into(),
+            problem: "their lengths are not those of this silo".into(),
+        })
     }
 
     fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
@@ -299,7 +309,8 @@ impl Context<'_> {
 fn vectors(message: Message, shares: &[Share], coupled: bool) -> Message {
     let globals = shares.first().map_or(0, |share| share.location.len());
     let shape = [shares.len(), globals];
-    let all = |of: fn(&Share) -> &Vec<f64>| shares.iter().flat_map(|share| of(share).iter().copied()).collect::<Vec<f64>>();
+    let all =
+        |of: fn(&Share) -> &Vec<f64>| shares.iter().flat_map(|share| of(share).iter().copied()).collect::<Vec<f64>>();
     let mut message = message.array("location", &all(|share| &share.location), &shape);
     if coupled {
         message = message.array("deviation", &all(|share| &share.deviation), &shape);
@@ -338,8 +349,7 @@ impl<M: Model> SiloProgram for Silo<M> {
                 self.step = step;
                 Ok(Message::new("silo.restored"))
             }
-            "silo.describe" => Ok(Message::new("silo.description")
-                .setting("globals", &global_signature(&self.table))),
+            "silo.describe" => Ok(Message::new("silo.description").setting("globals", &global_signature(&self.table))),
             other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
         }
     }
@@ -347,7 +357,9 @@ impl<M: Model> SiloProgram for Silo<M> {
 
 /// Names and shapes of the global sites, to compare between parties.
 pub(crate) fn global_signature(table: &SiteTable) -> String {
-    let sites: Vec<String> =
-        table.latents(Part::Global).map(|site| format!("{} {} {:?}", site.name, site.distribution, site.shape)).collect();
+    let sites: Vec<String> = table
+        .latents(Part::Global)
+        .map(|site| format!("{} {} {:?}", site.name, site.distribution, site.shape))
+        .collect();
     sites.join("; ")
 }

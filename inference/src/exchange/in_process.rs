@@ -24,7 +24,11 @@ pub struct InProcess {
 
 impl fmt::Debug for InProcess {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("InProcess").field("names", &self.names).field("threads", &self.threads).finish_non_exhaustive()
+        formatter
+            .debug_struct("InProcess")
+            .field("names", &self.names)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -99,8 +103,7 @@ impl Exchange for InProcess {
                 });
             }
         }
-        let outcomes: Vec<Outcome> =
-            slots.into_iter().map(|slot| slot.unwrap_or(Outcome::Timeout)).collect();
+        let outcomes: Vec<Outcome> = slots.into_iter().map(|slot| slot.unwrap_or(Outcome::Timeout)).collect();
         for (request, outcome) in requests.iter().zip(&outcomes) {
             if let Outcome::Reply(reply) = outcome {
                 manifest.check(&self.names[request.silo], reply)?;

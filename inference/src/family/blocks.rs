@@ -51,7 +51,8 @@ impl Family for Blocks {
         let mut joint = FamilyDraw { latent: zeros.clone(), deviation: zeros.clone(), log_density: 0.0, score: zeros };
         let (mut parameters, mut noise) = (parameters, noise);
         for (components, family) in &self.parts {
-            let draw = family.draw(front(&mut parameters, family.parameter_len()), front(&mut noise, family.noise_len()));
+            let draw =
+                family.draw(front(&mut parameters, family.parameter_len()), front(&mut noise, family.noise_len()));
             put(&mut joint.latent, components, &draw.latent);
             put(&mut joint.deviation, components, &draw.deviation);
             put(&mut joint.score, components, &draw.score);

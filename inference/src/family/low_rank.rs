@@ -43,7 +43,8 @@ impl LowRankGaussian {
 
     /// $D^{-2}U$ and the inverse of the capacitance $I + U^\top D^{-2} U$, with its log-determinant.
     fn capacitance(&self, log_scale: &[f64], factor: &[f64]) -> Capacitance {
-        let weighted = Mat::from_fn(self.len, self.rank, |i, j| factor[i * self.rank + j] * (-2.0 * log_scale[i]).exp());
+        let weighted =
+            Mat::from_fn(self.len, self.rank, |i, j| factor[i * self.rank + j] * (-2.0 * log_scale[i]).exp());
         let matrix = Mat::from_fn(self.rank, self.rank, |i, j| {
             let product: f64 = (0..self.len).map(|k| factor[k * self.rank + i] * weighted[(k, j)]).sum();
             if i == j { 1.0 + product } else { product }

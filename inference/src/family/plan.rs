@@ -151,7 +151,9 @@ impl FamilyPlan {
                 expected: "a finite number > 0, such as 0.1",
             });
         }
-        let known = |name: &str| [Part::Global, Part::Local].into_iter().flat_map(|part| table.latents(part)).any(|site| site.name == name);
+        let known = |name: &str| {
+            [Part::Global, Part::Local].into_iter().flat_map(|part| table.latents(part)).any(|site| site.name == name)
+        };
         match self.sites.keys().find(|name| !known(name)) {
             None => Ok(()),
             Some(name) => Err(Error::UnknownSite {
@@ -231,7 +233,11 @@ fn over(choice: Choice, len: usize) -> Result<Box<dyn Family>> {
         Choice::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => Box::new(DiagonalGaussian::new(len)),
         Choice::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => Box::new(FullRankGaussian::new(len)),
         Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(0), .. }) => {
-            return Err(Error::Setting { setting: "low_rank", found: "0".into(), expected: "a rank of at least 1; for none use diagonal" });
+            return Err(Error::Setting {
+                setting: "low_rank",
+                found: "0".into(),
+                expected: "a rank of at least 1; for none use diagonal",
+            });
         }
         Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(rank), .. }) => {
             Box::new(LowRankGaussian::new(len, rank))

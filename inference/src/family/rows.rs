@@ -329,9 +329,13 @@ impl RowGaussian {
             self.pull_back_lower(noise, &draw.scale, gradient, out_lower);
         }
         let mut by_deviation = vec![0.0; self.globals];
-        let (linear, scale) =
-            (Self::masked(gradient, &self.options.given_globals), Self::masked(&by_spread, &self.options.scale_given_globals));
-        for (gradient, column, out) in [(linear, parts.linear, out_linear), (scale, parts.scale_linear, out_scale_linear)] {
+        let (linear, scale) = (
+            Self::masked(gradient, &self.options.given_globals),
+            Self::masked(&by_spread, &self.options.scale_given_globals),
+        );
+        for (gradient, column, out) in
+            [(linear, parts.linear, out_linear), (scale, parts.scale_linear, out_scale_linear)]
+        {
             let columns = column.chunks_exact(cells.max(1)).zip(out.chunks_exact_mut(cells.max(1)));
             for ((slot, delta), (column, out)) in by_deviation.iter_mut().zip(deviation).zip(columns) {
                 *slot += dot(column, &gradient);
@@ -378,7 +382,8 @@ impl RowGaussian {
         if self.scale_given && !expected {
             let factors = Self::masked(&factors, &self.options.scale_given_globals);
             let start = 2 * cells + rows * self.lower_len() + if self.given { cells * self.globals } else { 0 };
-            let columns = parts.scale_linear.chunks_exact(cells.max(1)).zip(out[start..].chunks_exact_mut(cells.max(1)));
+            let columns =
+                parts.scale_linear.chunks_exact(cells.max(1)).zip(out[start..].chunks_exact_mut(cells.max(1)));
             for ((slot, delta), (column, out)) in by_deviation.iter_mut().zip(deviation).zip(columns) {
                 *slot += dot(column, &factors);
                 add_scaled(out, *delta, &factors);

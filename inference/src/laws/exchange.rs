@@ -71,9 +71,7 @@ pub enum ExchangeViolation {
 /// laws::exchange(|programs| InProcess::new(programs, 2))?;
 /// # Ok::<(), laws::ExchangeViolation>(())
 /// ```
-pub fn exchange<E: Exchange>(
-    make: impl Fn(Vec<Box<dyn SiloProgram>>) -> Answer<E>,
-) -> Result<(), ExchangeViolation> {
+pub fn exchange<E: Exchange>(make: impl Fn(Vec<Box<dyn SiloProgram>>) -> Answer<E>) -> Result<(), ExchangeViolation> {
     let programs = || (0..SILOS).map(|index| Box::new(Echo::new(index)) as Box<dyn SiloProgram>).collect();
     let failed = |error| ExchangeViolation::Failed { case: "making the exchange", error };
     let mut exchange = make(programs()).map_err(failed)?;
@@ -117,11 +115,11 @@ fn in_order(
     failing: Option<usize>,
 ) -> Result<(), ExchangeViolation> {
     let verb = |silo: usize| if Some(silo) == failing { "fail" } else { "echo" };
-    let request = |(number, &silo): (u64, &usize)| Request { silo, message: Message::new(verb(silo)).word("number", number) };
+    let request =
+        |(number, &silo): (u64, &usize)| Request { silo, message: Message::new(verb(silo)).word("number", number) };
     let requests: Vec<Request> = (0_u64..).zip(silos).map(request).collect();
-    let outcomes = exchange
-        .exchange(requests, &manifest(), None)
-        .map_err(|error| ExchangeViolation::Failed { case, error })?;
+    let outcomes =
+        exchange.exchange(requests, &manifest(), None).map_err(|error| ExchangeViolation::Failed { case, error })?;
     if outcomes.len() != silos.len() {
         return Err(ExchangeViolation::Count { found: outcomes.len(), expected: silos.len() });
     }

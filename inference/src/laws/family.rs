@@ -151,13 +151,21 @@ impl Place<'_> {
         let by_deviation = |parameters: &[f64]| dot(gradient, &family.draw(parameters, &self.noise).deviation);
         let mut out = vec![BEFORE; self.parameters.len()];
         family.pull_back(&self.parameters, &self.noise, gradient, &zeros, &mut out);
-        self.compare(&out, by_mean, |name, index, found, expected| {
-            FamilyViolation::PullBack { family: name, path: "location", index, found, expected }
+        self.compare(&out, by_mean, |name, index, found, expected| FamilyViolation::PullBack {
+            family: name,
+            path: "location",
+            index,
+            found,
+            expected,
         })?;
         let mut out = vec![BEFORE; self.parameters.len()];
         family.pull_back(&self.parameters, &self.noise, &zeros, gradient, &mut out);
-        self.compare(&out, by_deviation, |name, index, found, expected| {
-            FamilyViolation::PullBack { family: name, path: "deviation", index, found, expected }
+        self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::PullBack {
+            family: name,
+            path: "deviation",
+            index,
+            found,
+            expected,
         })
     }
 
@@ -165,9 +173,17 @@ impl Place<'_> {
         let family = self.checked.family;
         let mut out = vec![BEFORE; self.parameters.len()];
         family.add_entropy_gradient(&self.parameters, &mut out);
-        self.compare(&out, |parameters| family.entropy(parameters), |name, index, found, expected| {
-            FamilyViolation::EntropyGradient { family: name, of: "entropy", index, found, expected }
-        })
+        self.compare(
+            &out,
+            |parameters| family.entropy(parameters),
+            |name, index, found, expected| FamilyViolation::EntropyGradient {
+                family: name,
+                of: "entropy",
+                index,
+                found,
+                expected,
+            },
+        )
     }
 
     /// Compares what was added to `out` with the derivatives of `objective` by the parameters.

@@ -145,7 +145,8 @@ impl Place<'_> {
             self.score("latent", index, found, expected)?;
         }
         // Globals that give no Gaussian give NaN, which is a violation.
-        let by_global = |globals: &[f64]| self.closed(globals).map_or(f64::NAN, |closed| closed.log_density(&draw.latent));
+        let by_global =
+            |globals: &[f64]| self.closed(globals).map_or(f64::NAN, |closed| closed.log_density(&draw.latent));
         for (index, found) in draw.global_score.iter().copied().enumerate() {
             self.score("global", index, found, derivative(by_global, &self.globals, index))?;
         }
@@ -161,7 +162,9 @@ impl Place<'_> {
         let part = family.draw(&parameters, &self.globals, &noise).latent;
         let whole: Vec<f64> = pick(&family.draw(&self.parameters, &self.globals, &self.noise).latent);
         let again = family.gather(&family.scatter(&parameters, &rows), &rows);
-        for (law, found, expected) in [("the whole draw", part, whole), ("gathering what was scattered", again, parameters)] {
+        for (law, found, expected) in
+            [("the whole draw", part, whole), ("gathering what was scattered", again, parameters)]
+        {
             for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
                 if !within(found, expected, EXACT * (1.0 + expected.abs())) {
                     return Err(FamilyViolation::Draw { family: name(family), law, index, found, expected });
@@ -186,8 +189,12 @@ impl Place<'_> {
         let along = |parameters: &[f64], globals: &[f64]| {
             dot(gradient, &self.family.draw(parameters, globals, &self.noise).latent)
         };
-        self.compare(&out, &returned, along, |path, index, found, expected| {
-            FamilyViolation::PullBack { family: name(self.family), path, index, found, expected }
+        self.compare(&out, &returned, along, |path, index, found, expected| FamilyViolation::PullBack {
+            family: name(self.family),
+            path,
+            index,
+            found,
+            expected,
         })
     }
 
@@ -209,8 +216,12 @@ impl Place<'_> {
         let mut out = vec![BEFORE; self.parameters.len()];
         let how = (WEIGHT, is_expected);
         let returned = self.family.add_entropy_gradient(&self.parameters, &self.globals, how, &mut out);
-        self.compare(&out, &returned, objective, |of, index, found, expected| {
-            FamilyViolation::EntropyGradient { family: name(self.family), of, index, found, expected }
+        self.compare(&out, &returned, objective, |of, index, found, expected| FamilyViolation::EntropyGradient {
+            family: name(self.family),
+            of,
+            index,
+            found,
+            expected,
         })
     }
 

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamWConfig, Optimizer, RecordState, RmsPropConfig, SgdConfig, StateSink, StateSource};
+use burn::optim::momentum::{MomentumConfig, MomentumState};
+use burn::optim::{
+    AdamWConfig, AdamWState, AdaptiveMomentumState, CenteredState, Optimizer, RecordState, RmsPropConfig,
+    RmsPropMomentumState, RmsPropState, SgdConfig, SgdState, SquareAvgState, StateSink,
+};
 use burn::tensor::{Tensor, TensorData};
 use burn_pack::Scalar;
 use partita_core::Device;
@@ -13,7 +16,11 @@ use super::UpdateRule;
 /// Adam with decoupled weight decay.
 pub(super) fn adam_w(weight_decay: f32, device: &Device) -> Box<dyn UpdateRule> {
     let config = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(weight_decay);
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone() })
+    let rebuild = |parts: &mut Parts<'_>| {
+        let (first, second) = (parts.tensor("momentum.moment_1")?, parts.tensor("momentum.moment_2")?);
+        Some(AdamWState::new(AdaptiveMomentumState::new(parts.count("momentum.time")?, first, second)))
+    };
+    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
 }
 
 /// Stochastic gradient descent, with momentum where it is not zero.
@@ -24,13 +31,20 @@ pub(super) fn sgd(momentum: f64, device: &Device) -> Box<dyn UpdateRule> {
     } else {
         config
     };
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone() })
+    let rebuild =
+        |parts: &mut Parts<'_>| Some(SgdState::new(parts.tensor("momentum.velocity").map(MomentumState::new)));
+    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
 }
 
 /// RMSProp.
 pub(super) fn rms_prop(momentum: f32, device: &Device) -> Box<dyn UpdateRule> {
     let config = RmsPropConfig::new().with_epsilon(1e-8).with_momentum(momentum);
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone() })
+    let rebuild = |parts: &mut Parts<'_>| {
+        let square = SquareAvgState::new(parts.tensor("square_avg.square_avg")?);
+        let centered = CenteredState::new(parts.tensor("centered.grad_avg"), parts.tensor("centered.avg")?);
+        Some(RmsPropState::new(square, centered, parts.tensor("momentum.buf").map(RmsPropMomentumState::new)))
+    };
+    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
 }
 
 /// One of Burn's optimisers with its state for one vector.
@@ -38,6 +52,31 @@ struct BurnRule<O: Optimizer> {
     optimiser: O,
     state: Option<O::State<1>>,
     device: Device,
+    /// Puts a saved state together again. Burn's own way does it in the default precision of the process, which would
+    /// lose half the digits of a double-precision run.
+    rebuild: fn(&mut Parts<'_>) -> Option<O::State<1>>,
+}
+
+/// A saved state taken apart, as Burn names its parts.
+struct Parts<'a> {
+    saved: BTreeMap<String, Vec<f64>>,
+    device: &'a Device,
+}
+
+impl Parts<'_> {
+    fn tensor(&mut self, name: &str) -> Option<Tensor<1>> {
+        let values = self.saved.remove(name)?;
+        let length = values.len();
+        Some(self.device.tensor(values, [length]))
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts were saved from integers")]
+    fn count(&mut self, name: &str) -> Option<usize> {
+        match self.saved.remove(name)?.as_slice() {
+            [count] => Some(*count as usize),
+            _ => None,
+        }
+    }
 }
 
 fn numbers(data: TensorData) -> Vec<f64> {
@@ -59,40 +98,25 @@ impl<O: Optimizer> UpdateRule for BurnRule<O> {
             state.state_flatten("", &mut sink);
         }
         let scalars = sink.scalars.into_iter().map(|(name, scalar)| match scalar {
-            Scalar::Int(value) => (format!("int {name}"), vec![value as f64]),
-            Scalar::UInt(value) => (format!("uint {name}"), vec![value as f64]),
-            Scalar::Float(value) => (format!("float {name}"), vec![value]),
-            Scalar::Bool(value) => (format!("bool {name}"), vec![f64::from(u8::from(value))]),
+            Scalar::Int(value) => (name, vec![value as f64]),
+            Scalar::UInt(value) => (name, vec![value as f64]),
+            Scalar::Float(value) => (name, vec![value]),
+            Scalar::Bool(value) => (name, vec![f64::from(u8::from(value))]),
         });
-        let tensors = sink.tensors.into_iter().map(|(name, data)| (format!("tensor {name}"), numbers(data)));
-        scalars.chain(tensors).collect()
+        scalars.chain(sink.tensors.into_iter().map(|(name, data)| (name, numbers(data)))).collect()
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts were saved from integers")]
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
         if state.is_empty() {
             self.state = None;
             return true;
         }
-        let mut scalars = BTreeMap::new();
-        let mut tensors = Vec::new();
-        for (name, values) in state {
-            let first = values.first().copied().unwrap_or_default();
-            match name.split_once(' ') {
-                Some(("int", name)) => drop(scalars.insert(name.to_owned(), Scalar::Int(first as i64))),
-                Some(("uint", name)) => drop(scalars.insert(name.to_owned(), Scalar::UInt(first as u64))),
-                Some(("float", name)) => drop(scalars.insert(name.to_owned(), Scalar::Float(first))),
-                Some(("bool", name)) => drop(scalars.insert(name.to_owned(), Scalar::Bool(first > 0.5))),
-                Some(("tensor", name)) => tensors.push((name.to_owned(), values)),
-                _ => return false,
-            }
+        let mut parts = Parts { saved: state.into_iter().collect(), device: &self.device };
+        let rebuilt = (self.rebuild)(&mut parts);
+        if rebuilt.is_none() || !parts.saved.is_empty() {
+            return false;
         }
-        let mut source = StateSource::new(scalars);
-        for (name, values) in tensors {
-            let length = values.len();
-            source.insert_tensor(name, TensorData::new(values, [length]));
-        }
-        self.state = RecordState::state_unflatten("", &mut source, self.device.burn());
-        self.state.is_some()
+        self.state = rebuilt;
+        true
     }
 }

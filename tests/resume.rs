@@ -1,0 +1,76 @@
+//! Holds checkpoints to their promise: killed at any moment, a run resumes and ends with the same bits.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The example of this name, built by the same `cargo test` that runs this test.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap().parent().unwrap();
+    let program = folder.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(
+        program.exists(),
+        "{} is not built: run `cargo test --workspace`, which builds examples first",
+        program.display()
+    );
+    program
+}
+
+const STEPS: &str = "6000";
+
+fn command(checkpoint: Option<&Path>, output: &Path) -> Command {
+    let mut command = Command::new(example("six_cities"));
+    command.args(["--steps", STEPS, "--no-alone", "--threads", "1", "--output"]).arg(output);
+    if let Some(folder) = checkpoint {
+        command.arg("--checkpoint").arg(folder);
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// The report without what a clock decides.
+fn result(output: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(output.join("result.json")).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value.as_object_mut().unwrap().remove("seconds").unwrap();
+    value
+}
+
+fn latest_step(checkpoint: &Path) -> Option<u64> {
+    let name = std::fs::read_to_string(checkpoint.join("latest")).ok()?;
+    name.trim().strip_prefix("step-")?.parse().ok()
+}
+
+#[test]
+fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut, checkpoint) =
+        (folder.path().join("whole"), folder.path().join("cut"), folder.path().join("state"));
+    assert!(command(None, &whole).status().unwrap().success());
+
+    let mut child = command(Some(&checkpoint), &cut).spawn().unwrap();
+    let start = Instant::now();
+    while latest_step(&checkpoint).is_none_or(|step| step < 2_000) {
+        assert!(start.elapsed() < Duration::from_secs(120), "no checkpoint after two minutes");
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // SIGKILL: the process has no chance to tidy up.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let reached = latest_step(&checkpoint).unwrap();
+    assert!(!cut.join("result.json").exists() && (2_000..6_000).contains(&reached), "killed at step {reached}");
+
+    assert!(command(Some(&checkpoint), &cut).arg("--resume").status().unwrap().success());
+    assert_eq!(result(&cut), result(&whole));
+}
+
+#[test]
+fn a_run_resumed_at_its_end_reports_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second, checkpoint) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("state"));
+    assert!(command(Some(&checkpoint), &first).status().unwrap().success());
+    assert!(command(Some(&checkpoint), &second).arg("--resume").status().unwrap().success());
+    assert_eq!(result(&first), result(&second));
+}
