@@ -3,6 +3,8 @@
 //! `cargo bench --bench six_cities` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the
 //! median over blocks, for `benches/peers/compare`.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
+
 #[path = "limit/data.rs"]
 mod data;
 #[path = "limit/step.rs"]

@@ -8,6 +8,8 @@
 //! an ELBO of -827.3 nats or better; beta[1] (smoking) near 0.444 with sd 0.260. About 10 seconds on two cores after
 //! the build. `--quick` takes 2,000 steps instead of 30,000 and has not converged.
 
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

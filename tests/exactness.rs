@@ -1,4 +1,5 @@
 //! Holds SFVI to what is known exactly: zero gradient and the evidence at the posterior, and its recovery from a cold start.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fixtures;
 

@@ -1,4 +1,5 @@
 //! Runs every example small, as a user would, and holds what it writes to the contract of all examples.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,5 @@
 //! Holds the split over silos to be exact: federated gradient = pooled gradient, the same bits for any threads and order.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fixtures;
 

@@ -1,4 +1,5 @@
 //! Holds checkpoints to their promise: killed at any moment, a run resumes and ends with the same bits.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,5 @@
 //! Holds six cities over two silos to the reference fits of the same families and to NUTS on each silo alone.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fixtures;
 

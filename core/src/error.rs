@@ -23,7 +23,7 @@ pub enum Error {
     },
     /// A parameter lies outside its domain.
     #[error(
-        "{distribution}: parameter `{parameter}` is {found} at index {index}, expected {expected}. Check the expression that makes it, or put it through a positive map such as exp or softplus."
+        "{distribution}: parameter `{parameter}` is {found} at index {index}, expected {expected}. Check the expression that makes it, or put it through a positive map such as exp or softplus; where a fit ran well up to some step, lower the learning rate."
     )]
     Parameter {
         /// The distribution.
@@ -107,10 +107,10 @@ pub enum Error {
     },
     /// The model declared other sites than when its site table was made.
     #[error(
-        "site `{found}` was declared where the site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution."
+        "the model declares `{found}` where its site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution."
     )]
     ChangingStructure {
-        /// The site now declared.
+        /// The site now declared, or a note that there is none.
         found: String,
         /// The site of the table, or a note that there is none.
         expected: String,

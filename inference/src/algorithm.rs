@@ -95,10 +95,30 @@ pub struct Posterior<'a> {
     pub theta: &'a [f64],
 }
 
+/// Refuses a saved state of another algorithm, another model or another seed.
+pub(crate) fn same_run(state: &Message, kind: &str, globals: &str, seed: u64) -> Result<()> {
+    let refuse = |problem: String| Err(Error::Message { kind: state.kind.clone(), problem });
+    if state.kind != kind {
+        return refuse(format!("it is the state of another algorithm: expected `{kind}`"));
+    }
+    let found = state.get_setting("globals")?;
+    if found != globals {
+        return refuse(format!("it was made by another model: its globals are [{found}], this model's [{globals}]"));
+    }
+    let found = state.get_word("seed")?;
+    if found != seed {
+        return refuse(format!("it was made with seed {found}, this run has seed {seed}"));
+    }
+    Ok(())
+}
+
 /// Takes the replies out of outcomes; the first silo without one is an error that names it.
 pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Result<Vec<Message>> {
     let name = |index: usize| names.get(index).cloned().unwrap_or_else(|| index.to_string());
     let lost = |index: usize, reason: String| Error::SiloLost { silo: name(index), step, reason };
+    if outcomes.len() != names.len() {
+        return Err(lost(outcomes.len(), format!("{} outcomes for {} silos", outcomes.len(), names.len())));
+    }
     outcomes
         .into_iter()
         .enumerate()

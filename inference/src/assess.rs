@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::Algorithm;
 use crate::error::Result;
 use crate::exchange::Exchange;
+use crate::run::{Counters, counted};
 
 /// Draws asked for in one request, so that memory stays bounded.
 pub(crate) const DRAWS_A_REQUEST: usize = 64;
@@ -22,11 +23,16 @@ pub struct ElboEstimate {
     pub gradient_variance: Option<f64>,
 }
 
-/// Estimates the bound of `algorithm`'s present posterior with `draws` draws on all rows.
+/// Estimates the bound of `algorithm`'s present posterior with `draws` draws on all rows; its messages are counted too.
 ///
 /// # Errors
 /// As for [`Algorithm::incoming`].
-pub fn assess(algorithm: &dyn Algorithm, exchange: &mut dyn Exchange, draws: usize) -> Result<ElboEstimate> {
+pub fn assess(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    draws: usize,
+    counters: &mut Counters,
+) -> Result<ElboEstimate> {
     let mut elbos = Vec::with_capacity(draws);
     let mut sums: Vec<f64> = Vec::new();
     let mut squares: Vec<f64> = Vec::new();
@@ -36,7 +42,7 @@ pub fn assess(algorithm: &dyn Algorithm, exchange: &mut dyn Exchange, draws: usi
         if count == 0 {
             break;
         }
-        let outcomes = exchange.exchange(algorithm.assessing(count, offset), algorithm.manifest(), None)?;
+        let outcomes = counted(exchange, algorithm.assessing(count, offset), algorithm.manifest(), None, counters)?;
         let assessed = algorithm.assessed(outcomes, count, offset)?;
         elbos.extend(assessed.elbos);
         for gradient in assessed.gradients {

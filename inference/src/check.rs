@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use partita_core::{Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw};
+use partita_core::{Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw};
 
 use crate::error::{Error, Result};
 use crate::estimator::add;
+use crate::panic::{COORDINATOR, caught};
 
 /// What was checked, with the largest discrepancy found.
 #[derive(Debug, Clone)]
@@ -46,7 +47,7 @@ impl fmt::Display for CheckReport {
 /// - a prior draw can be made and simulates data of the observed shapes.
 ///
 /// # Errors
-/// What the model refuses; [`Error::OtherModel`] if silos declare other globals.
+/// What the model refuses; [`Error::OtherModel`] if silos declare other globals; [`Error::Panicked`].
 ///
 /// # Example
 /// ```
@@ -71,52 +72,91 @@ pub fn check<M: Model>(model: &M, silos: &[(String, M::Data)], device: &Device) 
     if silos.is_empty() {
         return Err(Error::NoSilos);
     }
-    let bound = match device.precision() {
-        partita_core::Precision::Double => 1e-10,
-        partita_core::Precision::Single => 1e-3,
-    };
-    let mut report = CheckReport { tables: Vec::new(), checks: Vec::new() };
-    let globals_table = SiteTable::globals(model, device)?;
-    let expected = crate::algorithm::signature(&globals_table);
-    let noise = Noise::new(20_260_101);
-    let mut globals = vec![0.0; globals_table.global_len()];
-    noise.stream(Key::new(Purpose::Check, 0)).normal(&mut globals);
-    globals.iter_mut().for_each(|z| *z *= 0.5);
-    let prior = LogDensity::new(model, device, &globals_table).global(&globals)?;
-    let mut total = (prior.value, prior.globals.clone());
-    let mut joint_total = (prior.value, prior.globals.clone());
+    let mut checked = caught(COORDINATOR, || Checked::new(model, device))?;
     for ((name, data), index) in silos.iter().zip(0_u32..) {
+        caught(name, || checked.silo(name, index, data))?;
+    }
+    Ok(checked.finish(silos.len()))
+}
+
+/// A model at one point of its globals, with the sums over the silos seen so far.
+struct Checked<'a, M: Model> {
+    model: &'a M,
+    device: &'a Device,
+    bound: f64,
+    noise: Noise,
+    signature: String,
+    globals: Vec<f64>,
+    prior: Assessment,
+    /// Prior and shares of the silos: value and gradient by the globals.
+    total: (f64, Vec<f64>),
+    /// The same from joint densities.
+    joint: (f64, Vec<f64>),
+    report: CheckReport,
+}
+
+impl<'a, M: Model> Checked<'a, M> {
+    fn new(model: &'a M, device: &'a Device) -> Result<Self> {
+        let bound = match device.precision() {
+            partita_core::Precision::Double => 1e-10,
+            partita_core::Precision::Single => 1e-3,
+        };
+        let table = SiteTable::globals(model, device)?;
+        let noise = Noise::new(20_260_101);
+        let mut globals = vec![0.0; table.global_len()];
+        noise.stream(Key::new(Purpose::Check, 0)).normal(&mut globals);
+        globals.iter_mut().for_each(|z| *z *= 0.5);
+        let prior = LogDensity::new(model, device, &table).global(&globals)?;
+        let sums = || (prior.value, prior.globals.clone());
+        Ok(Self {
+            model,
+            device,
+            bound,
+            noise,
+            signature: crate::algorithm::signature(&table),
+            total: sums(),
+            joint: sums(),
+            globals,
+            prior,
+            report: CheckReport { tables: Vec::new(), checks: Vec::new() },
+        })
+    }
+
+    fn silo(&mut self, name: &str, index: u32, data: &M::Data) -> Result<()> {
+        let Self { model, device, bound, noise, .. } = *self;
         let located = |error: partita_core::Error| Error::from(error).in_silo(name, 0);
         let table = SiteTable::of(model, device, data).map_err(located)?;
         let found = crate::algorithm::signature(&table);
-        if found != expected {
-            return Err(Error::OtherModel { silo: name.clone(), found, expected });
+        if found != self.signature {
+            return Err(Error::OtherModel { silo: name.to_owned(), found, expected: self.signature.clone() });
         }
         let locals = local_point(&table, &noise, index);
-        let latents = Latents { globals: &globals, locals: &locals };
+        let latents = Latents { globals: &self.globals, locals: &locals };
         let share = LogDensity::new(model, device, &table).local(latents, data).map_err(located)?;
         let joint = LogDensity::new(model, device, &table).joint(latents, data).map_err(located)?;
-        total.0 += share.value;
-        add(&mut total.1, &share.globals);
-        joint_total.0 += joint.value - prior.value;
-        joint_total.1.iter_mut().zip(&joint.globals).zip(&prior.globals).for_each(|((slot, j), p)| *slot += j - p);
         for block in table.blocks().iter().filter(|block| block.rows > 1) {
             let Some(plate) = &block.plate else { continue };
             let discrepancy = minibatches(model, device, &table, data, latents, plate).map_err(located)?;
-            report.checks.push((
-                format!("silo `{name}`: full batch = mean of minibatches of `{plate}`"),
-                discrepancy,
-                bound,
-            ));
+            let check = format!("silo `{name}`: full batch = mean of minibatches of `{plate}`");
+            self.report.checks.push((check, discrepancy, bound));
         }
         prior_draw(model, device, &table, data, (noise, 0)).map_err(located)?;
-        report.tables.push((name.clone(), table));
+        self.total.0 += share.value;
+        add(&mut self.total.1, &share.globals);
+        self.joint.0 += joint.value - self.prior.value;
+        let gradients = self.joint.1.iter_mut().zip(&joint.globals).zip(&self.prior.globals);
+        gradients.for_each(|((slot, joint), prior)| *slot += joint - prior);
+        self.report.tables.push((name.to_owned(), table));
+        Ok(())
     }
-    let value = relative(total.0, joint_total.0, 1.0);
-    report.checks.push((format!("bound: {} silos = one machine", silos.len()), value, bound));
-    let discrepancy = gradient_discrepancy(&total.1, &joint_total.1);
-    report.checks.push((format!("gradient by globals: {} silos = one machine", silos.len()), discrepancy, bound));
-    Ok(report)
+
+    fn finish(mut self, silos: usize) -> CheckReport {
+        let value = relative(self.total.0, self.joint.0, 1.0);
+        self.report.checks.push((format!("bound: {silos} silos = one machine"), value, self.bound));
+        let discrepancy = gradient_discrepancy(&self.total.1, &self.joint.1);
+        self.report.checks.push((format!("gradient by globals: {silos} silos = one machine"), discrepancy, self.bound));
+        self.report
+    }
 }
 
 fn local_point(table: &SiteTable, noise: &Noise, silo: u32) -> Vec<Vec<f64>> {

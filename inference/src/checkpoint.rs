@@ -43,9 +43,12 @@ fn read(path: &Path) -> Result<Message> {
     })
 }
 
+/// The file of a silo; two names never share one, since what is no letter, digit or hyphen becomes its code.
 fn silo_file(folder: &Path, name: &str) -> PathBuf {
-    let safe: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-    folder.join(format!("silo-{safe}.partita"))
+    let escape = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' { c.to_string() } else { format!("_{:x}_", u32::from(c)) }
+    };
+    folder.join(format!("silo-{}.partita", name.chars().map(escape).collect::<String>()))
 }
 
 /// Writes one party's state into the folder of a checkpoint.

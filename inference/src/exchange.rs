@@ -25,7 +25,8 @@ pub struct Request {
 pub enum Outcome {
     /// The silo's answer.
     Reply(Message),
-    /// The silo refused or failed.
+    /// The silo refused or failed. The error's words may quote the silo's data: inside one process that helps, a transport
+    /// to another party must send its kind only.
     Failed(crate::error::Error),
     /// The silo cannot be reached.
     Lost {
@@ -64,6 +65,12 @@ pub trait Exchange: Send {
 pub trait SiloProgram: Send {
     /// The silo's name.
     fn name(&self) -> &str;
+
+    /// Means and standard deviations of the local latents, unconstrained and at the globals' mean: one pair a block of
+    /// [`partita_core::SiteTable::blocks`], each `[rows, width]`.
+    ///
+    /// For the silo's owner: no message carries them.
+    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)>;
 
     /// Answers a request.
     ///

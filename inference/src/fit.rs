@@ -12,6 +12,7 @@ use crate::algorithm::{Algorithm, Central, CentralSilo, Posterior, Sfvi, Silo};
 use crate::assess::{ElboEstimate, assess};
 use crate::error::{Error, Result};
 use crate::exchange::{InProcess, SiloProgram};
+use crate::panic::{COORDINATOR, caught};
 use crate::report::{Report, summary};
 use crate::run::{Progress, RunOptions, RunRecord, Silent, StopRule, run};
 use crate::settings::Settings;
@@ -135,6 +136,9 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
+    if options.elbo_draws == 0 {
+        return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
+    }
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     let settings = Settings { threads: options.threads, ..options.settings.clone() };
     let (mut algorithm, mut exchange) = parties(model, silos, device, options, &settings)?;
@@ -152,13 +156,15 @@ pub fn fit<M: Model + 'static>(
         None => &mut silent,
     };
     let mut work = || -> Result<(RunRecord, ElboEstimate)> {
-        let record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
-        let bound = assess(&*algorithm, &mut exchange, options.elbo_draws)?;
+        let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
+        let counters = &mut record.counters;
+        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
         Ok((record, bound))
     };
     let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
     let posterior = algorithm.posterior();
-    let draws = summary::natural_draws(model, device, posterior, settings.seed, options.summary_draws.max(2))?;
+    let count = options.summary_draws.max(2);
+    let draws = caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count))?;
     let report = Report::new(
         summary::summarise(&draws),
         bound,
@@ -178,10 +184,11 @@ fn parties<M: Model + 'static>(
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     match options.algorithm {
         AlgorithmChoice::Sfvi => {
-            let algorithm = Sfvi::new(model, device, settings, &names)?;
+            let algorithm = caught(COORDINATOR, || Sfvi::new(model, device, settings, &names))?;
             let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
             for ((name, data), index) in silos.iter().zip(0_u32..) {
-                programs.push(Box::new(Silo::new(name, index, model, data, device, settings)?));
+                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
+                programs.push(Box::new(silo));
             }
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
@@ -196,8 +203,9 @@ fn parties<M: Model + 'static>(
                     },
                 });
             };
-            let party = CentralSilo::new(name, model, data, device, settings)?;
-            Ok((Box::new(Central::new(model, device, settings, name)?), InProcess::new(vec![Box::new(party)], 1)?))
+            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name))?;
+            let party = caught(name, || CentralSilo::new(name, model, data, device, settings))?;
+            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
         }
     }
 }

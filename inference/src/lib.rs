@@ -15,6 +15,7 @@ mod locals;
 mod manifest;
 mod message;
 mod optimiser;
+mod panic;
 mod report;
 mod run;
 mod settings;

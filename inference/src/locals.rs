@@ -42,6 +42,14 @@ struct Chosen {
 
 impl Locals {
     pub(crate) fn new(table: &SiteTable, settings: &Settings, device: &Device, silo: u32) -> Result<Self> {
+        let plates = || table.blocks().iter().filter_map(|block| block.plate.as_deref());
+        if let Some(name) = settings.minibatch.keys().find(|name| plates().all(|plate| plate != name.as_str())) {
+            return Err(Error::Setting {
+                setting: "minibatch",
+                found: format!("`{name}`, where the plates are: {}", plates().collect::<Vec<_>>().join(", ")),
+                expected: "the name of a plate of the model",
+            });
+        }
         let mut blocks = Vec::new();
         for (index, block) in table.blocks().iter().enumerate() {
             let family = settings.family.row_family(table, index, block)?;

@@ -28,17 +28,23 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Refuses a reply with a field that is not listed, or longer than listed.
+    /// Refuses a reply with a field that is not listed, that is longer than listed, or that is there twice.
     ///
     /// # Errors
     /// [`Error::Manifest`].
     pub fn check(&self, silo: &str, reply: &Message) -> Result<()> {
-        let lengths = reply.records.iter().map(|record| (record.name.as_str(), record.bytes.len() / 8));
-        let numbers = reply.numbers.iter().map(|(name, _)| (name.as_str(), 1));
-        let settings = reply.settings.iter().map(|(name, value)| (name.as_str(), value.len().div_ceil(8)));
-        for (name, length) in lengths.chain(numbers).chain(settings) {
+        let fields = || {
+            let lengths = reply.records.iter().map(|record| (record.name.as_str(), record.bytes.len().div_ceil(8)));
+            let numbers = reply.numbers.iter().map(|(name, _)| (name.as_str(), 1));
+            let settings = reply.settings.iter().map(|(name, value)| (name.as_str(), value.len().div_ceil(8)));
+            lengths.chain(numbers).chain(settings)
+        };
+        for (name, length) in fields() {
             let problem = match self.fields.iter().find(|field| field.name == name) {
                 None => "is not in the manifest".to_owned(),
+                Some(_) if fields().filter(|(other, _)| *other == name).count() > 1 => {
+                    "is there more than once".to_owned()
+                }
                 Some(field) if length > field.limit => {
                     format!("has {length} numbers, the manifest allows {}", field.limit)
                 }

@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 
 /// The optimiser of a run, in words.
 ///
-/// The rules are Burn's, of the same names. `Adam` runs as one fused loop that gives the same bits as Burn's Adam on f64
-/// tensors (a test holds it to that); the others call Burn.
+/// The rules are Burn's, of the same names. `Adam` runs as one fused loop with the operations of Burn's Adam on f64
+/// tensors; its constants are in double precision, where Burn's are rounded to single (`laws::adam` holds it to both
+/// claims). The others call Burn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Optimiser {
@@ -58,6 +59,28 @@ impl Optimiser {
             Self::Sgd { momentum } => burn_rule::sgd(momentum, device),
             Self::RmsProp { momentum } => burn_rule::rms_prop(momentum, device),
         }
+    }
+
+    /// Refuses constants with which the rule is not defined.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(self) -> Result<()> {
+        let keeps = |share: f64| (0.0..1.0).contains(&share);
+        let is_defined = match self {
+            Self::Adam { decay, epsilon } => decay.into_iter().all(keeps) && epsilon > 0.0 && epsilon.is_finite(),
+            Self::AdamW { weight_decay } => weight_decay >= 0.0 && weight_decay.is_finite(),
+            Self::Sgd { momentum } => keeps(momentum),
+            Self::RmsProp { momentum } => keeps(f64::from(momentum)),
+        };
+        if is_defined {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "optimiser",
+            found: format!("{self:?}"),
+            expected: "0 <= decay < 1, 0 <= momentum < 1, epsilon > 0 and weight decay >= 0, all finite",
+        })
     }
 }
 

@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::algorithm::{Algorithm, StepInfo, replies};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::exchange::{Exchange, Request};
+use crate::exchange::{Exchange, Outcome, Request};
+use crate::manifest::Manifest;
 use crate::message::Message;
+use crate::panic::{COORDINATOR, caught};
 
 /// How a run is carried out; none of it changes a number of the fit, except where it stops.
 #[derive(Debug, Default)]
@@ -81,13 +83,17 @@ pub struct RunRecord {
 /// Runs `algorithm` to its last step, to convergence or to an interruption.
 ///
 /// # Errors
-/// What algorithm and exchange report; the last checkpoint stays on disk.
+/// [`Error::Setting`] for checkpoints every 0 steps; what algorithm and exchange report; the last checkpoint stays on disk.
 pub fn run(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,
     options: &RunOptions,
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
+    if let Some((_, 0)) = options.checkpoint {
+        let expected = "every step or more: at least 1";
+        return Err(Error::Setting { setting: "checkpoint", found: "every 0 steps".into(), expected });
+    }
     let start = Instant::now();
     let mut record =
         RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
@@ -129,7 +135,7 @@ fn one_step(
     options: &RunOptions,
     counters: &mut Counters,
 ) -> Result<StepInfo> {
-    let requests = algorithm.outgoing()?;
+    let requests = caught(COORDINATOR, || algorithm.outgoing())?;
     counters.rounds += 1;
     counters.messages += requests.len() as u64;
     counters.bytes_to_silos += requests.iter().map(|request| request.message.size() as u64).sum::<u64>();
@@ -140,10 +146,31 @@ fn one_step(
             counters.bytes_from_silos += reply.size() as u64;
         }
     }
-    let info = algorithm.incoming(outcomes)?;
+    let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
     counters.gradient_steps += 1;
     counters.clipped_steps += u64::from(info.clipped);
     Ok(info)
+}
+
+/// One exchange, with its messages and bytes counted.
+pub(crate) fn counted(
+    exchange: &mut dyn Exchange,
+    requests: Vec<Request>,
+    manifest: &Manifest,
+    deadline: Option<Duration>,
+    counters: &mut Counters,
+) -> Result<Vec<Outcome>> {
+    counters.rounds += 1;
+    counters.messages += requests.len() as u64;
+    counters.bytes_to_silos += requests.iter().map(|request| request.message.size() as u64).sum::<u64>();
+    let outcomes = exchange.exchange(requests, manifest, deadline)?;
+    for outcome in &outcomes {
+        if let Outcome::Reply(reply) = outcome {
+            counters.messages += 1;
+            counters.bytes_from_silos += reply.size() as u64;
+        }
+    }
+    Ok(outcomes)
 }
 
 /// Asks every silo for something that is no part of the algorithm.
@@ -151,7 +178,7 @@ fn ask_all(exchange: &mut dyn Exchange, message: &Message, options: &RunOptions,
     let names = exchange.silos().to_vec();
     let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
     // Nothing may leave a silo with such an answer: the manifest is empty.
-    let outcomes = exchange.exchange(requests, &crate::manifest::Manifest::default(), options.deadline)?;
+    let outcomes = exchange.exchange(requests, &Manifest::default(), options.deadline)?;
     replies(outcomes, &names, step).map(drop)
 }
 

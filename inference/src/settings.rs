@@ -65,6 +65,7 @@ impl Settings {
     /// [`Error::Setting`].
     pub fn check(&self) -> Result<()> {
         self.schedule.check()?;
+        self.optimiser.check()?;
         if let Some(clip) = self.clip {
             clip.check()?;
         }

@@ -1,5 +1,5 @@
 //! Claims that pictures are drawn whole or not at all, and that what cannot be drawn is refused with its reason.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
+#![allow(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::fs;
 

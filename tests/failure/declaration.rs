@@ -164,7 +164,7 @@ fn a_site_that_changes_its_name_is_refused() {
     });
     let error = short_fit(&model, |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["site `other [", "the site table has `y [", "same sites in the same order"]);
+    says(&error, &["declares `other Normal [2]`", "site table has `y Normal [2]`", "same sites in the same order"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_site_that_appears_later_is_refused() {
     });
     let error = short_fit(&model, |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["site `new [1]`", "no further site"]);
+    says(&error, &["declares `new Normal [1]`", "no further site"]);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_site_that_disappears_is_refused() {
     });
     let error = short_fit(&model, |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["the site table has `y [", "the end of the model"]);
+    says(&error, &["declares `no further site`", "site table has `y Normal [2]`"]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_site_that_changes_its_distribution_is_refused() {
     });
     let error = short_fit(&model, |_| {}).unwrap_err();
     assert!(matches!(inner(&error), Error::ChangingStructure { .. }), "{error:?}");
-    says(&error, &["HalfNormal", "Normal"]);
+    says(&error, &["declares `z HalfNormal [1]`", "site table has `z Normal [1]`"]);
 }
 
 /// A model whose globals depend on how often it was asked for them: what two versions of a model look like.

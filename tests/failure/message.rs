@@ -64,8 +64,8 @@ fn a_record_of_an_unknown_type_and_a_name_that_is_no_text_are_refused() {
 #[test]
 fn a_count_larger_than_the_message_is_refused_without_asking_for_memory() {
     let mut bytes = Message::new("t").encode();
-    let records = 4 + 2 + 4 + 1;
-    bytes[records..records + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    let numbers = 4 + 2 + 4 + 1 + 4;
+    bytes[numbers..numbers + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     refused!(Message::decode(&bytes), Error::Message { .. }, ["too early"]);
 }
 
@@ -86,6 +86,10 @@ struct Parrot(Message);
 impl SiloProgram for Parrot {
     fn name(&self) -> &str {
         "parrot"
+    }
+
+    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        Vec::new()
     }
 
     fn answer(&mut self, _: &Message) -> Result<Message> {
@@ -128,12 +132,9 @@ fn a_field_given_twice_or_with_odd_bytes_does_not_leave_a_silo() {
     refused!(ask(twice, &manifest), Error::Manifest { .. }, ["field `elbo`", "more than once"]);
     let as_number = Message::new("test").floats("elbo", &[1.0]).number("elbo", 2.0);
     refused!(ask(as_number, &manifest), Error::Manifest { .. }, ["field `elbo`", "more than once"]);
-    let record = |shape: Vec<u64>, bytes: usize| {
-        let record = Record { name: "elbo".into(), data_type: DataType::F64, shape, bytes: vec![0; bytes] };
-        Message { records: vec![record], ..Message::new("test") }
-    };
-    refused!(ask(record(vec![1], 15), &manifest), Error::Manifest { .. }, ["field `elbo`", "has 2 numbers"]);
-    refused!(ask(record(vec![0, 12345], 0), &manifest), Error::Manifest { .. }, ["field `elbo`", "shape [0, 12345]"]);
+    let record = Record { name: "elbo".into(), data_type: DataType::F64, shape: vec![1], bytes: vec![0; 15] };
+    let odd = Message { records: vec![record], ..Message::new("test") };
+    refused!(ask(odd, &manifest), Error::Manifest { .. }, ["field `elbo`", "has 2 numbers"]);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_parameter_that_latents_make_negative_is_named_with_silo_and_step() {
     observes!(|x| HalfNormal::new(x), "HalfNormal", "scale");
     observes!(|x| LogNormal::new(0.0, x), "LogNormal", "scale");
     observes!(|x| StudentT::new(3.0, 0.0, x), "StudentT", "scale");
-    observes!(|x| StudentT::new(x, 0.0, 1.0), "StudentT", "degrees");
+    observes!(|x| StudentT::new(x, 0.0, 1.0), "StudentT", "degrees_of_freedom");
     observes!(|x| Cauchy::new(0.0, x), "Cauchy", "scale");
     observes!(|x| HalfCauchy::new(x), "HalfCauchy", "scale");
     observes!(|x| Laplace::new(0.0, x), "Laplace", "scale");

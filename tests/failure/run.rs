@@ -172,7 +172,7 @@ fn a_silo_that_does_not_answer_is_named_with_the_step() {
     let result = algorithm.incoming(vec![Outcome::Timeout]);
     refused!(result, FitError::SiloLost { .. }, ["silo `a`", "deadline"]);
     let mut central = Central::new(&sound(), &device, &Settings::default(), "all").unwrap();
-    refused!(central.incoming(Vec::new()), FitError::NoSilos, ["found no silo"]);
+    refused!(central.incoming(Vec::new()), FitError::SiloLost { .. }, ["silo `all`", "0 outcomes for 1 silos"]);
     refused!(central.incoming(vec![Outcome::Timeout]), FitError::SiloLost { .. }, ["silo `all`"]);
 }
 
@@ -180,7 +180,7 @@ fn a_silo_that_does_not_answer_is_named_with_the_step() {
 fn too_few_outcomes_are_refused() {
     let names = ["a".to_owned(), "b".to_owned()];
     let mut algorithm = Sfvi::new(&sound(), &Device::flex(), &Settings::default(), &names).unwrap();
-    refused!(algorithm.incoming(Vec::new()), FitError::SiloLost { .. }, ["silo `a`", "no answer"]);
+    refused!(algorithm.incoming(Vec::new()), FitError::SiloLost { .. }, ["silo `a`", "0 outcomes for 2 silos"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorCreationOptions};
 
 use super::evaluate;
 use super::{Density, Support};
@@ -20,6 +20,34 @@ pub struct Continuous;
 pub struct Discrete;
 
 /// What may be a latent: a distribution with a density on real numbers.
+///
+/// # Example
+/// A count has no gradient, so that a model in which it is latent does not compile:
+/// ```compile_fail,E0277
+/// use partita_core::{Model, Poisson, Result, Scope, burn};
+/// use burn::{module::Module, tensor::Tensor};
+/// #[derive(Module, Debug)]
+/// struct Counts {}
+/// impl Model for Counts {
+///     type Globals = Tensor<1>;
+///     type Data = ();
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("count", Poisson::log_rate(1.0)) }
+///     fn local(&self, _: &mut Scope, _: &Tensor<1>, _: &()) -> Result<()> { Ok(()) }
+/// }
+/// ```
+/// The same model with a continuous latent does:
+/// ```
+/// use partita_core::{Gamma, Model, Result, Scope, burn};
+/// use burn::{module::Module, tensor::Tensor};
+/// #[derive(Module, Debug)]
+/// struct Counts {}
+/// impl Model for Counts {
+///     type Globals = Tensor<1>;
+///     type Data = ();
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("rate", Gamma::new(2.0, 1.0)) }
+///     fn local(&self, _: &mut Scope, _: &Tensor<1>, _: &()) -> Result<()> { Ok(()) }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a discrete distribution cannot be latent: variational inference needs gradients, and a count has none",
     label = "this is discrete",
@@ -163,7 +191,11 @@ impl<const D: usize, S> Distribution<D, S> {
         let scored = self.law.score("log_prob", &handle, 1.0)?;
         match scored.tape {
             Some(tape) => Ok(tape.typed()),
-            None => Ok(Tensor::from_data([total], &handle.typed::<D>().device())),
+            None => {
+                let value: Tensor<D> = handle.typed();
+                let options = TensorCreationOptions::new(value.device()).with_dtype(value.dtype());
+                Ok(Tensor::from_data([total], options))
+            }
         }
     }
 }
@@ -186,9 +218,20 @@ impl Law {
         self.batch.iter().chain(&self.event).copied().collect()
     }
 
-    /// Refuses a law that was put together wrongly.
+    /// Refuses a law that was put together wrongly, or that is of no numbers at all.
     pub(crate) fn sound(&self) -> Result<()> {
-        self.defect.clone().map_or(Ok(()), Err)
+        if let Some(defect) = &self.defect {
+            return Err(defect.clone());
+        }
+        if self.batch.iter().chain(&self.event).all(|length| *length > 0) {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            operation: format!("shape of {}", self.density.name()),
+            found: self.shape(),
+            expected: self.shape().into_iter().map(|length| length.max(1)).collect(),
+            remedy: "Give every dimension at least one number; a silo without data is left out of a fit.".into(),
+        })
     }
 
     pub(crate) fn arrays(&self) -> Result<Vec<Array>> {

@@ -99,16 +99,33 @@ impl<'a> View<'a> {
             }
             let support = self.density.support(self.at(event));
             if !support.contains(value) {
+                // The first number that is outside by itself; a simplex is outside as a whole.
+                let offset = value.iter().position(|v| !support.contains(std::slice::from_ref(v))).unwrap_or(0);
                 return Err(Error::Support {
                     operation: operation.into(),
                     distribution: self.density.name(),
-                    found: value[0],
-                    index,
+                    found: value[offset],
+                    index: index + offset,
                     support: support.describe(),
                 });
             }
         }
         Ok(())
+    }
+
+    /// Whether all numbers that must be positive are, among the parameters `moving` between evaluations.
+    ///
+    /// A log density alone does not tell: that of a gamma distribution is finite for some negative concentrations.
+    fn in_domain(&self, moving: [bool; 3]) -> bool {
+        let rules = self.density.parameters().iter().zip(self.parameters.iter().zip(self.widths)).zip(moving);
+        rules.filter(|(_, moves)| *moves).all(|((rule, (values, width)), _)| match rule.domain {
+            Domain::Positive => values.iter().all(|value| *value > 0.0),
+            Domain::CholeskyFactor => {
+                let diagonal = |matrix: &[f64]| matrix.iter().step_by(width.isqrt() + 1).all(|value| *value > 0.0);
+                values.chunks_exact(width.max(1)).all(diagonal)
+            }
+            Domain::Real | Domain::Count => true,
+        })
     }
 
     /// The log density of each event.
@@ -225,7 +242,7 @@ impl Law {
                 let view = View { density, parameters: [slice(1), slice(2), slice(3)], widths, event };
                 let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
                 let evaluation = view.evaluate(slice(0), scale, wanted);
-                let _ = result.set(evaluation.total);
+                let _ = result.set(if view.in_domain(wanted.parameters) { evaluation.total } else { f64::NAN });
                 (Array::scalar(evaluation.total), pull_back(evaluation, tracked))
             }),
         );

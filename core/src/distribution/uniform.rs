@@ -54,10 +54,11 @@ impl Density for Uniform {
         Support::Interval(low[0], high[0])
     }
 
-    fn log_prob(&self, _: &[f64], [low, high, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [low, high, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
         let width = high[0] - low[0];
         gradient.add(factor, [0.0, 1.0 / width, -1.0 / width, 0.0]);
-        -width.ln()
+        // Bounds made by latents may leave an observation behind that was inside when it was checked.
+        if value[0] < low[0] || value[0] > high[0] { f64::NEG_INFINITY } else { -width.ln() }
     }
 
     fn draw(&self, [low, high, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

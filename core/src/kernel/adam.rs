@@ -38,8 +38,9 @@ dispatch! {
     /// with $\theta$ = `parameters`, $g$ = `gradient`, $m$ = `first`, $v$ = `second`; $m$ and $v$ are zero before the first step.
     ///
     /// # Numerics
-    /// The operations and their order are those of `burn::optim::Adam`: same bits as Burn on f64 tensors, and as the loop
-    /// for other machines.
+    /// The operations and their order are those of `burn::optim::Adam` on f64 tensors, and the bits those of the loop for
+    /// other machines. Burn rounds $\beta$, $\epsilon$ and the bias corrections to single precision; [`AdamUpdate::at`]
+    /// does not, so that $1-\beta_2$ differs by 5e-5 of itself.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.

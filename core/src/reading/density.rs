@@ -85,6 +85,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         let mut scope = self.scope(Source { globals: Some(globals), ..Source::default() });
         scope.taping = self.table.global_tape;
         self.model.global(&mut scope)?;
+        scope.ended()?;
         self.finish(scope, None)
     }
 
@@ -112,6 +113,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         let globals = self.model.global(&mut scope)?;
         (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, self.weight, self.minibatch);
         self.model.local(&mut scope, &globals, data)?;
+        scope.ended()?;
         let lengths = latents.locals.iter().map(Vec::len).collect();
         self.finish(scope, Some(lengths))
     }

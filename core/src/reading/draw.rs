@@ -89,6 +89,7 @@ fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Dra
     let globals = model.global(&mut scope)?;
     scope.part = Part::Local;
     model.local(&mut scope, &globals, data)?;
+    scope.ended()?;
     Ok(Draw { values: scope.outcome.values, observed: scope.outcome.observed })
 }
 
@@ -108,6 +109,7 @@ impl SiteTable {
         let mut scope = Scope::new(device, Table::Known(self), source);
         scope.keeping = true;
         model.global(&mut scope)?;
+        scope.ended()?;
         Ok(scope.outcome.values)
     }
 }

@@ -63,8 +63,10 @@ impl<'a> Scope<'a> {
                 self.outcome.observed.push((name.to_owned(), draw));
             }
             Observing::Pointwise => {
-                let arrays = law.arrays()?;
-                let values = law.view(&arrays).pointwise(&handle.read()?.values);
+                let (arrays, data) = (law.arrays()?, handle.read()?);
+                let view = law.view(&arrays);
+                view.check(&operation, &data.values)?;
+                let values = view.pointwise(&data.values);
                 self.outcome.observed.push((name.to_owned(), Array::new(values, law.batch.clone())?));
             }
         }
@@ -77,7 +79,8 @@ impl<'a> Scope<'a> {
     /// N/B, of latents and of observations alike.
     ///
     /// # Errors
-    /// [`Error::Plate`] in the global function, inside another plate, or with no row; otherwise what `body` refuses.
+    /// [`Error::Plate`] in the global function, inside another plate, with no row, or with a minibatch of none; otherwise
+    /// what `body` refuses.
     pub fn plate<T>(
         &mut self,
         name: &str,
@@ -103,6 +106,9 @@ impl<'a> Scope<'a> {
         self.block(Some(name), rows)?;
         let minibatch: &'a [super::Minibatch] = self.minibatch;
         let chosen = minibatch.iter().find(|batch| batch.plate == name).map(|batch| batch.rows.as_slice());
+        if chosen.is_some_and(<[usize]>::is_empty) {
+            return refuse("the minibatch has no rows. Give at least one, or leave the plate out of the minibatch.");
+        }
         if let Some(&outside) = chosen.and_then(|chosen| chosen.iter().find(|&&row| row >= rows)) {
             return refuse(&format!("the minibatch asks for row {outside}, but there are {rows} rows."));
         }
@@ -148,8 +154,26 @@ impl<'a> Scope<'a> {
     /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits them.
     ///
     /// # Errors
-    /// As for [`Scope::sample`].
+    /// [`Error::Shape`] for a prior of more than one number, [`Error::Plate`] inside a plate; otherwise as for
+    /// [`Scope::sample`].
     pub fn module<M: Module>(&mut self, name: &str, module: &M, prior: Distribution<1>) -> Result<M> {
+        prior.law.sound()?;
+        if prior.law.batch != [1] || !prior.law.event.is_empty() {
+            return Err(Error::Shape {
+                operation: format!("prior of module `{name}`"),
+                found: prior.shape(),
+                expected: vec![1],
+                remedy: "Give a prior of one number: every parameter of the module gets a copy of its own.".into(),
+            });
+        }
+        if let Some(plate) = &self.plate {
+            return Err(Error::Plate {
+                plate: plate.name.clone(),
+                problem: format!(
+                    "module `{name}` stands in it, but the parameters of a module have no rows. Declare it outside the plate."
+                ),
+            });
+        }
         let mut lift = Lift { scope: self, name, law: prior.law, next: 0, error: None };
         let lifted = module.clone().map(&mut lift);
         lift.error.map_or(Ok(lifted), Err)
@@ -180,20 +204,29 @@ impl<'a> Scope<'a> {
 
     /// Registers a site while the table is built (returns `None`), or finds it in the known table.
     pub(super) fn enter(&mut self, name: &str, role: Role, law: Option<&Law>) -> Result<Option<usize>> {
-        let plate = self.plate.as_ref().map(|plate| plate.name.clone());
+        let plate = self.plate.as_ref().map(|plate| plate.name.as_str());
         let shape = law.map(Law::shape).unwrap_or_default();
+        let distribution = law.map_or("", |law| law.density.name());
+        let non_centred = law.is_some_and(|law| law.non_centred);
         match &mut self.table {
             Table::Known(table) => {
                 let index = self.next;
                 self.next += 1;
-                match table.sites.get(index) {
-                    Some(site) if site.name == name && site.role == role && same_shape(site, &shape) => Ok(Some(index)),
-                    other => Err(Error::ChangingStructure {
-                        found: format!("{name} {shape:?}"),
-                        expected: other
-                            .map_or("no further site".into(), |site| format!("{} {:?}", site.name, site.shape)),
-                    }),
+                let same = |site: &&Site| {
+                    site.name == name
+                        && site.role == role
+                        && site.plate.as_deref() == plate
+                        && (site.distribution, site.non_centred) == (distribution, non_centred)
+                        && same_shape(site, &shape)
+                };
+                let known = table.sites.get(index);
+                if known.filter(same).is_some() {
+                    return Ok(Some(index));
                 }
+                Err(Error::ChangingStructure {
+                    found: describe(name, distribution, &shape),
+                    expected: known.map_or_else(|| NO_SITE.to_owned(), describe_site),
+                })
             }
             Table::Building(table) => {
                 if table.site(name).is_some() {
@@ -203,11 +236,11 @@ impl<'a> Scope<'a> {
                     name: name.to_owned(),
                     role,
                     part: self.part,
-                    plate,
-                    distribution: law.map_or("", |law| law.density.name()),
+                    plate: plate.map(str::to_owned),
+                    distribution,
                     support: None,
                     shape,
-                    non_centred: law.is_some_and(|law| law.non_centred),
+                    non_centred,
                     event: law.map_or(0, Law::event_len),
                     block: 0,
                     offset: 0,
@@ -216,6 +249,16 @@ impl<'a> Scope<'a> {
                 });
                 Ok(None)
             }
+        }
+    }
+
+    /// Refuses a model that ended before the last site of the table: what it leaves out would be missing silently.
+    pub(crate) fn ended(&self) -> Result<()> {
+        let Table::Known(table) = &self.table else { return Ok(()) };
+        let left = table.sites.iter().skip(self.next).find(|site| site.part == self.part);
+        match left {
+            None => Ok(()),
+            Some(site) => Err(Error::ChangingStructure { found: NO_SITE.to_owned(), expected: describe_site(site) }),
         }
     }
 
@@ -245,6 +288,17 @@ impl<'a> Scope<'a> {
             }),
         }
     }
+}
+
+/// What is said where one reading of a model has a site and another has none.
+const NO_SITE: &str = "no further site";
+
+fn describe_site(site: &Site) -> String {
+    describe(&site.name, site.distribution, &site.shape)
+}
+
+fn describe(name: &str, distribution: &str, shape: &[usize]) -> String {
+    if distribution.is_empty() { name.to_owned() } else { format!("{name} {distribution} {shape:?}") }
 }
 
 /// Whether a site's shape is that of the table, up to the rows of a minibatch.

@@ -6,7 +6,7 @@
 use partita_core::{Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
-use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies};
+use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::estimator::{Estimator, Share, add};
@@ -17,6 +17,9 @@ use crate::manifest::{Field, Manifest};
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
+
+/// The kind of a saved coordinator.
+const STATE: &str = "central.coordinator";
 
 /// The coordinator of a pooled fit: asks for steps and keeps a copy of the posterior.
 #[derive(Debug)]
@@ -108,20 +111,16 @@ impl Algorithm for Central {
     }
 
     fn save(&self) -> Message {
-        Message::new("central.coordinator")
+        Message::new(STATE)
             .word("step", self.step)
+            .word("seed", self.settings.seed)
             .floats("global", &self.parameters)
             .floats("theta", &self.theta)
             .setting("globals", &self.signature)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        let found = state.get_setting("globals")?;
-        if found != self.signature {
-            let problem =
-                format!("it was made by another model: its globals are [{found}], this model's [{}]", self.signature);
-            return Err(Error::Message { kind: state.kind.clone(), problem });
-        }
+        same_run(state, STATE, &self.signature, self.settings.seed)?;
         self.parameters = state.expect_floats("global", self.parameters.len())?;
         self.theta = state.expect_floats("theta", self.theta.len())?;
         self.step = state.get_word("step")?;
@@ -285,6 +284,10 @@ impl<M: Model> CentralSilo<M> {
 impl<M: Model> SiloProgram for CentralSilo<M> {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        self.locals.moments()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

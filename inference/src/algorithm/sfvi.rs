@@ -3,7 +3,7 @@
 use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
 
 use super::sfvi_silo::{describe_global, global_noise};
-use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies};
+use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::error::{Error, Result};
 use crate::estimator::{Share, add};
 use crate::exchange::{Outcome, Request};
@@ -12,6 +12,9 @@ use crate::manifest::{Field, Manifest};
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
+
+/// The kind of a saved coordinator.
+const STATE: &str = "sfvi.coordinator";
 
 /// Structured federated variational inference: one exchange and one optimiser step a round.
 ///
@@ -104,7 +107,9 @@ impl<M: Model> Sfvi<M> {
     fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, Share)> {
         let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
         let draw = self.family.draw(&self.parameters, &noise);
-        let prior = LogDensity::new(&self.model, &self.device, &self.table).global(&draw.latent)?;
+        let density = LogDensity::new(&self.model, &self.device, &self.table);
+        let located = |error| Error::Model(error).in_silo("the coordinator", self.step);
+        let prior = density.global(&draw.latent).map_err(located)?;
         Ok((noise, self.settings.estimator.global_share(prior, &*self.family, &self.parameters, &draw)))
     }
 
@@ -193,7 +198,6 @@ fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest 
                 true,
             ),
             field("theta_gradient", "gradient of the share by the model's trained parameters", theta, true),
-            field("globals", "names and shapes of the global sites", 1 << 12, false),
         ],
     }
 }
@@ -261,8 +265,9 @@ impl<M: Model> Algorithm for Sfvi<M> {
     }
 
     fn save(&self) -> Message {
-        let mut message = Message::new("sfvi.coordinator")
+        let mut message = Message::new(STATE)
             .word("step", self.step)
+            .word("seed", self.settings.seed)
             .floats("global", &self.parameters)
             .floats("theta", &self.theta)
             .setting("globals", &super::sfvi_silo::global_signature(&self.table));
@@ -273,17 +278,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        let refuse = |problem: String| Err(Error::Message { kind: state.kind.clone(), problem });
-        let expected = super::sfvi_silo::global_signature(&self.table);
-        match state.get_setting("globals") {
-            Ok(found) if found == expected => {}
-            Ok(found) => {
-                return refuse(format!(
-                    "it was made by another model: its globals are [{found}], this model's [{expected}]"
-                ));
-            }
-            Err(error) => return Err(error),
-        }
+        same_run(state, STATE, &super::sfvi_silo::global_signature(&self.table), self.settings.seed)?;
         let parameters = state.expect_floats("global", self.parameters.len())?;
         let theta = state.expect_floats("theta", self.theta.len())?;
         let prefix = "rule.";
@@ -292,7 +287,8 @@ impl<M: Model> Algorithm for Sfvi<M> {
             rule.push((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?));
         }
         if !self.rule.load(rule) {
-            return refuse("its optimiser state is of another optimiser".into());
+            let problem = "its optimiser state is of another optimiser".to_owned();
+            return Err(Error::Message { kind: state.kind.clone(), problem });
         }
         (self.parameters, self.theta, self.step) = (parameters, theta, state.get_word("step")?);
         if !self.theta.is_empty() {

@@ -84,14 +84,6 @@ impl<M: Model> Silo<M> {
         &self.table
     }
 
-    /// Means and standard deviations of the local latents (unconstrained, at the globals' mean), one pair a block.
-    ///
-    /// For the silo's own use: no message carries them.
-    #[must_use]
-    pub fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
-    }
-
     /// The variational parameters of the local latents, one vector a block. For the silo's own use.
     #[must_use]
     pub fn local_parameters(&self) -> Vec<Vec<f64>> {
@@ -132,7 +124,6 @@ impl<M: Model> Silo<M> {
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
     fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<(Share, Vec<Vec<f64>>)>> {
-        let mut workers = std::mem::take(&mut self.workers);
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -143,9 +134,7 @@ impl<M: Model> Silo<M> {
             rows,
             draw,
         };
-        let results = context.all(&mut workers);
-        self.workers = workers;
-        results
+        context.all(&mut self.workers)
     }
 
     /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
@@ -331,6 +320,10 @@ impl<M: Model> SiloProgram for Silo<M> {
         &self.name
     }
 
+    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        self.locals.moments()
+    }
+
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "sfvi.step" => self.step(request),
@@ -349,7 +342,6 @@ impl<M: Model> SiloProgram for Silo<M> {
                 self.step = step;
                 Ok(Message::new("silo.restored"))
             }
-            "silo.describe" => Ok(Message::new("silo.description").setting("globals", &global_signature(&self.table))),
             other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
         }
     }

@@ -1,7 +1,6 @@
 //! Runs silos inside this process, in parallel on threads, with the same bits for any number of threads.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -10,6 +9,7 @@ use super::{Exchange, Outcome, Request, SiloProgram};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::message::Message;
+use crate::panic::caught;
 
 /// Silos in this process.
 ///
@@ -65,15 +65,8 @@ impl InProcess {
 }
 
 fn answer(silo: &mut dyn SiloProgram, request: &Message) -> Outcome {
-    match catch_unwind(AssertUnwindSafe(|| silo.answer(request))) {
-        Ok(Ok(reply)) => Outcome::Reply(reply),
-        Ok(Err(error)) => Outcome::Failed(error),
-        Err(panic) => {
-            let words = panic.downcast_ref::<String>().cloned();
-            let reason = words.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
-            Outcome::Failed(Error::Panicked { silo: silo.name().to_owned(), reason })
-        }
-    }
+    let name = silo.name().to_owned();
+    caught(&name, || silo.answer(request)).map_or_else(Outcome::Failed, Outcome::Reply)
 }
 
 impl Exchange for InProcess {

@@ -166,6 +166,10 @@ impl SiloProgram for Echo {
         &self.name
     }
 
+    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        Vec::new()
+    }
+
     fn answer(&mut self, request: &Message) -> Answer<Message> {
         // Earlier silos take longer, so that replies come in the reverse order wherever silos answer at once.
         std::thread::sleep(std::time::Duration::from_millis((SILOS - self.index) as u64));
