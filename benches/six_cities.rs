@@ -34,7 +34,9 @@ impl Run {
         let device = Device::flex();
         let rows = Gaussian::diagonal().given_globals().scale_given_globals();
         let family = FamilyPlan::new().global(Gaussian::full_rank()).local(rows);
-        let settings = Settings { steps: 20_000, particles, threads, family, ..Settings::default() };
+        // As `fit` shares them: silos first, then particles.
+        let own = (threads / silos.len()).max(1);
+        let settings = Settings { steps: 20_000, particles, threads: own, family, ..Settings::default() };
         let model = MixedLogistic::new(4);
         let names: Vec<String> = (0..silos.len()).map(|index| format!("silo-{index}")).collect();
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();

@@ -95,16 +95,6 @@ pub enum Error {
         /// The sites declared so far.
         table: String,
     },
-    /// A site name is not in the model.
-    #[error("site `{site}` is unknown ({operation}). The model declares: {table}")]
-    UnknownSite {
-        /// The name.
-        site: String,
-        /// What asked for it.
-        operation: String,
-        /// The sites of the model.
-        table: String,
-    },
     /// The model declared other sites than when its site table was made.
     #[error(
         "the model declares `{found}` where its site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution."

@@ -39,7 +39,7 @@ pub use error::{Error, Result};
 pub use handle::Handle;
 pub use model::Model;
 pub use noise::{Key, Noise, NoiseStream, Purpose};
-pub use operation::{cholesky, digamma, ln_gamma, log_sum_exp, triangular_solve};
+pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
 pub use reading::{Assessment, Draw, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw};
 pub use rows::Rows;
 pub use scope::{Minibatch, Scope};

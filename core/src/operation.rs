@@ -16,6 +16,7 @@ mod triangular_solve;
 pub(crate) use affine::affine;
 pub use cholesky::cholesky;
 pub use digamma::digamma;
+pub use elementwise::elementwise;
 pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;
 pub use triangular_solve::triangular_solve;

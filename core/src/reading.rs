@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::scope::{Scope, Source, Table};
 use crate::site::{Part, SiteTable};
+use crate::theta::{theta, with_theta};
 
 /// Unconstrained values of all latents of one silo.
 ///
@@ -47,7 +48,8 @@ impl SiteTable {
         let mut scope = Scope::new(device, Table::Building(Self::default()), Source::default());
         model.global(&mut scope)?;
         let Table::Building(mut table) = scope.table else { unreachable!("invariant: this scope builds its table") };
-        // One scored evaluation at the start tells whether anything of the global part needs the tape.
+        // One scored evaluation at the start, with θ on the tape, tells whether anything of the global part needs it.
+        let model = with_theta(model, &theta(model)?, device)?;
         let start = vec![0.0; table.global_len];
         let source = Source { globals: Some(&start), ..Source::default() };
         let mut scope = Scope::new(device, Table::Known(&table), source);

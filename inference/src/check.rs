@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use partita_core::{Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw};
+use partita_core::{
+    Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw,
+};
 
 use crate::error::{Error, Result};
 use crate::estimator::add;

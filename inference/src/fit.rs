@@ -140,7 +140,10 @@ pub fn fit<M: Model + 'static>(
         return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
     }
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    let settings = Settings { threads: options.threads, ..options.settings.clone() };
+    // Silos side by side take the threads first; what is left over serves the particles inside each. Zero stays zero,
+    // to be refused.
+    let threads = options.threads / silos.len().max(1);
+    let settings = Settings { threads: threads.max(options.threads.min(1)), ..options.settings.clone() };
     let (mut algorithm, mut exchange) = parties(model, silos, device, options, &settings)?;
     let run_options = RunOptions {
         steps: settings.steps,

@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use partita_core::{Bernoulli, Design, Device, Model, Normal, Result, Scope};
+use partita_core::{Bernoulli, Design, Device, Model, Normal, Result, Scope, elementwise};
 
 use crate::six_cities::{AGES, Child};
 
@@ -109,7 +109,8 @@ impl Model for MixedLogistic {
 
     fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()> {
         scope.plate("child", data.rows(), |scope, rows| {
-            let effects = Normal::new(0.0, globals.omega.clone().neg().exp());
+            let effects =
+                Normal::new(0.0, elementwise(globals.omega.clone(), |omega| (-omega).exp(), |omega| -(-omega).exp()));
             let effects = if self.centred { effects } else { effects.non_centred() };
             let intercepts = scope.sample("b", effects)?;
             let logits = data.design.take(rows)?.predictor(globals.beta.clone(), Some(intercepts))?;

@@ -214,7 +214,7 @@ impl partita::Model for TwoVersions {
     type Data = Tensor<1>;
 
     fn global(&self, scope: &mut partita::Scope<'_>) -> partita::Result<Tensor<1>> {
-        let name = if self.calls.fetch_add(1, Ordering::Relaxed) < 2 { "mu" } else { "nu" };
+        let name = if self.calls.fetch_add(1, Ordering::Relaxed) < 3 { "mu" } else { "nu" };
         scope.sample(name, Normal::new(0.0, 1.0))
     }
 
@@ -225,7 +225,7 @@ impl partita::Model for TwoVersions {
 
 #[test]
 fn a_silo_with_other_globals_than_the_coordinator_is_named() {
-    // Two readings on the coordinator; the silo then declares another site.
+    // Three readings on the coordinator; the silo then declares another site.
     let model = TwoVersions { calls: std::sync::Arc::default() };
     let result = check(&model, &silos(&[&[1.0]]), &Device::flex());
     refused!(result, FitError::OtherModel { .. }, ["silo `a`", "nu Normal [1]", "mu Normal [1]", "the same model"]);

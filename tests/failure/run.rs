@@ -169,7 +169,7 @@ fn a_silo_that_does_not_answer_is_named_with_the_step() {
     let mut exchange = InProcess::new(vec![Box::new(silo) as Box<dyn SiloProgram>], 1).unwrap();
     let result = run(&mut algorithm, &mut exchange, &RunOptions { steps: 2, ..RunOptions::default() }, &mut Silent);
     refused!(result, FitError::SiloLost { step: 0, .. }, ["silo `b`", "step 0", "there is no silo 1", "resume"]);
-    let result = algorithm.incoming(vec![Outcome::Timeout]);
+    let result = algorithm.incoming(vec![Outcome::Timeout, Outcome::Timeout]);
     refused!(result, FitError::SiloLost { .. }, ["silo `a`", "deadline"]);
     let mut central = Central::new(&sound(), &device, &Settings::default(), "all").unwrap();
     refused!(central.incoming(Vec::new()), FitError::SiloLost { .. }, ["silo `all`", "0 outcomes for 1 silos"]);

@@ -57,6 +57,12 @@ pub trait Latent {}
 
 impl<const D: usize> Latent for Distribution<D, Continuous> {}
 
+/// Never made: a second kind of latent keeps the compiler from taking whatever `sample` is given for a continuous
+/// distribution, which would show a type mismatch in place of the words above.
+enum Undecided {}
+
+impl<const D: usize> Latent for Distribution<D, Undecided> {}
+
 /// One parameter: a number for every event, or a tensor.
 #[derive(Debug, Clone)]
 pub(crate) enum Parameter {
@@ -188,7 +194,7 @@ impl<const D: usize, S> Distribution<D, S> {
         let handle = Handle::from(value);
         let array = handle.read()?;
         let total = self.log_prob_of(&array)?;
-        let scored = self.law.score("log_prob", &handle, 1.0)?;
+        let scored = self.law.clone().score("log_prob", handle.clone(), 1.0)?;
         match scored.tape {
             Some(tape) => Ok(tape.typed()),
             None => {

@@ -128,6 +128,15 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Names the cause of a log density that is not finite.
+    pub(crate) fn finite(&self, operation: &str, values: &[f64], total: f64) -> Result<()> {
+        if total.is_finite() {
+            return Ok(());
+        }
+        self.check(operation, values)?;
+        Err(Error::NotFiniteMade { operation: operation.into(), found: total })
+    }
+
     /// The log density of each event.
     pub(crate) fn pointwise(&self, values: &[f64]) -> Vec<f64> {
         let mut nothing = Gradient { value: &mut [], parameters: [&mut [], &mut [], &mut []] };
@@ -206,30 +215,29 @@ impl Law {
     }
 
     /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.
-    pub(crate) fn score(&self, operation: &str, value: &Handle, scale: f64) -> Result<Scored> {
+    ///
+    /// Takes what it reads: a tensor that nobody else holds is moved to the host instead of copied.
+    pub(crate) fn score(self, operation: &str, value: Handle, scale: f64) -> Result<Scored> {
         self.sound()?;
         let tracked = [value.is_tracked(), self.tracks(0), self.tracks(1), self.tracks(2)];
         if tracked == [false; 4] {
-            let arrays = self.arrays()?;
-            let value = value.read()?;
-            let total = self.view(&arrays).evaluate(&value.values, scale, Wanted::default()).total;
-            return self.finite(operation, &value.values, total).map(|()| Scored { total, tape: None });
+            let (arrays, value) = (self.arrays()?, value.read()?);
+            let view = self.view(&arrays);
+            let total = view.evaluate(&value.values, scale, Wanted::default()).total;
+            return view.finite(operation, &value.values, total).map(|()| Scored { total, tape: None });
         }
-        let mut constants = [None, None, None, None];
+        let (density, widths, event) = (self.density, self.widths(), self.event_len());
+        let mut constants: [Option<Array>; 4] = [const { None }; 4];
         let mut inputs = Vec::with_capacity(4);
-        if tracked[0] {
-            inputs.push(value.clone())
-        } else {
-            constants[0] = Some(value.read()?)
-        }
-        for (index, parameter) in self.parameters.iter().enumerate() {
+        let all = std::iter::once(Parameter::Tensor(value)).chain(self.parameters);
+        for ((slot, is_tracked), parameter) in constants.iter_mut().zip(tracked).zip(all) {
             match parameter {
-                Parameter::Tensor(handle) if tracked[index + 1] => inputs.push(handle.clone()),
-                parameter => constants[index + 1] = Some(parameter.read()?),
+                Parameter::Tensor(handle) if is_tracked => inputs.push(handle),
+                parameter => *slot = Some(parameter.read()?),
             }
         }
         let cell = Arc::new(OnceLock::new());
-        let (density, widths, event, result) = (self.density, self.widths(), self.event_len(), Arc::clone(&cell));
+        let (result, operation) = (Arc::clone(&cell), operation.to_owned());
         let tape = operation::apply(
             inputs,
             Box::new(move |arrays| {
@@ -242,24 +250,16 @@ impl Law {
                 let view = View { density, parameters: [slice(1), slice(2), slice(3)], widths, event };
                 let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
                 let evaluation = view.evaluate(slice(0), scale, wanted);
-                let _ = result.set(if view.in_domain(wanted.parameters) { evaluation.total } else { f64::NAN });
+                let total = if view.in_domain(wanted.parameters) { evaluation.total } else { f64::NAN };
+                let _ = result.set(view.finite(&operation, slice(0), total).map(|()| total));
                 (Array::scalar(evaluation.total), pull_back(evaluation, tracked))
             }),
         );
-        let total = cell.get().copied().unwrap_or(f64::NAN);
-        if !total.is_finite() {
-            self.finite(operation, &value.read()?.values, total)?;
+        match cell.get() {
+            Some(Ok(total)) => Ok(Scored { total: *total, tape: Some(tape) }),
+            Some(Err(error)) => Err(error.clone()),
+            None => unreachable!("invariant: a host function runs when it is applied"),
         }
-        Ok(Scored { total, tape: Some(tape) })
-    }
-
-    /// Names the cause of a log density that is not finite.
-    pub(crate) fn finite(&self, operation: &str, values: &[f64], total: f64) -> Result<()> {
-        if total.is_finite() {
-            return Ok(());
-        }
-        self.check(operation, values)?;
-        Err(Error::NotFiniteMade { operation: operation.into(), found: total })
     }
 
     fn tracks(&self, index: usize) -> bool {

@@ -37,8 +37,9 @@ impl Scope<'_> {
         if score && on_host {
             let arrays = inner.arrays()?;
             let wanted = Wanted { value: self.tracking, ..Wanted::default() };
-            let evaluation = inner.view(&arrays).evaluate(&constrained, weight, wanted);
-            inner.finite(&self.operation(name), &constrained, evaluation.total)?;
+            let view = inner.view(&arrays);
+            let evaluation = view.evaluate(&constrained, weight, wanted);
+            view.finite(&self.operation(name), &constrained, evaluation.total).map_err(made)?;
             self.outcome.total += evaluation.total;
             host_gradient = evaluation.value;
         }
@@ -51,7 +52,7 @@ impl Scope<'_> {
         };
         let handle = Handle::from(value);
         if score && !on_host {
-            let scored = inner.score(&self.operation(name), &handle, weight)?;
+            let scored = inner.score(&self.operation(name), handle.clone(), weight).map_err(made)?;
             self.add(scored.total, scored.tape);
         }
         if self.tracking {
@@ -162,6 +163,14 @@ impl Scope<'_> {
     pub(super) fn key(&self, purpose: Purpose, index: u64) -> Key {
         let site = u32::try_from(self.next).unwrap_or(u32::MAX);
         Key::new(purpose, index).block(site)
+    }
+}
+
+/// A latent that is not finite was made by a step too long: no data are to be blamed.
+fn made(error: Error) -> Error {
+    match error {
+        Error::NotFinite { operation, found, .. } => Error::NotFiniteMade { operation, found },
+        other => other,
     }
 }
 

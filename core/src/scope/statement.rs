@@ -54,7 +54,7 @@ impl<'a> Scope<'a> {
         match self.observing {
             Observing::Score => {
                 if self.scoring && !self.quiet {
-                    let scored = law.score(&operation, &handle, self.weight_here())?;
+                    let scored = law.score(&operation, handle, self.weight_here())?;
                     self.add(scored.total, scored.tape);
                 }
             }
