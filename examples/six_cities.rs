@@ -235,7 +235,8 @@ fn write(folder: &Path, fit: &Fit, alone: &[Fit], reference: &ReferencePosterior
                 let own = &own.report.sites[index];
                 curves.push((format!("silo {} alone", number + 1), normal(own.mean, own.sd)));
             }
-            Panel { title: site.label.clone(), unit: "log odds".into(), curves }
+            let unit = if site.site == "omega" { "minus log standard deviation" } else { "log odds" };
+            Panel { title: site.label.clone(), unit: unit.into(), curves }
         })
         .collect();
     plot::marginals(&folder.join("marginals.svg"), &panels)?;

@@ -75,3 +75,24 @@ fn a_run_resumed_at_its_end_reports_the_same() {
     assert!(command(Some(&checkpoint), &second).arg("--resume").status().unwrap().success());
     assert_eq!(result(&first), result(&second));
 }
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_run_cleanly_with_what_was_reached() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(example("six_cities"));
+    // Far more steps than the time until the interrupt allows.
+    command.args(["--steps", "100000000", "--no-alone", "--output"]).arg(folder.path());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let metrics = folder.path().join("metrics.jsonl");
+    let start = Instant::now();
+    while !std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0) {
+        assert!(start.elapsed() < Duration::from_secs(120), "no metrics after two minutes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success() && child.wait().unwrap().success());
+    let reached = result(folder.path());
+    assert_eq!(reached["ending"], "Interrupted");
+    assert!(reached["gradient_steps"].as_u64().unwrap() > 0 && reached["sites"].as_array().unwrap().len() == 5);
+}

@@ -84,7 +84,7 @@ impl Progress for Metrics {
                 "bytes": counters.bytes_to_silos + counters.bytes_from_silos,
             });
             // Metrics are a convenience: a full disk must not end a run, the checkpoint reports it.
-            let _ = writeln!(file, "{line}");
+            let _ = writeln!(file, "{line}").and_then(|()| file.flush());
         }
     }
 

@@ -112,7 +112,7 @@ where
     X::CoordDescType: ValueFormatter<f64>,
 {
     let mut builder = ChartBuilder::on(root);
-    builder.caption(caption, letters(17)).margin(pixels(14));
+    builder.caption(caption, letters(17)).margin(pixels(14)).margin_right(pixels(30));
     let mut chart =
         builder.x_label_area_size(pixels(40)).y_label_area_size(pixels(76)).build_cartesian_2d(steps, frame)?;
     chart
