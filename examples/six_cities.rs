@@ -19,7 +19,9 @@ use partita::inference::{AlgorithmChoice, Metrics, Panel, plot};
 use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
-use partita::{Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Schedule, Settings, fit, partition_equally};
+use partita::{
+    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Schedule, Settings, fit, partition_equally,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -29,9 +31,15 @@ type Failure = Box<dyn std::error::Error>;
 /// Fits the six-cities study over silos and compares with pooled NUTS.
 #[derive(Parser, Debug)]
 struct Options {
-    /// The algorithm: `central` pools the data, for comparison.
+    /// The algorithm: `sfvi-avg` averages after many local steps, `central` pools the data, for comparison.
     #[arg(long, value_enum, default_value_t = AlgorithmName::Sfvi)]
     algorithm: AlgorithmName,
+    /// Local steps in a round of `sfvi-avg`.
+    #[arg(long, default_value_t = 1_000)]
+    local_steps: u64,
+    /// Scales the entropy of the children's posteriors with their density in `sfvi-avg`, which the paper does not.
+    #[arg(long)]
+    scale_entropy: bool,
     /// The variational family.
     #[arg(long, value_enum, default_value_t = FamilyName::Scale)]
     family: FamilyName,
@@ -76,6 +84,7 @@ struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AlgorithmName {
     Sfvi,
+    SfviAvg,
     Central,
 }
 
@@ -98,6 +107,19 @@ enum EstimatorName {
     Stl,
     Total,
     Entropy,
+}
+
+impl Options {
+    fn algorithm(&self) -> AlgorithmChoice {
+        match self.algorithm {
+            AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
+            AlgorithmName::Central => AlgorithmChoice::Central,
+            AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions {
+                scale_entropy: self.scale_entropy,
+                ..RoundOptions::paper(self.local_steps)
+            }),
+        }
+    }
 }
 
 impl FamilyName {
@@ -134,11 +156,7 @@ fn main() -> Result<(), Failure> {
     let flag = Arc::clone(&interrupt);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;
     let fit_options = FitOptions {
-        algorithm: if options.algorithm == AlgorithmName::Sfvi {
-            AlgorithmChoice::Sfvi
-        } else {
-            AlgorithmChoice::Central
-        },
+        algorithm: options.algorithm(),
         settings: settings(&options),
         threads: options.threads,
         checkpoint: options.checkpoint.clone().map(|folder| (folder, 1_000)),
@@ -149,7 +167,7 @@ fn main() -> Result<(), Failure> {
     let mut metrics = Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?;
     let federated = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     let mut alone = Vec::new();
-    if !options.no_alone && options.silos == 2 && options.algorithm == AlgorithmName::Sfvi {
+    if !options.no_alone && options.silos == 2 && options.algorithm != AlgorithmName::Central {
         for silo in &silos {
             let own = FitOptions { checkpoint: None, resume: false, threads: 1, ..fit_options.clone() };
             alone.push(fit(&model, std::slice::from_ref(silo), &device, &own, None)?);
@@ -219,6 +237,10 @@ fn write(folder: &Path, fit: &Fit, alone: &[Fit], reference: &ReferencePosterior
     fit.report.write_json(&folder.join("result.json"))?;
     #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     let points: Vec<(f64, f64)> = fit.record.trace.iter().map(|(step, elbo)| (*step as f64, *elbo)).collect();
+    if points.len() < 2 {
+        println!("The run was cut before its second step: there is no trace to draw.");
+        return Ok(());
+    }
     plot::trace(&folder.join("elbo.svg"), &points, "ELBO of the six-cities model", plot::StepAxis::Linear)?;
     let panels: Vec<Panel> = fit
         .report

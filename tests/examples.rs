@@ -27,9 +27,19 @@ fn six_cities_writes_its_report_and_plots() {
     }
     let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
     let result: serde_json::Value = serde_json::from_str(&json).unwrap();
-    for key in
-        ["elbo", "elbo_se", "rounds", "messages", "bytes", "gradient_steps", "seconds", "seed", "device", "options"]
-    {
+    for key in [
+        "elbo",
+        "elbo_se",
+        "rounds",
+        "messages",
+        "bytes",
+        "gradient_steps",
+        "seconds",
+        "seed",
+        "device",
+        "algorithm",
+        "options",
+    ] {
         assert!(!result[key].is_null(), "result.json lacks `{key}`");
     }
     let sites = result["sites"].as_array().unwrap();

@@ -3,7 +3,7 @@
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, Optimiser, RowGaussian,
-    RowOptions, UpdateRule,
+    RowOptions, Spread, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -208,8 +208,12 @@ impl Family for Mistake {
         }
     }
 
-    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
-        sound().covariance(parameters)
+    fn spread(&self, parameters: &[f64]) -> Spread {
+        sound().spread(parameters)
+    }
+
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> partita::inference::Result<Vec<f64>> {
+        sound().with_moments(mean, spread)
     }
 
     fn mean(&self, parameters: &[f64]) -> Vec<f64> {

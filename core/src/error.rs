@@ -148,3 +148,17 @@ pub enum Error {
         reason: String,
     },
 }
+
+impl Error {
+    /// Says of what operation an error found in its numbers is, which the code that found it did not know.
+    pub(crate) fn at(self, named: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Support { distribution, found, index, support, .. } => {
+                Self::Support { operation: named(), distribution, found, index, support }
+            }
+            Self::NotFinite { found, index, .. } => Self::NotFinite { operation: named(), found, index },
+            Self::NotFiniteMade { found, .. } => Self::NotFiniteMade { operation: named(), found },
+            other => other,
+        }
+    }
+}

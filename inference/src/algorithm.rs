@@ -2,10 +2,14 @@
 
 mod central;
 mod sfvi;
+mod sfvi_avg;
+mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
 pub use sfvi::Sfvi;
+pub use sfvi_avg::{Rounds, SfviAvg};
+pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
 

@@ -123,6 +123,16 @@ pub enum Error {
         /// The panic's message.
         reason: String,
     },
+    /// Posteriors cannot be averaged.
+    #[error(
+        "averaging posteriors ({operation}): {problem}. Average by another rule, or fit fewer local steps between rounds."
+    )]
+    Average {
+        /// What was being computed.
+        operation: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {

@@ -42,6 +42,7 @@ pub enum Outcome {
 /// # Laws
 /// `exchange` returns one outcome for each request, in the order of the requests, whatever order the replies came in.
 /// Every reply has passed the manifest. An implementation adds no randomness: the same requests give the same replies.
+/// `laws::exchange` checks it.
 pub trait Exchange: Send {
     /// The names of the silos.
     fn silos(&self) -> &[String];

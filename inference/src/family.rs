@@ -10,6 +10,7 @@ mod full_rank;
 mod low_rank;
 mod plan;
 mod rows;
+mod spread;
 
 pub use delta::Delta;
 pub use diagonal::DiagonalGaussian;
@@ -17,10 +18,13 @@ pub use full_rank::FullRankGaussian;
 pub use low_rank::LowRankGaussian;
 pub use plan::{Choice, FamilyPlan, Gaussian};
 pub use rows::{RowDraw, RowGaussian, RowOptions};
+pub use spread::Spread;
 
 pub(crate) use blocks::Blocks;
 
 use std::fmt::Debug;
+
+use crate::error::Result;
 
 /// $\tfrac12 \log 2\pi$ in nats.
 pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
@@ -72,8 +76,19 @@ pub trait Family: Debug + Send + Sync {
     /// Adds the gradient of the entropy to `out`.
     fn add_entropy_gradient(&self, parameters: &[f64], out: &mut [f64]);
 
+    /// The covariance, as standard deviations alone where components are independent.
+    fn spread(&self, parameters: &[f64]) -> Spread;
+
+    /// The parameters of the member with this mean and covariance, or of the nearest the family has.
+    ///
+    /// # Errors
+    /// [`crate::Error::Average`] for a covariance that is not positive definite.
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>>;
+
     /// The covariance, row-major.
-    fn covariance(&self, parameters: &[f64]) -> Vec<f64>;
+    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+        self.spread(parameters).dense()
+    }
 
     /// The mean $\mu$.
     fn mean(&self, parameters: &[f64]) -> Vec<f64> {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use partita_core::{Device, Model};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{Algorithm, Central, CentralSilo, Posterior, Sfvi, Silo};
+use crate::algorithm::{Algorithm, AveragingSilo, Central, CentralSilo, Posterior, Rounds, Sfvi, SfviAvg, Silo};
 use crate::assess::{ElboEstimate, assess};
+use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
 use crate::exchange::{InProcess, SiloProgram};
 use crate::panic::{COORDINATOR, caught};
@@ -26,6 +27,56 @@ pub enum AlgorithmChoice {
     Sfvi,
     /// Structured variational inference on pooled data: exactly one silo.
     Central,
+    /// SFVI with averaging: rounds of many local steps.
+    SfviAvg(RoundOptions),
+}
+
+/// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`Rounds`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundOptions {
+    /// Local steps of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
+    pub local_steps: u64,
+    /// How global posteriors become one.
+    pub averaging: AverageChoice,
+    /// Averages with weights by the rows of each silo instead of equal ones.
+    pub by_size: bool,
+    /// Keeps the silos' optimiser for the globals between rounds.
+    pub keep_optimiser: bool,
+    /// Scales the entropy of local posteriors with their density, which the paper does not.
+    pub scale_entropy: bool,
+    /// Goes on as plain SFVI after this many rounds: a warm start.
+    pub most: Option<u64>,
+}
+
+impl RoundOptions {
+    /// The paper's SFVI-Avg($m$) with Wasserstein barycentres and equal weights.
+    #[must_use]
+    pub fn paper(local_steps: u64) -> Self {
+        let averaging = AverageChoice::Barycentre;
+        Self { local_steps, averaging, by_size: false, keep_optimiser: false, scale_entropy: false, most: None }
+    }
+}
+
+/// An averaging rule by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum AverageChoice {
+    /// [`Barycentre`].
+    Barycentre,
+    /// [`ParameterMean`].
+    ParameterMean,
+    /// [`LogPool`].
+    LogPool,
+}
+
+impl AverageChoice {
+    fn rule(self) -> Box<dyn Averaging> {
+        match self {
+            Self::Barycentre => Box::new(Barycentre),
+            Self::ParameterMean => Box::new(ParameterMean),
+            Self::LogPool => Box::new(LogPool),
+        }
+    }
 }
 
 /// How a fit in this process is carried out.
@@ -172,7 +223,8 @@ pub fn fit<M: Model + 'static>(
         summary::summarise(&draws),
         bound,
         (record.counters, record.seconds, record.ending),
-        (&settings, format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
+        (options.algorithm, &settings),
+        (format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
     );
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
@@ -193,6 +245,22 @@ fn parties<M: Model + 'static>(
                 let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
                 programs.push(Box::new(silo));
             }
+            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
+        }
+        AlgorithmChoice::SfviAvg(how) => {
+            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
+            let mut sizes = Vec::new();
+            for ((name, data), index) in silos.iter().zip(0_u32..) {
+                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
+                sizes.push(
+                    silo.table().blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum(),
+                );
+                programs.push(Box::new(AveragingSilo::new(silo, index)));
+            }
+            let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
+            let averaging = averaging.rule();
+            let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
+            let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
         AlgorithmChoice::Central => {

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod assess;
+mod average;
 mod check;
 mod checkpoint;
 mod error;
@@ -20,8 +21,11 @@ mod report;
 mod run;
 mod settings;
 
-pub use algorithm::{Algorithm, Assessed, Central, CentralSilo, Posterior, Sfvi, Silo, StepInfo};
+pub use algorithm::{
+    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, Rounds, Sfvi, SfviAvg, Silo, StepInfo,
+};
 pub use assess::{ElboEstimate, assess};
+pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
@@ -29,9 +33,9 @@ pub use estimator::{BlockDraw, Estimator, Share};
 pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
-    RowDraw, RowGaussian, RowOptions,
+    RowDraw, RowGaussian, RowOptions, Spread,
 };
-pub use fit::{AlgorithmChoice, Fit, FitOptions, fit};
+pub use fit::{AlgorithmChoice, AverageChoice, Fit, FitOptions, RoundOptions, fit};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use optimiser::{Clip, Optimiser, Schedule, UpdateRule};

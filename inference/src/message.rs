@@ -33,7 +33,8 @@ pub struct Record {
 /// A message between the coordinator and a silo.
 ///
 /// # Laws
-/// `Message::decode(&message.encode()) == message`, and `message.size() == message.encode().len()`.
+/// `Message::decode(&message.encode()) == message`, and `message.size() == message.encode().len()`; bytes cut short,
+/// lengthened or of another version are refused. `laws::message` checks it.
 ///
 /// # Example
 /// ```

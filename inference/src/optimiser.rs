@@ -87,7 +87,7 @@ impl Optimiser {
 /// Moves one vector of parameters against a gradient, keeping what it needs between steps.
 ///
 /// # Laws
-/// After `load(save())` further steps give the same bits as without.
+/// After `load(save())` further steps give the same bits as without; `laws::update_rule` checks it.
 pub trait UpdateRule: Send + Sync {
     /// Moves `parameters` one step of size `rate` down `gradient`.
     fn step(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64]);

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::assess::ElboEstimate;
 use crate::checkpoint::write_atomically;
 use crate::error::{Error, Result};
+use crate::fit::AlgorithmChoice;
 use crate::run::{Counters, Ending};
 use crate::settings::Settings;
 
@@ -50,6 +51,8 @@ pub struct Report {
     pub seed: u64,
     /// The device.
     pub device: String,
+    /// The algorithm.
+    pub algorithm: AlgorithmChoice,
     /// The silos.
     pub silos: Vec<String>,
     /// Why the run ended.
@@ -64,7 +67,8 @@ impl Report {
         sites: Vec<SiteSummary>,
         bound: ElboEstimate,
         (counters, seconds, ending): (Counters, f64, Ending),
-        (settings, device, silos, theta): (&Settings, String, Vec<String>, Vec<f64>),
+        (algorithm, settings): (AlgorithmChoice, &Settings),
+        (device, silos, theta): (String, Vec<String>, Vec<f64>),
     ) -> Self {
         Self {
             sites,
@@ -82,6 +86,7 @@ impl Report {
             seconds,
             seed: settings.seed,
             device,
+            algorithm,
             silos,
             ending,
             options: settings.clone(),

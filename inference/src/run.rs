@@ -61,7 +61,7 @@ pub struct Counters {
     pub bytes_to_silos: u64,
     /// Bytes of encoded messages from silos to the coordinator.
     pub bytes_from_silos: u64,
-    /// Optimiser steps of the globals.
+    /// Optimiser steps of the globals; in rounds of local steps, of each silo.
     pub gradient_steps: u64,
     /// Steps whose gradient was clipped.
     pub clipped_steps: u64,
@@ -103,7 +103,8 @@ pub fn run(
     while step < options.steps {
         let info = one_step(algorithm, exchange, options, &mut record.counters)?;
         step = info.step;
-        if step.is_multiple_of(thin) || step == options.steps {
+        // The first hundred steps are kept, so that a run cut short has a trace too.
+        if step <= 100 || step.is_multiple_of(thin) || step == options.steps {
             record.trace.push((step, info.elbo));
         }
         progress.step(&info, &record.counters);
@@ -147,7 +148,7 @@ fn one_step(
         }
     }
     let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
-    counters.gradient_steps += 1;
+    counters.gradient_steps = info.step;
     counters.clipped_steps += u64::from(info.clipped);
     Ok(info)
 }

@@ -177,7 +177,7 @@ impl<const D: usize, S> Distribution<D, S> {
     /// [`Error::Shape`] for a value of another shape.
     pub fn log_prob_of(&self, value: &Array) -> Result<f64> {
         let arrays = self.law.arrays()?;
-        self.law.check_shape("log_prob_of", &value.shape)?;
+        self.law.check_shape(|| "log_prob_of".into(), &value.shape)?;
         let view = self.law.view(&arrays);
         view.check("log_prob_of", &value.values)?;
         Ok(view.evaluate(&value.values, 1.0, evaluate::Wanted::default()).total)
@@ -194,7 +194,7 @@ impl<const D: usize, S> Distribution<D, S> {
         let handle = Handle::from(value);
         let array = handle.read()?;
         let total = self.log_prob_of(&array)?;
-        let scored = self.law.clone().score("log_prob", handle.clone(), 1.0)?;
+        let scored = self.law.clone().score(handle.clone(), 1.0).map_err(|error| error.at(|| "log_prob".into()))?;
         match scored.tape {
             Some(tape) => Ok(tape.typed()),
             None => {
@@ -245,14 +245,14 @@ impl Law {
         self.parameters.iter().map(Parameter::read).collect()
     }
 
-    pub(crate) fn check_shape(&self, operation: &str, found: &[usize]) -> Result<()> {
+    pub(crate) fn check_shape(&self, operation: impl FnOnce() -> String, found: &[usize]) -> Result<()> {
         self.sound()?;
         let expected = self.shape();
         if found == expected {
             return Ok(());
         }
         Err(Error::Shape {
-            operation: format!("{operation} with {}", self.density.name()),
+            operation: format!("{} with {}", operation(), self.density.name()),
             found: found.to_vec(),
             expected,
             remedy: "Reshape one of the two; Partita refuses to broadcast an observation silently.".into(),

@@ -128,13 +128,13 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Names the cause of a log density that is not finite.
-    pub(crate) fn finite(&self, operation: &str, values: &[f64], total: f64) -> Result<()> {
+    /// Names the cause of a log density that is not finite; the caller says of what with [`Error::at`].
+    pub(crate) fn finite(&self, values: &[f64], total: f64) -> Result<()> {
         if total.is_finite() {
             return Ok(());
         }
-        self.check(operation, values)?;
-        Err(Error::NotFiniteMade { operation: operation.into(), found: total })
+        self.check("", values)?;
+        Err(Error::NotFiniteMade { operation: String::new(), found: total })
     }
 
     /// The log density of each event.
@@ -216,15 +216,16 @@ impl Law {
 
     /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.
     ///
-    /// Takes what it reads: a tensor that nobody else holds is moved to the host instead of copied.
-    pub(crate) fn score(self, operation: &str, value: Handle, scale: f64) -> Result<Scored> {
+    /// Takes what it reads: a tensor that nobody else holds is moved to the host instead of copied. The caller says of
+    /// what an error is with [`Error::at`].
+    pub(crate) fn score(self, value: Handle, scale: f64) -> Result<Scored> {
         self.sound()?;
         let tracked = [value.is_tracked(), self.tracks(0), self.tracks(1), self.tracks(2)];
         if tracked == [false; 4] {
             let (arrays, value) = (self.arrays()?, value.read()?);
             let view = self.view(&arrays);
             let total = view.evaluate(&value.values, scale, Wanted::default()).total;
-            return view.finite(operation, &value.values, total).map(|()| Scored { total, tape: None });
+            return view.finite(&value.values, total).map(|()| Scored { total, tape: None });
         }
         let (density, widths, event) = (self.density, self.widths(), self.event_len());
         let mut constants: [Option<Array>; 4] = [const { None }; 4];
@@ -237,7 +238,7 @@ impl Law {
             }
         }
         let cell = Arc::new(OnceLock::new());
-        let (result, operation) = (Arc::clone(&cell), operation.to_owned());
+        let result = Arc::clone(&cell);
         let tape = operation::apply(
             inputs,
             Box::new(move |arrays| {
@@ -251,7 +252,7 @@ impl Law {
                 let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
                 let evaluation = view.evaluate(slice(0), scale, wanted);
                 let total = if view.in_domain(wanted.parameters) { evaluation.total } else { f64::NAN };
-                let _ = result.set(view.finite(&operation, slice(0), total).map(|()| total));
+                let _ = result.set(view.finite(slice(0), total).map(|()| total));
                 (Array::scalar(evaluation.total), pull_back(evaluation, tracked))
             }),
         );

@@ -39,7 +39,7 @@ impl Scope<'_> {
             let wanted = Wanted { value: self.tracking, ..Wanted::default() };
             let view = inner.view(&arrays);
             let evaluation = view.evaluate(&constrained, weight, wanted);
-            view.finite(&self.operation(name), &constrained, evaluation.total).map_err(made)?;
+            view.finite(&constrained, evaluation.total).map_err(|error| made(error).at(|| self.operation(name)))?;
             self.outcome.total += evaluation.total;
             host_gradient = evaluation.value;
         }
@@ -52,7 +52,8 @@ impl Scope<'_> {
         };
         let handle = Handle::from(value);
         if score && !on_host {
-            let scored = inner.score(&self.operation(name), handle.clone(), weight).map_err(made)?;
+            let scored = inner.score(handle.clone(), weight);
+            let scored = scored.map_err(|error| made(error).at(|| self.operation(name)))?;
             self.add(scored.total, scored.tape);
         }
         if self.tracking {

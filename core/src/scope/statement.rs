@@ -44,17 +44,16 @@ impl<'a> Scope<'a> {
         value: Tensor<D>,
     ) -> Result<()> {
         let law = self.fit_to_plate(name, distribution.law)?;
-        let operation = self.operation(name);
         let handle = Handle::from(value);
-        law.check_shape(&operation, &handle.shape())?;
+        law.check_shape(|| self.operation(name), &handle.shape())?;
         if self.enter(name, Role::Observed, Some(&law))?.is_none() {
-            law.check(&operation, &handle.read()?.values)?;
-            return Ok(());
+            return law.check(&self.operation(name), &handle.read()?.values);
         }
         match self.observing {
             Observing::Score => {
                 if self.scoring && !self.quiet {
-                    let scored = law.score(&operation, handle, self.weight_here())?;
+                    let scored = law.score(handle, self.weight_here());
+                    let scored = scored.map_err(|error| error.at(|| self.operation(name)))?;
                     self.add(scored.total, scored.tape);
                 }
             }
@@ -65,7 +64,7 @@ impl<'a> Scope<'a> {
             Observing::Pointwise => {
                 let (arrays, data) = (law.arrays()?, handle.read()?);
                 let view = law.view(&arrays);
-                view.check(&operation, &data.values)?;
+                view.check(&self.operation(name), &data.values)?;
                 let values = view.pointwise(&data.values);
                 self.outcome.observed.push((name.to_owned(), Array::new(values, law.batch.clone())?));
             }

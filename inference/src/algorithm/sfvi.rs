@@ -26,17 +26,17 @@ const STATE: &str = "sfvi.coordinator";
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 1, with the gradient split of eqs. 12 and 13.
 pub struct Sfvi<M: Model> {
-    model: M,
-    device: Device,
-    settings: Settings,
-    table: SiteTable,
-    family: Box<dyn Family>,
-    parameters: Vec<f64>,
-    theta: Vec<f64>,
-    rule: Box<dyn UpdateRule>,
-    silos: Vec<String>,
-    step: u64,
-    manifest: Manifest,
+    pub(super) model: M,
+    pub(super) device: Device,
+    pub(super) settings: Settings,
+    pub(super) table: SiteTable,
+    pub(super) family: Box<dyn Family>,
+    pub(super) parameters: Vec<f64>,
+    pub(super) theta: Vec<f64>,
+    pub(super) rule: Box<dyn UpdateRule>,
+    pub(super) silos: Vec<String>,
+    pub(super) step: u64,
+    pub(super) manifest: Manifest,
 }
 
 impl<M: Model> std::fmt::Debug for Sfvi<M> {
@@ -93,10 +93,19 @@ impl<M: Model> Sfvi<M> {
         Ok(())
     }
 
-    fn request(&self, kind: &str, step: u64) -> Message {
+    pub(super) fn request(&self, kind: &str, step: u64) -> Message {
         let message =
             Message::new(kind).word("step", step).word("seed", self.settings.seed).floats("global", &self.parameters);
         if self.theta.is_empty() { message } else { message.floats("theta", &self.theta) }
+    }
+
+    /// Replaces θ, in the model too.
+    pub(super) fn set_theta(&mut self, theta: Vec<f64>) -> Result<()> {
+        if !theta.is_empty() {
+            self.model = with_theta(&self.model, &theta, &self.device)?;
+        }
+        self.theta = theta;
+        Ok(())
     }
 
     fn to_all(&self, message: &Message) -> Vec<Request> {

@@ -18,16 +18,16 @@ use crate::settings::Settings;
 /// Data, local latents and their variational parameters stay here; what leaves is listed in
 /// [`crate::Algorithm::manifest`].
 pub struct Silo<M: Model> {
-    name: String,
-    device: Device,
-    settings: Settings,
-    table: SiteTable,
-    family: Box<dyn Family>,
-    locals: Locals,
+    pub(super) name: String,
+    pub(super) device: Device,
+    pub(super) settings: Settings,
+    pub(super) table: SiteTable,
+    pub(super) family: Box<dyn Family>,
+    pub(super) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
-    workers: Vec<(M, M::Data)>,
-    theta_len: usize,
-    step: u64,
+    pub(super) workers: Vec<(M, M::Data)>,
+    pub(super) theta_len: usize,
+    pub(super) step: u64,
 }
 
 impl<M: Model> std::fmt::Debug for Silo<M> {
@@ -104,7 +104,7 @@ impl<M: Model> Silo<M> {
         })
     }
 
-    fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
+    pub(super) fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
         let parameters = request.expect_floats("global", self.family.parameter_len())?;
         let seed = request.get_word("seed")?;
         if seed != self.settings.seed {
@@ -123,7 +123,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
-    fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<(Share, Vec<Vec<f64>>)>> {
+    pub(super) fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -141,7 +141,7 @@ impl<M: Model> Silo<M> {
     fn step(&mut self, request: &Message) -> Result<Message> {
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
-        let draw = Draws { purpose: Purpose::Fit, step, count: self.settings.particles };
+        let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let rows = self.locals.rows(Some(step));
         let results = self.shares(&globals, &rows, draw)?;
         let (shares, local) = average(results);
@@ -162,7 +162,7 @@ impl<M: Model> Silo<M> {
         let step = request.get_word("step")?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
         let count = request.get_word("draws")? as usize;
-        let draw = Draws { purpose: Purpose::Report, step, count };
+        let draw = Draws::shared(Purpose::Report, step, count);
         let rows = self.locals.rows(None);
         let results = self.shares(&globals, &rows, draw)?;
         let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
@@ -185,7 +185,7 @@ impl<M: Model> Silo<M> {
         bounds_and_theta(message.floats("gradient", &gradient), shares)
     }
 
-    fn check(&self, shares: &[Share], step: u64) -> Result<()> {
+    pub(super) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
             for gradient in [&share.location, &share.deviation] {
@@ -196,7 +196,7 @@ impl<M: Model> Silo<M> {
         Ok(())
     }
 
-    fn describe_local(&self, block: usize, index: usize) -> String {
+    pub(super) fn describe_local(&self, block: usize, index: usize) -> String {
         let place = &self.table.blocks()[block];
         let sites: Vec<&str> = self
             .table
@@ -210,7 +210,7 @@ impl<M: Model> Silo<M> {
 }
 
 /// The shares, and the gradient of the negative bound by the local parameters, averaged over particles.
-fn average(results: Vec<Evaluated>) -> (Vec<Share>, Vec<Vec<f64>>) {
+pub(super) fn average(results: Vec<Evaluated>) -> (Vec<Share>, Vec<Vec<f64>>) {
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
     let weight = -1.0 / results.len() as f64;
     let mut shares = Vec::with_capacity(results.len());
@@ -235,17 +235,43 @@ pub(super) fn describe_global(table: &SiteTable, index: usize) -> String {
 
 /// The noise of a global draw: every party makes the same from seed and key.
 pub(super) fn global_noise(family: &dyn Family, seed: u64, purpose: Purpose, step: u64, particle: u32) -> Vec<f64> {
+    noise_of(family, seed, global_key(purpose, step, Key::COORDINATOR).particle(particle))
+}
+
+/// The key of the global noise of an owner: all parties, or a silo in its local steps.
+///
+/// A silo's global noise has a block of its own, apart from the blocks of its local latents.
+pub(super) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
+    let block = if owner == Key::COORDINATOR { 0 } else { u32::MAX };
+    Key::new(purpose, step).silo(owner).block(block)
+}
+
+/// The noise of one draw from a family.
+pub(super) fn noise_of(family: &dyn Family, seed: u64, key: Key) -> Vec<f64> {
     let mut noise = vec![0.0; family.noise_len()];
-    Noise::new(seed).stream(Key::new(purpose, step).particle(particle)).normal(&mut noise);
+    Noise::new(seed).stream(key).normal(&mut noise);
     noise
 }
 
-/// Which draws are made.
+/// Which draws are made, and how the local part weighs.
 #[derive(Debug, Clone, Copy)]
-struct Draws {
-    purpose: Purpose,
-    step: u64,
-    count: usize,
+pub(super) struct Draws {
+    pub(super) purpose: Purpose,
+    pub(super) step: u64,
+    pub(super) count: usize,
+    /// Whose global noise it is: all parties' or, in local steps, the silo's own.
+    pub(super) owner: u32,
+    /// What the local log density is multiplied by.
+    pub(super) weight: f64,
+    /// What the entropy of the local posterior is multiplied by.
+    pub(super) entropy_weight: f64,
+}
+
+impl Draws {
+    /// Draws with the noise all parties share.
+    pub(super) fn shared(purpose: Purpose, step: u64, count: usize) -> Self {
+        Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0 }
+    }
 }
 
 /// What the evaluation of a particle reads, shared by threads.
@@ -260,7 +286,7 @@ struct Context<'a> {
     draw: Draws,
 }
 
-type Evaluated = (Share, Vec<Vec<f64>>);
+pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
 
 impl Context<'_> {
     /// All particles in order; worker k evaluates particles k, k + workers, ...
@@ -282,12 +308,13 @@ impl Context<'_> {
 
     fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
         let particle = u32::try_from(particle).unwrap_or(u32::MAX);
-        let Draws { purpose, step, .. } = self.draw;
+        let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
         let noise = self.locals.noise(self.rows, purpose, step, particle);
-        let global_noise = global_noise(self.family, self.settings.seed, purpose, step, particle);
-        let global = self.family.draw(self.globals, &global_noise);
-        let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch);
-        let blocks = self.locals.draws(self.rows, &noise);
+        let key = global_key(purpose, step, owner).particle(particle);
+        let global = self.family.draw(self.globals, &noise_of(self.family, self.settings.seed, key));
+        let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let mut blocks = self.locals.draws(self.rows, &noise);
+        blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut out = self.locals.zeros(self.rows);
         let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
         Ok((share, out))

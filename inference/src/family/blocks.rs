@@ -1,6 +1,7 @@
 //! Joins families over parts of one vector into one family, so that each site may have its own.
 
-use super::{Family, FamilyDraw};
+use super::{Family, FamilyDraw, Spread};
+use crate::error::Result;
 
 /// A family made of independent families over disjoint components of the vector.
 #[derive(Debug)]
@@ -90,18 +91,20 @@ impl Family for Blocks {
         }
     }
 
-    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+    fn spread(&self, parameters: &[f64]) -> Spread {
         let mut parameters = parameters;
-        let mut covariance = vec![0.0; self.len * self.len];
+        let own = |(components, family): &(Vec<usize>, Box<dyn Family>)| {
+            (components.clone(), family.spread(front(&mut parameters, family.parameter_len())))
+        };
+        Spread::join(self.parts.iter().map(own).collect(), self.len)
+    }
+
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
         for (components, family) in &self.parts {
-            let own = family.covariance(front(&mut parameters, family.parameter_len()));
-            for (row, &i) in components.iter().enumerate() {
-                for (column, &j) in components.iter().enumerate() {
-                    covariance[i * self.len + j] = own[row * components.len() + column];
-                }
-            }
+            all.extend(family.with_moments(&pick(mean, components), &spread.part(components))?);
         }
-        covariance
+        Ok(all)
     }
 }
 

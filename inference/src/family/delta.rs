@@ -1,6 +1,7 @@
 //! Gives the point-mass family: maximum a posteriori estimation of chosen latents.
 
-use super::{Family, FamilyDraw};
+use super::{Family, FamilyDraw, Spread};
+use crate::error::Result;
 
 /// All mass at one point, $Z = \mu$: its fit is the posterior mode on the unconstrained scale.
 ///
@@ -54,7 +55,11 @@ impl Family for Delta {
 
     fn add_entropy_gradient(&self, _: &[f64], _: &mut [f64]) {}
 
-    fn covariance(&self, _: &[f64]) -> Vec<f64> {
-        vec![0.0; self.len * self.len]
+    fn spread(&self, _: &[f64]) -> Spread {
+        Spread::Diagonal(vec![0.0; self.len])
+    }
+
+    fn with_moments(&self, mean: &[f64], _: &Spread) -> Result<Vec<f64>> {
+        Ok(mean.to_vec())
     }
 }

@@ -1,6 +1,7 @@
 //! Gives the diagonal Gaussian (mean-field) family.
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI};
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
+use crate::error::Result;
 
 /// The Gaussian with independent components, $Z = \mu + \sigma \odot \varepsilon$.
 ///
@@ -73,11 +74,11 @@ impl Family for DiagonalGaussian {
         out[self.len..].iter_mut().for_each(|slot| *slot += 1.0);
     }
 
-    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
-        let mut covariance = vec![0.0; self.len * self.len];
-        for (index, log_scale) in parameters[self.len..].iter().enumerate() {
-            covariance[index * self.len + index] = (2.0 * log_scale).exp();
-        }
-        covariance
+    fn spread(&self, parameters: &[f64]) -> Spread {
+        Spread::Diagonal(parameters[self.len..].iter().map(|log_scale| log_scale.exp()).collect())
+    }
+
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+        Ok(mean.iter().copied().chain(spread.deviations().iter().map(|sd| sd.ln())).collect())
     }
 }

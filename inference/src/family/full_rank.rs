@@ -1,6 +1,7 @@
 //! Gives the full-rank Gaussian family in the parametrisation of the SFVI paper.
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI};
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
+use crate::error::Result;
 
 /// The Gaussian with any covariance, $Z = \mu + \sigma \odot L\varepsilon$ with $L$ lower unit-triangular.
 ///
@@ -115,7 +116,7 @@ impl Family for FullRankGaussian {
         out[self.len..2 * self.len].iter_mut().for_each(|slot| *slot += 1.0);
     }
 
-    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+    fn spread(&self, parameters: &[f64]) -> Spread {
         let (_, log_scale, lower) = self.split(parameters);
         let factor = |row: usize, column: usize| -> f64 {
             let unit = match row.cmp(&column) {
@@ -132,6 +133,14 @@ impl Family for FullRankGaussian {
                     (0..=row.min(column)).map(|k| factor(row, k) * factor(column, k)).sum();
             }
         }
-        covariance
+        Spread::Full(covariance)
+    }
+
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+        let factor = spread.cholesky()?;
+        let scale: Vec<f64> = (0..self.len).map(|row| factor[(row, row)]).collect();
+        let lower = (0..self.len).flat_map(|row| (0..row).map(move |column| (row, column)));
+        let entries = lower.map(|(row, column)| factor[(row, column)] / scale[row]);
+        Ok(mean.iter().copied().chain(scale.iter().map(|s| s.ln())).chain(entries).collect())
     }
 }

@@ -3,7 +3,8 @@
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI};
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
+use crate::error::{Error, Result};
 
 /// The Gaussian with covariance $UU^\top + \mathrm{diag}(d^2)$: $Z = \mu + U\varepsilon_1 + d \odot \varepsilon_2$.
 ///
@@ -162,7 +163,7 @@ impl Family for LowRankGaussian {
         }
     }
 
-    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+    fn spread(&self, parameters: &[f64]) -> Spread {
         let (_, log_scale, factor) = self.split(parameters);
         let row = |i: usize| &factor[i * self.rank..(i + 1) * self.rank];
         let mut covariance = vec![0.0; self.len * self.len];
@@ -172,6 +173,34 @@ impl Family for LowRankGaussian {
                 covariance[i * self.len + j] = own + row(i).iter().zip(row(j)).map(|(a, b)| a * b).sum::<f64>();
             }
         }
-        covariance
+        Spread::Full(covariance)
+    }
+
+    /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest.
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+        const ROUNDS: usize = 200;
+        let covariance = spread.matrix();
+        let variances = spread.deviations();
+        let mut own: Vec<f64> = variances.iter().map(|sd| 0.5 * sd * sd).collect();
+        let mut factor = Mat::<f64>::zeros(self.len, self.rank);
+        for _ in 0..ROUNDS {
+            let rest = Mat::from_fn(self.len, self.len, |i, j| covariance[(i, j)] - if i == j { own[i] } else { 0.0 });
+            let eigen = rest.self_adjoint_eigen(faer::Side::Lower).map_err(|error| Error::Average {
+                operation: "low-rank part of a covariance",
+                problem: format!("its eigenvalues could not be computed ({error:?})"),
+            })?;
+            // Eigenvalues ascend: the last ones lead. A direction with a negative one explains nothing.
+            factor = Mat::from_fn(self.len, self.rank, |i, j| match self.len.checked_sub(j + 1) {
+                Some(k) if eigen.S()[k] > 0.0 => eigen.U()[(i, k)] * eigen.S()[k].sqrt(),
+                _ => 0.0,
+            });
+            for (i, slot) in own.iter_mut().enumerate() {
+                let explained: f64 = (0..self.rank).map(|j| factor[(i, j)] * factor[(i, j)]).sum();
+                // What the factor explains beyond the variance leaves a hundredth of it, so that the member stays proper.
+                *slot = (covariance[(i, i)] - explained).max(0.01 * covariance[(i, i)]);
+            }
+        }
+        let entries = (0..self.len).flat_map(|i| (0..self.rank).map(move |j| (i, j))).map(|place| factor[place]);
+        Ok(mean.iter().copied().chain(own.iter().map(|v| 0.5 * v.ln())).chain(entries).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the laws of variational families: density, score, pull-back, entropy and moments, at random parameters.
 
 use partita_core::laws::derivative;
-use partita_core::{Key, Noise, Purpose};
+use partita_core::{Key, Noise, NoiseStream, Purpose};
 
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
@@ -45,7 +45,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
     checked.start()?;
     for number in 0..POINTS {
         let mut stream = Noise::new(SEED).stream(Key::new(Purpose::Check, number));
-        let mut random = |length: usize| -> Vec<f64> { (0..length).map(|_| stream.standard_normal()).collect() };
+        let mut random = |length: usize| random(&mut stream, length);
         let mut parameters = family.initial(START);
         let moves = random(parameters.len());
         parameters.iter_mut().zip(moves).for_each(|(slot, move_by)| *slot += MOVED * move_by);
@@ -249,6 +249,10 @@ impl Place<'_> {
         }
         Ok(())
     }
+}
+
+pub(super) fn random(stream: &mut NoiseStream, length: usize) -> Vec<f64> {
+    (0..length).map(|_| stream.standard_normal()).collect()
 }
 
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {

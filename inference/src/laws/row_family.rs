@@ -1,9 +1,9 @@
 //! Checks the laws of the row-wise family of local latents: as for families, and with the path through the globals.
 
 use partita_core::laws::derivative;
-use partita_core::{Key, Noise, NoiseStream, Purpose};
+use partita_core::{Key, Noise, Purpose};
 
-use super::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, dot, within};
+use super::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, dot, random, within};
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
 use crate::assess::mean_and_variance;
@@ -65,10 +65,6 @@ pub fn row_family(family: &RowGaussian) -> Result<(), FamilyViolation> {
 
 fn name(family: &RowGaussian) -> String {
     format!("{family:?}")
-}
-
-fn random(stream: &mut NoiseStream, length: usize) -> Vec<f64> {
-    (0..length).map(|_| stream.standard_normal()).collect()
 }
 
 /// Which parameters the options use, in the documented order $[\mu, \rho, L, C, S]$, each an array over all rows.

@@ -1,0 +1,178 @@
+//! Gives SFVI-Avg's coordinator: many local steps a round, then one average of the global posteriors.
+
+use partita_core::{Device, Model};
+
+use super::sfvi_silo::describe_global;
+use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, finite, replies};
+use crate::average::Averaging;
+use crate::error::{Error, Result};
+use crate::exchange::{Outcome, Request};
+use crate::manifest::{Field, Manifest};
+use crate::message::Message;
+use crate::settings::Settings;
+
+/// How SFVI-Avg averages and how silos stand in for the whole.
+#[derive(Debug)]
+pub struct Rounds {
+    /// Local steps $m$ of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
+    pub local_steps: u64,
+    /// How global posteriors become one.
+    pub averaging: Box<dyn Averaging>,
+    /// Observations $N_j$ of each silo: a silo multiplies its local density by $N/N_j$.
+    pub sizes: Vec<usize>,
+    /// Averages with weights $N_j/N$ instead of equal ones.
+    pub by_size: bool,
+    /// Keeps the state of the silos' optimiser for the globals between rounds instead of starting afresh.
+    pub keep_optimiser: bool,
+    /// Takes steps of plain SFVI after this many rounds: a warm start.
+    pub most: Option<u64>,
+    /// Multiplies the entropy of the local posterior by $N/N_j$ too. The paper multiplies the log density alone, which
+    /// tempers the local posteriors: with many local latents they become too narrow and the method fails.
+    pub scale_entropy: bool,
+}
+
+/// Structured federated variational inference with averaging.
+///
+/// A round: the coordinator sends $(\theta, \eta_G)$; silo $j$ takes $m$ steps of variational inference on its own data
+/// with $\log p(Z_{L_j}, y_j \mid Z_G)$ multiplied by $N/N_j$; the coordinator averages $\theta$ and the global posteriors.
+/// Local posteriors stay in their silos. One round carries $m$ steps, at the price of a bias where silos differ. With
+/// [`Rounds::most`] the run goes on as plain SFVI after some rounds.
+///
+/// # References
+/// Hassan, Salomone and Mengersen (2023), Algorithm 2.
+#[derive(Debug)]
+pub struct SfviAvg<M: Model> {
+    inner: Sfvi<M>,
+    rounds: Rounds,
+    round: u64,
+    manifest: Manifest,
+}
+
+impl<M: Model> SfviAvg<M> {
+    /// The coordinator of a run over the silos of these names.
+    ///
+    /// # Errors
+    /// As for [`Sfvi::new`]; [`Error::Setting`] for no local steps, or sizes that are not one positive number a silo.
+    pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: Rounds) -> Result<Self> {
+        if rounds.local_steps == 0 {
+            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
+        }
+        if rounds.sizes.len() != silos.len() || rounds.sizes.contains(&0) {
+            let found = format!("{:?} for {} silos", rounds.sizes, silos.len());
+            return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
+        }
+        let inner = Sfvi::new(model, device, settings, silos)?;
+        let mut manifest = inner.manifest().clone();
+        let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+        manifest.fields.extend([
+            field("round", "the round answered", 1, false),
+            field("global", "the silo's global posterior's parameters", inner.posterior().parameters.len(), true),
+            field("theta", "the silo's trained parameters", inner.posterior().theta.len(), true),
+            field("clipped", "the local steps whose gradient was clipped", 1, true),
+        ]);
+        Ok(Self { inner, rounds, round: 0, manifest })
+    }
+
+    /// Whether the rounds are over and plain SFVI has taken over.
+    fn is_over(&self) -> bool {
+        self.rounds.most.is_some_and(|most| self.round >= most)
+    }
+
+    fn total(&self) -> f64 {
+        as_float(self.rounds.sizes.iter().sum())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
+fn as_float(count: usize) -> f64 {
+    count as f64
+}
+
+impl<M: Model> Algorithm for SfviAvg<M> {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        if self.is_over() {
+            return self.inner.outgoing();
+        }
+        let base = self.inner.request("avg.round", self.round * self.rounds.local_steps);
+        let base = base.word("round", self.round).word("local_steps", self.rounds.local_steps);
+        let word = |yes: bool| if yes { "yes" } else { "no" };
+        let base = base
+            .setting("keep_optimiser", word(self.rounds.keep_optimiser))
+            .setting("scale_entropy", word(self.rounds.scale_entropy));
+        let with_scale = |(silo, size): (usize, &usize)| Request {
+            silo,
+            message: base.clone().number("scale", self.total() / as_float(*size)),
+        };
+        Ok(self.rounds.sizes.iter().enumerate().map(with_scale).collect())
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        if self.is_over() {
+            return self.inner.incoming(outcomes);
+        }
+        let step = self.round * self.rounds.local_steps;
+        let replies = replies(outcomes, &self.inner.silos, step)?;
+        let (mut members, mut thetas, mut bounds, mut clipped) = (Vec::new(), Vec::new(), Vec::new(), false);
+        for (reply, silo) in replies.iter().zip(&self.inner.silos) {
+            let found = reply.get_word("round")?;
+            if found != self.round {
+                let problem = format!("silo `{silo}` answered round {found}, asked was round {}", self.round);
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
+            }
+            let member = reply.expect_floats("global", self.inner.parameters.len())?;
+            finite(
+                silo,
+                step,
+                |index| describe_global(&self.inner.table, index % self.inner.family.len().max(1)),
+                &member,
+            )?;
+            members.push(member);
+            thetas.push(if self.inner.theta.is_empty() {
+                Vec::new()
+            } else {
+                reply.expect_floats("theta", self.inner.theta.len())?
+            });
+            clipped |= reply.get_word("clipped")? > 0;
+            bounds.push(reply.expect_floats("elbo", 1)?);
+        }
+        let equal = 1.0 / as_float(members.len());
+        let weight = |size: &usize| if self.rounds.by_size { as_float(*size) / self.total() } else { equal };
+        let weights: Vec<f64> = self.rounds.sizes.iter().map(weight).collect();
+        let before = self.inner.parameters.clone();
+        self.inner.parameters = self.rounds.averaging.average(&*self.inner.family, &members, &weights)?;
+        let theta = crate::average::weighted(thetas.iter().map(Vec::as_slice), &vec![equal; thetas.len()]);
+        self.inner.set_theta(theta)?;
+        self.round += 1;
+        self.inner.step = self.round * self.rounds.local_steps;
+        let moved: f64 = self.inner.parameters.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum();
+        let elbo = crate::average::weighted(bounds.iter().map(Vec::as_slice), &weights)[0];
+        finite("the coordinator", step, |_| "the bound".into(), &[elbo])?;
+        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
+        Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate })
+    }
+
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+        self.inner.assessing(draws, offset)
+    }
+
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+        self.inner.assessed(outcomes, draws, offset)
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        self.inner.posterior()
+    }
+
+    fn save(&self) -> Message {
+        self.inner.save().word("round", self.round)
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        self.round = state.get_word("round")?;
+        self.inner.load(state)
+    }
+}

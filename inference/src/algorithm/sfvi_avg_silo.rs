@@ -1,0 +1,156 @@
+//! Gives the silo's side of SFVI-Avg: many steps of variational inference on its own data, from the common posterior.
+
+use partita_core::{LogDensity, Model, Purpose, with_theta};
+
+use super::finite;
+use super::sfvi_silo::{Draws, Silo, average, describe_global, global_key, noise_of};
+use crate::checkpoint;
+use crate::error::Result;
+use crate::estimator::add;
+use crate::exchange::SiloProgram;
+use crate::message::Message;
+use crate::optimiser::UpdateRule;
+
+/// One party of SFVI-Avg; it also answers what a party of SFVI does, so that one run may go from rounds to steps.
+pub struct AveragingSilo<M: Model> {
+    silo: Silo<M>,
+    index: u32,
+    rule: Box<dyn UpdateRule>,
+    /// Local steps of the present round whose gradient was clipped.
+    clipped: u64,
+}
+
+impl<M: Model> std::fmt::Debug for AveragingSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AveragingSilo").field("silo", &self.silo).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> AveragingSilo<M> {
+    /// Lets a silo, the `index`-th of the run, take local steps.
+    #[must_use]
+    pub fn new(silo: Silo<M>, index: u32) -> Self {
+        let rule = silo.settings.optimiser.start(&silo.device);
+        Self { silo, index, rule, clipped: 0 }
+    }
+
+    fn round(&mut self, request: &Message) -> Result<Message> {
+        let mut globals = self.silo.read_globals(request)?;
+        let (first, count) = (request.get_word("step")?, request.get_word("local_steps")?);
+        let scale = request.get_number("scale")?;
+        let entropy = if request.get_setting("scale_entropy")? == "yes" { scale } else { 1.0 };
+        if request.get_setting("keep_optimiser")? != "yes" {
+            self.rule = self.silo.settings.optimiser.start(&self.silo.device);
+        }
+        let mut values = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
+        let mut last = Vec::new();
+        self.clipped = 0;
+        for step in first..first + count {
+            let elbo = self.local_step(step, &mut globals, &mut values, (scale, entropy))?;
+            // The bound reported is the mean over the last tenth of the round.
+            if step - first >= count - count.div_ceil(10) {
+                last.push(elbo);
+            }
+        }
+        self.silo.step = first + count;
+        let elbo = crate::assess::mean_and_variance(&last).0;
+        let reply = Message::new("avg.answer").word("round", request.get_word("round")?).floats("global", &globals);
+        let reply = reply.floats("elbo", &[elbo]).word("clipped", self.clipped);
+        Ok(if values.is_empty() { reply } else { reply.floats("theta", &values) })
+    }
+
+    /// One step of variational inference on this silo's data, with the local part scaled to stand for all.
+    fn local_step(
+        &mut self,
+        step: u64,
+        globals: &mut Vec<f64>,
+        values: &mut Vec<f64>,
+        (weight, entropy_weight): (f64, f64),
+    ) -> Result<f64> {
+        let silo = &mut self.silo;
+        let particles = silo.settings.particles;
+        let owner = self.index;
+        let draw = Draws { purpose: Purpose::Fit, step, count: particles, owner, weight, entropy_weight };
+        let rows = silo.locals.rows(Some(step));
+        let (shares, local) = average(silo.shares(globals, &rows, draw)?);
+        silo.check(&shares, step)?;
+        for (block, gradient) in local.iter().enumerate() {
+            finite(&silo.name, step, |index| silo.describe_local(block, index), gradient)?;
+        }
+        let estimator = silo.settings.estimator;
+        let mut gradient = vec![0.0; globals.len()];
+        let mut by_theta = vec![0.0; values.len()];
+        let mut elbo = 0.0;
+        for (share, particle) in shares.iter().zip(0_u32..) {
+            let key = global_key(Purpose::Fit, step, owner).particle(particle);
+            let noise = noise_of(&*silo.family, silo.settings.seed, key);
+            let global = silo.family.draw(globals, &noise);
+            let prior = LogDensity::new(&silo.workers[0].0, &silo.device, &silo.table).global(&global.latent)?;
+            let mut own = estimator.global_share(prior, &*silo.family, globals, &global);
+            add(&mut own.location, &share.location);
+            add(&mut own.deviation, &share.deviation);
+            silo.family.pull_back(globals, &noise, &own.location, &own.deviation, &mut gradient);
+            if estimator.adds_entropy_gradient() {
+                silo.family.add_entropy_gradient(globals, &mut gradient);
+            }
+            add(&mut by_theta, &own.theta);
+            add(&mut by_theta, &share.theta);
+            elbo += own.elbo + share.elbo;
+        }
+        gradient.extend_from_slice(&by_theta);
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let average = 1.0 / particles as f64;
+        gradient.iter_mut().for_each(|g| *g *= -average);
+        let who = silo.name.clone();
+        finite(&who, step, |index| describe_global(&silo.table, index % silo.family.len().max(1)), &gradient)?;
+        if silo.settings.clip.is_some_and(|clip| clip.apply(&mut gradient)) {
+            self.clipped += 1;
+        }
+        let rate = silo.settings.schedule.rate(step, silo.settings.steps);
+        let mut all = [globals.as_slice(), values].concat();
+        self.rule.step(rate, &mut all, &gradient);
+        *values = all.split_off(globals.len());
+        *globals = all;
+        if !values.is_empty() {
+            for (model, _) in &mut silo.workers {
+                *model = with_theta(model, values, &silo.device)?;
+            }
+        }
+        silo.locals.descend(&rows, local, rate);
+        Ok(average * elbo)
+    }
+}
+
+impl<M: Model> SiloProgram for AveragingSilo<M> {
+    fn name(&self) -> &str {
+        self.silo.name()
+    }
+
+    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+        self.silo.local_moments()
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            "avg.round" => self.round(request),
+            "silo.save" => {
+                let mut state = self.silo.locals.save();
+                state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("global.{name}"), values)));
+                let folder = request.get_setting("folder")?;
+                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, state)?;
+                Ok(Message::new("silo.saved"))
+            }
+            "silo.restore" => {
+                let answer = self.silo.answer(request)?;
+                let folder = request.get_setting("folder")?;
+                let (_, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
+                let own = |(name, values): (String, Vec<f64>)| Some((name.strip_prefix("global.")?.to_owned(), values));
+                if !self.rule.load(state.into_iter().filter_map(own).collect()) {
+                    return Err(checkpoint::other_model(folder.as_ref(), &self.silo.name));
+                }
+                Ok(answer)
+            }
+            _ => self.silo.answer(request),
+        }
+    }
+}
