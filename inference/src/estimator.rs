@@ -129,5 +129,5 @@ impl Estimator {
 
 /// Adds `terms` to `out`.
 pub(crate) fn add(out: &mut [f64], terms: &[f64]) {
-    out.iter_mut().zip(terms).for_each(|(slot, term)| *slot += term);
+    partita_core::kernel::add_scaled(out, 1.0, terms);
 }
