@@ -68,13 +68,22 @@ fn hand(particles: u32) -> Box<dyn FnMut() -> f64 + Send> {
     Box::new(move || limit.step(particles))
 }
 
-const CASES: [Case; 8] = [
+/// Every child ten times: silos large enough that threads matter more than waking them.
+fn tenfold() -> Vec<Vec<Child>> {
+    let children = six_cities();
+    let half = children.len() / 2;
+    [&children[..half], &children[half..]].iter().map(|silo| silo.repeat(10)).collect()
+}
+
+const CASES: [Case; 10] = [
     ("pooled_k1", 1, || sfvi(vec![six_cities()], 1, 1)),
     ("pooled_k10", 2, || sfvi(vec![six_cities()], 10, 2)),
     ("pooled_k10_one_thread", 1, || sfvi(vec![six_cities()], 10, 1)),
     ("two_silos_k1", 2, || sfvi(six_cities_silos().into(), 1, 2)),
     ("two_silos_k1_one_thread", 1, || sfvi(six_cities_silos().into(), 1, 1)),
     ("two_silos_k10", 2, || sfvi(six_cities_silos().into(), 10, 2)),
+    ("tenfold_silos_k1", 2, || sfvi(tenfold(), 1, 2)),
+    ("tenfold_silos_k1_one_thread", 1, || sfvi(tenfold(), 1, 1)),
     ("hand_k1", 1, || hand(1)),
     ("hand_k10", 1, || hand(10)),
 ];

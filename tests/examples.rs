@@ -1,20 +1,11 @@
 //! Runs every example small, as a user would, and holds what it writes to the contract of all examples.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use std::path::PathBuf;
+mod fixtures;
+
 use std::process::Command;
 
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap().parent().unwrap();
-    let program = folder.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(
-        program.exists(),
-        "{} is not built: run `cargo test --workspace`, which builds examples first",
-        program.display()
-    );
-    program
-}
+use fixtures::example;
 
 #[test]
 fn six_cities_writes_its_report_and_plots() {

@@ -1,22 +1,13 @@
 //! Holds checkpoints to their promise: killed at any moment, a run resumes and ends with the same bits.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use std::path::{Path, PathBuf};
+mod fixtures;
+
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The example of this name, built by the same `cargo test` that runs this test.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap().parent().unwrap();
-    let program = folder.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
-    assert!(
-        program.exists(),
-        "{} is not built: run `cargo test --workspace`, which builds examples first",
-        program.display()
-    );
-    program
-}
+use fixtures::example;
 
 const STEPS: &str = "6000";
 

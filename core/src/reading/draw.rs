@@ -28,6 +28,8 @@ impl Draw {
 
 /// Draws all latents from the prior, and new data given them; `data` gives the shapes.
 ///
+/// The draw depends on seed, index and sites, not on a silo: to simulate several silos give each another seed or index.
+///
 /// # Errors
 /// What the model's statements refuse.
 pub fn prior_draw<M: Model>(
