@@ -43,7 +43,13 @@ struct Options {
     /// The variational family.
     #[arg(long, value_enum, default_value_t = FamilyName::Scale)]
     family: FamilyName,
-    /// The gradient estimator.
+    /// The bound: `local` averages over inner draws within every child.
+    #[arg(long, value_enum, default_value_t = BoundName::Ordinary)]
+    bound: BoundName,
+    /// Inner draws a child of the local bound.
+    #[arg(long, default_value_t = 16)]
+    inner_draws: usize,
+    /// The gradient estimator of the ordinary bound.
     #[arg(long, value_enum, default_value_t = EstimatorName::Stl)]
     estimator: EstimatorName,
     /// Optimiser steps.
@@ -100,6 +106,12 @@ enum FamilyName {
     NonCentred,
     /// The same with log-scales linear in the globals too.
     Scale,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BoundName {
+    Ordinary,
+    Local,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -187,10 +199,11 @@ fn settings(options: &Options) -> Settings {
         seed: options.seed,
         particles: options.particles,
         family: options.family.plan(),
-        estimator: match options.estimator {
-            EstimatorName::Stl => Estimator::StickingTheLanding,
-            EstimatorName::Total => Estimator::Total,
-            EstimatorName::Entropy => Estimator::ClosedFormEntropy,
+        estimator: match (options.bound, options.estimator) {
+            (BoundName::Local, _) => Estimator::LocallyEnhanced { inner: options.inner_draws },
+            (BoundName::Ordinary, EstimatorName::Stl) => Estimator::StickingTheLanding,
+            (BoundName::Ordinary, EstimatorName::Total) => Estimator::Total,
+            (BoundName::Ordinary, EstimatorName::Entropy) => Estimator::ClosedFormEntropy,
         },
         schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
         ..Settings::default()

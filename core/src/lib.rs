@@ -40,7 +40,9 @@ pub use handle::Handle;
 pub use model::Model;
 pub use noise::{Key, Noise, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
-pub use reading::{Assessment, Draw, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw};
+pub use reading::{
+    Assessment, Draw, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw,
+};
 pub use rows::Rows;
 pub use scope::{Minibatch, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};

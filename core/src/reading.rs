@@ -3,7 +3,7 @@
 mod density;
 mod draw;
 
-pub use density::{Assessment, LogDensity};
+pub use density::{Assessment, Enhanced, LogDensity};
 pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
 
 use crate::device::Device;

@@ -35,6 +35,8 @@ pub struct Scope<'a> {
     pub(crate) next: usize,
     pub(crate) plate: Option<Plate<'a>>,
     pub(crate) minibatch: &'a [Minibatch],
+    /// Whether log densities inside plates are kept row by row instead of being summed.
+    pub(crate) rowwise: bool,
     /// What log densities of the part are multiplied by, outside plates.
     pub(crate) weight: f64,
     pub(crate) outcome: Outcome,
@@ -91,8 +93,25 @@ pub(crate) struct Plate<'a> {
 pub struct Minibatch {
     /// The plate.
     pub plate: String,
-    /// Row indices, each at most once.
+    /// Row indices; each stands `repeats` times, one after another.
     pub rows: Vec<usize>,
+    /// How many draws of its latents a row is evaluated with: 1 except for bounds with inner draws.
+    pub repeats: usize,
+}
+
+impl Minibatch {
+    /// These rows of `plate`, each evaluated once.
+    #[must_use]
+    pub fn new(plate: &str, rows: Vec<usize>) -> Self {
+        Self { plate: plate.to_owned(), rows, repeats: 1 }
+    }
+
+    /// These rows of `plate`, each evaluated with `repeats` draws of its latents.
+    #[must_use]
+    pub fn repeated(plate: &str, rows: &[usize], repeats: usize) -> Self {
+        let rows = rows.iter().flat_map(|row| std::iter::repeat_n(*row, repeats)).collect();
+        Self { plate: plate.to_owned(), rows, repeats }
+    }
 }
 
 /// What a reading leaves behind.
@@ -103,6 +122,9 @@ pub(crate) struct Outcome {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) values: Vec<(String, Array)>,
     pub(crate) observed: Vec<(String, Array)>,
+    /// Log densities of a plate row by row, and those of them that are on the tape.
+    pub(crate) rows: Vec<f64>,
+    pub(crate) row_tape: Option<Tensor<1>>,
 }
 
 /// One latent site on the tape, with what its pull-back to unconstrained numbers needs.
@@ -117,6 +139,8 @@ pub(crate) struct Leaf {
     pub(crate) host_gradient: Vec<f64>,
     /// Weight of the log-determinant.
     pub(crate) weight: f64,
+    /// Whether its row decides the weight, of the host's gradient too.
+    pub(crate) rowwise: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -135,6 +159,7 @@ impl<'a> Scope<'a> {
             next: 0,
             plate: None,
             minibatch: &[],
+            rowwise: false,
             weight: 1.0,
             outcome: Outcome::default(),
         }
@@ -167,6 +192,28 @@ impl<'a> Scope<'a> {
                 None => term,
             });
         }
+    }
+
+    /// Adds log densities of a plate's rows; `numbers` holds as many to a row as there are events in it.
+    fn add_rows(&mut self, numbers: &[f64], tape: Option<Handle>) {
+        let rows = self.plate.as_ref().map_or(1, |plate| plate.chosen.map_or(plate.total, <[usize]>::len));
+        self.outcome.rows.resize(rows, 0.0);
+        let each = (numbers.len() / rows.max(1)).max(1);
+        for (slot, own) in self.outcome.rows.iter_mut().zip(numbers.chunks(each)) {
+            *slot += own.iter().sum::<f64>();
+        }
+        if let Some(term) = tape {
+            let term = term.typed::<1>();
+            self.outcome.row_tape = Some(match self.outcome.row_tape.take() {
+                Some(sum) => sum + term,
+                None => term,
+            });
+        }
+    }
+
+    /// Whether log densities are now kept row by row.
+    fn by_row(&self) -> bool {
+        self.rowwise && self.plate.is_some()
     }
 
     fn keep(&mut self, name: &str, handle: &Handle) -> Result<()> {

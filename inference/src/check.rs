@@ -196,7 +196,7 @@ fn minibatches<M: Model>(
         let mut locals = latents.locals.to_vec();
         let all = &latents.locals[block];
         locals[block] = chosen.iter().flat_map(|row| &all[row * width..(row + 1) * width]).copied().collect();
-        let minibatch = [Minibatch { plate: plate.to_owned(), rows: chosen }];
+        let minibatch = [Minibatch::new(plate, chosen)];
         let density = LogDensity::new(model, device, table).minibatch(&minibatch);
         let part = density.local(Latents { globals: latents.globals, locals: &locals }, data)?;
         value += share * part.value;

@@ -33,6 +33,14 @@ pub(crate) struct StepRows {
     chosen: Vec<Option<Chosen>>,
 }
 
+/// The rows of one plate, each repeated for its inner draws.
+#[derive(Debug)]
+pub(crate) struct RepeatedRows {
+    pub(crate) place: usize,
+    pub(crate) minibatch: [Minibatch; 1],
+    pub(crate) parameters: Vec<f64>,
+}
+
 #[derive(Debug)]
 struct Chosen {
     rows: Vec<usize>,
@@ -78,7 +86,7 @@ impl Locals {
                 continue;
             };
             let rows = minibatches.rows_at(step, &Noise::new(self.seed), self.silo);
-            all.minibatch.push(Minibatch { plate: plate.clone(), rows: rows.clone() });
+            all.minibatch.push(Minibatch::new(plate, rows.clone()));
             let parameters = block.family.gather(&block.parameters, &rows);
             all.chosen.push(Some(Chosen { rows, parameters, weight: minibatches.scale_at(step) }));
         }
@@ -110,6 +118,48 @@ impl Locals {
                 BlockDraw { family: &block.family, parameters, noise, weight }
             })
             .collect()
+    }
+
+    /// The one plate whose latents a bound with inner draws repeats: its place, its name, and the rows of this step.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if local latents stand outside that plate.
+    pub(crate) fn repeated(&self, rows: &StepRows, inner: usize) -> Result<RepeatedRows> {
+        let mut with_latents = self.blocks.iter().enumerate().filter(|(_, block)| block.family.width() > 0);
+        let (Some((place, block)), None) = (with_latents.next(), with_latents.next()) else {
+            return Err(Self::no_single_plate());
+        };
+        let Some(plate) = &block.plate else { return Err(Self::no_single_plate()) };
+        let rows = match &rows.chosen[place] {
+            Some(chosen) => chosen.rows.clone(),
+            None => (0..block.family.rows()).collect(),
+        };
+        let minibatch = [Minibatch::repeated(plate, &rows, inner)];
+        let parameters = block.family.gather(&block.parameters, &minibatch[0].rows);
+        Ok(RepeatedRows { place, minibatch, parameters })
+    }
+
+    fn no_single_plate() -> Error {
+        Error::Setting {
+            setting: "estimator",
+            found: "LocallyEnhanced".into(),
+            expected: "a model whose local latents all stand in one plate; use StickingTheLanding for this one",
+        }
+    }
+
+    /// The noise of repeated rows in one particle.
+    pub(crate) fn repeated_noise(&self, rows: &RepeatedRows, key: (Purpose, u64, u32)) -> Vec<f64> {
+        let (purpose, step, particle) = key;
+        let block = u32::try_from(rows.place).unwrap_or(u32::MAX);
+        let key = Key::new(purpose, step).silo(self.silo).particle(particle).block(block);
+        let mut values = vec![0.0; rows.minibatch[0].rows.len() * self.blocks[rows.place].family.width()];
+        Noise::new(self.seed).stream(key).normal(&mut values);
+        values
+    }
+
+    /// The family and the number of blocks, for a share over repeated rows.
+    pub(crate) fn family(&self, place: usize) -> (&RowGaussian, usize) {
+        (&self.blocks[place].family, self.blocks.len())
     }
 
     /// Zeros of the shape of the parameters of the rows evaluated.

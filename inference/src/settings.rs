@@ -75,6 +75,9 @@ impl Settings {
             }
             Err(Error::Setting { setting, found: "0".into(), expected: "at least 1" })
         };
+        if let Estimator::LocallyEnhanced { inner } = self.estimator {
+            least_one("inner draws", inner)?;
+        }
         least_one("particles", self.particles)?;
         least_one("threads", self.threads)?;
         least_one("steps", usize::from(self.steps > 0))?;

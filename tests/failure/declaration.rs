@@ -258,7 +258,7 @@ fn minibatches_of_no_row_and_of_rows_there_are_not_are_refused() {
     let (device, model, data) = (Device::flex(), sound(), vector(&[0.5, -1.0, 2.0]));
     let table = SiteTable::of(&model, &device, &data).unwrap();
     let evaluate = |rows: Vec<usize>| {
-        let minibatch = [Minibatch { plate: "row".into(), rows }];
+        let minibatch = [Minibatch::new("row", rows)];
         let latents = Latents { globals: &[0.0], locals: &[Vec::new()] };
         LogDensity::new(&model, &device, &table).minibatch(&minibatch).local(latents, &data)
     };

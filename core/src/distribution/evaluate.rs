@@ -22,12 +22,21 @@ pub(crate) struct Evaluation {
     pub(crate) total: f64,
     pub(crate) value: Vec<f64>,
     pub(crate) parameters: [Vec<f64>; 3],
+    /// Numbers of a parameter that serves all events while its derivative is still event by event; 0 for the others.
+    pub(crate) shared: [usize; 4],
 }
 
 /// A log density as it enters a joint density: its value, and its node where gradients flow.
 #[derive(Debug)]
 pub(crate) struct Scored {
     pub(crate) total: f64,
+    pub(crate) tape: Option<Handle>,
+}
+
+/// Log densities of a batch, row by row, with their node where gradients flow.
+#[derive(Debug)]
+pub(crate) struct ScoredRows {
+    pub(crate) rows: Vec<f64>,
     pub(crate) tape: Option<Handle>,
 }
 
@@ -152,6 +161,29 @@ impl<'a> View<'a> {
         self.evaluate_batch(values, scale, wanted).unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
     }
 
+    /// As [`View::evaluate`]; where rows are asked for, the derivatives of a parameter that is one number for all events are
+    /// left event by event, for the pull-back to weigh by rows.
+    fn evaluate_for(&self, values: &[f64], scale: f64, wanted: Wanted, rows: Option<usize>) -> Evaluation {
+        let events = values.len() / self.event.max(1);
+        let single = |k: usize| wanted.parameters[k] && events > 1 && self.parameters[k].len() == self.widths[k];
+        if rows.is_none() || ![0, 1, 2].into_iter().any(single) {
+            return self.evaluate(values, scale, wanted);
+        }
+        // Written out for every event, a shared parameter has a derivative for every event.
+        let spread = [0, 1, 2].map(|k| if single(k) { self.parameters[k].repeat(events) } else { Vec::new() });
+        let parameters = [0, 1, 2].map(|k| if single(k) { spread[k].as_slice() } else { self.parameters[k] });
+        let width = |k: usize| if single(k) { self.widths[k] } else { 0 };
+        let shared = [0, width(0), width(1), width(2)];
+        Evaluation { shared, ..View { parameters, ..*self }.evaluate(values, scale, wanted) }
+    }
+
+    /// The total, or the totals of rows.
+    fn totals(&self, values: &[f64], total: f64, rows: Option<usize>) -> Vec<f64> {
+        let Some(rows) = rows else { return vec![total] };
+        let events = self.pointwise(values);
+        events.chunks((events.len() / rows.max(1)).max(1)).map(|row| row.iter().sum()).collect()
+    }
+
     fn evaluate_events(&self, values: &[f64], scale: f64, wanted: Wanted) -> Evaluation {
         let mut value = vec![0.0; if wanted.value { values.len() } else { 0 }];
         let mut parameters =
@@ -172,7 +204,7 @@ impl<'a> View<'a> {
             let mut gradient = Gradient { value: own, parameters: slots };
             total += self.density.log_prob(event, self.at(index), scale, &mut gradient);
         }
-        Evaluation { total: scale * total, value, parameters }
+        Evaluation { total: scale * total, value, parameters, shared: [0; 4] }
     }
 
     fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: Wanted) -> Option<Evaluation> {
@@ -193,7 +225,7 @@ impl<'a> View<'a> {
                 *gradient = vec![gradient.iter().sum()];
             }
         }
-        Some(Evaluation { total: scale * total, value, parameters })
+        Some(Evaluation { total: scale * total, value, parameters, shared: [0; 4] })
     }
 }
 
@@ -219,13 +251,27 @@ impl Law {
     /// Takes what it reads: a tensor that nobody else holds is moved to the host instead of copied. The caller says of
     /// what an error is with [`Error::at`].
     pub(crate) fn score(self, value: Handle, scale: f64) -> Result<Scored> {
+        let (totals, tape) = self.on_tape(value, scale, None)?;
+        Ok(Scored { total: totals[0], tape })
+    }
+
+    /// The log density of `value` summed within each of `rows` rows; a node of the tape as for [`Law::score`].
+    pub(crate) fn score_rows(self, value: Handle, rows: usize) -> Result<ScoredRows> {
+        let (rows, tape) = self.on_tape(value, 1.0, Some(rows))?;
+        Ok(ScoredRows { rows, tape })
+    }
+
+    /// One total, or one for each row, and the node.
+    fn on_tape(self, value: Handle, scale: f64, rows: Option<usize>) -> Result<(Vec<f64>, Option<Handle>)> {
         self.sound()?;
         let tracked = [value.is_tracked(), self.tracks(0), self.tracks(1), self.tracks(2)];
+        let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
         if tracked == [false; 4] {
             let (arrays, value) = (self.arrays()?, value.read()?);
             let view = self.view(&arrays);
-            let total = view.evaluate(&value.values, scale, Wanted::default()).total;
-            return view.finite(&value.values, total).map(|()| Scored { total, tape: None });
+            let evaluation = view.evaluate(&value.values, scale, wanted);
+            let totals = view.totals(&value.values, evaluation.total, rows);
+            return view.finite(&value.values, totals.iter().sum()).map(|()| (totals, None));
         }
         let (density, widths, event) = (self.density, self.widths(), self.event_len());
         let mut constants: [Option<Array>; 4] = [const { None }; 4];
@@ -249,15 +295,16 @@ impl Law {
                 }
                 let slice = |k: usize| all[k].as_ref().map_or(&[] as &[f64], |array| array.values.as_slice());
                 let view = View { density, parameters: [slice(1), slice(2), slice(3)], widths, event };
-                let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
-                let evaluation = view.evaluate(slice(0), scale, wanted);
-                let total = if view.in_domain(wanted.parameters) { evaluation.total } else { f64::NAN };
-                let _ = result.set(view.finite(slice(0), total).map(|()| total));
-                (Array::scalar(evaluation.total), pull_back(evaluation, tracked))
+                let evaluation = view.evaluate_for(slice(0), scale, wanted, rows);
+                let totals = view.totals(slice(0), evaluation.total, rows);
+                let total = if view.in_domain(wanted.parameters) { totals.iter().sum() } else { f64::NAN };
+                let _ = result.set(view.finite(slice(0), total).map(|()| totals.clone()));
+                let shape = vec![totals.len()];
+                (Array { values: totals, shape }, pull_back(evaluation, tracked))
             }),
         );
         match cell.get() {
-            Some(Ok(total)) => Ok(Scored { total: *total, tape: Some(tape) }),
+            Some(Ok(totals)) => Ok((totals.clone(), Some(tape))),
             Some(Err(error)) => Err(error.clone()),
             None => unreachable!("invariant: a host function runs when it is applied"),
         }
@@ -295,14 +342,24 @@ impl Law {
     }
 }
 
-/// Multiplies the derivatives of the tracked inputs by the gradient of the scalar output.
+/// Multiplies the derivatives of the tracked inputs by the gradient of the outputs: one scalar, or one for each row.
 fn pull_back(evaluation: Evaluation, tracked: [bool; 4]) -> PullBack {
     let [a, b, c] = evaluation.parameters;
-    let mut derivatives: Vec<Vec<f64>> =
-        [evaluation.value, a, b, c].into_iter().zip(tracked).filter_map(|(d, wanted)| wanted.then_some(d)).collect();
+    let all = [evaluation.value, a, b, c].into_iter().zip(evaluation.shared);
+    let mut derivatives: Vec<(Vec<f64>, usize)> =
+        all.zip(tracked).filter_map(|(derivative, wanted)| wanted.then_some(derivative)).collect();
     Box::new(move |output| {
-        let factor = output.first().copied().unwrap_or(0.0);
-        derivatives.iter_mut().flatten().for_each(|derivative| *derivative *= factor);
-        derivatives
+        for (derivative, shared) in &mut derivatives {
+            let each = derivative.len().div_ceil(output.len()).max(1);
+            for (row, factor) in derivative.chunks_mut(each).zip(output) {
+                row.iter_mut().for_each(|derivative| *derivative *= factor);
+            }
+            if *shared > 0 {
+                let mut sum = vec![0.0; *shared];
+                derivative.chunks(*shared).for_each(|own| sum.iter_mut().zip(own).for_each(|(slot, d)| *slot += d));
+                *derivative = sum;
+            }
+        }
+        derivatives.into_iter().map(|(derivative, _)| derivative).collect()
     })
 }

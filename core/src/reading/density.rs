@@ -23,6 +23,17 @@ pub struct Assessment {
     pub theta: Vec<f64>,
 }
 
+/// A locally enhanced bound's share with its gradients, and the weights of the inner draws.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Enhanced {
+    /// Value and gradients.
+    pub assessment: Assessment,
+    /// $\tilde w_{rk} N/B$: the normalised weight of each repeat of each row, times the scale of the row.
+    pub weights: Vec<f64>,
+    /// $N/B$, times the weight of the local part.
+    pub scale: f64,
+}
+
 /// A model bound to a device and a site table, ready to be evaluated as a log density.
 ///
 /// # Example
@@ -86,7 +97,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         scope.taping = self.table.global_tape;
         self.model.global(&mut scope)?;
         scope.ended()?;
-        self.finish(scope, None)
+        self.finish(scope, None, &[])
     }
 
     /// $\log p_\theta(y_j, Z_{L_j} \mid Z_G)$ and its gradients: the share of one silo.
@@ -105,6 +116,70 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.with_locals(latents, data, false)
     }
 
+    /// The locally enhanced bound's share of one silo, and its gradients.
+    ///
+    /// $$ \sum_r \frac NB \log \frac1K \sum_k \frac{p_\theta(y_r, z_{rk} \mid Z_G)}{q(z_{rk} \mid Z_G)} $$
+    /// with the rows $r$ and repeats $K$ of the one minibatch given, `latents` the draws $z_{rk}$ and `log_q` their log
+    /// densities, one a repeat of a row. Gradients are those of the numerators with the normalised weights of the
+    /// repeats: a gradient by a draw $z_{rk}$ holds its weight $\tilde w_{rk}N/B$ as a factor.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::global`]; [`Error::Length`] if `log_q` is not one number for each repeat.
+    ///
+    /// # References
+    /// Geffner and Domke (2022), arXiv:2203.04432; Burda, Grosse and Salakhutdinov (2016) for the inner average.
+    pub fn locally_enhanced(&self, latents: Latents<'_>, data: &M::Data, log_q: &[f64]) -> Result<Enhanced> {
+        self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
+        let mut scope =
+            self.scope(Source { globals: Some(latents.globals), locals: Some(latents.locals), prior: None });
+        scope.quiet = true;
+        let globals = self.model.global(&mut scope)?;
+        (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, self.weight, self.minibatch);
+        scope.rowwise = true;
+        self.model.local(&mut scope, &globals, data)?;
+        scope.ended()?;
+        let rows = std::mem::take(&mut scope.outcome.rows);
+        if log_q.len() != rows.len() || self.minibatch.len() != 1 {
+            return Err(Error::Length {
+                operation: "log densities of inner draws".into(),
+                found: log_q.len(),
+                expected: rows.len(),
+                remedy: "Give one number for each repeat of each row of one plate.".into(),
+            });
+        }
+        let batch = &self.minibatch[0];
+        let total = self.table.blocks.iter().find(|block| block.plate.as_ref() == Some(&batch.plate));
+        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+        let scale = self.weight * total.map_or(1.0, |block| (block.rows * batch.repeats) as f64 / rows.len() as f64);
+        let mut weights = Vec::with_capacity(rows.len());
+        let mut value = scope.outcome.total;
+        let ratios: Vec<f64> = rows.iter().zip(log_q).map(|(log_p, log_q)| log_p - log_q).collect();
+        for row in ratios.chunks(batch.repeats) {
+            let sum = crate::special::log_sum_exp(row);
+            #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 repeats")]
+            let count = (row.len() as f64).ln();
+            value += scale * (sum - count);
+            weights.extend(row.iter().map(|ratio| scale * (ratio - sum).exp()));
+        }
+        if let Some(tape) = scope.outcome.row_tape.take() {
+            let weights: Tensor<1> = self.device.tensor(weights.clone(), [weights.len()]);
+            let term = (tape * weights).sum();
+            scope.outcome.tape = Some(match scope.outcome.tape.take() {
+                Some(sum) => sum + term,
+                None => term,
+            });
+        }
+        for leaf in scope.outcome.leaves.iter_mut().filter(|leaf| leaf.rowwise) {
+            let each = (leaf.host_gradient.len() / weights.len()).max(1);
+            for (row, weight) in leaf.host_gradient.chunks_mut(each).zip(&weights) {
+                row.iter_mut().for_each(|gradient| *gradient *= weight);
+            }
+        }
+        let lengths = latents.locals.iter().map(Vec::len).collect();
+        let assessment = self.finish(scope, Some(lengths), &weights)?;
+        Ok(Enhanced { assessment: Assessment { value, ..assessment }, weights, scale })
+    }
+
     fn with_locals(&self, latents: Latents<'_>, data: &M::Data, quiet: bool) -> Result<Assessment> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         let mut scope =
@@ -115,7 +190,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.model.local(&mut scope, &globals, data)?;
         scope.ended()?;
         let lengths = latents.locals.iter().map(Vec::len).collect();
-        self.finish(scope, Some(lengths))
+        self.finish(scope, Some(lengths), &[])
     }
 
     fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
@@ -131,7 +206,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         chosen.map_or(block.rows, |batch| batch.rows.len())
     }
 
-    fn finish(&self, scope: Scope<'_>, local_lengths: Option<Vec<usize>>) -> Result<Assessment> {
+    fn finish(&self, scope: Scope<'_>, local_lengths: Option<Vec<usize>>, row_weights: &[f64]) -> Result<Assessment> {
         let outcome = scope.outcome;
         let mut assessment = Assessment {
             value: outcome.total,
@@ -145,14 +220,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
                 Some(gradients) => tape_gradient(&leaf, gradients)?,
                 None => None,
             };
-            self.pull_back(leaf, tape, &mut assessment)?;
+            self.pull_back(leaf, tape, row_weights, &mut assessment)?;
         }
         assessment.theta = theta::gradient(self.model, gradients.as_ref())?;
         Ok(assessment)
     }
 
     /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
-    fn pull_back(&self, leaf: Leaf, tape: Option<Vec<f64>>, out: &mut Assessment) -> Result<()> {
+    fn pull_back(&self, leaf: Leaf, tape: Option<Vec<f64>>, row_weights: &[f64], out: &mut Assessment) -> Result<()> {
         let site = &self.table.sites[leaf.site];
         let mut gradient = match (tape, leaf.host_gradient) {
             (Some(mut tape), host) => {
@@ -168,8 +243,11 @@ impl<'a, M: Model> LogDensity<'a, M> {
             let one = bijector.unconstrained_len(site.event)?.max(1);
             let event = site.event.max(1);
             let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
-            for (((u, x), g), result) in inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one)) {
-                bijector.pull_back(u, x, g, leaf.weight, result);
+            let events = gradient.len() / event;
+            let parts = inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one));
+            for (index, (((u, x), g), result)) in parts.enumerate() {
+                let weight = if leaf.rowwise { row_weights[index * row_weights.len() / events] } else { leaf.weight };
+                bijector.pull_back(u, x, g, weight, result);
             }
             gradient = pulled;
         }

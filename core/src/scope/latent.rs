@@ -20,7 +20,7 @@ impl Scope<'_> {
             Some(index) => index,
             None => self.register(&inner)?,
         };
-        let (unconstrained, constrained, log_det) = self.value(name, index, &inner)?;
+        let (unconstrained, constrained, log_dets) = self.value(name, index, &inner)?;
         let shape: [usize; D] = inner.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
             operation: self.operation(name),
             expected: vec![0; D],
@@ -28,11 +28,18 @@ impl Scope<'_> {
             remedy: "The rank of the distribution differs from the rank of the value.".into(),
         })?;
         let score = self.scoring && !self.quiet;
-        let weight = if score { self.weight_here() } else { 0.0 };
+        let by_row = self.by_row();
+        let weight = match (score, by_row) {
+            (false, _) => 0.0,
+            (true, true) => 1.0,
+            (true, false) => self.weight_here(),
+        };
         let mut host_gradient = Vec::new();
         let on_host = inner.constant_parameters();
-        if score {
-            self.outcome.total += weight * log_det;
+        if score && by_row {
+            self.add_rows(&log_dets, None);
+        } else if score {
+            self.outcome.total += weight * log_dets.iter().sum::<f64>();
         }
         if score && on_host {
             let arrays = inner.arrays()?;
@@ -40,7 +47,12 @@ impl Scope<'_> {
             let view = inner.view(&arrays);
             let evaluation = view.evaluate(&constrained, weight, wanted);
             view.finite(&constrained, evaluation.total).map_err(|error| made(error).at(|| self.operation(name)))?;
-            self.outcome.total += evaluation.total;
+            if by_row {
+                let events = view.pointwise(&constrained);
+                self.add_rows(&events, None);
+            } else {
+                self.outcome.total += evaluation.total;
+            }
             host_gradient = evaluation.value;
         }
         let real = self.table.get().sites[index].support == Some(Support::Real);
@@ -51,15 +63,27 @@ impl Scope<'_> {
             self.device.tensor(constrained, shape)
         };
         let handle = Handle::from(value);
-        if score && !on_host {
+        if score && !on_host && by_row {
+            let rows = inner.shape()[0];
+            let scored = inner.score_rows(handle.clone(), rows);
+            let scored = scored.map_err(|error| made(error).at(|| self.operation(name)))?;
+            self.add_rows(&scored.rows, scored.tape);
+        } else if score && !on_host {
             let scored = inner.score(handle.clone(), weight);
             let scored = scored.map_err(|error| made(error).at(|| self.operation(name)))?;
             self.add(scored.total, scored.tape);
         }
         if self.tracking {
             let unconstrained = if real { Vec::new() } else { unconstrained };
-            let leaf =
-                Leaf { site: index, handle: handle.clone(), unconstrained, constrained: kept, host_gradient, weight };
+            let leaf = Leaf {
+                site: index,
+                handle: handle.clone(),
+                unconstrained,
+                constrained: kept,
+                host_gradient,
+                weight,
+                rowwise: by_row,
+            };
             self.outcome.leaves.push(leaf);
         }
         let natural = match outer {
@@ -101,8 +125,8 @@ impl Scope<'_> {
         Ok(index)
     }
 
-    /// Unconstrained value, constrained value and log-determinant of a latent.
-    fn value(&self, name: &str, index: usize, law: &Law) -> Result<(Vec<f64>, Vec<f64>, f64)> {
+    /// Unconstrained value, constrained value and the log-determinant of each event of a latent.
+    fn value(&self, name: &str, index: usize, law: &Law) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
         let site = &self.table.get().sites[index];
         let numbers = law.shape().iter().product::<usize>();
         let vector = match self.part {
@@ -112,11 +136,11 @@ impl Scope<'_> {
         let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
         if let (None, Some((noise, draw))) = (&vector, self.source.prior) {
             let values = law.draw(&mut noise.stream(self.key(Purpose::Prior, draw)))?.values;
-            return Ok((Vec::new(), values, 0.0));
+            return Ok((Vec::new(), values, Vec::new()));
         }
         if site.support == Some(Support::Real) {
             let values = vector.unwrap_or_else(|| vec![0.0; numbers]);
-            return Ok((Vec::new(), values, 0.0));
+            return Ok((Vec::new(), values, Vec::new()));
         }
         if let Some(Support::Interval(..)) = site.support {
             self.same_support(name, index, law)?;
@@ -125,11 +149,11 @@ impl Scope<'_> {
         let one = bijector.unconstrained_len(site.event)?;
         let unconstrained = vector.unwrap_or_else(|| vec![0.0; events * one]);
         let mut constrained = vec![0.0; numbers];
-        let mut log_det = 0.0;
+        let mut log_dets = Vec::with_capacity(events);
         for (u, x) in unconstrained.chunks_exact(one.max(1)).zip(constrained.chunks_exact_mut(site.event.max(1))) {
-            log_det += bijector.forward(u, x);
+            log_dets.push(bijector.forward(u, x));
         }
-        Ok((unconstrained, constrained, log_det))
+        Ok((unconstrained, constrained, log_dets))
     }
 
     /// One site's columns of a block's row-major vector.

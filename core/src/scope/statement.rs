@@ -51,7 +51,11 @@ impl<'a> Scope<'a> {
         }
         match self.observing {
             Observing::Score => {
-                if self.scoring && !self.quiet {
+                if self.scoring && !self.quiet && self.by_row() {
+                    let rows = law.shape()[0];
+                    let scored = law.score_rows(handle, rows).map_err(|error| error.at(|| self.operation(name)))?;
+                    self.add_rows(&scored.rows, scored.tape);
+                } else if self.scoring && !self.quiet {
                     let scored = law.score(handle, self.weight_here());
                     let scored = scored.map_err(|error| error.at(|| self.operation(name)))?;
                     self.add(scored.total, scored.tape);
@@ -104,7 +108,8 @@ impl<'a> Scope<'a> {
         }
         self.block(Some(name), rows)?;
         let minibatch: &'a [super::Minibatch] = self.minibatch;
-        let chosen = minibatch.iter().find(|batch| batch.plate == name).map(|batch| batch.rows.as_slice());
+        let batch = minibatch.iter().find(|batch| batch.plate == name);
+        let chosen = batch.map(|batch| batch.rows.as_slice());
         if chosen.is_some_and(<[usize]>::is_empty) {
             return refuse("the minibatch has no rows. Give at least one, or leave the plate out of the minibatch.");
         }
@@ -112,7 +117,7 @@ impl<'a> Scope<'a> {
             return refuse(&format!("the minibatch asks for row {outside}, but there are {rows} rows."));
         }
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
-        let scale = chosen.map_or(1.0, |chosen| rows as f64 / chosen.len() as f64);
+        let scale = batch.map_or(1.0, |batch| rows as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         self.plate = Some(Plate { name: name.to_owned(), total: rows, chosen, scale });
         let result = body(self, &Rows { total: rows, chosen });
         self.plate = None;
@@ -126,6 +131,14 @@ impl<'a> Scope<'a> {
     pub fn factor<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
         if self.enter(name, Role::Factor, None)?.is_none() || !self.scoring || self.quiet {
             return Ok(());
+        }
+        if self.by_row() {
+            return Err(Error::Plate {
+                plate: self.plate.as_ref().map(|plate| plate.name.clone()).unwrap_or_default(),
+                problem: format!(
+                    "a bound with inner draws cannot split the factor `{name}` by rows. Use an observed site."
+                ),
+            });
         }
         let term = Handle::from(log_density.sum() * self.weight_here());
         let found = term.read()?.values[0];

@@ -41,6 +41,13 @@ impl Central {
     /// [`Error::Setting`], or what the model's global function refuses.
     pub fn new<M: Model>(model: &M, device: &Device, settings: &Settings, name: &str) -> Result<Self> {
         settings.check()?;
+        if let Estimator::LocallyEnhanced { .. } = settings.estimator {
+            return Err(Error::Setting {
+                setting: "estimator",
+                found: "LocallyEnhanced with Central".into(),
+                expected: "Sfvi with one silo, which gives the same fit of pooled data",
+            });
+        }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
         let theta = theta(model)?;
@@ -210,7 +217,9 @@ impl<M: Model> CentralSilo<M> {
             }
             share.elbo += match estimator {
                 Estimator::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
-                Estimator::StickingTheLanding | Estimator::Total => -block.weight * draw.log_density,
+                Estimator::StickingTheLanding | Estimator::Total | Estimator::LocallyEnhanced { .. } => {
+                    -block.weight * draw.log_density
+                }
             };
             let path = block.family.pull_back(block.parameters, &global.deviation, (block.noise, draw), &gradient, out);
             add(&mut share.deviation, &path);

@@ -6,9 +6,9 @@ use rayon::prelude::*;
 use super::finite;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Share, add};
+use crate::estimator::{Estimator, Repeats, Share, add, enhanced_share};
 use crate::exchange::SiloProgram;
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::message::Message;
 use crate::settings::Settings;
@@ -312,11 +312,37 @@ impl Context<'_> {
         let noise = self.locals.noise(self.rows, purpose, step, particle);
         let key = global_key(purpose, step, owner).particle(particle);
         let global = self.family.draw(self.globals, &noise_of(self.family, self.settings.seed, key));
+        if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
+            return self.enhanced((model, data), &global, inner, particle);
+        }
         let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut out = self.locals.zeros(self.rows);
         let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
+        Ok((share, out))
+    }
+}
+
+impl Context<'_> {
+    /// A particle of the locally enhanced bound.
+    fn enhanced<M: Model>(
+        &self,
+        (model, data): (&M, &M::Data),
+        global: &FamilyDraw,
+        inner: usize,
+        particle: u32,
+    ) -> Result<Evaluated> {
+        let Draws { purpose, step, weight, .. } = self.draw;
+        let rows = self.locals.repeated(self.rows, inner)?;
+        let noise = self.locals.repeated_noise(&rows, (purpose, step, particle));
+        let (family, blocks) = self.locals.family(rows.place);
+        let density = LogDensity::new(model, self.device, self.table).minibatch(&rows.minibatch).weight(weight);
+        let mut by_repeat = vec![0.0; rows.parameters.len()];
+        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, block: (rows.place, blocks) };
+        let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
+        let mut out = self.locals.zeros(self.rows);
+        out[rows.place] = family.sum_repeats(&by_repeat, inner);
         Ok((share, out))
     }
 }

@@ -181,6 +181,20 @@ impl RowGaussian {
         out
     }
 
+    /// Sums the numbers of repeated rows, `repeats` times each one after another, into those of the rows.
+    #[must_use]
+    pub fn sum_repeats(&self, values: &[f64], repeats: usize) -> Vec<f64> {
+        let rows = values.len() / self.row_parameter_len().max(1) / repeats.max(1);
+        let mut out = Vec::with_capacity(rows * self.row_parameter_len());
+        for (start, width) in self.arrays(rows * repeats) {
+            for row in 0..rows {
+                let own = &values[start + row * repeats * width..start + (row + 1) * repeats * width];
+                out.extend((0..width).map(|column| own.iter().skip(column).step_by(width.max(1)).sum::<f64>()));
+            }
+        }
+        out
+    }
+
     /// Start and numbers a row of each array in the layout of `rows` rows.
     fn arrays(&self, rows: usize) -> Vec<(usize, usize)> {
         let matrices = usize::from(self.given) + usize::from(self.scale_given);
@@ -252,6 +266,17 @@ impl RowGaussian {
             return own.map(|((s, e), _)| -s - 0.5 * e * e - HALF_LOG_TWO_PI).sum();
         }
         -log_scale.iter().sum::<f64>() - 0.5 * dot(noise, noise) - noise.len() as f64 * HALF_LOG_TWO_PI
+    }
+
+    /// The log density of each row of a draw, in nats.
+    #[must_use]
+    pub fn row_log_densities(&self, draw: &RowDraw, noise: &[f64]) -> Vec<f64> {
+        let width = self.width.max(1);
+        let rows = draw.scale.chunks_exact(width).zip(noise.chunks_exact(width));
+        let cell = |((scale, e), point): ((&f64, &f64), &bool)| {
+            if *point { 0.0 } else { -scale.ln() - 0.5 * e * e - HALF_LOG_TWO_PI }
+        };
+        rows.map(|(scale, noise)| scale.iter().zip(noise).zip(&self.options.delta).map(cell).sum()).collect()
     }
 
     /// Sets the cells of point masses to zero.
