@@ -75,7 +75,7 @@ fn gradients_reach_scales_and_latents_off_the_real_line_too() {
     assert!((found.globals[0] - by_mu).abs() < 1e-8 && (found.globals[1] - by_tau).abs() < 1e-8, "{:?}", found.globals);
 }
 
-fn conjugate_fit(estimator: Estimator, family: FamilyPlan) -> (Fit, f64) {
+fn conjugate_fit(estimator: Estimator, family: FamilyPlan, elbo_draws: usize) -> (Fit, f64) {
     let (device, groups) = (Device::flex(), groups(10, 2));
     let data: Vec<(String, Tensor<2>)> = fixtures::split(&groups, 2)
         .iter()
@@ -89,13 +89,13 @@ fn conjugate_fit(estimator: Estimator, family: FamilyPlan) -> (Fit, f64) {
         schedule: Schedule::Cosine { initial: 0.03, last: 0.0 },
         ..Settings::default()
     };
-    let options = FitOptions { settings, elbo_draws: 40_000, ..FitOptions::default() };
+    let options = FitOptions { settings, elbo_draws, ..FitOptions::default() };
     (fit(&conjugate(), &data, &device, &options, None).unwrap(), conjugate().posterior(&groups).log_evidence)
 }
 
 #[test]
 fn bound_equals_the_evidence_where_the_family_holds_the_posterior() {
-    let (fit, evidence) = conjugate_fit(Estimator::LocallyEnhanced { inner: 4 }, structured());
+    let (fit, evidence) = conjugate_fit(Estimator::LocallyEnhanced { inner: 4 }, structured(), 200);
     assert!((fit.report.elbo - evidence).abs() < 1e-3, "{} against {evidence}", fit.report.elbo);
 }
 
@@ -104,7 +104,7 @@ fn bound_rises_with_inner_draws_towards_the_evidence_where_the_family_is_too_sma
     // Rows independent of the globals cannot hold the posterior.
     let family = || FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal());
     let bound = |estimator| {
-        let (fit, evidence) = conjugate_fit(estimator, family());
+        let (fit, evidence) = conjugate_fit(estimator, family(), 20_000);
         (fit.report.elbo - evidence, fit.report.elbo_se)
     };
     let (ordinary, error) = bound(Estimator::StickingTheLanding);
@@ -118,8 +118,8 @@ fn bound_rises_with_inner_draws_towards_the_evidence_where_the_family_is_too_sma
 
 #[test]
 fn one_inner_draw_is_the_ordinary_bound() {
-    let (ordinary, _) = conjugate_fit(Estimator::StickingTheLanding, structured());
-    let (single, _) = conjugate_fit(Estimator::LocallyEnhanced { inner: 1 }, structured());
+    let (ordinary, _) = conjugate_fit(Estimator::StickingTheLanding, structured(), 200);
+    let (single, _) = conjugate_fit(Estimator::LocallyEnhanced { inner: 1 }, structured(), 200);
     assert!((ordinary.report.elbo - single.report.elbo).abs() < 2e-3);
 }
 

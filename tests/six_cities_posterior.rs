@@ -5,7 +5,7 @@ mod fixtures;
 
 use fixtures::six_cities_family;
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_reference, six_cities_silos};
-use partita::{Device, FamilyPlan, FitOptions, Gaussian, Report, Settings, fit};
+use partita::{Device, Estimator, FamilyPlan, FitOptions, Gaussian, Report, Settings, fit};
 
 /// Means and standard deviations of beta[0..4] and omega.
 type Row = [(f64, f64); 5];
@@ -77,4 +77,29 @@ fn each_silo_alone_concludes_visibly_otherwise() {
             assert!(own < 0.2, "silo {silo}, {}: {own} sd from NUTS on the same children", site.label);
         }
     }
+}
+
+#[test]
+fn locally_enhanced_bound_brings_all_five_marginals_to_those_of_pooled_nuts() {
+    let device = Device::flex();
+    let silos: Vec<(String, RepeatedBinary)> = six_cities_silos()
+        .iter()
+        .zip(["a", "b"])
+        .map(|(children, name)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap()))
+        .collect();
+    let settings = Settings {
+        steps: 5_000,
+        estimator: Estimator::LocallyEnhanced { inner: 8 },
+        family: six_cities_family(),
+        ..Settings::default()
+    };
+    let options = FitOptions { settings, threads: 2, ..FitOptions::default() };
+    let report = fit(&MixedLogistic::new(4), &silos, &device, &options, None).unwrap().report;
+    let reference = six_cities_reference().unwrap();
+    for (site, (mean, sd)) in report.sites.iter().zip(reference.pooled().mean.iter().zip(&reference.pooled().sd)) {
+        // The project's plan for sixteen draws; eight draws and a sixth of the steps meet it too.
+        assert!((site.mean - mean).abs() < 0.2 * sd, "{}: mean {}, NUTS {mean}", site.label, site.mean);
+        assert!((site.sd / sd - 1.0).abs() < 0.15, "{}: sd {}, NUTS {sd}", site.label, site.sd);
+    }
+    assert!(report.elbo >= -820.6, "bound {} ± {}", report.elbo, report.elbo_se);
 }
