@@ -4,6 +4,11 @@
 //! the value together with a closure for the vector-Jacobian product. One node of the tape costs a few microseconds
 //! whatever it computes, so that a fused log density is one node instead of ten.
 
+#![cfg_attr(
+    feature = "ndarray",
+    allow(deprecated, reason = "Burn deprecates its ndarray backend; the feature offers it while it lasts")
+)]
+
 mod affine;
 mod cholesky;
 mod digamma;

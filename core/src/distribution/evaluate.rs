@@ -298,9 +298,10 @@ impl Law {
                 let evaluation = view.evaluate_for(slice(0), scale, wanted, rows);
                 let totals = view.totals(slice(0), evaluation.total, rows);
                 let total = if view.in_domain(wanted.parameters) { totals.iter().sum() } else { f64::NAN };
-                let _ = result.set(view.finite(slice(0), total).map(|()| totals.clone()));
                 let shape = vec![totals.len()];
-                (Array { values: totals, shape }, pull_back(evaluation, tracked))
+                let output = Array { values: totals.clone(), shape };
+                let _ = result.set(view.finite(slice(0), total).map(|()| totals));
+                (output, pull_back(evaluation, tracked))
             }),
         );
         match cell.get() {

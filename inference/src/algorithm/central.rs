@@ -252,7 +252,7 @@ impl<M: Model> CentralSilo<M> {
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let share = 1.0 / self.settings.particles as f64;
-        by_local.iter_mut().flatten().for_each(|g| *g *= -share);
+        by_local.iter_mut().for_each(|block| block.iter_mut().for_each(|g| *g *= -share));
         let mut gradient = [by_global, by_theta].concat();
         gradient.iter_mut().for_each(|g| *g *= -share);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();

@@ -223,7 +223,8 @@ pub(super) fn average(results: Vec<Evaluated>) -> (Vec<Share>, Vec<Vec<f64>>) {
             sum.iter_mut().zip(&gradient).for_each(|(sum, own)| add(sum, own));
         }
     }
-    sum.iter_mut().flatten().for_each(|slot| *slot *= weight);
+    // Block by block: the loop over one vector is vectorised, one over a flattened iterator is not.
+    sum.iter_mut().for_each(|block| block.iter_mut().for_each(|slot| *slot *= weight));
     (shares, sum)
 }
 
