@@ -13,7 +13,7 @@ use crate::rows::Rows;
 
 /// A constant design: for each row, `repeats` measurements of `columns` covariates.
 ///
-/// $$ \eta_{rt} = \sum_k x_{rtk}\,\beta_k + b_r $$
+/// $$ \eta_{rt} = \sum_k x_{rtk}\thinspace \beta_k + b_r $$
 /// with $\beta$ = `coefficients` and $b$ = `intercepts`. A plain regression has one measurement a row.
 ///
 /// # Shapes

@@ -32,8 +32,8 @@ pub struct ConjugateSettings {
 
 /// The exact posterior of a [`ConjugateGaussian`], in the form of the structured Gaussian family.
 ///
-/// $\mu \mid y \sim N(\text{mean}, \text{sd}^2)$ and $b_i \mid \mu, y \sim N(\text{group\_means}_i +
-/// \text{slope}\,(\mu - \text{mean}), \text{group\_sd}^2)$.
+/// $\mu \mid y \sim N(m, s^2)$ and $b_i \mid \mu, y \sim N(c_i + a(\mu - m), t^2)$, with $m$ = `mean`, $s$ = `sd`,
+/// $c_i$ = `group_means`, $a$ = `slope` and $t$ = `group_sd`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConjugatePosterior {
     /// Posterior mean of $\mu$.

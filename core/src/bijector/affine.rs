@@ -3,7 +3,7 @@
 use super::{Bijector, outside};
 use crate::error::{Error, Result};
 
-/// The map $x = c + s\,u$, elementwise, with $c$ = `shift` and $s$ = `scale` ≠ 0.
+/// The map $x = c + s\thinspace u$, elementwise, with $c$ = `shift` and $s$ = `scale` ≠ 0.
 ///
 /// $$ \log|\det J| = n \log|s| $$ for an event of $n$ numbers.
 ///

@@ -4,7 +4,7 @@ use super::{Bijector, outside};
 use crate::error::{Error, Result};
 use crate::special::{sigmoid, softplus};
 
-/// The map $x = a + (b - a)\,\sigma(u)$, elementwise, onto the open interval $(a, b)$ = (`low`, `high`).
+/// The map $x = a + (b - a)\thinspace \sigma(u)$, elementwise, onto the open interval $(a, b)$ = (`low`, `high`).
 ///
 /// $$ \log|\det J| = \sum_i \log(b - a) - \log(1 + e^{u_i}) - \log(1 + e^{-u_i}) $$
 ///

@@ -7,7 +7,7 @@ use crate::special::{sigmoid, softplus};
 
 /// The Bernoulli distribution on 0 and 1.
 ///
-/// $$ \log p(x) = x\,l - \log(1 + e^l) $$
+/// $$ \log p(x) = x\thinspace l - \log(1 + e^l) $$
 /// with $l$ = `logits`, the log odds of a 1.
 ///
 /// # Shapes

@@ -6,7 +6,7 @@ use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
 /// The binomial distribution: the number of successes in a number of trials.
 ///
-/// $$ \log p(k) = \log\binom{n}{k} + k\,l - n\log(1 + e^l),\qquad k = 0, \dots, n $$
+/// $$ \log p(k) = \log\binom{n}{k} + k\thinspace l - n\log(1 + e^l),\qquad k = 0, \dots, n $$
 /// with $n$ = `total` and $l$ = `logits`, the log odds of a success.
 ///
 /// # Shapes

@@ -9,7 +9,7 @@ use crate::special::{ln_gamma, poisson_kernel};
 
 /// The Poisson distribution on counts.
 ///
-/// $$ \log p(k) = k\,\eta - e^\eta - \log k!,\qquad k = 0, 1, 2, \dots $$
+/// $$ \log p(k) = k\thinspace \eta - e^\eta - \log k!,\qquad k = 0, 1, 2, \dots $$
 /// with $\eta$ = `log_rate`; the mean and the variance are $e^\eta$.
 ///
 /// # Shapes

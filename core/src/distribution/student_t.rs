@@ -8,7 +8,7 @@ use std::f64::consts::PI;
 
 /// Student's t distribution with location and scale.
 ///
-/// $$ \log p(x) = \log\frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2)\sqrt{\pi\nu}\,\sigma}
+/// $$ \log p(x) = \log\frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2)\sqrt{\pi\nu}\thinspace \sigma}
 ///    -\tfrac{\nu+1}{2}\log\left(1 + \frac{t^2}{\nu}\right),\qquad t = \frac{x-\mu}{\sigma} $$
 /// with $\nu$ = `degrees_of_freedom` > 0, $\mu$ = `location` and $\sigma$ = `scale` > 0. The scale is the standard
 /// deviation only in the limit of many degrees of freedom.

@@ -9,7 +9,7 @@ pub struct AdamUpdate {
     pub first: [f64; 2],
     /// What the mean of the squared gradient keeps, and what the new square weighs: $\beta_2$ and $1 - \beta_2$.
     pub second: [f64; 2],
-    /// Both bias corrections, $\sqrt{1 - \beta_2^t}\,/\,(1 - \beta_1^t)$.
+    /// Both bias corrections, $\sqrt{1 - \beta_2^t}\thinspace /\thinspace (1 - \beta_1^t)$.
     pub correction: f64,
     /// $\epsilon\sqrt{1 - \beta_2^t}$, which is added to the root of the mean square.
     pub epsilon: f64,
@@ -34,7 +34,7 @@ dispatch! {
     /// One step of Adam down `gradient`, in place.
     ///
     /// $$ m \leftarrow \beta_1 m + (1-\beta_1) g, \quad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \quad
-    ///    \theta \leftarrow \theta - \mathrm{rate}\,\frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon} $$
+    ///    \theta \leftarrow \theta - \mathrm{rate}\thinspace \frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon} $$
     /// with $\theta$ = `parameters`, $g$ = `gradient`, $m$ = `first`, $v$ = `second`; $m$ and $v$ are zero before the first step.
     ///
     /// # Numerics

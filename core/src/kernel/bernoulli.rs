@@ -7,7 +7,7 @@ dispatch! {
     /// The Bernoulli log probability of `y` given `logits`, in nats; writes `scale` times its derivatives.
     ///
     /// $$ \sum_i y_i\ell_i - \log(1 + e^{\ell_i}), \qquad
-    ///    \mathrm{residual}_i = \mathrm{scale}\,(y_i - \mathrm{sigmoid}(\ell_i)) $$
+    ///    \mathrm{residual}_i = \mathrm{scale}\thinspace (y_i - \mathrm{sigmoid}(\ell_i)) $$
     /// with $\ell$ = `logits`. The sum itself is not multiplied by `scale`. An empty `residual` asks for the sum alone.
     ///
     /// # Shapes

@@ -6,9 +6,11 @@ use super::polynomial::{exp, log};
 dispatch! {
     /// The log probability of `class` under the softmax of each row of `logits`, in nats; writes `scale` times its derivatives.
     ///
-    /// $$ \sum_i \ell_{i,c_i} - \log\sum_k e^{\ell_{ik}}, \qquad
-    ///    \mathrm{gradient}_{ik} = \mathrm{scale}\,\Bigl([k = c_i] - \frac{e^{\ell_{ik}}}{\sum_m e^{\ell_{im}}}\Bigr) $$
-    /// with $\ell$ = `logits` and $c$ = `class` (0, 1, ... as numbers). The sum is not multiplied by `scale`. `gradient` is
+    /// ```math
+    /// \sum_i \ell_{i,c_i} - \log\sum_k e^{\ell_{ik}}, \qquad
+    ///    g_{ik} = s \Bigl([k = c_i] - \frac{e^{\ell_{ik}}}{\sum_m e^{\ell_{im}}}\Bigr)
+    /// ```
+    /// with $\ell$ = `logits`, $c$ = `class` (0, 1, ... as numbers), $g$ = `gradient` and $s$ = `scale`. The sum is not multiplied by `scale`. `gradient` is
     /// also the workspace and always required. A class that is no index of a row gives NaN.
     ///
     /// # Shapes

@@ -7,7 +7,7 @@ dispatch! {
     /// The Poisson log probability of `y` given `log_rate` **without** its constant $-\sum_i\log y_i!$, in nats;
     /// writes `scale` times its derivatives.
     ///
-    /// $$ \sum_i y_i\eta_i - e^{\eta_i}, \qquad \mathrm{residual}_i = \mathrm{scale}\,(y_i - e^{\eta_i}) $$
+    /// $$ \sum_i y_i\eta_i - e^{\eta_i}, \qquad \mathrm{residual}_i = \mathrm{scale}\thinspace (y_i - e^{\eta_i}) $$
     /// with $\eta$ = `log_rate`. The caller subtracts the log factorials, which depend on the data alone. The sum is
     /// not multiplied by `scale`. An empty `residual` asks for the sum alone.
     ///

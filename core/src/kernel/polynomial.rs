@@ -22,7 +22,7 @@ const EXPONENTIAL: [f64; 10] = [
     5.000_000_000_000_001e-1,
 ];
 
-/// $(2\,\mathrm{artanh}(s) - 2s)/s^3$ in $s^2$ on $|s| \le 3 - 2\sqrt2$, highest power first (fdlibm's `e_log.c`).
+/// $(2\thinspace \mathrm{artanh}(s) - 2s)/s^3$ in $s^2$ on $|s| \le 3 - 2\sqrt2$, highest power first (fdlibm's `e_log.c`).
 const ARTANH: [f64; 7] = [
     1.479_819_860_511_658_6e-1,
     1.531_383_769_920_937_3e-1,
@@ -81,7 +81,7 @@ pub(super) fn exp_below_zero(x: f64) -> f64 {
     value * power_of_two(shifted)
 }
 
-/// $\mathrm{base} + 2\,\mathrm{artanh}(s)$ for $|s| \le 3 - 2\sqrt2$.
+/// $\mathrm{base} + 2\thinspace \mathrm{artanh}(s)$ for $|s| \le 3 - 2\sqrt2$.
 #[inline(always)]
 fn two_artanh(s: f64, base: f64) -> f64 {
     let z = s * s;
@@ -93,7 +93,7 @@ fn two_artanh(s: f64, base: f64) -> f64 {
 
 /// $\log(1 + t)$ for $0 \le t \le 1$.
 ///
-/// With $s = t/(2+t)$ it is $2\,\mathrm{artanh}(s)$; above $\sqrt2 - 1$ the half of $1+t$ is taken instead.
+/// With $s = t/(2+t)$ it is $2\thinspace \mathrm{artanh}(s)$; above $\sqrt2 - 1$ the half of $1+t$ is taken instead.
 #[inline(always)]
 pub(super) fn log1p_of_unit(t: f64) -> f64 {
     let large = t > 0.414_213_562_373_095;

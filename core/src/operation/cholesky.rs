@@ -11,7 +11,7 @@ use crate::handle::Handle;
 /// The lower Cholesky factor $L$ of each matrix $A$ of a batch: $LL^\top = A$, positive diagonal.
 ///
 /// The factor is that of the symmetric part $\tfrac12(A + A^\top)$, so that the gradient is exact for every entry:
-/// $$ \bar A = \tfrac12 (S + S^\top), \qquad S = L^{-\top}\, \Phi(L^\top \bar L)\, L^{-1}, $$
+/// $$ \bar A = \tfrac12 (S + S^\top), \qquad S = L^{-\top}\thinspace  \Phi(L^\top \bar L)\thinspace  L^{-1}, $$
 /// where $\Phi$ keeps the lower triangle and halves the diagonal.
 ///
 /// # Shapes

@@ -118,7 +118,9 @@ impl<'a, M: Model> LogDensity<'a, M> {
 
     /// The locally enhanced bound's share of one silo, and its gradients.
     ///
-    /// $$ \sum_r \frac NB \log \frac1K \sum_k \frac{p_\theta(y_r, z_{rk} \mid Z_G)}{q(z_{rk} \mid Z_G)} $$
+    /// ```math
+    /// \sum_r \frac NB \log \frac1K \sum_k \frac{p_\theta(y_r, z_{rk} \mid Z_G)}{q(z_{rk} \mid Z_G)}
+    /// ```
     /// with the rows $r$ and repeats $K$ of the one minibatch given, `latents` the draws $z_{rk}$ and `log_q` their log
     /// densities, one a repeat of a row. Gradients are those of the numerators with the normalised weights of the
     /// repeats: a gradient by a draw $z_{rk}$ holds its weight $\tilde w_{rk}N/B$ as a factor.

@@ -68,7 +68,7 @@ pub fn ln_beta(a: f64, b: f64) -> f64 {
 ///
 /// # Numerics
 /// Relative error below 1e-13 everywhere, also at the root 1.4616..., around which it is expanded:
-/// $\psi(x_0 + h) = \sum_{n\ge1} (-1)^{n+1}\zeta(n+1, x_0)\,h^n$.
+/// $\psi(x_0 + h) = \sum_{n\ge1} (-1)^{n+1}\zeta(n+1, x_0)\thinspace h^n$.
 ///
 /// # References
 /// NIST DLMF 5.5.2 (recurrence), 5.11.2 (asymptotic series), 5.15 (derivatives).
@@ -150,7 +150,7 @@ fn digamma_rest(x: f64) -> f64 {
     0.5 / x + digamma_series(x)
 }
 
-/// $\sum_n \frac{B_{2n}}{2n\,x^{2n}}$.
+/// $\sum_n \frac{B_{2n}}{2n\thinspace x^{2n}}$.
 fn digamma_series(x: f64) -> f64 {
     const SERIES: [f64; 8] = [
         1.0 / 12.0,

@@ -11,7 +11,7 @@ const TERMS: u32 = 100_000;
 
 /// The lower and upper regularised incomplete gamma functions $P(a, x)$ and $Q(a, x) = 1 - P(a, x)$.
 ///
-/// $$ P(a, x) = \frac{1}{\Gamma(a)}\int_0^x t^{a-1}e^{-t}\,dt $$ for $a$ = `shape` > 0 and `x` ≥ 0.
+/// $$ P(a, x) = \frac{1}{\Gamma(a)}\int_0^x t^{a-1}e^{-t}\thinspace dt $$ for $a$ = `shape` > 0 and `x` ≥ 0.
 ///
 /// # Numerics
 /// The smaller of the two has full relative accuracy for shapes up to 1e8.
@@ -67,7 +67,7 @@ pub fn regularised_gamma(shape: f64, x: f64) -> [f64; 2] {
 
 /// The regularised incomplete beta function.
 ///
-/// $$ I_x(a, b) = \frac{1}{B(a, b)}\int_0^x t^{a-1}(1-t)^{b-1}\,dt $$ for `a`, `b` > 0, given $x$ and $1 - x$ apart.
+/// $$ I_x(a, b) = \frac{1}{B(a, b)}\int_0^x t^{a-1}(1-t)^{b-1}\thinspace dt $$ for `a`, `b` > 0, given $x$ and $1 - x$ apart.
 ///
 /// # References
 /// NIST DLMF 8.17.22 (continued fraction), 8.17.4 (reflection).

@@ -6,9 +6,11 @@ use super::{Averaging, Members, inverse, weighted};
 use crate::error::{Error, Result};
 use crate::family::{Family, Spread};
 
-/// The logarithmic pool, $q^* \propto \prod_j q_j^{w_j}$: a precision-weighted mean.
+/// The logarithmic pool, $`q^* \propto \prod_j q_j^{w_j}`$: a precision-weighted mean.
 ///
-/// $$ \Lambda^* = \sum_j w_j\Lambda_j, \qquad \mu^* = (\Lambda^*)^{-1}\sum_j w_j\Lambda_j\mu_j $$
+/// ```math
+/// \Lambda^* = \sum_j w_j\Lambda_j, \qquad \mu^* = (\Lambda^*)^{-1}\sum_j w_j\Lambda_j\mu_j
+/// ```
 /// with $\Lambda_j = \Sigma_j^{-1}$, so that a silo that knows more about a latent counts more for it.
 ///
 /// # References

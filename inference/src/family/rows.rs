@@ -22,7 +22,7 @@ pub struct RowOptions {
 
 /// Independent Gaussian blocks, one a row, given the globals.
 ///
-/// $$ Z_r = \mu_r + C_r\,\delta + e^{\rho_r + S_r \delta} \odot L_r \varepsilon_r, \qquad \delta = Z_G - \mu_G $$
+/// $$ Z_r = \mu_r + C_r\thinspace \delta + e^{\rho_r + S_r \delta} \odot L_r \varepsilon_r, \qquad \delta = Z_G - \mu_G $$
 /// with $L_r$ lower unit-triangular. $C_r$ exists where `given_globals`, $S_r$ where `scale_given_globals`. There is
 /// never a matrix over all rows.
 ///
@@ -389,7 +389,7 @@ impl RowGaussian {
     /// Adds `weight` times the gradient of $\sum (\rho + S\delta)$ to `out`; returns its gradient by $\delta$.
     ///
     /// That sum is the part of $-\log q$ that depends on parameters along the draw. With `expected`, the gradient is
-    /// that of its expectation $\sum\rho$, since $E\,\delta = 0$.
+    /// that of its expectation $\sum\rho$, since $E\thinspace \delta = 0$.
     #[must_use]
     pub fn add_entropy_gradient(
         &self,
