@@ -105,40 +105,56 @@ impl Estimator {
             blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
-        let mut share = Share {
-            elbo: assessment.value,
-            deviation: Vec::new(),
-            location: assessment.globals,
-            theta: assessment.theta,
-        };
-        let mut through_locals = vec![0.0; deviation.len()];
-        for (((block, draw), mut gradient), out) in blocks.iter().zip(&draws).zip(assessment.locals).zip(out) {
+        let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
+        let mut location = assessment.globals;
+        add(&mut location, &through.direct);
+        let deviation = location.iter().zip(&through.path).map(|(a, b)| a + b).collect();
+        Ok(Share { elbo: assessment.value + through.elbo, location, deviation, theta: assessment.theta })
+    }
+
+    /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by the
+    /// local parameters is added to `out`.
+    pub(crate) fn through_locals(
+        self,
+        deviation: &[f64],
+        (blocks, draws): (&[BlockDraw<'_>], &[RowDraw]),
+        gradients: Vec<Vec<f64>>,
+        out: &mut [Vec<f64>],
+    ) -> ThroughLocals {
+        let zeros = vec![0.0; deviation.len()];
+        let mut through = ThroughLocals { elbo: 0.0, direct: zeros.clone(), path: zeros };
+        for (((block, draw), mut gradient), out) in blocks.iter().zip(draws).zip(gradients).zip(out) {
             if self == Self::StickingTheLanding {
                 gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
-                share
-                    .location
-                    .iter_mut()
-                    .zip(&draw.global_score)
-                    .for_each(|(slot, score)| *slot -= block.weight * score);
+                let scores = through.direct.iter_mut().zip(&draw.global_score);
+                scores.for_each(|(slot, score)| *slot -= block.weight * score);
             }
-            share.elbo += match self {
+            through.elbo += match self {
                 Self::StickingTheLanding | Self::Total | Self::LocallyEnhanced { .. } => {
                     -block.weight * draw.log_density
                 }
                 Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
             };
             let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
-            add(&mut through_locals, &path);
+            add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let expected = self == Self::ClosedFormEntropy;
-                let path =
-                    block.family.add_entropy_gradient(block.parameters, deviation, (block.weight, expected), out);
-                add(&mut through_locals, &path);
+                let how = (block.weight, self == Self::ClosedFormEntropy);
+                add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
             }
         }
-        share.deviation = share.location.iter().zip(&through_locals).map(|(a, b)| a + b).collect();
-        Ok(share)
+        through
     }
+}
+
+/// What the local posterior of a party adds to its share.
+#[derive(Debug)]
+pub(crate) struct ThroughLocals {
+    /// The entropy's part of the bound.
+    pub(crate) elbo: f64,
+    /// What reaches the globals at fixed local draws: the score of the local posterior, where it is subtracted.
+    pub(crate) direct: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$ through the local draws.
+    pub(crate) path: Vec<f64>,
 }
 
 /// Adds `terms` to `out`.

@@ -204,33 +204,15 @@ impl<M: Model> CentralSilo<M> {
             blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
-        let joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
-        let by_locals = joint.locals.clone();
+        let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
+        let by_locals = std::mem::take(&mut joint.locals);
         add(by_theta, &joint.theta);
         let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
-        for (((block, draw), mut gradient), out) in blocks.iter().zip(&draws).zip(by_locals).zip(by_local) {
-            if estimator == Estimator::StickingTheLanding {
-                gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
-                for slots in [&mut share.location, &mut share.deviation] {
-                    slots.iter_mut().zip(&draw.global_score).for_each(|(slot, score)| *slot -= block.weight * score);
-                }
-            }
-            share.elbo += match estimator {
-                Estimator::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
-                Estimator::StickingTheLanding | Estimator::Total | Estimator::LocallyEnhanced { .. } => {
-                    -block.weight * draw.log_density
-                }
-            };
-            let path = block.family.pull_back(block.parameters, &global.deviation, (block.noise, draw), &gradient, out);
-            add(&mut share.deviation, &path);
-            if estimator.adds_entropy_gradient() {
-                let how = (block.weight, estimator == Estimator::ClosedFormEntropy);
-                add(
-                    &mut share.deviation,
-                    &block.family.add_entropy_gradient(block.parameters, &global.deviation, how, out),
-                );
-            }
-        }
+        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, by_local);
+        share.elbo += through.elbo;
+        add(&mut share.location, &through.direct);
+        add(&mut share.deviation, &through.direct);
+        add(&mut share.deviation, &through.path);
         self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, by_global);
         if estimator.adds_entropy_gradient() {
             self.family.add_entropy_gradient(&self.parameters, by_global);
