@@ -2,6 +2,7 @@
 
 pub use burn;
 
+mod amortised;
 mod array;
 mod bijector;
 pub mod data;
@@ -20,9 +21,11 @@ mod reading;
 mod rows;
 mod scope;
 mod site;
+mod sparse;
 pub mod special;
 mod theta;
 
+pub use amortised::{Amortised, Encoder, Encoding};
 pub use array::Array;
 pub use bijector::{
     AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, IdentityMap, IntervalMap,
@@ -46,4 +49,5 @@ pub use reading::{
 pub use rows::Rows;
 pub use scope::{Minibatch, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};
+pub use sparse::SparseRows;
 pub use theta::{theta, with_theta};

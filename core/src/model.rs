@@ -2,7 +2,9 @@
 
 use burn::module::Module;
 
+use crate::amortised::Encoding;
 use crate::error::Result;
+use crate::rows::Rows;
 use crate::scope::Scope;
 
 /// A probability model of data that several silos hold.
@@ -58,4 +60,19 @@ pub trait Model: Module {
     /// # Errors
     /// Whatever [`Scope::sample`], [`Scope::plate`] and [`Scope::observe`] refuse.
     fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()>;
+
+    /// Local posteriors of these rows of `plate` from an encoder, or `None` where each row has parameters of its own.
+    ///
+    /// [`crate::Amortised`] gives any model an encoder.
+    ///
+    /// # Errors
+    /// What taking the rows refuses.
+    fn encode(&self, _plate: &str, _data: &Self::Data, _rows: &Rows<'_>) -> Result<Option<Encoding>> {
+        Ok(None)
+    }
+
+    /// How many of the trained parameters, the last that Burn visits, stay in each silo.
+    fn private_len(&self) -> usize {
+        0
+    }
 }
