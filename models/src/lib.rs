@@ -1,6 +1,7 @@
 //! States models of the world, and finds the public data they are shown on.
 
 mod conjugate_gaussian;
+mod corpus;
 mod dataset;
 mod download;
 mod eight_schools;
@@ -9,6 +10,7 @@ mod mnist;
 mod six_cities;
 
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
+pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
