@@ -170,14 +170,16 @@ impl Locals {
         self.blocks.iter().zip(&rows.chosen).map(|pair| vec![0.0; length(pair)]).collect()
     }
 
-    /// Moves the parameters of the rows evaluated down `gradient`, that of the negative bound.
+    /// Moves the parameters of the rows evaluated down `gradient`, that of the negative bound; the others wait.
     pub(crate) fn descend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
         for ((block, chosen), own) in self.blocks.iter_mut().zip(&rows.chosen).zip(gradient) {
-            let gradient = match chosen {
-                Some(chosen) => block.family.scatter(&own, &chosen.rows),
-                None => own,
-            };
-            block.rule.step(rate, &mut block.parameters, &gradient);
+            match chosen {
+                Some(chosen) => {
+                    let places = block.family.places(&chosen.rows);
+                    block.rule.step_rows(rate, &mut block.parameters, &own, &places);
+                }
+                None => block.rule.step(rate, &mut block.parameters, &own),
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod download;
 mod eight_schools;
 mod mixed_logistic;
 mod six_cities;
+mod topic_model;
 
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use dataset::{Dataset, DatasetError, dataset, datasets};
@@ -15,3 +16,4 @@ pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
     six_cities_silo_a, six_cities_silos,
 };
+pub use topic_model::{KnownTopics, TopicEncoder, TopicLink, TopicModel};
