@@ -61,7 +61,13 @@ fn newsgroups() -> (SparseRows, Vec<String>) {
     let rows: Vec<Vec<(u32, f64)>> = text
         .lines()
         .map(|line| {
-            line.split(' ').skip(3).map(|p| { let (w, c) = p.split_once(':').unwrap(); (w.parse().unwrap(), c.parse().unwrap()) }).collect()
+            line.split(' ')
+                .skip(3)
+                .map(|p| {
+                    let (w, c) = p.split_once(':').unwrap();
+                    (w.parse().unwrap(), c.parse().unwrap())
+                })
+                .collect()
         })
         .collect();
     let words = std::fs::read_to_string("/work/shared/data/newsgroups20/vocab.txt").unwrap();
@@ -81,7 +87,8 @@ fn main() -> Result<(), Failure> {
     let held_out = docs.select(&order[..options.held_out])?;
     let rest = docs.select(&order[options.held_out..])?;
     let parts = partition_equally(rest.rows(), 3, &noise)?;
-    let silos: Vec<(String, SparseRows)> = parts.iter().enumerate().map(|(i, p)| (format!("silo-{}", i + 1), rest.select(p).unwrap())).collect();
+    let silos: Vec<(String, SparseRows)> =
+        parts.iter().enumerate().map(|(i, p)| (format!("silo-{}", i + 1), rest.select(p).unwrap())).collect();
     println!("docs {} held {} tokens {}", rest.rows(), held_out.rows(), tokens(&rest));
     let link = if options.printed { TopicLink::Printed } else { TopicLink::Experts };
     let alpha = if options.alpha > 0.0 { options.alpha } else { 1.0 / options.topics as f64 };
@@ -98,7 +105,17 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn one(model: &TopicModel, silos: &[(String, SparseRows)], device: &Device, options: &Options, method: &str, algorithm: &str, held_out: &SparseRows, vocabulary: &[String], link: TopicLink) -> Result<(), Failure> {
+fn one(
+    model: &TopicModel,
+    silos: &[(String, SparseRows)],
+    device: &Device,
+    options: &Options,
+    method: &str,
+    algorithm: &str,
+    held_out: &SparseRows,
+    vocabulary: &[String],
+    link: TopicLink,
+) -> Result<(), Failure> {
     let settings = Settings {
         steps: options.steps,
         seed: options.seed,
@@ -111,12 +128,24 @@ fn one(model: &TopicModel, silos: &[(String, SparseRows)], device: &Device, opti
     let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
     for ((name, data), index) in silos.iter().zip(0_u32..) {
         let silo = Silo::new(name, index, model, data, device, &settings)?;
-        if algorithm == "sfvi" { programs.push(Box::new(silo)); } else { programs.push(Box::new(AveragingSilo::new(silo, index))); }
+        if algorithm == "sfvi" {
+            programs.push(Box::new(silo));
+        } else {
+            programs.push(Box::new(AveragingSilo::new(silo, index)));
+        }
     }
     let mut algo: Box<dyn Algorithm> = match algorithm {
         "sfvi" => Box::new(Sfvi::new(model, device, &settings, &names)?),
         m => {
-            let rounds = Rounds { local_steps: options.local_steps, averaging: Box::new(Barycentre), sizes: silos.iter().map(|s| s.1.rows()).collect(), by_size: false, keep_optimiser: false, most: None, scale_entropy: m == "avg-scaled" };
+            let rounds = Rounds {
+                local_steps: options.local_steps,
+                averaging: Box::new(Barycentre),
+                sizes: silos.iter().map(|s| s.1.rows()).collect(),
+                by_size: false,
+                keep_optimiser: false,
+                most: None,
+                scale_entropy: m == "avg-scaled",
+            };
             Box::new(SfviAvg::new(model, device, &settings, &names, rounds)?)
         }
     };
@@ -124,10 +153,24 @@ fn one(model: &TopicModel, silos: &[(String, SparseRows)], device: &Device, opti
     let count: f64 = silos.iter().map(|s| tokens(&s.1)).sum();
     let start = Instant::now();
     for stage in 1..=options.stages {
-        let mut record = run(&mut *algo, &mut exchange, &RunOptions { steps: options.steps * stage / options.stages, ..RunOptions::default() }, &mut Silent)?;
+        let mut record = run(
+            &mut *algo,
+            &mut exchange,
+            &RunOptions { steps: options.steps * stage / options.stages, ..RunOptions::default() },
+            &mut Silent,
+        )?;
         let bound = assess(&*algo, &mut exchange, 2, &mut record.counters)?;
         let theta = algo.posterior().theta;
-        println!("{method} step {} {:.1}s elbo {:.0} +- {:.0} per token {:.4} alpha {:.4} beta {:.5}", record.counters.gradient_steps, start.elapsed().as_secs_f64(), bound.elbo, bound.standard_error, bound.elbo / count, theta[0], theta[1].exp());
+        println!(
+            "{method} step {} {:.1}s elbo {:.0} +- {:.0} per token {:.4} alpha {:.4} beta {:.5}",
+            record.counters.gradient_steps,
+            start.elapsed().as_secs_f64(),
+            bound.elbo,
+            bound.standard_error,
+            bound.elbo / count,
+            theta[0],
+            theta[1].exp()
+        );
     }
     let posterior = algo.posterior();
     let mean = posterior.family.mean(posterior.parameters);
@@ -137,14 +180,36 @@ fn one(model: &TopicModel, silos: &[(String, SparseRows)], device: &Device, opti
         let row = &topics.values[k * 2000..(k + 1) * 2000];
         let mut order: Vec<usize> = (0..2000).collect();
         order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
-        println!("{k:>2} {:.4} {}", row[order[0]], order[..10].iter().map(|w| vocabulary[*w].as_str()).collect::<Vec<_>>().join(" "));
+        println!(
+            "{k:>2} {:.4} {}",
+            row[order[0]],
+            order[..10].iter().map(|w| vocabulary[*w].as_str()).collect::<Vec<_>>().join(" ")
+        );
     }
     let t = Instant::now();
     let known = KnownTopics::new(topics, posterior.theta[0], link)?;
-    let own = FitOptions { algorithm: AlgorithmChoice::Central, settings: Settings { steps: 300, seed: 1, family: FamilyPlan::new().local(Gaussian::diagonal()), schedule: Schedule::Cosine { initial: 0.1, last: 0.0 }, ..Settings::default() }, elbo_draws: 10, summary_draws: 2, ..FitOptions::default() };
+    let own = FitOptions {
+        algorithm: AlgorithmChoice::Central,
+        settings: Settings {
+            steps: 300,
+            seed: 1,
+            family: FamilyPlan::new().local(Gaussian::diagonal()),
+            schedule: Schedule::Cosine { initial: 0.1, last: 0.0 },
+            ..Settings::default()
+        },
+        elbo_draws: 10,
+        summary_draws: 2,
+        ..FitOptions::default()
+    };
     let held = fit(&known, &[("held".into(), held_out.clone())], device, &own, None)?;
-    println!("{method} held-out per token {:.4} ({:.1}s)", held.report.elbo / tokens(held_out), t.elapsed().as_secs_f64());
-    for line in std::fs::read_to_string("/proc/self/status")?.lines().filter(|l| l.starts_with("VmHWM")) { println!("{line}"); }
+    println!(
+        "{method} held-out per token {:.4} ({:.1}s)",
+        held.report.elbo / tokens(held_out),
+        t.elapsed().as_secs_f64()
+    );
+    for line in std::fs::read_to_string("/proc/self/status")?.lines().filter(|l| l.starts_with("VmHWM")) {
+        println!("{line}");
+    }
     let _ = (write_atomically, Path::new("a"), PathBuf::new());
     Ok(())
 }

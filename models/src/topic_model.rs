@@ -114,8 +114,7 @@ impl Model for TopicModel {
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<2>> {
         let concentration = self.log_beta.val().exp();
-        let topics =
-            scope.sample("topics", SymmetricDirichlet::new(concentration, [self.topics, self.vocabulary]))?;
+        let topics = scope.sample("topics", SymmetricDirichlet::new(concentration, [self.topics, self.vocabulary]))?;
         Ok(self.link.loadings(topics))
     }
 

@@ -127,6 +127,20 @@ mod tests {
     }
 
     #[test]
+    fn as_many_entries_as_a_vocabulary_start_equal_and_come_back() -> Result<()> {
+        let mut x = [0.0; 2_000];
+        SimplexMap.forward(&[0.0; 1_999], &mut x);
+        // Two thousand roundings on the way to the last piece of the stick.
+        assert!(x.iter().all(|x| (x * 2_000.0 - 1.0).abs() < 1e-12));
+        let u: Vec<f64> = (0..1_999).map(|i| 3.0 * f64::from(i).sin()).collect();
+        let mut back = vec![0.0; 1_999];
+        SimplexMap.forward(&u, &mut x);
+        SimplexMap.inverse(&x, &mut back)?;
+        assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-11));
+        Ok(())
+    }
+
+    #[test]
     fn a_single_category_has_nothing_to_learn() -> Result<()> {
         let mut x = [0.0];
         assert_eq!(SimplexMap.unconstrained_len(1)?, 0);

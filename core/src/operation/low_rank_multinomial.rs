@@ -52,7 +52,12 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
         })
     };
     if rows != counts.rows() {
-        return refuse("factors", [rows, rank], [counts.rows(), rank], "Give one row of factors for each row of counts.");
+        return refuse(
+            "factors",
+            [rows, rank],
+            [counts.rows(), rank],
+            "Give one row of factors for each row of counts.",
+        );
     }
     if own != rank || columns != counts.columns() {
         let remedy = "Give one loading for each factor and each column of the counts.";
@@ -82,7 +87,8 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
             let Evaluation { value, by_factors, by_loadings } = evaluation;
             let pull_back = move |gradient: &[f64]| {
                 // Mostly every row has the same weight: then what the forward pass found is right up to it.
-                let same = gradient.first().copied().filter(|first| gradient.iter().all(|g| g.to_bits() == first.to_bits()));
+                let same =
+                    gradient.first().copied().filter(|first| gradient.iter().all(|g| g.to_bits() == first.to_bits()));
                 let (mut by_factors, mut by_loadings) = match same {
                     Some(_) => (by_factors, by_loadings),
                     None => {

@@ -129,6 +129,9 @@ mod tests {
                 restored.step_rows(0.1, &mut own, &compact(step, rows), &places(rows));
             }
         }
-        assert_eq!(own.iter().map(|p| p.to_bits()).collect::<Vec<_>>(), parameters.iter().map(|p| p.to_bits()).collect::<Vec<_>>());
+        assert_eq!(
+            own.iter().map(|p| p.to_bits()).collect::<Vec<_>>(),
+            parameters.iter().map(|p| p.to_bits()).collect::<Vec<_>>()
+        );
     }
 }

@@ -39,7 +39,9 @@ impl TopicEncoder {
         let weights = |block: u32, shape: [usize; 2], scale: f64| {
             let mut values = vec![0.0; shape[0] * shape[1]];
             Noise::new(seed).stream(Key::new(Purpose::Initial, 0).block(block)).normal(&mut values);
-            values.iter_mut().for_each(|value| *value *= scale / (hidden.max(1) as f64).powi(i32::from(block == 1)).sqrt());
+            values
+                .iter_mut()
+                .for_each(|value| *value *= scale / (hidden.max(1) as f64).powi(i32::from(block == 1)).sqrt());
             Param::from_tensor(device.tensor(values, shape))
         };
         let mut bias = vec![0.0; 2 * topics];
