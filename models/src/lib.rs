@@ -8,6 +8,7 @@ mod eight_schools;
 mod mixed_logistic;
 mod mnist;
 mod six_cities;
+mod topic_model;
 
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
@@ -19,3 +20,4 @@ pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
     six_cities_silo_a, six_cities_silos,
 };
+pub use topic_model::{KnownTopics, TopicEncoder, TopicLink, TopicModel};
