@@ -13,8 +13,8 @@ use crate::settings::Settings;
 pub(crate) struct Locals {
     blocks: Vec<Block>,
     silo: u32,
-    /// Keys minibatches and local noise; private to the party.
-    seed: u64,
+    /// Of minibatches and local latents; its seed is private to the party.
+    noise: Noise,
 }
 
 struct Block {
@@ -74,7 +74,7 @@ impl Locals {
             let rule = settings.optimiser.start(device);
             blocks.push(Block { plate: block.plate.clone(), family, parameters, rule, minibatches });
         }
-        Ok(Self { blocks, silo, seed: settings.seed })
+        Ok(Self { blocks, silo, noise: Noise::new(settings.seed).kind(settings.noise) })
     }
 
     /// The rows of `step`: of the minibatch, or all for `None`.
@@ -85,7 +85,7 @@ impl Locals {
                 all.chosen.push(None);
                 continue;
             };
-            let rows = minibatches.rows_at(step, &Noise::new(self.seed), self.silo);
+            let rows = minibatches.rows_at(step, &self.noise, self.silo);
             all.minibatch.push(Minibatch::new(plate, rows.clone()));
             let parameters = block.family.gather(&block.parameters, &rows);
             all.chosen.push(Some(Chosen { rows, parameters, weight: minibatches.scale_at(step) }));
@@ -95,14 +95,13 @@ impl Locals {
 
     /// The noise of one particle, one vector a block.
     pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
-        let noise = Noise::new(self.seed);
         let key = Key::new(purpose, step).silo(self.silo).particle(particle);
         let blocks = self.blocks.iter().zip(&rows.chosen).zip(0_u32..);
         blocks
             .map(|((block, chosen), index)| {
                 let count = chosen.as_ref().map_or(block.family.rows(), |chosen| chosen.rows.len());
                 let mut values = vec![0.0; count * block.family.width()];
-                noise.stream(key.block(index)).normal(&mut values);
+                self.noise.normal(key.block(index), &mut values);
                 values
             })
             .collect()
@@ -153,7 +152,8 @@ impl Locals {
         let block = u32::try_from(rows.place).unwrap_or(u32::MAX);
         let key = Key::new(purpose, step).silo(self.silo).particle(particle).block(block);
         let mut values = vec![0.0; rows.minibatch[0].rows.len() * self.blocks[rows.place].family.width()];
-        Noise::new(self.seed).stream(key).normal(&mut values);
+        // The inner draws of a row are averaged inside a logarithm, particle by particle: they stay independent.
+        self.noise.stream(key).normal(&mut values);
         values
     }
 
@@ -183,7 +183,7 @@ impl Locals {
 
     /// Draws minibatches and local noise from another seed, which no other party knows.
     pub(crate) fn set_seed(&mut self, seed: u64) {
-        self.seed = seed;
+        self.noise = self.noise.reseeded(seed);
     }
 
     /// Whether any draw depends on the globals.
