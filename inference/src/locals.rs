@@ -108,6 +108,11 @@ impl Locals {
             .collect()
     }
 
+    /// Seed and key of the noise of one particle's pre-activations under local reparameterisation.
+    pub(crate) fn layer_noise(&self, purpose: Purpose, step: u64, particle: u32) -> (Noise, Key) {
+        (Noise::new(self.seed), Key::new(purpose, step).silo(self.silo).particle(particle))
+    }
+
     /// The blocks as an estimator wants them.
     pub(crate) fn draws<'a>(&'a self, rows: &'a StepRows, noise: &'a [Vec<f64>]) -> Vec<BlockDraw<'a>> {
         let blocks = self.blocks.iter().zip(&rows.chosen).zip(noise);

@@ -1,5 +1,6 @@
 //! States models of the world, and finds the public data they are shown on.
 
+mod bayesian_network;
 mod conjugate_gaussian;
 mod dataset;
 mod download;
@@ -7,6 +8,7 @@ mod eight_schools;
 mod mixed_logistic;
 mod six_cities;
 
+pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use dataset::{Dataset, DatasetError, dataset, datasets};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};

@@ -5,11 +5,11 @@ use burn::tensor::Tensor;
 
 use super::{Observing, Plate, Scope, Table};
 use crate::array::Array;
-use crate::distribution::{Distribution, Latent, Law};
+use crate::distribution::{Distribution, Latent, Law, Support};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::rows::Rows;
-use crate::site::{LocalBlock, Part, Role, Site};
+use crate::site::{LocalBlock, Part, Role, Site, SiteTable};
 
 impl<'a> Scope<'a> {
     /// Declares a latent site and returns its value.
@@ -164,6 +164,9 @@ impl<'a> Scope<'a> {
     /// Makes a Burn module Bayesian: every float parameter becomes a latent with the prior `prior`.
     ///
     /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits them.
+    /// Under a prior on all real numbers their posterior means start at the values that `module` has: give it the
+    /// starting values of a network, the same for every party. The module is to be no part of θ: mark its field
+    /// `#[module(skip)]`.
     ///
     /// # Errors
     /// [`Error::Shape`] for a prior of more than one number, [`Error::Plate`] inside a plate; otherwise as for
@@ -258,10 +261,21 @@ impl<'a> Scope<'a> {
                     offset: 0,
                     width: 0,
                     bijector: None,
+                    start: Vec::new(),
+                    layer: false,
                 });
                 Ok(None)
             }
         }
+    }
+
+    /// Lets the posterior mean of the global site just registered start at a parameter's values.
+    fn start_at<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) -> Result<()> {
+        let Table::Building(SiteTable { sites, .. }) = &mut self.table else { return Ok(()) };
+        if let Some(site) = sites.last_mut().filter(|site| site.support == Some(Support::Real)) {
+            site.start = Handle::from(parameter.val()).read()?.values;
+        }
+        Ok(())
     }
 
     /// Refuses a model that ended before the last site of the table: what it leaves out would be missing silently.
@@ -338,7 +352,11 @@ impl ModuleMapper for Lift<'_, '_> {
         if self.error.is_some() {
             return parameter;
         }
-        match self.scope.latent(&site, law) {
+        let latent = self.scope.latent(&site, law).and_then(|value| {
+            self.scope.start_at(&parameter)?;
+            Ok(value)
+        });
+        match latent {
             Ok(value) => Param::initialized(parameter.id, value),
             Err(error) => {
                 self.error = Some(error);

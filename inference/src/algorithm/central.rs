@@ -3,15 +3,15 @@
 //! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
-use partita_core::{Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::{Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, theta, with_theta};
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Share, add};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers};
 use crate::exchange::{Outcome, Request, SiloProgram};
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::manifest::{Field, Manifest};
 use crate::message::Message;
@@ -62,7 +62,7 @@ impl Central {
             ],
         };
         Ok(Self {
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             theta,
             settings: settings.clone(),
@@ -135,6 +135,9 @@ impl Algorithm for Central {
     }
 }
 
+/// Where gradients are added: by the global parameters, by θ, by the local parameters.
+type Gradients<'a> = (&'a mut [f64], &'a mut [f64], &'a mut [Vec<f64>]);
+
 /// The one party of a pooled fit: all data, and the whole posterior.
 pub struct CentralSilo<M: Model> {
     name: String,
@@ -171,6 +174,9 @@ impl<M: Model> CentralSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
+        let locals = Locals::new(&table, settings, device, 0)?;
+        let parameters = settings.family.start(&*family, &table);
+        check_layers(settings.estimator, &table, (&*family, &parameters), locals.depend_on_globals())?;
         let theta = theta(model)?;
         Ok(Self {
             name: name.to_owned(),
@@ -178,9 +184,9 @@ impl<M: Model> CentralSilo<M> {
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            locals: Locals::new(&table, settings, device, 0)?,
+            locals,
             table,
-            parameters: family.initial(settings.family.scale()),
+            parameters,
             family,
             theta,
             rule: settings.optimiser.start(device),
@@ -193,13 +199,17 @@ impl<M: Model> CentralSilo<M> {
         &self,
         rows: &StepRows,
         (purpose, step, particle): (Purpose, u64, u32),
-        (by_global, by_theta, by_local): (&mut [f64], &mut [f64], &mut [Vec<f64>]),
+        into: Gradients<'_>,
     ) -> Result<f64> {
         let estimator = self.settings.estimator;
         let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
         let global = self.family.draw(&self.parameters, &noise);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
+        if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
+            return self.reparameterised(&global, &noise, (&rows.minibatch, &blocks), (step, particle), into);
+        }
+        let (by_global, by_theta, by_local) = into;
         let draws: Vec<_> =
             blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -218,6 +228,32 @@ impl<M: Model> CentralSilo<M> {
             self.family.add_entropy_gradient(&self.parameters, by_global);
         }
         Ok(share.elbo)
+    }
+
+    /// The bound of one draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    fn reparameterised(
+        &self,
+        global: &FamilyDraw,
+        noise: &[f64],
+        (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
+        (step, particle): (u64, u32),
+        (by_global, by_theta, by_local): Gradients<'_>,
+    ) -> Result<f64> {
+        let estimator = self.settings.estimator;
+        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
+        let prior = density.global(&global.latent)?;
+        let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
+        let local = estimator.local_share(&density, &self.data, global, blocks, by_local)?;
+        add(&mut share.location, &local.location);
+        add(&mut share.deviation, &local.deviation);
+        add(by_theta, &share.theta);
+        add(by_theta, &local.theta);
+        share.variance = local.variance;
+        share.pull_back(&*self.family, &self.parameters, noise, by_global)?;
+        self.family.add_entropy_gradient(&self.parameters, by_global);
+        Ok(share.elbo + local.elbo)
     }
 
     fn step(&mut self, step: u64) -> Result<Message> {

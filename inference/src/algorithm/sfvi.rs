@@ -5,7 +5,7 @@ use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, theta, with_th
 use super::sfvi_silo::{describe_global, global_noise};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::error::{Error, Result};
-use crate::estimator::{Share, add};
+use crate::estimator::{Estimator, Share, add};
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
 use crate::manifest::{Field, Manifest};
@@ -63,7 +63,7 @@ impl<M: Model> Sfvi<M> {
             model: with_theta(model, &values, device)?,
             device: device.clone(),
             settings: settings.clone(),
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             table,
             theta: values,
@@ -262,7 +262,9 @@ impl<M: Model> Algorithm for Sfvi<M> {
         let replies = replies(outcomes, &self.silos, self.step)?;
         let total = self.total(&replies, (Purpose::Report, offset, draws))?;
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
-        Ok(Assessed { elbos: total.elbos, gradients: total.gradients })
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
+        Ok(Assessed { elbos: total.elbos, gradients: if ordinary { total.gradients } else { Vec::new() } })
     }
 
     fn manifest(&self) -> &Manifest {

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::finite;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Repeats, Share, add, enhanced_share};
+use crate::estimator::{Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
 use crate::exchange::SiloProgram;
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
@@ -52,6 +52,10 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
+        let family = settings.family.global_family(&table)?;
+        let locals = Locals::new(&table, settings, device, index)?;
+        let start = settings.family.start(&*family, &table);
+        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
         let values = theta(model)?;
         let model = with_theta(model, &values, device)?;
         let workers = settings.threads.min(settings.particles).max(1);
@@ -59,8 +63,8 @@ impl<M: Model> Silo<M> {
             name: name.to_owned(),
             device: device.clone(),
             settings: settings.clone(),
-            family: settings.family.global_family(&table)?,
-            locals: Locals::new(&table, settings, device, index)?,
+            family,
+            locals,
             table,
             workers: vec![(model, data.clone()); workers],
             theta_len: values.len(),
@@ -124,6 +128,8 @@ impl<M: Model> Silo<M> {
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
     pub(super) fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+        let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
+            .then(|| LayerMoments::new(&*self.family, globals));
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -133,6 +139,7 @@ impl<M: Model> Silo<M> {
             globals,
             rows,
             draw,
+            layers,
         };
         context.all(&mut self.workers)
     }
@@ -149,7 +156,7 @@ impl<M: Model> Silo<M> {
             finite(&self.name, step, |index| self.describe_local(block, index), gradient)?;
         }
         self.check(&shares, step)?;
-        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
+        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         self.locals.descend(&rows, local, rate);
         self.step = step + 1;
@@ -171,24 +178,25 @@ impl<M: Model> Silo<M> {
     }
 
     /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Message {
+    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Message> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
-        if vector_numbers <= self.family.parameter_len() {
-            return vectors(message, shares, coupled);
+        let by_variance = shares.iter().any(|share| !share.variance.is_empty());
+        if vector_numbers <= self.family.parameter_len() && !by_variance {
+            return Ok(vectors(message, shares, coupled));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
             let noise = global_noise(&*self.family, self.settings.seed, draw.purpose, draw.step, particle);
-            self.family.pull_back(globals, &noise, &share.location, &share.deviation, &mut gradient);
+            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
         }
-        bounds_and_theta(message.floats("gradient", &gradient), shares)
+        Ok(bounds_and_theta(message.floats("gradient", &gradient), shares))
     }
 
     pub(super) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
-            for gradient in [&share.location, &share.deviation] {
+            for gradient in [&share.location, &share.deviation, &share.variance] {
                 finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
             }
             finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
@@ -285,6 +293,8 @@ struct Context<'a> {
     globals: &'a [f64],
     rows: &'a StepRows,
     draw: Draws,
+    /// What linear layers read under local reparameterisation.
+    layers: Option<LayerMoments>,
 }
 
 pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
@@ -317,6 +327,10 @@ impl Context<'_> {
             return self.enhanced((model, data), &global, inner, particle);
         }
         let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let density = match &self.layers {
+            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
+            None => density,
+        };
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut out = self.locals.zeros(self.rows);
