@@ -1,6 +1,6 @@
 //! States Bayesian neural networks: any Burn module with latent weights, and a head that says what its outputs mean.
 
-use burn::module::{Module, ModuleDisplay};
+use burn::module::{Module, ModuleDisplay, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::{gelu, relu, sigmoid, softmax, tanh};
 use partita_core::{
@@ -97,8 +97,12 @@ impl Network for Mlp {
     }
 
     fn draw(&self, scope: &mut Scope<'_>, prior: Distribution<1>) -> Result<Self> {
-        let layers = self.layers.iter().zip(1_u32..);
-        let layers = layers.map(|(layer, number)| scope.linear(&format!("layer{number}"), layer, prior.clone()));
+        let mut taken = 0;
+        let layers = self.layers.iter().zip(1_u32..).map(|(layer, number)| {
+            let own = taken..taken + Module::num_params(layer);
+            taken = own.end;
+            scope.linear(&format!("layer{number}"), layer, prior.part(own))
+        });
         Ok(Self { layers: layers.collect::<Result<_>>()?, activation: self.activation })
     }
 }
@@ -137,6 +141,8 @@ pub struct BayesianNetwork<N: Network> {
     head: Head,
     #[module(skip)]
     prior: Distribution<1>,
+    /// Logarithms of the prior standard deviation of every weight where they are learned.
+    log_scales: Option<Param<Tensor<1>>>,
 }
 
 /// The globals of [`BayesianNetwork`].
@@ -207,7 +213,24 @@ impl<N: Network> BayesianNetwork<N> {
     /// ```
     #[must_use]
     pub fn new(network: N, head: Head, prior: Distribution<1>) -> Self {
-        Self { network, head, prior }
+        Self { network, head, prior, log_scales: None }
+    }
+
+    /// The network with automatic relevance determination: every weight $`w_i \sim N(0, s_i^2)`$ has a prior scale of
+    /// its own, trained as θ (empirical Bayes) from `initial_scale` on.
+    ///
+    /// A weight that the data do not ask for takes its scale with it to zero, where it costs nothing and adds no noise to
+    /// the outputs; under one common scale such weights keep a network with a mean-field posterior from fitting.
+    ///
+    /// # References
+    /// MacKay (1995), Probable networks and plausible predictions; Titsias and Lázaro-Gredilla (2014), Doubly stochastic
+    /// variational Bayes for non-conjugate inference, section 4.
+    #[must_use]
+    pub fn relevance(network: N, head: Head, initial_scale: f64, device: &Device) -> Self {
+        let count = Module::num_params(&network);
+        let log_scales = device.tensor(vec![initial_scale.ln(); count], [count]);
+        let prior = Normal::new(0.0, initial_scale);
+        Self { network, head, prior, log_scales: Some(Param::from_tensor(log_scales)) }
     }
 
     /// The posterior-predictive mean of rows: probabilities of the classes, of one, or the mean of normal targets,
@@ -276,7 +299,11 @@ impl<N: Network> Model for BayesianNetwork<N> {
     type Data = LabelledRows;
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals> {
-        let network = self.network.draw(scope, self.prior.clone())?;
+        let prior = match &self.log_scales {
+            None => self.prior.clone(),
+            Some(log_scales) => Normal::new(0.0, log_scales.val().exp()),
+        };
+        let network = self.network.draw(scope, prior)?;
         let noise_scale = match self.head {
             Head::Gaussian(None) => Some(scope.sample("noise_scale", HalfNormal::new(1.0))?),
             _ => None,

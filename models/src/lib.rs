@@ -9,6 +9,7 @@ mod eight_schools;
 mod mixed_logistic;
 mod mnist;
 mod six_cities;
+mod topic_model;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
@@ -21,3 +22,4 @@ pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
     six_cities_silo_a, six_cities_silos,
 };
+pub use topic_model::{KnownTopics, TopicEncoder, TopicLink, TopicModel};
