@@ -1,5 +1,6 @@
 //! States models of the world, and finds the public data they are shown on.
 
+mod bayesian_network;
 mod conjugate_gaussian;
 mod corpus;
 mod dataset;
@@ -10,6 +11,7 @@ mod mnist;
 mod six_cities;
 mod topic_model;
 
+pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
