@@ -67,6 +67,7 @@ mod linear;
 mod normal;
 mod poisson;
 mod polynomial;
+mod sparse;
 
 pub use adam::{AdamUpdate, adam};
 pub use bernoulli::bernoulli_logit;
@@ -76,6 +77,7 @@ pub use exponential::exponential;
 pub use linear::{add_scaled, dot};
 pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
+pub use sparse::{SparseEntries, sparse_product, sparse_transposed};
 
 /// The instruction set that the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
