@@ -5,12 +5,14 @@ mod dataset;
 mod download;
 mod eight_schools;
 mod mixed_logistic;
+mod mnist;
 mod six_cities;
 
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
-pub use dataset::{Dataset, DatasetError, dataset, datasets};
+pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
+pub use mnist::{ImageSet, Images, fashion_mnist, mnist};
 pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
     six_cities_silo_a, six_cities_silos,
