@@ -16,8 +16,8 @@ use crate::rows::Rows;
 
 /// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
 ///
-/// It is never expanded to a dense `rows × columns` matrix. Where there are at most 65,536 columns and 256 different values
-/// (pixels, small counts), an entry takes three bytes, else twelve.
+/// It is never expanded to a dense `rows × columns` matrix. Products read three bytes an entry instead of twelve where
+/// there are at most 65,536 columns and 256 different values, as of pixels and of small counts.
 ///
 /// # Example
 /// ```
@@ -111,16 +111,17 @@ impl SparseRows {
     /// The number of entries kept.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.entries.view().len()
+        self.entries.values.len()
     }
 
-    /// The entries of one row as (column, value), columns ascending.
+    /// The columns (ascending) and values of one row.
     ///
     /// # Panics
     /// If there is no such row.
-    pub fn row(&self, row: usize) -> impl ExactSizeIterator<Item = (usize, f64)> + '_ {
-        let entries = self.entries.view();
-        (self.entries.starts[row]..self.entries.starts[row + 1]).map(move |index| entries.entry(index))
+    #[must_use]
+    pub fn row(&self, row: usize) -> (&[u32], &[f64]) {
+        let range = self.entries.starts[row]..self.entries.starts[row + 1];
+        (&self.entries.columns[range.clone()], &self.entries.values[range])
     }
 
     /// These rows, in this order.
