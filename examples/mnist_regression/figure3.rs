@@ -54,7 +54,7 @@ pub(crate) fn run(world: &World) -> Result<Value, Failure> {
             curve(&format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({})", world.options.local_steps), &warm, rounds_end),
         ];
         let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
-        plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
+        // plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
         let points = |run: &Run| json!(run.points);
         results.push(json!({
             "case": case.name,

@@ -94,7 +94,7 @@ fn files_that_are_cut_or_too_long_are_refused() {
     for length in 0..images.len() {
         refused(&images[..length], &labels, &["bytes"]);
     }
-    refused(&images[..images.len() - 1], &labels, &["found 5 bytes", "expected 6 (2 x 1 x 3)"]);
+    refused(&images[..images.len() - 1], &labels, &["found 5 bytes", "expected 2 x 1 x 3 (number x rows x columns)"]);
     refused(&[images.as_slice(), &[0]].concat(), &labels, &["found 7 bytes"]);
     refused(&images, &labels[..5], &["5 bytes", "header of 8 bytes"]);
     // Lengths whose product is more than any computer can hold.
