@@ -4,15 +4,17 @@
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::{
+    Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+};
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Share, add};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers};
 use crate::exchange::{Outcome, Request, SiloProgram};
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::manifest::{Field, Manifest};
 use crate::message::Message;
@@ -51,7 +53,7 @@ impl Central {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
-        let theta = theta(model)?;
+        let theta = shared_theta(model)?;
         let field = |name, meaning, limit| Field { name, meaning, limit, depends_on_data: true };
         let manifest = Manifest {
             fields: vec![
@@ -63,7 +65,7 @@ impl Central {
             ],
         };
         Ok(Self {
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             theta,
             settings: settings.clone(),
@@ -186,18 +188,21 @@ impl<M: Model> CentralSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
-        let theta = theta(model)?;
+        let parameters = settings.family.start(&*family, &table);
+        let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, 0)?;
+        check_layers(settings.estimator, &table, (&*family, &parameters), locals.depend_on_globals())?;
         Ok(Self {
             name: name.to_owned(),
-            model: with_theta(model, &theta, device)?,
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            locals: Locals::new(&table, settings, device, 0)?,
+            locals,
+            theta: shared_theta(&model)?,
+            model,
             table,
-            parameters: family.initial(settings.family.scale()),
+            parameters,
             family,
-            theta,
             rule: settings.optimiser.start(device),
             step: 0,
         })
@@ -210,6 +215,9 @@ impl<M: Model> CentralSilo<M> {
         let global = self.family.draw(&self.parameters, &noise);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
+        if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
+            return self.reparameterised(&global, &noise, (&rows.minibatch, &blocks), (step, particle));
+        }
         let draws: Vec<_> =
             blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -231,22 +239,66 @@ impl<M: Model> CentralSilo<M> {
         Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
     }
 
+    /// The bound of one draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    fn reparameterised(
+        &self,
+        global: &FamilyDraw,
+        noise: &[f64],
+        (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
+        (step, particle): (u64, u32),
+    ) -> Result<Evaluated> {
+        let estimator = self.settings.estimator;
+        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
+        let prior = density.global(&global.latent)?;
+        let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
+        let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
+        let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
+        add(&mut share.location, &local.location);
+        add(&mut share.deviation, &local.deviation);
+        add(&mut share.theta, &local.theta);
+        share.variance = local.variance;
+        let mut by_global = vec![0.0; self.parameters.len()];
+        share.pull_back(&*self.family, &self.parameters, noise, &mut by_global)?;
+        self.family.add_entropy_gradient(&self.parameters, &mut by_global);
+        Ok(Evaluated { elbo: share.elbo + local.elbo, by_global, by_theta: share.theta, by_local })
+    }
+
+    /// Puts θ into the model.
+    fn set_theta(&mut self) -> Result<()> {
+        let theta = self.locals.with_private(&self.theta);
+        if !theta.is_empty() {
+            self.model = with_theta(&self.model, &theta, &self.device)?;
+        }
+        Ok(())
+    }
+
     fn step(&mut self, step: u64) -> Result<Message> {
-        let rows = self.locals.rows(Some(step));
+        let mut rows = self.locals.rows(step);
+        let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
         let key = |particle| (Purpose::Fit, step, particle);
         let draws = (0_u32..).zip(0..self.settings.particles);
-        let draws = draws.map(|(particle, _)| self.evaluate(&rows, key(particle))).collect::<Result<Vec<_>>>()?;
+        let mut draws = draws.map(|(particle, _)| self.evaluate(&rows, key(particle))).collect::<Result<Vec<_>>>()?;
+        let particles = draws.iter_mut().map(|draw| draw.by_local.as_mut_slice()).collect();
+        let through_encoder = encodings.pull_back(&self.model, &self.device, particles)?;
         let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
         finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         let weights = self.settings.estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; self.parameters.len() + self.theta.len()];
-        let (by_global, by_theta) = gradient.split_at_mut(self.parameters.len());
+        let mut gradient = vec![0.0; self.parameters.len()];
+        let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
         for (draw, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            add_scaled(by_global, *family, &draw.by_global);
-            add_scaled(by_theta, *theta, &draw.by_theta);
+            add_scaled(&mut gradient, *family, &draw.by_global);
+            add_scaled(&mut by_theta, *theta, &draw.by_theta);
         }
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), by_global)?;
+        if let Some(theta) = through_encoder {
+            add(&mut by_theta, &theta);
+        }
+        finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
         let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
+        let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
+        gradient.extend(by_theta);
         gradient.iter_mut().for_each(|g| *g *= -weights.share);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
@@ -255,10 +307,8 @@ impl<M: Model> CentralSilo<M> {
         self.rule.step(rate, &mut all, &gradient);
         self.theta = all.split_off(self.parameters.len());
         self.parameters = all;
-        if !self.theta.is_empty() {
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
-        }
-        self.locals.descend(&rows, by_local, rate);
+        self.locals.descend(&rows, by_local, &private, rate);
+        self.set_theta()?;
         self.step = step + 1;
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
@@ -270,10 +320,12 @@ impl<M: Model> CentralSilo<M> {
 
     fn assess(&self, request: &Message) -> Result<Message> {
         let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
-        let rows = self.locals.rows(None);
-        let mut elbos = Vec::new();
-        for (particle, _) in (0_u32..).zip(0..draws) {
-            elbos.push(self.evaluate(&rows, (Purpose::Report, offset, particle))?.elbo);
+        let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
+        for mut rows in self.locals.all_rows() {
+            self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
+            for (particle, elbo) in (0_u32..).zip(&mut elbos) {
+                *elbo += rows.share * self.evaluate(&rows, (Purpose::Report, offset, particle))?.elbo;
+            }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))
     }
@@ -284,8 +336,12 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.locals.moments((&self.model, &self.data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
@@ -316,7 +372,7 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
                             && self.rule.load(rule) =>
                     {
                         (self.parameters, self.theta, self.step) = (global, theta, step);
-                        self.model = with_theta(&self.model, &self.theta, &self.device)?;
+                        self.set_theta()?;
                         Ok(Message::new("silo.restored"))
                     }
                     _ => Err(checkpoint::other_model(folder.as_ref(), &self.name)),

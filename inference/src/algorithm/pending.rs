@@ -105,8 +105,8 @@ impl<M: Model> Silo<M> {
             }
         };
         let rate = self.settings.schedule.rate(pending.step, self.settings.steps);
-        let rows = self.locals.rows(Some(pending.step));
-        self.locals.descend(&rows, descent(pending.draws, &weights, 1.0), rate);
+        let rows = self.locals.rows(pending.step);
+        self.locals.descend(&rows, descent(pending.draws, &weights, 1.0), &[], rate);
         Ok(())
     }
 

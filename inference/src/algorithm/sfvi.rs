@@ -1,13 +1,13 @@
 //! Gives the coordinator's side of SFVI: sums gradient shares in silo order and moves the global posterior.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, shared_theta, theta, with_shared_theta, with_theta};
 
 use super::pending::LastWeights;
 use super::sfvi_silo::{describe_global, global_noise};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::error::{Error, Result};
-use crate::estimator::{DrawWeights, Share, add};
+use crate::estimator::{DrawWeights, Estimator, Share, add};
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
 use crate::manifest::{Field, Manifest};
@@ -61,13 +61,13 @@ impl<M: Model> Sfvi<M> {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
-        let values = theta(model)?;
+        let values = shared_theta(model)?;
         let manifest = manifest(&*family, settings, values.len());
         Ok(Self {
-            model: with_theta(model, &values, device)?,
+            model: with_theta(model, &theta(model)?, device)?,
             device: device.clone(),
             settings: settings.clone(),
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             table,
             theta: values,
@@ -108,7 +108,7 @@ impl<M: Model> Sfvi<M> {
     /// Replaces θ, in the model too.
     pub(super) fn set_theta(&mut self, theta: Vec<f64>) -> Result<()> {
         if !theta.is_empty() {
-            self.model = with_theta(&self.model, &theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &theta, &self.device)?;
         }
         self.theta = theta;
         Ok(())
@@ -133,7 +133,10 @@ impl<M: Model> Sfvi<M> {
     fn total(&self, replies: &[Message], (purpose, step, count): (Purpose, u64, usize)) -> Result<Total> {
         let globals = self.family.len();
         let mut total = Total::default();
-        let parts = replies.iter().map(|reply| Part::read(reply, count, self)).collect::<Result<Vec<_>>>()?;
+        // A report needs no gradient by θ: none is sent.
+        let theta = if purpose == Purpose::Fit { self.theta.len() } else { 0 };
+        let read = |reply| Part::read(reply, count, theta, self);
+        let parts = replies.iter().map(read).collect::<Result<Vec<_>>>()?;
         for (particle, index) in (0..count).zip(0_u32..) {
             let (noise, mut share) = self.own_share(purpose, step, index)?;
             let range = particle * globals..(particle + 1) * globals;
@@ -149,6 +152,7 @@ impl<M: Model> Sfvi<M> {
             if self.settings.estimator.adds_entropy_gradient() {
                 self.family.add_entropy_gradient(&self.parameters, &mut gradient);
             }
+            share.theta.truncate(self.theta.len());
             total.thetas.push((particle, share.theta));
             total.elbos.push(share.elbo);
             total.gradients.push(gradient);
@@ -207,10 +211,9 @@ struct Part {
 }
 
 impl Part {
-    fn read<M: Model>(reply: &Message, count: usize, coordinator: &Sfvi<M>) -> Result<Self> {
+    fn read<M: Model>(reply: &Message, count: usize, theta: usize, coordinator: &Sfvi<M>) -> Result<Self> {
         let globals = coordinator.family.len();
-        let apart = if coordinator.settings.estimator.weighs_draws() { count } else { 1 };
-        let theta_len = apart * coordinator.theta.len();
+        let theta_len = theta * if coordinator.settings.estimator.weighs_draws() { count } else { 1 };
         let theta = if theta_len > 0 { reply.expect_floats("theta_gradient", theta_len)? } else { Vec::new() };
         let elbos = reply.expect_floats("elbo", count)?;
         if reply.has("gradient") {
@@ -281,7 +284,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
             self.rule.step(rate, &mut all, &gradient);
             self.theta = all.split_off(self.parameters.len());
             self.parameters = all;
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
         }
         if self.settings.estimator.weighs_draws() {
             self.last = LastWeights { step, weights: weights.family };
@@ -304,11 +307,15 @@ impl<M: Model> Algorithm for Sfvi<M> {
         let size = self.draws_a_bound();
         let total = self.total(&replies, (Purpose::Report, offset, draws * size))?;
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
         let mut assessed = Assessed::default();
         for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
             let weights = self.settings.estimator.weigh(elbos);
             assessed.elbos.push(weights.bound);
-            assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            if ordinary {
+                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            }
         }
         Ok(assessed)
     }
@@ -350,7 +357,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
         self.last = LastWeights::get(state)?;
         (self.parameters, self.theta, self.step) = (parameters, theta, state.get_word("step")?);
         if !self.theta.is_empty() {
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
         }
         Ok(())
     }

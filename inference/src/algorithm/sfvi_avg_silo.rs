@@ -1,7 +1,7 @@
 //! Gives the silo's side of SFVI-Avg: many steps of variational inference on its own data, from the common posterior.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{LogDensity, Model, Purpose, with_theta};
+use partita_core::{LogDensity, Model, Purpose};
 
 use super::finite;
 use super::sfvi_silo::{Draws, Silo, describe_global, global_key, noise_of};
@@ -72,9 +72,10 @@ impl<M: Model> AveragingSilo<M> {
         let particles = silo.settings.particles;
         let owner = self.index;
         let draw = Draws { purpose: Purpose::Fit, step, count: particles, owner, weight, entropy_weight };
-        let rows = silo.locals.rows(Some(step));
-        let (shares, local): (Vec<Share>, Vec<_>) = silo.shares(globals, &rows, draw)?.into_iter().unzip();
+        let mut rows = silo.locals.rows(step);
+        let (mut shares, local): (Vec<Share>, Vec<_>) = silo.shares(globals, &mut rows, draw)?.into_iter().unzip();
         silo.check(&shares, step)?;
+        let private = silo.locals.keep_private(&mut shares);
         for gradient in &local {
             silo.check_local(gradient, step)?;
         }
@@ -88,11 +89,13 @@ impl<M: Model> AveragingSilo<M> {
             let mut own = estimator.global_share(prior, &*silo.family, globals, &global);
             add(&mut own.location, &share.location);
             add(&mut own.deviation, &share.deviation);
+            own.variance.clone_from(&share.variance);
             let mut gradient = vec![0.0; globals.len()];
-            silo.family.pull_back(globals, &noise, &own.location, &own.deviation, &mut gradient);
+            own.pull_back(&*silo.family, globals, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {
                 silo.family.add_entropy_gradient(globals, &mut gradient);
             }
+            own.theta.truncate(values.len());
             add(&mut own.theta, &share.theta);
             elbos.push(own.elbo + share.elbo);
             gradients.push((gradient, own.theta));
@@ -115,12 +118,8 @@ impl<M: Model> AveragingSilo<M> {
         self.rule.step(rate, &mut all, &gradient);
         *values = all.split_off(globals.len());
         *globals = all;
-        if !values.is_empty() {
-            for (model, _) in &mut silo.workers {
-                *model = with_theta(model, values, &silo.device)?;
-            }
-        }
-        silo.locals.descend(&rows, weights.descent(local), rate);
+        silo.locals.descend(&rows, weights.descent(local), &private, rate);
+        silo.set_theta(values)?;
         Ok(weights.bound)
     }
 }
@@ -130,8 +129,12 @@ impl<M: Model> SiloProgram for AveragingSilo<M> {
         self.silo.name()
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.silo.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.silo.private_theta()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

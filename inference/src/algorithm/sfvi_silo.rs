@@ -1,13 +1,14 @@
 //! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
 
-use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, theta, with_theta};
+use partita_core::kernel::add_scaled;
+use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
 use rayon::prelude::*;
 
 use super::finite;
 use super::pending::Pending;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{DrawWeights, Estimator, Repeats, Share, add, enhanced_share};
+use crate::estimator::{DrawWeights, Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
 use crate::exchange::SiloProgram;
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
@@ -24,9 +25,10 @@ pub struct Silo<M: Model> {
     pub(super) settings: Settings,
     pub(super) table: SiteTable,
     pub(super) family: Box<dyn Family>,
-    pub(super) locals: Locals,
+    pub(crate) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
     pub(super) workers: Vec<(M, M::Data)>,
+    /// Numbers of θ that parties share.
     pub(super) theta_len: usize,
     pub(super) step: u64,
     /// Gradients of the last step that wait for the weights of their draws.
@@ -55,18 +57,22 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
-        let values = theta(model)?;
-        let model = with_theta(model, &values, device)?;
+        let family = settings.family.global_family(&table)?;
+        let start = settings.family.start(&*family, &table);
+        let theta_len = shared_theta(model)?.len();
+        let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, index)?;
+        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
         let workers = settings.threads.min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
             device: device.clone(),
             settings: settings.clone(),
-            family: settings.family.global_family(&table)?,
-            locals: Locals::new(&table, settings, device, index)?,
+            family,
+            locals,
             table,
             workers: vec![(model, data.clone()); workers],
-            theta_len: values.len(),
+            theta_len,
             step: 0,
             pending: None,
         })
@@ -120,17 +126,31 @@ impl<M: Model> Silo<M> {
                 problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
             });
         }
-        if self.theta_len > 0 {
-            let theta = request.expect_floats("theta", self.theta_len)?;
+        let shared = if self.theta_len > 0 { request.expect_floats("theta", self.theta_len)? } else { Vec::new() };
+        self.set_theta(&shared)?;
+        Ok(parameters)
+    }
+
+    /// Replaces the part of θ that parties share; the private part is that of the latest step.
+    pub(super) fn set_theta(&mut self, shared: &[f64]) -> Result<()> {
+        let theta = self.locals.with_private(shared);
+        if !theta.is_empty() {
             for (model, _) in &mut self.workers {
                 *model = with_theta(model, &theta, &self.device)?;
             }
         }
-        Ok(parameters)
+        Ok(())
     }
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
-    pub(super) fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+    ///
+    /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an empty
+    /// vector behind; for a report they are not needed and stay.
+    pub(super) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+        let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
+            .then(|| LayerMoments::new(&*self.family, globals));
+        let (model, data) = &self.workers[0];
+        let encodings = self.locals.encode((model, data), &self.table, rows)?;
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -140,8 +160,17 @@ impl<M: Model> Silo<M> {
             globals,
             rows,
             draw,
+            layers,
         };
-        context.all(&mut self.workers)
+        let mut results = context.all(&mut self.workers)?;
+        if draw.purpose == Purpose::Fit {
+            let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
+            let theta = encodings.pull_back(&self.workers[0].0, &self.device, particles)?;
+            if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
+                add(&mut share.theta, &theta);
+            }
+        }
+        Ok(results)
     }
 
     /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
@@ -150,22 +179,41 @@ impl<M: Model> Silo<M> {
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
-        let rows = self.locals.rows(Some(step));
-        let (shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &rows, draw)?.into_iter().unzip();
+        let mut rows = self.locals.rows(step);
+        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &mut rows, draw)?.into_iter().unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
         }
         self.check(&shares, step)?;
-        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
+        let private = self.locals.keep_private(&mut shares);
+        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
         if self.settings.estimator.weighs_draws() {
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
             let rate = self.settings.schedule.rate(step, self.settings.steps);
-            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), rate);
+            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
         }
         self.step = step + 1;
         Ok(reply)
+    }
+
+    /// Shares of report draws on all rows, without the gradient by θ.
+    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<Share>> {
+        let draw = Draws::shared(Purpose::Report, offset, count);
+        let globals_len = self.family.len();
+        let zero = || Share { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..Share::default() };
+        let mut sums: Vec<Share> = std::iter::repeat_with(zero).take(count).collect();
+        for mut rows in self.locals.all_rows() {
+            let results = self.shares(globals, &mut rows, draw)?;
+            for (sum, (own, _)) in sums.iter_mut().zip(results) {
+                sum.elbo += rows.share * own.elbo;
+                add_scaled(&mut sum.location, rows.share, &own.location);
+                add_scaled(&mut sum.deviation, rows.share, &own.deviation);
+            }
+        }
+        self.check(&sums, self.step)?;
+        Ok(sums)
     }
 
     /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing but what waited for its weights.
@@ -175,28 +223,26 @@ impl<M: Model> Silo<M> {
         let step = request.get_word("step")?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
         let count = request.get_word("draws")? as usize;
-        let draw = Draws::shared(Purpose::Report, step, count);
-        let rows = self.locals.rows(None);
-        let results = self.shares(&globals, &rows, draw)?;
-        let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
-        self.check(&shares, self.step)?;
+        let shares = self.report_shares(&globals, (step, count))?;
         Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
     }
 
     /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Message {
+    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Message> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
+        let by_variance = shares.iter().any(|share| !share.variance.is_empty());
         // Draws that the coordinator weighs have to stay apart.
-        if self.settings.estimator.weighs_draws() || vector_numbers <= self.family.parameter_len() {
-            return self.vectors(message, shares);
+        let apart = self.settings.estimator.weighs_draws();
+        if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
+            return Ok(self.vectors(message, shares));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
             let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
-            self.family.pull_back(globals, &noise, &share.location, &share.deviation, &mut gradient);
+            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
         }
-        self.bounds_and_theta(message.floats("gradient", &gradient), shares)
+        Ok(self.bounds_and_theta(message.floats("gradient", &gradient), shares))
     }
 
     /// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
@@ -213,7 +259,7 @@ impl<M: Model> Silo<M> {
     fn bounds_and_theta(&self, message: Message, shares: &[Share]) -> Message {
         let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
         let message = message.floats("elbo", &elbos);
-        if self.theta_len == 0 {
+        if shares.iter().all(|share| share.theta.is_empty()) {
             return message;
         }
         if self.settings.estimator.weighs_draws() {
@@ -228,7 +274,7 @@ impl<M: Model> Silo<M> {
     pub(super) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
-            for gradient in [&share.location, &share.deviation] {
+            for gradient in [&share.location, &share.deviation, &share.variance] {
                 finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
             }
             finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
@@ -318,6 +364,8 @@ struct Context<'a> {
     globals: &'a [f64],
     rows: &'a StepRows,
     draw: Draws,
+    /// What linear layers read under local reparameterisation.
+    layers: Option<LayerMoments>,
 }
 
 pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
@@ -350,6 +398,10 @@ impl Context<'_> {
             return self.enhanced((model, data), &global, inner, particle);
         }
         let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let density = match &self.layers {
+            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
+            None => density,
+        };
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut out = self.locals.zeros(self.rows);
@@ -391,8 +443,13 @@ impl<M: Model> SiloProgram for Silo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let (model, data) = &self.workers[0];
+        self.locals.moments((model, data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
