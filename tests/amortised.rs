@@ -246,7 +246,7 @@ fn silos_with_one_encoder_take_the_steps_of_pooled_data() {
     for size in [12, 100] {
         let settings = Settings { steps: 40, estimator: Estimator::ClosedFormEntropy, ..Settings::default() };
         let settings = Settings { minibatch: minibatch(size), ..settings };
-        let pooled = trained(&certain(&device), &[y.clone()], AlgorithmChoice::Central, &settings);
+        let pooled = trained(&certain(&device), std::slice::from_ref(&y), AlgorithmChoice::Central, &settings);
         for silos in [1, 2, 3] {
             let own = trained(&certain(&device), &split(&y, silos), AlgorithmChoice::Sfvi, &settings);
             // Forty steps of Adam amplify rounding a little.
@@ -263,8 +263,8 @@ fn one_silo_takes_the_steps_of_pooled_data_with_noise_and_minibatches() {
     let y = observations(12, 9);
     for (size, particles) in [(12, 1), (5, 2)] {
         let settings = Settings { steps: 30, particles, minibatch: minibatch(size), ..Settings::default() };
-        let pooled = trained(&mixed(&device), &[y.clone()], AlgorithmChoice::Central, &settings);
-        let own = trained(&mixed(&device), &[y.clone()], AlgorithmChoice::Sfvi, &settings);
+        let pooled = trained(&mixed(&device), std::slice::from_ref(&y), AlgorithmChoice::Central, &settings);
+        let own = trained(&mixed(&device), std::slice::from_ref(&y), AlgorithmChoice::Sfvi, &settings);
         close(&own.report.theta, &pooled.report.theta, 1e-9, "θ");
         assert!((own.report.elbo - pooled.report.elbo).abs() < 1e-9, "{} {}", own.report.elbo, pooled.report.elbo);
     }
