@@ -26,6 +26,7 @@ mod negative_binomial;
 mod normal;
 mod poisson;
 mod student_t;
+mod symmetric_dirichlet;
 mod uniform;
 
 pub use batch::{Continuous, Discrete, Distribution, Latent};
@@ -51,6 +52,7 @@ pub use negative_binomial::NegativeBinomial;
 pub use normal::Normal;
 pub use poisson::Poisson;
 pub use student_t::StudentT;
+pub use symmetric_dirichlet::SymmetricDirichlet;
 pub use uniform::Uniform;
 
 use std::fmt::Debug;

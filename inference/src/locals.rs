@@ -239,15 +239,18 @@ impl Locals {
         blocks.map(|(block, own)| vec![0.0; block.parameters_of(own).len()]).collect()
     }
 
-    /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound.
+    /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound; the other rows
+    /// wait.
     pub(crate) fn descend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, private: &[f64], rate: f64) {
         let blocks = self.blocks.iter_mut().zip(&rows.blocks).zip(gradient);
         for ((block, own), gradient) in blocks.filter(|((block, _), _)| !block.is_encoded) {
-            let gradient = match &own.rows {
-                Some(rows) => block.family.scatter(&gradient, rows),
-                None => gradient,
-            };
-            block.rule.step(rate, &mut block.parameters, &gradient);
+            match &own.rows {
+                Some(rows) => {
+                    let places = block.family.places(rows);
+                    block.rule.step_rows(rate, &mut block.parameters, &gradient, &places);
+                }
+                None => block.rule.step(rate, &mut block.parameters, &gradient),
+            }
         }
         self.private.descend(private, rate);
     }
