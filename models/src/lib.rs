@@ -3,6 +3,7 @@
 mod conjugate_gaussian;
 mod corpus;
 mod dataset;
+mod deep_latent_gaussian;
 mod download;
 mod eight_schools;
 mod mixed_logistic;
@@ -13,6 +14,7 @@ mod topic_model;
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
+pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
 pub use mnist::{ImageSet, Images, fashion_mnist, mnist};
