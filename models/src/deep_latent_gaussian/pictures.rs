@@ -81,6 +81,25 @@ impl BinaryPictures {
         values
     }
 
+    /// These pictures, in this order.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a picture there is not.
+    pub fn select(&self, pictures: &[usize]) -> Result<Self> {
+        if let Some(index) = pictures.iter().find(|index| **index >= self.count) {
+            return Err(Error::Argument {
+                operation: "selecting binary pictures".into(),
+                argument: "picture",
+                found: index.to_string(),
+                expected: "indices below the number of pictures",
+            });
+        }
+        let stride = self.pixels.div_ceil(8);
+        let bits =
+            pictures.iter().flat_map(|index| &self.bits[index * stride..(index + 1) * stride]).copied().collect();
+        Ok(Self { bits: Arc::new(bits), count: pictures.len(), ..self.clone() })
+    }
+
     /// The rows of a plate's evaluation.
     ///
     /// # Shapes
