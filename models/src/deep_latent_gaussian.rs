@@ -1,6 +1,5 @@
 //! States a deep latent Gaussian model of binary pictures (variational autoencoder) and the encoder that serves its rows.
 
-mod perceptron;
 mod pictures;
 
 pub use pictures::BinaryPictures;
@@ -10,7 +9,8 @@ use burn::tensor::activation::sigmoid;
 use partita_core::{
     Amortised, Bernoulli, Device, Encoder, Encoding, Error, Handle, Model, Normal, Result, Rows, Scope,
 };
-use perceptron::Perceptron;
+
+use crate::{Activation, Mlp, Network};
 
 /// A deep latent Gaussian model of binary pixels.
 ///
@@ -42,7 +42,7 @@ use perceptron::Perceptron;
 /// backpropagation and approximate inference in deep generative models.
 #[derive(Module, Debug)]
 pub struct DeepLatentGaussian {
-    decoder: Perceptron,
+    decoder: Mlp,
     #[module(skip)]
     latents: usize,
     #[module(skip)]
@@ -57,7 +57,7 @@ impl DeepLatentGaussian {
     #[must_use]
     pub fn new(latents: usize, hidden: &[usize], pixels: usize, seed: u64, device: &Device) -> Self {
         let widths = [&[latents], hidden, &[pixels]].concat();
-        Self { decoder: Perceptron::new(&widths, seed, device), latents, pixels }
+        Self { decoder: Mlp::new(&widths, Activation::Relu, seed, device), latents, pixels }
     }
 
     /// The model with a [`PictureEncoder`] with hidden layers of these widths.
@@ -108,7 +108,7 @@ impl Model for DeepLatentGaussian {
 /// Gives pictures their local posteriors: a network from pixels to the means and log-scales of the latents.
 #[derive(Module, Debug)]
 pub struct PictureEncoder {
-    network: Perceptron,
+    network: Mlp,
     #[module(skip)]
     latents: usize,
 }
@@ -118,7 +118,7 @@ impl PictureEncoder {
     #[must_use]
     pub fn new(pixels: usize, hidden: &[usize], latents: usize, seed: u64, device: &Device) -> Self {
         let widths = [&[pixels], hidden, &[2 * latents]].concat();
-        Self { network: Perceptron::new(&widths, seed, device), latents }
+        Self { network: Mlp::new(&widths, Activation::Relu, seed, device), latents }
     }
 }
 

@@ -126,8 +126,27 @@ impl BinaryPictures {
 
     fn unpack(&self, picture: usize, values: &mut Vec<f64>) {
         let stride = self.pixels.div_ceil(8);
-        let bytes = &self.bits[picture * stride..(picture + 1) * stride];
-        let bits = bytes.iter().flat_map(|byte| (0..8).map(move |bit| f64::from(byte >> bit & 1)));
-        values.extend(bits.take(self.pixels));
+        let end = values.len() + self.pixels;
+        for byte in &self.bits[picture * stride..(picture + 1) * stride] {
+            values.extend_from_slice(&PIXELS[usize::from(*byte)]);
+        }
+        values.truncate(end);
     }
 }
+
+/// The eight pixels of each byte, the lowest bit first.
+static PIXELS: [[f64; 8]; 256] = {
+    let mut table = [[0.0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                table[byte][bit] = 1.0;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
