@@ -4,8 +4,8 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::laws::{ModelViolation, model};
 use partita::models::{
-    ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, KnownTopics, MixedLogistic, RepeatedBinary,
-    Schools, TopicLink, TopicModel, six_cities,
+    BinaryPictures, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian, EIGHT_SCHOOLS, EightSchools, KnownTopics,
+    MixedLogistic, RepeatedBinary, Schools, TopicLink, TopicModel, six_cities,
 };
 use partita::{
     Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, Latents, LogDensity, LogNormal, Model,
@@ -27,6 +27,13 @@ fn the_conjugate_hierarchy_keeps_the_laws() {
 fn the_eight_schools_keep_the_laws() {
     let device = Device::flex();
     model(&EightSchools {}, &device, &Schools::new(&EIGHT_SCHOOLS, &device)).unwrap();
+}
+
+#[test]
+fn the_deep_latent_gaussian_model_keeps_the_laws() {
+    let device = Device::flex();
+    let pictures = BinaryPictures::new(&[255, 0, 0, 255, 255, 255], 3, 128, &device).unwrap();
+    model(&DeepLatentGaussian::new(2, &[4], 3, 1, &device), &device, &pictures).unwrap();
 }
 
 #[test]

@@ -112,6 +112,7 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
         DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),
+        DType::F32 => data.try_into_vec::<f32>().unwrap_or_default().into_iter().map(f64::from).collect(),
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }
