@@ -91,7 +91,7 @@ fn main() -> Result<(), Failure> {
         parts.iter().enumerate().map(|(i, p)| (format!("silo-{}", i + 1), rest.select(p).unwrap())).collect();
     println!("docs {} held {} tokens {}", rest.rows(), held_out.rows(), tokens(&rest));
     let link = if options.printed { TopicLink::Printed } else { TopicLink::Experts };
-    let alpha = if options.alpha > 0.0 { options.alpha } else { 1.0 / options.topics as f64 };
+    let alpha = if options.alpha != 0.0 { options.alpha } else { 1.0 / options.topics as f64 };
     let model = TopicModel::new(options.topics, 2000, &device).link(link).starting(alpha, options.beta, &device);
     for method in options.methods.split(',') {
         let (silos, algorithm): (&[(String, SparseRows)], &str) = match method {
@@ -186,6 +186,18 @@ fn one(
             order[..10].iter().map(|w| vocabulary[*w].as_str()).collect::<Vec<_>>().join(" ")
         );
     }
+    let mut total = 0.0;
+    for k in 0..options.topics {
+        let row = &topics.values[k * 2000..(k + 1) * 2000];
+        let mut order: Vec<usize> = (0..2000).collect();
+        order.sort_by(|a, b| row[*b].total_cmp(&row[*a]));
+        let top = &order[..10];
+        let has: Vec<std::collections::HashSet<(usize, usize)>> = top.iter().map(|w| silos.iter().enumerate().flat_map(|(s, d)| (0..d.1.rows()).filter(move |r| d.1.row(*r).0.contains(&(*w as u32))).map(move |r| (s, r))).collect()).collect();
+        let mut c = 0.0;
+        for i in 1..10 { for j in 0..i { c += ((has[i].intersection(&has[j]).count() as f64 + 1.0) / has[j].len() as f64).ln(); } }
+        total += c / 45.0;
+    }
+    println!("{method} umass {:.4}", total / options.topics as f64);
     let t = Instant::now();
     let known = KnownTopics::new(topics, posterior.theta[0], link)?;
     let own = FitOptions {
