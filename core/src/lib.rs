@@ -44,10 +44,10 @@ pub use model::Model;
 pub use noise::{Key, Noise, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
-    Assessment, Draw, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw,
+    Assessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw,
 };
 pub use rows::Rows;
 pub use scope::{Minibatch, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};
 pub use sparse::SparseRows;
-pub use theta::{theta, with_theta};
+pub use theta::{shared_theta, theta, with_shared_theta, with_theta};

@@ -159,11 +159,11 @@ impl RowGaussian {
         (parts.mean.to_vec(), deviations)
     }
 
-    /// The parameters of some rows, in the layout of that many rows.
+    /// The parameters of some of the rows that `parameters` are of, in the layout of that many rows.
     #[must_use]
     pub fn gather(&self, parameters: &[f64], rows: &[usize]) -> Vec<f64> {
         let mut out = Vec::with_capacity(rows.len() * self.row_parameter_len());
-        for (start, width) in self.arrays(self.rows) {
+        for (start, width) in self.arrays(self.extent(parameters).0) {
             out.extend(rows.iter().flat_map(|row| &parameters[start + row * width..start + (row + 1) * width]));
         }
         out
