@@ -16,7 +16,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum};
-use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, InProcess, Rounds, RunOptions, Sfvi, SfviAvg, Silent, Silo, SiloProgram,
     assess, held_out_bound, run, write_atomically,
@@ -59,7 +58,7 @@ struct Options {
     #[arg(long, default_value_t = 6)]
     stages: u64,
     /// Documents of each silo in a step.
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 256)]
     batch: usize,
     /// The learning rate, which falls to zero as a cosine.
     #[arg(long, default_value_t = 0.05)]
@@ -170,6 +169,8 @@ struct Stage {
     cpu_seconds: f64,
     elbo: f64,
     elbo_se: f64,
+    /// The largest resident memory of this way so far.
+    peak_megabytes: f64,
 }
 
 /// What came out of one way to fit.
@@ -244,7 +245,12 @@ fn main() -> Result<(), Failure> {
         } else {
             one(&setup, way, &plain, |_, _| Ok(None))?
         };
-        println!("{}: bound {:.4} nats a token, coherence {:.3}", way.name(), fitted.elbo_per_token, fitted.mean_coherence);
+        println!(
+            "{}: bound {:.4} nats a token, coherence {:.3}",
+            way.name(),
+            fitted.elbo_per_token,
+            fitted.mean_coherence
+        );
         fits.push(fitted);
     }
     let claims = claims(&fits);
@@ -298,7 +304,7 @@ fn one<M: Model<Data = SparseRows> + 'static>(
     let settings = Settings {
         steps: options.steps,
         seed: options.seed,
-        family: FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal()),
+        family: FamilyPlan::new().global(Gaussian::diagonal()),
         schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
         minibatch: [("document".to_owned(), options.batch)].into(),
         ..Settings::default()
@@ -306,7 +312,6 @@ fn one<M: Model<Data = SparseRows> + 'static>(
     reset_peak();
     let (mut algorithm, mut exchange) = parties(setup, way, model, silos, &settings)?;
     let stages = stages(options, way, &mut *algorithm, &mut exchange)?;
-    let peak_megabytes = peak();
     let posterior = algorithm.posterior();
     let topics = mean_topics(model, &setup.device, posterior, options.seed)?;
     let mut words = Vec::new();
@@ -337,7 +342,7 @@ fn one<M: Model<Data = SparseRows> + 'static>(
         coherence,
         alpha,
         beta,
-        peak_megabytes,
+        peak_megabytes: last.peak_megabytes,
         local_numbers,
         topics: words,
         stages,
@@ -396,13 +401,17 @@ fn stages(
     // A run may have been cut after its checkpoint and before its bound was written down.
     let mut resumed = None;
     if let (Some(folder), true) = (&folder, done > 0) {
-        let how = RunOptions { steps: done, checkpoint: Some((folder.clone(), done)), resume: true, ..RunOptions::default() };
+        let how =
+            RunOptions { steps: done, checkpoint: Some((folder.clone(), done)), resume: true, ..RunOptions::default() };
         resumed = Some(run(algorithm, exchange, &how, &mut Silent)?);
     }
     for target in (1..=count).map(|stage| options.steps * stage / count).filter(|target| *target > done) {
         let before = cpu_seconds();
-        let how =
-            RunOptions { steps: target, checkpoint: folder.clone().map(|folder| (folder, target)), ..RunOptions::default() };
+        let how = RunOptions {
+            steps: target,
+            checkpoint: folder.clone().map(|folder| (folder, target)),
+            ..RunOptions::default()
+        };
         let mut record = match resumed.take().filter(|record| record.counters.gradient_steps >= target) {
             Some(record) => record,
             None => run(algorithm, exchange, &how, &mut Silent)?,
@@ -420,6 +429,7 @@ fn stages(
             cpu_seconds: spent.1,
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
+            peak_megabytes: peak().max(stages.last().map_or(0.0, |stage| stage.peak_megabytes)),
         });
         if let Some(curve) = &curve {
             write_atomically(curve, serde_json::to_string(&stages)?.as_bytes())?;
@@ -491,7 +501,8 @@ fn claims(fits: &[Fitted]) -> Vec<Claim> {
     let federated: Vec<f64> =
         fits.iter().filter(|fit| fit.way.alone().is_none()).map(|fit| fit.mean_coherence).collect();
     if !alone.is_empty() && !federated.is_empty() {
-        let (best, worst) = (alone.iter().copied().fold(f64::MIN, f64::max), federated.iter().copied().fold(f64::MAX, f64::min));
+        let (best, worst) =
+            (alone.iter().copied().fold(f64::MIN, f64::max), federated.iter().copied().fold(f64::MAX, f64::min));
         claims.push(Claim {
             claim: "the mean coherence of every federated fit beats every silo alone",
             met: worst > best,
@@ -518,17 +529,37 @@ fn print_tables(fits: &[Fitted], claims: &[Claim]) {
     }
     println!(
         "\n{:<26} {:>12} {:>7} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>6} {:>7}",
-        "", "ELBO", "rounds", "MB sent", "per token", "held out", "(encoder)", "coherence", "worst", "best", "CPU s", "MB", "beta"
+        "",
+        "ELBO",
+        "rounds",
+        "MB sent",
+        "per token",
+        "held out",
+        "(encoder)",
+        "coherence",
+        "worst",
+        "best",
+        "CPU s",
+        "MB",
+        "beta"
     );
     for fit in fits {
         let last = fit.last();
         let megabytes = f64::from(u32::try_from(last.bytes / 1_000_000).unwrap_or(u32::MAX));
         let encoder = fit.encoder_held_out_per_token.map_or_else(|| "-".into(), |bound| format!("{bound:.4}"));
-        let (worst, best) = fit.coherence.iter().fold((f64::MAX, f64::MIN), |(low, high), c| (low.min(*c), high.max(*c)));
+        let (worst, best) =
+            fit.coherence.iter().fold((f64::MAX, f64::MIN), |(low, high), c| (low.min(*c), high.max(*c)));
         println!(
             "{:<26} {:>12.0} {:>7} {megabytes:>8.0} {:>9.4} {:>9.4} {encoder:>9} {:>9.3} {worst:>7.2} {best:>7.2} {:>7.1} {:>6.0} {:>7.3}",
-            fit.name, last.elbo, last.rounds, fit.elbo_per_token, fit.held_out_per_token, fit.mean_coherence,
-            last.cpu_seconds, fit.peak_megabytes, fit.beta
+            fit.name,
+            last.elbo,
+            last.rounds,
+            fit.elbo_per_token,
+            fit.held_out_per_token,
+            fit.mean_coherence,
+            last.cpu_seconds,
+            fit.peak_megabytes,
+            fit.beta
         );
     }
     println!();
@@ -541,7 +572,10 @@ fn print_tables(fits: &[Fitted], claims: &[Claim]) {
             println!("{coherence:>7.2}  {}", words.join(" "));
         }
     }
-    println!("\nPeak memory of the whole run (VmHWM): {:.0} MB", fits.iter().map(|fit| fit.peak_megabytes).fold(0.0, f64::max));
+    println!(
+        "\nPeak memory of the whole run (VmHWM): {:.0} MB",
+        fits.iter().map(|fit| fit.peak_megabytes).fold(0.0, f64::max)
+    );
 }
 
 fn write(setup: &Setup, fits: &[Fitted], claims: &[Claim]) -> Result<(), Failure> {
@@ -590,7 +624,13 @@ fn chart(fits: &[Fitted]) -> String {
     let span = (high - low).max(1e-6);
     let place = |(x, y): (f64, f64)| (70.0 + 480.0 * x / right, 30.0 + 300.0 * (high - y) / span);
     let mut body = String::new();
-    label(&mut body, 70.0, 18.0, "start", "Bound in nats a token (each fit on its own documents) against gradient evaluations");
+    label(
+        &mut body,
+        70.0,
+        18.0,
+        "start",
+        "Bound in nats a token (each fit on its own documents) against gradient evaluations",
+    );
     for tick in 0..=4 {
         let share = f64::from(tick) / 4.0;
         let (x, y) = (right * share, low + span * share);
@@ -600,8 +640,13 @@ fn chart(fits: &[Fitted]) -> String {
         label(&mut body, left, 350.0, "middle", &format!("{x:.0}"));
     }
     for (((fit, line), colour), row) in fits.iter().zip(&lines).zip(COLOURS.iter().cycle()).zip(0_u32..) {
-        let points: Vec<String> = line.iter().map(|point| place(*point)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(body, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>", points.join(" "));
+        let points: Vec<String> =
+            line.iter().map(|point| place(*point)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = writeln!(
+            body,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            points.join(" ")
+        );
         let y = 50.0 + 20.0 * f64::from(row);
         let _ = writeln!(body, "<path d=\"M565 {y:.1}h20\" stroke=\"{colour}\" stroke-width=\"2\"/>");
         label(&mut body, 591.0, y + 4.0, "start", fit.name);
@@ -625,7 +670,11 @@ fn words(fits: &[Fitted]) -> String {
         for (topic, row) in order.into_iter().zip(0_u32..) {
             let y = 44.0 + 18.0 * f64::from(row);
             let length = (30.0 / -fit.coherence[topic].min(-0.1)).min(30.0);
-            let _ = writeln!(body, "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{length:.1}\" height=\"9\" fill=\"#0072b2\"/>", y - 9.0);
+            let _ = writeln!(
+                body,
+                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{length:.1}\" height=\"9\" fill=\"#0072b2\"/>",
+                y - 9.0
+            );
             label(&mut body, x + 36.0, y, "start", &fit.topics[topic][..7].join(" "));
             height = height.max(y);
         }
@@ -654,4 +703,33 @@ fn cpu_seconds() -> f64 {
     // User and system time in hundredths of a second, the 14th and 15th field of the line.
     let ticks = after.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
     ticks.sum::<f64>() / 100.0
+}
+
+// TEMPORARY until the metrics are merged.
+fn top_words(weights: &[f64], count: usize) -> Result<Vec<usize>, Failure> {
+    let mut words: Vec<usize> = (0..weights.len()).collect();
+    words.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    words.truncate(count);
+    Ok(words)
+}
+
+fn umass_coherence(top: &[usize], counts: &SparseRows) -> Result<f64, Failure> {
+    let n = top.len();
+    let mut together = vec![0.0; n * n];
+    for row in 0..counts.rows() {
+        let words = counts.row(row).0;
+        let present: Vec<usize> = (0..n).filter(|i| words.binary_search(&(top[*i] as u32)).is_ok()).collect();
+        for i in &present {
+            for j in &present {
+                together[i * n + j] += 1.0;
+            }
+        }
+    }
+    let (mut sum, d) = (0.0, counts.rows() as f64);
+    for i in 1..n {
+        for j in 0..i {
+            sum += ((together[i * n + j] / d + 1e-12) / (together[j * n + j] / d)).ln();
+        }
+    }
+    Ok(sum * 2.0 / (n * (n - 1)) as f64)
 }
