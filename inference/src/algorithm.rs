@@ -14,6 +14,8 @@ pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
 
+use partita_core::{Key, Noise, Purpose};
+
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
@@ -103,6 +105,16 @@ pub struct Posterior<'a> {
     pub parameters: &'a [f64],
     /// The model's own trained parameters.
     pub theta: &'a [f64],
+}
+
+impl Posterior<'_> {
+    /// The `index`-th keyed draw of the unconstrained global vector, for predictions.
+    #[must_use]
+    pub fn draw(&self, noise: &Noise, index: u64) -> Vec<f64> {
+        let mut numbers = vec![0.0; self.family.noise_len()];
+        noise.stream(Key::new(Purpose::Predictive, index)).normal(&mut numbers);
+        self.family.draw(self.parameters, &numbers).latent
+    }
 }
 
 /// Refuses a saved state of another algorithm, another model or another seed.

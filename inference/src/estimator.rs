@@ -2,10 +2,12 @@
 
 mod importance;
 mod local_bound;
+mod local_reparameterisation;
 
 pub use importance::ImportanceGradient;
 pub(crate) use importance::{DrawWeights, descent};
 pub(crate) use local_bound::{Repeats, enhanced_share};
+pub(crate) use local_reparameterisation::{LayerMoments, check_layers};
 
 use partita_core::{Assessment, LogDensity, Model};
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,10 @@ pub enum Estimator {
         /// How its gradient is estimated.
         gradient: ImportanceGradient,
     },
+    /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
+    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
+    /// weights must have independent components (diagonal Gaussian), and no local posterior may depend on the globals.
+    LocalReparameterisation,
 }
 
 /// What one party contributes to the bound and its gradient, for one draw.
@@ -68,6 +74,19 @@ pub struct Share {
     pub deviation: Vec<f64>,
     /// $\nabla_\theta$.
     pub theta: Vec<f64>,
+    /// The gradient by the variances of linear layers under local reparameterisation; empty without.
+    pub variance: Vec<f64>,
+}
+
+impl Share {
+    /// Adds to `out` the gradient by the parameters of the global family.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for a gradient by variances of a family that is not diagonal.
+    pub fn pull_back(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
+        family.pull_back(parameters, noise, &self.location, &self.deviation, out);
+        if self.variance.is_empty() { Ok(()) } else { family.pull_back_variance(parameters, &self.variance, out) }
+    }
 }
 
 impl Estimator {
@@ -79,16 +98,16 @@ impl Estimator {
             location.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= score);
         }
         let elbo = match self {
-            Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
+            Self::ClosedFormEntropy | Self::LocalReparameterisation => prior.value + family.entropy(parameters),
             _ => prior.value - draw.log_density,
         };
-        Share { elbo, deviation: location.clone(), location, theta: prior.theta }
+        Share { elbo, deviation: location.clone(), location, theta: prior.theta, variance: Vec::new() }
     }
 
     /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
     #[must_use]
     pub fn adds_entropy_gradient(self) -> bool {
-        matches!(self.of_draw(), Self::Total | Self::ClosedFormEntropy)
+        matches!(self.of_draw(), Self::Total | Self::ClosedFormEntropy | Self::LocalReparameterisation)
     }
 }
 
@@ -128,7 +147,11 @@ impl Estimator {
         let mut location = assessment.globals;
         add(&mut location, &through.direct);
         let deviation = location.iter().zip(&through.path).map(|(a, b)| a + b).collect();
-        Ok(Share { elbo: assessment.value + through.elbo, location, deviation, theta: assessment.theta })
+        if !assessment.means.is_empty() {
+            add(&mut location, &assessment.means);
+        }
+        let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
+        Ok(Share { elbo, location, deviation, theta: assessment.theta, variance })
     }
 
     /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by the
@@ -149,13 +172,15 @@ impl Estimator {
                 scores.for_each(|(slot, score)| *slot -= block.weight * score);
             }
             through.elbo += match self {
-                Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
+                Self::ClosedFormEntropy | Self::LocalReparameterisation => {
+                    block.weight * block.family.entropy(block.parameters)
+                }
                 _ => -block.weight * draw.log_density,
             };
             let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let how = (block.weight, self == Self::ClosedFormEntropy);
+                let how = (block.weight, self != Self::Total);
                 add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
             }
         }

@@ -90,7 +90,7 @@ pub struct FitOptions {
     pub threads: usize,
     /// Sampled bounds whose mean is reported.
     pub elbo_draws: usize,
-    /// Draws for the summary of the posterior.
+    /// Draws for the summary of the posterior; 0 for no summary, as a network with many weights wants.
     pub summary_draws: u32,
     /// Where checkpoints go, and every how many steps.
     pub checkpoint: Option<(PathBuf, u64)>,
@@ -241,8 +241,10 @@ pub fn fit<M: Model + 'static>(
     };
     let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
     let posterior = algorithm.posterior();
-    let count = options.summary_draws.max(2);
-    let draws = caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count))?;
+    let draws = match options.summary_draws {
+        0 => Vec::new(),
+        count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
+    };
     let report = Report::new(
         summary::summarise(&draws),
         bound,

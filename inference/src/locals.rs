@@ -138,6 +138,11 @@ impl Locals {
             .collect()
     }
 
+    /// Seed and key of the noise of one particle's pre-activations under local reparameterisation.
+    pub(crate) fn layer_noise(&self, purpose: Purpose, step: u64, particle: u32) -> (Noise, Key) {
+        (self.noise, Key::new(purpose, step).silo(self.silo).particle(particle))
+    }
+
     /// The rows `chosen` gives for each block with their N/B; all rows where it gives none.
     fn select(&self, (share, part): (f64, u32), chosen: impl Fn(&Block) -> Option<(Vec<usize>, f64)>) -> StepRows {
         let mut all = StepRows { minibatch: Vec::new(), share, part, blocks: Vec::new() };

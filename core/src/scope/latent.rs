@@ -83,6 +83,7 @@ impl Scope<'_> {
                 host_gradient,
                 weight,
                 rowwise: by_row,
+                variance: false,
             };
             self.outcome.leaves.push(leaf);
         }

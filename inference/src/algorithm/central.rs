@@ -5,16 +5,16 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::{
-    Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+    Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Share, add};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers};
 use crate::exchange::{Outcome, Request, SiloProgram};
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::manifest::{Field, Manifest};
 use crate::message::Message;
@@ -65,7 +65,7 @@ impl Central {
             ],
         };
         Ok(Self {
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             theta,
             settings: settings.clone(),
@@ -188,17 +188,20 @@ impl<M: Model> CentralSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
+        let parameters = settings.family.start(&*family, &table);
         let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, 0)?;
+        check_layers(settings.estimator, &table, (&*family, &parameters), locals.depend_on_globals())?;
         Ok(Self {
             name: name.to_owned(),
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            locals: Locals::new((&model, data), &table, settings, device, 0)?,
+            locals,
             theta: shared_theta(&model)?,
             model,
             table,
-            parameters: family.initial(settings.family.scale()),
+            parameters,
             family,
             rule: settings.optimiser.start(device),
             step: 0,
@@ -212,6 +215,9 @@ impl<M: Model> CentralSilo<M> {
         let global = self.family.draw(&self.parameters, &noise);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
+        if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
+            return self.reparameterised(&global, &noise, (&rows.minibatch, &blocks), (step, particle));
+        }
         let draws: Vec<_> =
             blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -231,6 +237,32 @@ impl<M: Model> CentralSilo<M> {
             self.family.add_entropy_gradient(&self.parameters, &mut by_global);
         }
         Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
+    }
+
+    /// The bound of one draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    fn reparameterised(
+        &self,
+        global: &FamilyDraw,
+        noise: &[f64],
+        (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
+        (step, particle): (u64, u32),
+    ) -> Result<Evaluated> {
+        let estimator = self.settings.estimator;
+        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
+        let prior = density.global(&global.latent)?;
+        let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
+        let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
+        let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
+        add(&mut share.location, &local.location);
+        add(&mut share.deviation, &local.deviation);
+        add(&mut share.theta, &local.theta);
+        share.variance = local.variance;
+        let mut by_global = vec![0.0; self.parameters.len()];
+        share.pull_back(&*self.family, &self.parameters, noise, &mut by_global)?;
+        self.family.add_entropy_gradient(&self.parameters, &mut by_global);
+        Ok(Evaluated { elbo: share.elbo + local.elbo, by_global, by_theta: share.theta, by_local })
     }
 
     /// Puts θ into the model.

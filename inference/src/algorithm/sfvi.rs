@@ -7,7 +7,7 @@ use super::pending::LastWeights;
 use super::sfvi_silo::{describe_global, global_noise};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::error::{Error, Result};
-use crate::estimator::{DrawWeights, Share, add};
+use crate::estimator::{DrawWeights, Estimator, Share, add};
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
 use crate::manifest::{Field, Manifest};
@@ -67,7 +67,7 @@ impl<M: Model> Sfvi<M> {
             model: with_theta(model, &theta(model)?, device)?,
             device: device.clone(),
             settings: settings.clone(),
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             table,
             theta: values,
@@ -307,11 +307,15 @@ impl<M: Model> Algorithm for Sfvi<M> {
         let size = self.draws_a_bound();
         let total = self.total(&replies, (Purpose::Report, offset, draws * size))?;
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
         let mut assessed = Assessed::default();
         for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
             let weights = self.settings.estimator.weigh(elbos);
             assessed.elbos.push(weights.bound);
-            assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            if ordinary {
+                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            }
         }
         Ok(assessed)
     }

@@ -89,8 +89,9 @@ impl<M: Model> AveragingSilo<M> {
             let mut own = estimator.global_share(prior, &*silo.family, globals, &global);
             add(&mut own.location, &share.location);
             add(&mut own.deviation, &share.deviation);
+            own.variance.clone_from(&share.variance);
             let mut gradient = vec![0.0; globals.len()];
-            silo.family.pull_back(globals, &noise, &own.location, &own.deviation, &mut gradient);
+            own.pull_back(&*silo.family, globals, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {
                 silo.family.add_entropy_gradient(globals, &mut gradient);
             }

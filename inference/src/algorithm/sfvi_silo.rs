@@ -8,7 +8,7 @@ use super::finite;
 use super::pending::Pending;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{DrawWeights, Estimator, Repeats, Share, add, enhanced_share};
+use crate::estimator::{DrawWeights, Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
 use crate::exchange::SiloProgram;
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
@@ -57,15 +57,19 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
+        let family = settings.family.global_family(&table)?;
+        let start = settings.family.start(&*family, &table);
         let theta_len = shared_theta(model)?.len();
         let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, index)?;
+        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
         let workers = settings.threads.min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
             device: device.clone(),
             settings: settings.clone(),
-            family: settings.family.global_family(&table)?,
-            locals: Locals::new((&model, data), &table, settings, device, index)?,
+            family,
+            locals,
             table,
             workers: vec![(model, data.clone()); workers],
             theta_len,
@@ -143,6 +147,8 @@ impl<M: Model> Silo<M> {
     /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an empty
     /// vector behind; for a report they are not needed and stay.
     pub(super) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+        let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
+            .then(|| LayerMoments::new(&*self.family, globals));
         let (model, data) = &self.workers[0];
         let encodings = self.locals.encode((model, data), &self.table, rows)?;
         let context = Context {
@@ -154,6 +160,7 @@ impl<M: Model> Silo<M> {
             globals,
             rows,
             draw,
+            layers,
         };
         let mut results = context.all(&mut self.workers)?;
         if draw.purpose == Purpose::Fit {
@@ -179,7 +186,7 @@ impl<M: Model> Silo<M> {
         }
         self.check(&shares, step)?;
         let private = self.locals.keep_private(&mut shares);
-        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
+        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
         if self.settings.estimator.weighs_draws() {
             self.pending = Some(Pending { step, draws: local });
         } else {
@@ -221,19 +228,21 @@ impl<M: Model> Silo<M> {
     }
 
     /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Message {
+    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Message> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
+        let by_variance = shares.iter().any(|share| !share.variance.is_empty());
         // Draws that the coordinator weighs have to stay apart.
-        if self.settings.estimator.weighs_draws() || vector_numbers <= self.family.parameter_len() {
-            return self.vectors(message, shares);
+        let apart = self.settings.estimator.weighs_draws();
+        if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
+            return Ok(self.vectors(message, shares));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
             let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
-            self.family.pull_back(globals, &noise, &share.location, &share.deviation, &mut gradient);
+            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
         }
-        self.bounds_and_theta(message.floats("gradient", &gradient), shares)
+        Ok(self.bounds_and_theta(message.floats("gradient", &gradient), shares))
     }
 
     /// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
@@ -265,7 +274,7 @@ impl<M: Model> Silo<M> {
     pub(super) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
-            for gradient in [&share.location, &share.deviation] {
+            for gradient in [&share.location, &share.deviation, &share.variance] {
                 finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
             }
             finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
@@ -357,6 +366,8 @@ struct Context<'a> {
     globals: &'a [f64],
     rows: &'a StepRows,
     draw: Draws,
+    /// What linear layers read under local reparameterisation.
+    layers: Option<LayerMoments>,
 }
 
 pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
@@ -389,6 +400,10 @@ impl Context<'_> {
             return self.enhanced((model, data), &global, inner, particle);
         }
         let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let density = match &self.layers {
+            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
+            None => density,
+        };
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut out = self.locals.zeros(self.rows);
