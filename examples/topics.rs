@@ -20,7 +20,7 @@ use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, InProcess, Rounds, RunOptions, Sfvi, SfviAvg, Silent, Silo, SiloProgram,
     assess, held_out_bound, run, write_atomically,
 };
-use partita::models::{KnownTopics, TopicEncoder, TopicLink, TopicModel, newsgroups};
+use partita::models::{KnownTopics, TopicEncoder, TopicLink, TopicModel, newsgroups, octis};
 use partita::{
     AlgorithmChoice, Amortised, Array, Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, Schedule,
     Settings, SiteTable, SparseRows, fit, partition_equally,
@@ -78,6 +78,9 @@ struct Options {
     /// Documents that no fit sees.
     #[arg(long, default_value_t = 654)]
     held_out: usize,
+    /// A folder with a corpus in the layout of OCTIS, in place of the 20 Newsgroups.
+    #[arg(long)]
+    corpus: Option<PathBuf>,
     /// Uses only so many of the other documents.
     #[arg(long)]
     documents: Option<usize>,
@@ -215,6 +218,8 @@ struct Setup {
     silos: Silos,
     held_out: SparseRows,
     training: SparseRows,
+    /// All documents, over which coherence is taken.
+    reference: SparseRows,
     vocabulary: Vec<String>,
     link: TopicLink,
 }
@@ -266,7 +271,10 @@ fn setup(mut options: Options) -> Result<Setup, Failure> {
         (options.batch, options.held_out, options.documents) = (64, 100, Some(1_500));
     }
     let device = partita::gpu::device(options.device.as_deref())?;
-    let corpus = newsgroups()?;
+    let corpus = match &options.corpus {
+        Some(folder) => octis(folder)?,
+        None => newsgroups()?,
+    };
     let noise = Noise::new(options.seed);
     let mut order: Vec<usize> = (0..corpus.len()).collect();
     noise.stream(Key::new(Purpose::Partition, 1)).shuffle(&mut order);
@@ -282,7 +290,8 @@ fn setup(mut options: Options) -> Result<Setup, Failure> {
         LinkName::Printed => TopicLink::Printed,
     };
     let (held_out, vocabulary) = (corpus.counts().select(held_out)?, corpus.vocabulary().to_vec());
-    Ok(Setup { options, device, silos, held_out, training, vocabulary, link })
+    let reference = corpus.counts().clone();
+    Ok(Setup { options, device, silos, held_out, training, reference, vocabulary, link })
 }
 
 fn tokens(counts: &SparseRows) -> f64 {
@@ -318,7 +327,7 @@ fn one<M: Model<Data = SparseRows> + 'static>(
     let mut coherence = Vec::new();
     for topic in topics.values.chunks_exact(topics.shape[1]) {
         let top = top_words(topic, TOP)?;
-        coherence.push(umass_coherence(&top, &setup.training)?);
+        coherence.push(umass_coherence(&top, &setup.reference)?);
         words.push(top.into_iter().map(|word| setup.vocabulary[word].clone()).collect());
     }
     let alpha = posterior.theta[0];

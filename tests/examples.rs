@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fixtures;
+#[path = "examples/topics.rs"]
+mod topics;
 
 use std::process::Command;
 
