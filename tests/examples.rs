@@ -4,6 +4,8 @@
 mod fixtures;
 #[path = "examples/vae.rs"]
 mod vae;
+#[path = "examples/topics.rs"]
+mod topics;
 
 use std::process::Command;
 
