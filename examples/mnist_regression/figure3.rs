@@ -2,7 +2,7 @@
 
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
-    assess, plot,
+    assess,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
@@ -46,12 +46,16 @@ pub(crate) fn run(world: &World) -> Result<Value, Failure> {
         let curve = |label: &str, run: &Run, from: u64| {
             let after = run.points.iter().filter(|(step, _)| *step >= from);
             #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
-            let points = after.map(|(step, elbo)| ((step - from) as f64, *elbo)).collect();
+            let points: Vec<(f64, f64)> = after.map(|(step, elbo)| ((step - from) as f64, *elbo)).collect();
             (label.to_owned(), points)
         };
         let curves = [
             curve("SFVI from scratch", &cold, 0),
-            curve(&format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({})", world.options.local_steps), &warm, rounds_end),
+            curve(
+                &format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({})", world.options.local_steps),
+                &warm,
+                rounds_end,
+            ),
         ];
         let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
         // plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
