@@ -64,7 +64,7 @@ fn the_sparse_model_is_the_dense_one() {
     let regression = with_theta(&MultinomialRegression::new(shape, &device), &[0.0, 0.0], &device).unwrap();
     let mut globals = vec![0.0; 410];
     Noise::new(6).stream(Key::new(Purpose::Check, 0)).normal(&mut globals);
-    let latents = Latents { globals: &globals, locals: &[] };
+    let latents = Latents { globals: &globals, locals: &[Vec::new()] };
     let table = SiteTable::of(&regression, &device, &sparse).unwrap();
     let found = LogDensity::new(&regression, &device, &table).joint(latents, &sparse).unwrap();
     let table = SiteTable::of(&Dense { shape }, &device, &dense).unwrap();
@@ -105,7 +105,7 @@ fn densities_and_gradients_are_the_golden_ones() {
         let model = with_theta(&if is_centred { model.centred() } else { model }, &theta, &device).unwrap();
         let table = SiteTable::of(&model, &device, &data).unwrap();
         let density = LogDensity::new(&model, &device, &table);
-        let latents = Latents { globals: &globals, locals: &[] };
+        let latents = Latents { globals: &globals, locals: &[Vec::new()] };
         let (prior, joint) = (density.global(&globals).unwrap(), density.joint(latents, &data).unwrap());
         let expected = &golden[name];
         let total = expected["prior"].as_f64().unwrap() + expected["likelihood"].as_f64().unwrap();
