@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fixtures;
+#[path = "examples/mnist_regression.rs"]
+mod mnist_regression;
 
 use std::process::Command;
 

@@ -4,8 +4,8 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::laws::{ModelViolation, model};
 use partita::models::{
-    ClassifiedRows, ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, KnownTopics, MixedLogistic, MultinomialRegression, RepeatedBinary,
-    Schools, TopicLink, TopicModel, six_cities,
+    ClassifiedRows, ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, KnownTopics, MixedLogistic,
+    MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel, six_cities,
 };
 use partita::{
     Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, Latents, LogDensity, LogNormal, Model,

@@ -2,7 +2,7 @@
 
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
-    assess,
+    assess, plot,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
@@ -58,7 +58,7 @@ pub(crate) fn run(world: &World) -> Result<Value, Failure> {
             ),
         ];
         let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
-        // plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
+        plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
         let points = |run: &Run| json!(run.points);
         results.push(json!({
             "case": case.name,
