@@ -6,6 +6,8 @@ mod fixtures;
 mod vae;
 #[path = "examples/topics.rs"]
 mod topics;
+#[path = "examples/mnist_regression.rs"]
+mod mnist_regression;
 
 use std::process::Command;
 
