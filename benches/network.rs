@@ -11,9 +11,7 @@ use std::time::Instant;
 use criterion::Criterion;
 use partita::inference::{Algorithm, Central, CentralSilo, Exchange, InProcess};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
-use partita::{
-    Device, Estimator, FamilyPlan, Gaussian, Key, Noise, Normal, Precision, Purpose, Schedule, Settings,
-};
+use partita::{Device, Estimator, FamilyPlan, Gaussian, Key, Noise, Normal, Precision, Purpose, Schedule, Settings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

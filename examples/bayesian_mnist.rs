@@ -151,7 +151,8 @@ fn main() -> Result<(), Failure> {
     let averaged = Predictions::new(&probabilities, classes, digits.test.labels())?;
     let plugged_in = Predictions::new(&mean, classes, digits.test.labels())?;
     println!("{:<34} {:>8} {:>16} {:>12}", "on test digits", "error", "log likelihood", "calibration");
-    for (name, predictions) in [("average over the posterior", &averaged), ("the posterior mean as one network", &plugged_in)]
+    for (name, predictions) in
+        [("average over the posterior", &averaged), ("the posterior mean as one network", &plugged_in)]
     {
         let error = 100.0 * (1.0 - accuracy(predictions));
         let (density, calibration) = (test_log_likelihood(predictions), calibration(predictions).error);
@@ -206,12 +207,18 @@ fn silos(options: &Options, digits: &Images, device: &Device) -> Result<Vec<(Str
         return Ok(vec![("pooled".to_owned(), rows(digits, device)?)]);
     }
     let parts = partition_equally(digits.len(), options.silos, &Noise::new(options.seed))?;
-    let silo = |(index, part): (usize, &Vec<usize>)| Ok((format!("silo-{}", index + 1), rows(&digits.select(part)?, device)?));
+    let silo =
+        |(index, part): (usize, &Vec<usize>)| Ok((format!("silo-{}", index + 1), rows(&digits.select(part)?, device)?));
     parts.iter().enumerate().map(silo).collect()
 }
 
 /// Draws how calibrated the predictions are, and the digits they are least certain of.
-fn pictures(folder: &Path, curves: &[(String, Calibration)], digits: &Images, probabilities: &[f64]) -> Result<(), Failure> {
+fn pictures(
+    folder: &Path,
+    curves: &[(String, Calibration)],
+    digits: &Images,
+    probabilities: &[f64],
+) -> Result<(), Failure> {
     plot::reliability(&folder.join("reliability.svg"), curves, "Calibration on test digits")?;
     let entropy = |row: &[f64]| -row.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();
     let mut order: Vec<(usize, f64)> = probabilities.chunks(digits.classes()).map(entropy).enumerate().collect();

@@ -43,7 +43,7 @@ pub use error::{Error, Result};
 pub use handle::Handle;
 pub use linear::BayesianLinear;
 pub use model::Model;
-pub use noise::{Key, Noise, NoiseStream, Purpose};
+pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
     Assessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw,

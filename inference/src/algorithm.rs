@@ -1,6 +1,7 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod pending;
 mod sfvi;
 mod sfvi_avg;
 mod sfvi_avg_silo;
@@ -41,7 +42,7 @@ pub trait Algorithm: Send {
     /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
-    /// Requests for the bound at the present posterior with `draws` draws on all rows, changing nothing.
+    /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request>;
 
     /// The sampled bounds those requests gave.
@@ -49,6 +50,11 @@ pub trait Algorithm: Send {
     /// # Errors
     /// As for [`Algorithm::incoming`].
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed>;
+
+    /// The draws of all latents behind one sampled bound.
+    fn draws_a_bound(&self) -> usize {
+        1
+    }
 
     /// What may leave a silo.
     fn manifest(&self) -> &Manifest;
@@ -84,9 +90,9 @@ pub struct StepInfo {
 /// Sampled bounds and gradients at one posterior.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Assessed {
-    /// The bound of each draw, in nats.
+    /// The sampled bounds, in nats.
     pub elbos: Vec<f64>,
-    /// The gradient by the global parameters of each draw; empty where the algorithm does not see it.
+    /// The gradient by the global parameters of each sampled bound; empty where the algorithm does not see it.
     pub gradients: Vec<Vec<f64>>,
 }
 

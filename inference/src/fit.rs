@@ -88,7 +88,7 @@ pub struct FitOptions {
     pub settings: Settings,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
-    /// Draws for the reported bound.
+    /// Sampled bounds whose mean is reported.
     pub elbo_draws: usize,
     /// Draws for the summary of the posterior; 0 for no summary, as a network with many weights wants.
     pub summary_draws: u32,

@@ -3,6 +3,7 @@
 //! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
+use partita_core::kernel::add_scaled;
 use partita_core::{
     Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
@@ -93,22 +94,28 @@ impl Algorithm for Central {
         let theta = reply.expect_floats("theta", self.theta.len())?;
         self.parameters = reply.expect_floats("global", self.parameters.len())?;
         self.theta = theta;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let elbo = elbos.iter().sum::<f64>() / elbos.len() as f64;
+        let elbo = self.settings.estimator.weigh(&elbos).bound;
         let rate = self.settings.schedule.rate(self.step, self.settings.steps);
         self.step += 1;
         Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        to_party(Message::new("central.assess").word("step", offset).word("draws", draws as u64))
+        let all = draws * self.draws_a_bound();
+        to_party(Message::new("central.assess").word("step", offset).word("draws", all as u64))
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
         let replies = replies(outcomes, &self.names, self.step)?;
-        let elbos =
-            replies.iter().map(|reply| reply.expect_floats("elbo", draws)).collect::<Result<Vec<_>>>()?.concat();
-        Ok(Assessed { elbos, gradients: Vec::new() })
+        let reply = replies.first().ok_or(Error::NoSilos)?;
+        let size = self.draws_a_bound();
+        let elbos = reply.expect_floats("elbo", draws * size)?;
+        let bounds = elbos.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
+        Ok(Assessed { elbos: bounds.collect(), gradients: Vec::new() })
+    }
+
+    fn draws_a_bound(&self) -> usize {
+        self.settings.estimator.draws_a_bound(self.settings.particles)
     }
 
     fn manifest(&self) -> &Manifest {
@@ -137,8 +144,13 @@ impl Algorithm for Central {
     }
 }
 
-/// Where gradients are added: by the global parameters, by θ, by the local parameters.
-type Gradients<'a> = (&'a mut [f64], &'a mut [f64], &'a mut [Vec<f64>]);
+/// One draw: its bound, and its gradients by the global parameters, θ and the local parameters.
+struct Evaluated {
+    elbo: f64,
+    by_global: Vec<f64>,
+    by_theta: Vec<f64>,
+    by_local: Vec<Vec<f64>>,
+}
 
 /// The one party of a pooled fit: all data, and the whole posterior.
 pub struct CentralSilo<M: Model> {
@@ -196,70 +208,61 @@ impl<M: Model> CentralSilo<M> {
         })
     }
 
-    /// The bound of one draw; adds its gradients by global parameters, θ and local parameters.
-    fn gradient(
-        &self,
-        rows: &StepRows,
-        (purpose, step, particle): (Purpose, u64, u32),
-        into: Gradients<'_>,
-    ) -> Result<f64> {
+    /// The bound of one draw, and its gradients.
+    fn evaluate(&self, rows: &StepRows, (purpose, step, particle): (Purpose, u64, u32)) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
+        let noise = global_noise(&*self.family, &self.settings, purpose, step, particle);
         let global = self.family.draw(&self.parameters, &noise);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
         if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
-            return self.reparameterised(&global, &noise, (&rows.minibatch, &blocks), (step, particle), into);
+            let zeros = self.locals.zeros(rows);
+            return self.reparameterised((&global, &noise), (&rows.minibatch, &blocks), (step, particle), zeros);
         }
-        let (by_global, by_theta, by_local) = into;
         let draws: Vec<_> =
             blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
-        add(by_theta, &joint.theta);
+        let mut by_local = self.locals.zeros(rows);
         let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
-        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, by_local);
+        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         share.elbo += through.elbo;
         add(&mut share.location, &through.direct);
         add(&mut share.deviation, &through.direct);
         add(&mut share.deviation, &through.path);
-        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, by_global);
+        let mut by_global = vec![0.0; self.parameters.len()];
+        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, &mut by_global);
         if estimator.adds_entropy_gradient() {
-            self.family.add_entropy_gradient(&self.parameters, by_global);
+            self.family.add_entropy_gradient(&self.parameters, &mut by_global);
         }
-        Ok(share.elbo)
+        Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
     }
 
-    /// The bound of one draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    /// One draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
     fn reparameterised(
         &self,
-        global: &FamilyDraw,
-        noise: &[f64],
+        (global, noise): (&FamilyDraw, &[f64]),
         (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
         (step, particle): (u64, u32),
-        (by_global, by_theta, by_local): Gradients<'_>,
-    ) -> Result<f64> {
+        mut by_local: Vec<Vec<f64>>,
+    ) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
         let layers = LayerMoments::new(&*self.family, &self.parameters);
         let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
         let prior = density.global(&global.latent)?;
         let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
-        let local = estimator.local_share(&density, &self.data, global, blocks, by_local)?;
+        let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
         add(&mut share.location, &local.location);
         add(&mut share.deviation, &local.deviation);
-        add(by_theta, &share.theta);
-        add(by_theta, &local.theta);
+        add(&mut share.theta, &local.theta);
         share.variance = local.variance;
-        share.pull_back(&*self.family, &self.parameters, noise, by_global)?;
-        self.family.add_entropy_gradient(&self.parameters, by_global);
-        Ok(share.elbo + local.elbo)
-    }
-
-    fn zero_theta(&self) -> Vec<f64> {
-        vec![0.0; self.theta.len() + self.locals.private_theta().len()]
+        let mut by_global = vec![0.0; self.parameters.len()];
+        share.pull_back(&*self.family, &self.parameters, noise, &mut by_global)?;
+        self.family.add_entropy_gradient(&self.parameters, &mut by_global);
+        Ok(Evaluated { elbo: share.elbo + local.elbo, by_global, by_theta: share.theta, by_local })
     }
 
     /// Puts θ into the model.
@@ -274,26 +277,29 @@ impl<M: Model> CentralSilo<M> {
     fn step(&mut self, step: u64) -> Result<Message> {
         let mut rows = self.locals.rows(step);
         let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
-        let mut by_global = vec![0.0; self.parameters.len()];
-        let mut by_theta = self.zero_theta();
-        let mut by_local = self.locals.zeros(&rows);
-        let mut elbos = Vec::new();
-        for (particle, _) in (0_u32..).zip(0..self.settings.particles) {
-            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-            elbos.push(self.gradient(&rows, (Purpose::Fit, step, particle), into)?);
+        let key = |particle| (Purpose::Fit, step, particle);
+        let draws = (0_u32..).zip(0..self.settings.particles);
+        let mut draws = draws.map(|(particle, _)| self.evaluate(&rows, key(particle))).collect::<Result<Vec<_>>>()?;
+        let particles = draws.iter_mut().map(|draw| draw.by_local.as_mut_slice()).collect();
+        let through_encoder = encodings.pull_back(&self.model, &self.device, particles)?;
+        let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
+        finite(&self.name, step, |_| "the bound".into(), &elbos)?;
+        let weights = self.settings.estimator.weigh(&elbos);
+        let mut gradient = vec![0.0; self.parameters.len()];
+        let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
+        for (draw, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            add_scaled(&mut gradient, *family, &draw.by_global);
+            add_scaled(&mut by_theta, *theta, &draw.by_theta);
         }
-        if let Some(theta) = encodings.pull_back(&self.model, &self.device, vec![by_local.as_mut_slice()])? {
+        if let Some(theta) = through_encoder {
             add(&mut by_theta, &theta);
         }
-        finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let share = 1.0 / self.settings.particles as f64;
-        by_local.iter_mut().for_each(|block| block.iter_mut().for_each(|g| *g *= -share));
-        let private: Vec<f64> = by_theta.split_off(self.theta.len()).into_iter().map(|g| -share * g).collect();
-        let mut gradient = [by_global, by_theta].concat();
-        gradient.iter_mut().for_each(|g| *g *= -share);
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
+        let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
+        gradient.extend(by_theta);
+        gradient.iter_mut().for_each(|g| *g *= -weights.share);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
@@ -318,10 +324,7 @@ impl<M: Model> CentralSilo<M> {
         for mut rows in self.locals.all_rows() {
             self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
             for (particle, elbo) in (0_u32..).zip(&mut elbos) {
-                let (mut by_global, mut by_theta) = (vec![0.0; self.parameters.len()], self.zero_theta());
-                let mut by_local = self.locals.zeros(&rows);
-                let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-                *elbo += rows.share * self.gradient(&rows, (Purpose::Report, offset, particle), into)?;
+                *elbo += rows.share * self.evaluate(&rows, (Purpose::Report, offset, particle))?.elbo;
             }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))

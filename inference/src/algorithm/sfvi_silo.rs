@@ -5,9 +5,10 @@ use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTab
 use rayon::prelude::*;
 
 use super::finite;
+use super::pending::Pending;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
+use crate::estimator::{DrawWeights, Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
 use crate::exchange::SiloProgram;
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
@@ -30,6 +31,8 @@ pub struct Silo<M: Model> {
     /// Numbers of θ that parties share.
     pub(super) theta_len: usize,
     pub(super) step: u64,
+    /// Gradients of the last step that wait for the weights of their draws.
+    pub(super) pending: Option<Pending>,
 }
 
 impl<M: Model> std::fmt::Debug for Silo<M> {
@@ -71,6 +74,7 @@ impl<M: Model> Silo<M> {
             workers: vec![(model, data.clone()); workers],
             theta_len,
             step: 0,
+            pending: None,
         })
     }
 
@@ -91,17 +95,20 @@ impl<M: Model> Silo<M> {
     }
 
     /// The variational parameters of the local latents, one vector a block. For the silo's own use.
+    ///
+    /// With [`Estimator::ImportanceWeighted`] the step last answered is not in them before the next request.
     #[must_use]
     pub fn local_parameters(&self) -> Vec<Vec<f64>> {
         self.locals.parameters()
     }
 
-    /// Replaces the variational parameters of the local latents.
+    /// Replaces the variational parameters of the local latents; a step that waits for its weights is dropped.
     ///
     /// # Errors
     /// [`Error::Message`] if a length differs.
     pub fn set_local_parameters(&mut self, parameters: Vec<Vec<f64>>) -> Result<()> {
         if self.locals.set_parameters(parameters) {
+            self.pending = None;
             return Ok(());
         }
         Err(Error::Message {
@@ -168,20 +175,25 @@ impl<M: Model> Silo<M> {
 
     /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
     fn step(&mut self, request: &Message) -> Result<Message> {
+        self.settle(request)?;
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
-        let results = self.shares(&globals, &mut rows, draw)?;
-        let (mut shares, local) = average(results);
-        for (block, gradient) in local.iter().enumerate() {
-            finite(&self.name, step, |index| self.describe_local(block, index), gradient)?;
+        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &mut rows, draw)?.into_iter().unzip();
+        for gradient in &local {
+            self.check_local(gradient, step)?;
         }
         self.check(&shares, step)?;
         let private = self.locals.keep_private(&mut shares);
         let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.locals.descend(&rows, local, &private, rate);
+        if self.settings.estimator.weighs_draws() {
+            self.pending = Some(Pending { step, draws: local });
+        } else {
+            let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+            let rate = self.settings.schedule.rate(step, self.settings.steps);
+            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
+        }
         self.step = step + 1;
         Ok(reply)
     }
@@ -204,14 +216,15 @@ impl<M: Model> Silo<M> {
         Ok(sums)
     }
 
-    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing.
+    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing but what waited for its weights.
     fn assess(&mut self, request: &Message) -> Result<Message> {
+        self.settle(request)?;
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
         let count = request.get_word("draws")? as usize;
         let shares = self.report_shares(&globals, (step, count))?;
-        Ok(vectors(Message::new("sfvi.assessment").word("step", step), &shares, self.locals.depend_on_globals()))
+        Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
     }
 
     /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
@@ -219,15 +232,43 @@ impl<M: Model> Silo<M> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
         let by_variance = shares.iter().any(|share| !share.variance.is_empty());
-        if vector_numbers <= self.family.parameter_len() && !by_variance {
-            return Ok(vectors(message, shares, coupled));
+        let is_small = vector_numbers <= self.family.parameter_len() && !by_variance;
+        // Draws that the coordinator weighs have to stay apart.
+        if self.settings.estimator.weighs_draws() || is_small {
+            return Ok(self.vectors(message, shares));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
-            let noise = global_noise(&*self.family, self.settings.seed, draw.purpose, draw.step, particle);
+            let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
             share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
         }
-        Ok(bounds_and_theta(message.floats("gradient", &gradient), shares))
+        Ok(self.bounds_and_theta(message.floats("gradient", &gradient), shares))
+    }
+
+    /// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
+    fn vectors(&self, message: Message, shares: &[Share]) -> Message {
+        let shape = [shares.len(), shares.first().map_or(0, |share| share.location.len())];
+        let mut message = message.array("location", &joined(shares, |share| &share.location), &shape);
+        if self.locals.depend_on_globals() {
+            message = message.array("deviation", &joined(shares, |share| &share.deviation), &shape);
+        }
+        self.bounds_and_theta(message, shares)
+    }
+
+    /// Adds the bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
+    fn bounds_and_theta(&self, message: Message, shares: &[Share]) -> Message {
+        let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+        let message = message.floats("elbo", &elbos);
+        if shares.iter().all(|share| share.theta.is_empty()) {
+            return message;
+        }
+        if self.settings.estimator.weighs_draws() {
+            let shape = [shares.len(), self.theta_len];
+            return message.array("theta_gradient", &joined(shares, |share| &share.theta), &shape);
+        }
+        let mut theta = vec![0.0; self.theta_len];
+        shares.iter().for_each(|share| add(&mut theta, &share.theta));
+        message.floats("theta_gradient", &theta)
     }
 
     pub(super) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
@@ -241,7 +282,15 @@ impl<M: Model> Silo<M> {
         Ok(())
     }
 
-    pub(super) fn describe_local(&self, block: usize, index: usize) -> String {
+    /// Refuses a gradient by the local parameters that is not finite.
+    pub(super) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
+        let blocks = gradient.iter().enumerate();
+        blocks
+            .map(|(block, gradient)| finite(&self.name, step, |index| self.describe_local(block, index), gradient))
+            .collect()
+    }
+
+    fn describe_local(&self, block: usize, index: usize) -> String {
         let place = &self.table.blocks()[block];
         let sites: Vec<&str> = self
             .table
@@ -254,25 +303,6 @@ impl<M: Model> Silo<M> {
     }
 }
 
-/// The shares, and the gradient of the negative bound by the local parameters, averaged over particles.
-pub(super) fn average(results: Vec<Evaluated>) -> (Vec<Share>, Vec<Vec<f64>>) {
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-    let weight = -1.0 / results.len() as f64;
-    let mut shares = Vec::with_capacity(results.len());
-    let mut sum: Vec<Vec<f64>> = Vec::new();
-    for (share, gradient) in results {
-        shares.push(share);
-        if sum.is_empty() {
-            sum = gradient;
-        } else {
-            sum.iter_mut().zip(&gradient).for_each(|(sum, own)| add(sum, own));
-        }
-    }
-    // Block by block: the loop over one vector is vectorised, one over a flattened iterator is not.
-    sum.iter_mut().for_each(|block| block.iter_mut().for_each(|slot| *slot *= weight));
-    (shares, sum)
-}
-
 /// The name of the global site that component `index` of a global vector belongs to.
 pub(super) fn describe_global(table: &SiteTable, index: usize) -> String {
     let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
@@ -280,8 +310,14 @@ pub(super) fn describe_global(table: &SiteTable, index: usize) -> String {
 }
 
 /// The noise of a global draw: every party makes the same from seed and key.
-pub(super) fn global_noise(family: &dyn Family, seed: u64, purpose: Purpose, step: u64, particle: u32) -> Vec<f64> {
-    noise_of(family, seed, global_key(purpose, step, Key::COORDINATOR).particle(particle))
+pub(super) fn global_noise(
+    family: &dyn Family,
+    settings: &Settings,
+    purpose: Purpose,
+    step: u64,
+    particle: u32,
+) -> Vec<f64> {
+    noise_of(family, settings, global_key(purpose, step, Key::COORDINATOR).particle(particle))
 }
 
 /// The key of the global noise of an owner: all parties, or a silo in its local steps.
@@ -293,9 +329,9 @@ pub(super) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
 }
 
 /// The noise of one draw from a family.
-pub(super) fn noise_of(family: &dyn Family, seed: u64, key: Key) -> Vec<f64> {
+pub(super) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
     let mut noise = vec![0.0; family.noise_len()];
-    Noise::new(seed).stream(key).normal(&mut noise);
+    Noise::new(settings.seed).kind(settings.noise).normal(key, &mut noise);
     noise
 }
 
@@ -359,7 +395,7 @@ impl Context<'_> {
         let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
         let noise = self.locals.noise(self.rows, purpose, step, particle);
         let key = global_key(purpose, step, owner).particle(particle);
-        let global = self.family.draw(self.globals, &noise_of(self.family, self.settings.seed, key));
+        let global = self.family.draw(self.globals, &noise_of(self.family, self.settings, key));
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
             return self.enhanced((model, data), &global, inner, particle);
         }
@@ -399,25 +435,9 @@ impl Context<'_> {
     }
 }
 
-/// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
-fn vectors(message: Message, shares: &[Share], coupled: bool) -> Message {
-    let globals = shares.first().map_or(0, |share| share.location.len());
-    let shape = [shares.len(), globals];
-    let all =
-        |of: fn(&Share) -> &Vec<f64>| shares.iter().flat_map(|share| of(share).iter().copied()).collect::<Vec<f64>>();
-    let mut message = message.array("location", &all(|share| &share.location), &shape);
-    if coupled {
-        message = message.array("deviation", &all(|share| &share.deviation), &shape);
-    }
-    bounds_and_theta(message, shares)
-}
-
-fn bounds_and_theta(message: Message, shares: &[Share]) -> Message {
-    let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
-    let mut theta = vec![0.0; shares.first().map_or(0, |share| share.theta.len())];
-    shares.iter().for_each(|share| add(&mut theta, &share.theta));
-    let message = message.floats("elbo", &elbos);
-    if theta.is_empty() { message } else { message.floats("theta_gradient", &theta) }
+/// One vector of every share, one after another.
+fn joined(shares: &[Share], of: fn(&Share) -> &Vec<f64>) -> Vec<f64> {
+    shares.iter().flat_map(|share| of(share).iter().copied()).collect()
 }
 
 impl<M: Model> SiloProgram for Silo<M> {
@@ -440,13 +460,13 @@ impl<M: Model> SiloProgram for Silo<M> {
             "sfvi.assess" => self.assess(request),
             "silo.save" => {
                 let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.locals.save())?;
+                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.state())?;
                 Ok(Message::new("silo.saved"))
             }
             "silo.restore" => {
                 let folder = request.get_setting("folder")?;
                 let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
-                if !self.locals.load(&state) {
+                if !self.load(&state) {
                     return Err(checkpoint::other_model(folder.as_ref(), &self.name));
                 }
                 self.step = step;
