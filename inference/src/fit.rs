@@ -239,7 +239,7 @@ pub fn fit<M: Model + 'static>(
         let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
         Ok((record, bound))
     };
-    let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
+    let (record, bound) = pool(options.threads)?.install(work)?;
     let posterior = algorithm.posterior();
     let draws = match options.summary_draws {
         0 => Vec::new(),
