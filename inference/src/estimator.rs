@@ -40,10 +40,6 @@ pub enum Estimator {
         /// Draws of its latents in a row's average.
         inner: usize,
     },
-    /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
-    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
-    /// weights must have independent components (diagonal Gaussian), and no local posterior may depend on the globals.
-    LocalReparameterisation,
     /// The importance-weighted bound (Burda, Grosse and Salakhutdinov, 2016): the particles of a step,
     /// $`K`$ = [`crate::Settings::particles`] draws of all latents of all parties together, are averaged inside the
     /// logarithm,
@@ -61,6 +57,10 @@ pub enum Estimator {
         /// How its gradient is estimated.
         gradient: ImportanceGradient,
     },
+    /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
+    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
+    /// weights must have independent components (diagonal Gaussian), and no local posterior may depend on the globals.
+    LocalReparameterisation,
 }
 
 /// What one party contributes to the bound and its gradient, for one draw.

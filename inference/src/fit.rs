@@ -233,7 +233,7 @@ pub fn fit<M: Model + 'static>(
         Some(progress) => progress,
         None => &mut silent,
     };
-    let mut work = || -> Result<(RunRecord, ElboEstimate)> {
+    let work = || -> Result<(RunRecord, ElboEstimate)> {
         let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
         let counters = &mut record.counters;
         let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;

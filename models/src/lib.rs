@@ -8,6 +8,7 @@ mod download;
 mod eight_schools;
 mod mixed_logistic;
 mod mnist;
+mod multinomial_regression;
 mod six_cities;
 mod topic_model;
 
@@ -18,6 +19,7 @@ pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
 pub use mnist::{ImageSet, Images, fashion_mnist, mnist};
+pub use multinomial_regression::{ClassifiedRows, MultinomialRegression, MultinomialRegressionGlobals};
 pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
     six_cities_silo_a, six_cities_silos,

@@ -216,8 +216,7 @@ impl<M: Model> CentralSilo<M> {
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
         if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
-            let zeros = self.locals.zeros(rows);
-            return self.reparameterised((&global, &noise), (&rows.minibatch, &blocks), (step, particle), zeros);
+            return self.reparameterised((&global, &noise), (&rows.minibatch, &blocks), (step, particle));
         }
         let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -243,13 +242,13 @@ impl<M: Model> CentralSilo<M> {
         (global, noise): (&FamilyDraw, &[f64]),
         (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
         (step, particle): (u64, u32),
-        mut by_local: Vec<Vec<f64>>,
     ) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
         let layers = LayerMoments::new(&*self.family, &self.parameters);
         let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
         let prior = density.global(&global.latent)?;
+        let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
         let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
         let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
         add(&mut share.location, &local.location);

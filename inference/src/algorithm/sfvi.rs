@@ -307,15 +307,15 @@ impl<M: Model> Algorithm for Sfvi<M> {
         let size = self.draws_a_bound();
         let total = self.total(&replies, (Purpose::Report, offset, draws * size))?;
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
         let mut assessed = Assessed::default();
         for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
             let weights = self.settings.estimator.weigh(elbos);
             assessed.elbos.push(weights.bound);
-            assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
-        }
-        // Without the path through variances a gradient under local reparameterisation would not be its own.
-        if self.settings.estimator == Estimator::LocalReparameterisation {
-            assessed.gradients.clear();
+            if ordinary {
+                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            }
         }
         Ok(assessed)
     }

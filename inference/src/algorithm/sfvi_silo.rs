@@ -232,9 +232,9 @@ impl<M: Model> Silo<M> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
         let by_variance = shares.iter().any(|share| !share.variance.is_empty());
-        let is_small = vector_numbers <= self.family.parameter_len() && !by_variance;
         // Draws that the coordinator weighs have to stay apart.
-        if self.settings.estimator.weighs_draws() || is_small {
+        let apart = self.settings.estimator.weighs_draws();
+        if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
             return Ok(self.vectors(message, shares));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
