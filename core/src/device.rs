@@ -94,7 +94,7 @@ impl Device {
         match self.precision {
             Precision::Double => TensorData::new(values, shape),
             #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-            Precision::Single => TensorData::new(values.into_iter().map(|v| v as f32).collect::<Vec<_>>(), shape),
+            Precision::Single => TensorData::new(values.iter().map(|v| *v as f32).collect::<Vec<_>>(), shape),
         }
     }
 
