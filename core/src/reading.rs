@@ -2,9 +2,11 @@
 
 mod density;
 mod draw;
+mod resident;
 
 pub use density::{Assessment, Enhanced, LogDensity};
 pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
+pub use resident::DeviceAssessment;
 
 use crate::device::Device;
 use crate::error::{Error, Result};

@@ -1,7 +1,10 @@
 //! Interprets a model's statements: one declaration, five readings (site table, draws, density, predictive, pointwise).
 
 mod latent;
+mod resident;
 mod statement;
+
+pub(crate) use resident::Resident;
 
 use burn::tensor::Tensor;
 
@@ -39,6 +42,8 @@ pub struct Scope<'a> {
     pub(crate) rowwise: bool,
     /// What log densities of the part are multiplied by, outside plates.
     pub(crate) weight: f64,
+    /// Latents on the device, for a reading of which nothing is read to the host.
+    pub(crate) resident: Option<Resident<'a>>,
     pub(crate) outcome: Outcome,
 }
 
@@ -161,6 +166,7 @@ impl<'a> Scope<'a> {
             minibatch: &[],
             rowwise: false,
             weight: 1.0,
+            resident: None,
             outcome: Outcome::default(),
         }
     }

@@ -1,5 +1,7 @@
 //! Holds a constant sparse matrix of covariates or counts and multiplies it by coefficients as one node of the tape.
 
+mod on_device;
+
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
@@ -10,6 +12,7 @@ use crate::handle::Handle;
 use crate::kernel::add_scaled;
 use crate::operation;
 use crate::rows::Rows;
+use crate::uploaded::Uploaded;
 
 /// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
 ///
@@ -26,6 +29,8 @@ use crate::rows::Rows;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseRows {
     content: Arc<Content>,
+    /// Whether products are to stay on the device.
+    on_device: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -35,6 +40,7 @@ struct Content {
     columns: Vec<u32>,
     values: Vec<f64>,
     width: usize,
+    uploaded: Uploaded<on_device::Entries>,
 }
 
 impl SparseRows {
@@ -49,6 +55,7 @@ impl SparseRows {
             columns: Vec::with_capacity(count),
             values: Vec::with_capacity(count),
             width: columns,
+            uploaded: Uploaded::default(),
         };
         content.starts.push(0);
         let mut sorted = Vec::new();
@@ -74,7 +81,7 @@ impl SparseRows {
             }
             content.starts.push(content.columns.len());
         }
-        Ok(Self { content: Arc::new(content) })
+        Ok(Self { content: Arc::new(content), on_device: false })
     }
 
     /// The entries that are not zero of a dense row-major matrix of `shape` `[rows, columns]`.
@@ -142,6 +149,7 @@ impl SparseRows {
             columns: Vec::with_capacity(count),
             values: Vec::with_capacity(count),
             width: self.content.width,
+            uploaded: Uploaded::default(),
         };
         content.starts.push(0);
         for &row in rows {
@@ -150,7 +158,7 @@ impl SparseRows {
             content.values.extend_from_slice(values);
             content.starts.push(content.columns.len());
         }
-        Ok(Self { content: Arc::new(content) })
+        Ok(Self { content: Arc::new(content), on_device: self.on_device })
     }
 
     /// The rows of a plate's evaluation.
@@ -166,7 +174,8 @@ impl SparseRows {
                 remedy: "Give the plate as many rows as the matrix has.".into(),
             });
         }
-        rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))
+        let taken = rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))?;
+        Ok(Self { on_device: rows.on_device, ..taken })
     }
 
     /// The matrix product with coefficients: one node of the tape.
@@ -190,6 +199,9 @@ impl SparseRows {
                 expected: vec![self.columns(), outputs],
                 remedy: "Give one row of coefficients for each column of the matrix.".into(),
             });
+        }
+        if self.on_device {
+            return Ok(self.multiply_on_device(coefficients));
         }
         let matrix = self.clone();
         let output = operation::apply(

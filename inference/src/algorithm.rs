@@ -1,12 +1,14 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod resident_silo;
 mod sfvi;
 mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
+pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
 pub use sfvi_avg::{Rounds, SfviAvg};
 pub use sfvi_avg_silo::AveragingSilo;

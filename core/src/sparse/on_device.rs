@@ -1,0 +1,41 @@
+//! Multiplies a sparse matrix with tensor operations, for readings that leave everything on the device.
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorCreationOptions, TensorData};
+
+use super::SparseRows;
+use crate::uploaded::indices;
+
+/// The entries of a sparse matrix on a device: row, column and value of each.
+#[derive(Debug, Clone)]
+pub(super) struct Entries {
+    rows: Tensor<1, Int>,
+    columns: Tensor<1, Int>,
+    values: Tensor<2>,
+}
+
+impl SparseRows {
+    /// As [`SparseRows::multiply`], without reading anything from the device; holds entries × k numbers there.
+    pub(super) fn multiply_on_device(&self, coefficients: Tensor<2>) -> Tensor<2> {
+        let outputs = coefficients.dims()[1];
+        let options = TensorCreationOptions::new(coefficients.device().inner()).with_dtype(coefficients.dtype());
+        let zeros = Tensor::<2>::zeros([self.rows(), outputs], options);
+        if self.entries() == 0 {
+            return zeros;
+        }
+        let entries = self.content.uploaded.for_tensor(&coefficients, |options| {
+            let device = &coefficients.device().inner();
+            let values = TensorData::new(self.content.values.clone(), [self.entries(), 1]);
+            let counts: Vec<usize> = self.content.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let rows: Vec<usize> =
+                counts.iter().enumerate().flat_map(|(row, count)| std::iter::repeat_n(row, *count)).collect();
+            Entries {
+                rows: indices(rows.into_iter(), device),
+                columns: indices(self.content.columns.iter().map(|column| *column as usize), device),
+                values: Tensor::from_data(values.convert_dtype(coefficients.dtype()), options.clone()),
+            }
+        });
+        let products = coefficients.select(0, entries.columns) * entries.values;
+        let zeros = if products.is_autodiff() { zeros.autodiff() } else { zeros };
+        zeros.select_assign(0, entries.rows, products, IndexingUpdateOp::Add)
+    }
+}

@@ -1,0 +1,59 @@
+//! Holds parameters on a device with the running means of Adam, and moves them there.
+
+use burn::tensor::Tensor;
+use partita_core::kernel::AdamUpdate;
+use partita_core::{Device, Handle};
+
+use crate::error::Result;
+
+/// Parameters on a device with Adam's state.
+#[derive(Debug, Clone)]
+pub(crate) struct Moving<const D: usize> {
+    value: Tensor<D>,
+    first: Tensor<D>,
+    second: Tensor<D>,
+}
+
+impl<const D: usize> Moving<D> {
+    pub(crate) fn new(value: Tensor<D>) -> Self {
+        let zeros = value.zeros_like();
+        Self { value, first: zeros.clone(), second: zeros }
+    }
+
+    pub(crate) fn value(&self) -> Tensor<D> {
+        self.value.clone()
+    }
+
+    /// One step of Adam down `gradient`: the tensor form of [`partita_core::kernel::adam`].
+    pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate) {
+        let square = gradient.clone() * gradient.clone();
+        self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
+        self.second = self.second.clone() * update.second[0] + square * update.second[1];
+        let size = self.second.clone().sqrt() + update.epsilon;
+        self.value = self.value.clone() - self.first.clone() * update.correction / size * update.rate;
+    }
+
+    /// Parameters and running means as named vectors.
+    pub(crate) fn save(&self, name: &str) -> Result<Vec<(String, Vec<f64>)>> {
+        [("value", &self.value), ("first", &self.first), ("second", &self.second)]
+            .into_iter()
+            .map(|(part, tensor)| Ok((format!("{name}.{part}"), Handle::from(tensor.clone()).read()?.values)))
+            .collect()
+    }
+
+    /// Restores what [`Moving::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, name: &str, state: &[(String, Vec<f64>)], device: &Device) -> bool {
+        let shape = self.value.dims();
+        let length: usize = shape.iter().product();
+        let find = |part: &str| {
+            let own = format!("{name}.{part}");
+            let values = state.iter().find(|(known, _)| *known == own).map(|(_, values)| values)?;
+            (values.len() == length).then(|| device.tensor(values.clone(), shape))
+        };
+        let (Some(value), Some(first), Some(second)) = (find("value"), find("first"), find("second")) else {
+            return false;
+        };
+        (self.value, self.first, self.second) = (value, first, second);
+        true
+    }
+}
