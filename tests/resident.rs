@@ -96,7 +96,8 @@ impl Visit for SameRun {
                     FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, ..FitOptions::default() };
                 fit(model, &silos, &device, &options, None).unwrap()
             };
-            let (mut host, mut resident) = (run(AlgorithmChoice::Central), run(AlgorithmChoice::Resident { interval: STEPS }));
+            let (mut host, mut resident) =
+                (run(AlgorithmChoice::Central), run(AlgorithmChoice::Resident { interval: STEPS }));
             let at = format!("{name}, {estimator:?}");
             let parameters = far(resident.posterior().parameters, host.posterior().parameters);
             assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");

@@ -272,8 +272,8 @@ fn parties<M: Model + 'static>(
         }
         AlgorithmChoice::Resident { interval } => {
             let (name, data) = pooled(silos)?;
-            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
             let party = caught(name, || ResidentSilo::new(name, model, data, device, settings))?;
+            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
             Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
         }
         AlgorithmChoice::Central => {

@@ -159,7 +159,7 @@ impl Neg for Term {
 }
 
 macro_rules! operator {
-    ($name:ident, $method:ident, |$left:ident, $number:ident| $swapped:expr) => {
+    ($name:ident, $method:ident, |$left:ident, $right:ident| $straight:expr, |$number:ident, $tensor:ident| $swapped:expr) => {
         impl<R: Into<Term>> $name<R> for Term {
             type Output = Term;
 
@@ -167,15 +167,16 @@ macro_rules! operator {
                 match (self, right.into()) {
                     (Term::Number(a), Term::Number(b)) => Term::Number($name::$method(a, b)),
                     (Term::Tensor(a), Term::Tensor(b)) => Term::Tensor($name::$method(a, b)),
-                    (Term::Tensor(a), Term::Number(b)) => Term::Tensor($name::$method(a, b)),
-                    (Term::Number($number), Term::Tensor($left)) => Term::Tensor($swapped),
+                    (Term::Tensor($left), Term::Number($right)) => Term::Tensor($straight),
+                    (Term::Number($number), Term::Tensor($tensor)) => Term::Tensor($swapped),
                 }
             }
         }
     };
 }
 
-operator!(Add, add, |tensor, number| tensor + number);
-operator!(Sub, sub, |tensor, number| tensor.neg() + number);
-operator!(Mul, mul, |tensor, number| tensor * number);
-operator!(Div, div, |tensor, number| tensor.recip() * number);
+operator!(Add, add, |a, b| a + b, |a, b| b + a);
+operator!(Sub, sub, |a, b| a - b, |a, b| b.neg() + a);
+operator!(Mul, mul, |a, b| a * b, |a, b| b * a);
+// Not `a / b`: the gradient of Burn 0.22.1's division by a number rounds that number to single precision.
+operator!(Div, div, |a, b| a * b.recip(), |a, b| b.recip() * a);
