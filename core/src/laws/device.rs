@@ -175,14 +175,14 @@ pub fn bijector_on_device(
             bijector.pull_back(u, x, weights, 1.0, pulled);
         }
         let leaf: Tensor<2> = device.leaf(u.clone(), [EVENTS, one]);
-        let Some((Term::Tensor(value), terms)) = bijector.on_device(Term::Tensor(leaf.clone())) else {
+        let Some((Term::Tensor(value), mut terms)) = bijector.on_device(Term::Tensor(leaf.clone())) else {
             return Err(Error::NoDeviceForm { operation: "laws of device forms".into(), what: name }.into());
         };
         place.same("the value", &Handle::from(value.clone()).read()?.values, &x)?;
-        let (found, _) = read(terms.clone(), std::slice::from_ref(&leaf))?;
-        place.same("the log-determinant", &[found], &[log_det])?;
-        let product = Term::Tensor(value * device.tensor(weights, [EVENTS, event]));
-        let (_, gradients) = read(terms.into_iter().chain([product]).collect(), &[leaf])?;
+        let product: f64 = x.iter().zip(&weights).map(|(x, weight)| x * weight).sum();
+        terms.push(Term::Tensor(value * device.tensor(weights, [EVENTS, event])));
+        let (found, gradients) = read(terms, &[leaf])?;
+        place.same("the log-determinant with a weighted sum of the value", &[found], &[log_det + product])?;
         place.same("the pull-back", &gradients[0], &pulled)?;
     }
     Ok(())
