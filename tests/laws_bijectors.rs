@@ -36,6 +36,8 @@ fn the_affine_map_keeps_the_laws() {
 fn the_simplex_map_keeps_the_laws() {
     bijector(&SimplexMap, 2, &[0]).unwrap();
     bijector(&SimplexMap, 5, &[0, 1, 2, 3]).unwrap();
+    // More than one block of the vectorised loop.
+    bijector(&SimplexMap, 20, &(0..19).collect::<Vec<_>>()).unwrap();
 }
 
 #[test]

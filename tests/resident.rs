@@ -110,7 +110,7 @@ impl Visit for SameRun {
             let mean = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / STEPS as f64;
             let interval = far(&[resident.record.trace[0].1], &[mean]);
             assert!(interval < 1e-9, "{at}: the interval's bound differs by {interval:e}");
-            let moments = |fit: &mut partita::Fit| flat(fit.exchange.programs()[0].local_moments());
+            let moments = |fit: &mut partita::Fit| flat(fit.exchange.programs()[0].local_moments().unwrap());
             let locals = far(&moments(&mut resident), &moments(&mut host));
             assert!(locals < 1e-9, "{at}: local posteriors differ by {locals:e}");
         }

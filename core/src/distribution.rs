@@ -27,6 +27,7 @@ mod normal;
 mod on_device;
 mod poisson;
 mod student_t;
+mod symmetric_dirichlet;
 mod term;
 mod uniform;
 
@@ -53,6 +54,7 @@ pub use negative_binomial::NegativeBinomial;
 pub use normal::Normal;
 pub use poisson::Poisson;
 pub use student_t::StudentT;
+pub use symmetric_dirichlet::SymmetricDirichlet;
 pub use term::Term;
 pub use uniform::Uniform;
 

@@ -64,9 +64,11 @@ mod block;
 mod categorical;
 mod exponential;
 mod linear;
+mod low_rank;
 mod normal;
 mod poisson;
 mod polynomial;
+mod stick;
 
 pub use adam::{AdamUpdate, adam};
 pub use bernoulli::bernoulli_logit;
@@ -74,8 +76,10 @@ pub use block::BLOCK;
 pub use categorical::categorical_logit;
 pub use exponential::exponential;
 pub use linear::{add_scaled, dot};
+pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
 pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
+pub use stick::stick;
 
 /// The instruction set that the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

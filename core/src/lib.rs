@@ -43,13 +43,13 @@ pub use error::{Error, Result};
 pub use handle::Handle;
 pub use model::Model;
 pub use noise::{Key, Noise, NoiseStream, Purpose};
-pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
+pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
-    Assessment, DeviceAssessment, Draw, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw,
-    prior_draw,
+    Assessment, DeviceAssessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood,
+    predictive_draw, prior_draw,
 };
 pub use rows::Rows;
 pub use scope::{Minibatch, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};
 pub use sparse::SparseRows;
-pub use theta::{device_theta, theta, with_device_theta, with_theta};
+pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

@@ -6,6 +6,7 @@ use burn::tensor::{Gradients, Tensor};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::model::Model;
 
 /// The values of all float parameters of a module, in the order Burn visits them.
 ///
@@ -33,7 +34,7 @@ pub fn theta<M: Module>(module: &M) -> Result<Vec<f64>> {
 /// # Errors
 /// [`Error::Length`] if the vector has not one number for each parameter.
 pub fn with_theta<M: Module>(module: &M, values: &[f64], device: &Device) -> Result<M> {
-    let expected = theta(module)?.len();
+    let expected = Module::num_params(module);
     if values.len() != expected {
         return Err(Error::Length {
             operation: "setting θ".into(),
@@ -43,6 +44,37 @@ pub fn with_theta<M: Module>(module: &M, values: &[f64], device: &Device) -> Res
         });
     }
     Ok(module.clone().map(&mut Write { values, device }))
+}
+
+/// The part of θ that all parties share: all but the last [`Model::private_len`] values.
+///
+/// # Errors
+/// [`Error::Length`] if the model keeps more values private than it has; [`Error::Device`].
+pub fn shared_theta<M: Model>(model: &M) -> Result<Vec<f64>> {
+    let mut values = theta(model)?;
+    let Some(shared) = values.len().checked_sub(model.private_len()) else {
+        return Err(Error::Length {
+            operation: "private parameters of a model".into(),
+            found: model.private_len(),
+            expected: values.len(),
+            remedy: "A model can keep at most as many parameters private as it has: check its `private_len`.".into(),
+        });
+    };
+    values.truncate(shared);
+    Ok(values)
+}
+
+/// The model with the part of θ that all parties share set from one flat vector, and its private part as it is.
+///
+/// # Errors
+/// As for [`with_theta`] and [`shared_theta`].
+pub fn with_shared_theta<M: Model>(model: &M, shared: &[f64], device: &Device) -> Result<M> {
+    if model.private_len() == 0 {
+        return with_theta(model, shared, device);
+    }
+    let own = theta(model)?;
+    let start = shared_theta(model)?.len();
+    with_theta(model, &[shared, &own[start..]].concat(), device)
 }
 
 /// The gradient by θ; zeros where nothing on the tape depends on a parameter.

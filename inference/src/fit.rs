@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model};
+use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
@@ -153,6 +153,30 @@ impl Fit {
     #[must_use]
     pub fn posterior(&self) -> Posterior<'_> {
         self.algorithm.posterior()
+    }
+
+    /// `model` with the trained parameters θ of this fit; those that silos keep private stay as they are in `model`.
+    ///
+    /// # Errors
+    /// [`Error::Model`] if it is not the model that was fitted.
+    pub fn model<M: Model>(&self, model: &M, device: &Device) -> Result<M> {
+        Ok(with_shared_theta(model, self.algorithm.posterior().theta, device)?)
+    }
+
+    /// `model` as the `silo`-th silo has it: with the trained parameters θ, those private to the silo too.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a silo there is not; [`Error::Model`] if it is not the model that was fitted.
+    pub fn model_in<M: Model>(&mut self, silo: usize, model: &M, device: &Device) -> Result<M> {
+        let silos = self.exchange.programs();
+        let Some(program) = silos.get(silo) else {
+            let found = format!("{silo} of {}", silos.len());
+            return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
+        };
+        let private = program.private_theta();
+        let shared = theta(&self.model(model, device)?)?;
+        let start = shared.len() - private.len().min(shared.len());
+        Ok(with_theta(model, &[&shared[..start], &private].concat(), device)?)
     }
 }
 

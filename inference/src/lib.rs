@@ -10,6 +10,7 @@ mod estimator;
 mod exchange;
 mod family;
 mod fit;
+mod held_out;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod locals;
@@ -38,9 +39,10 @@ pub use family::{
     RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{AlgorithmChoice, AverageChoice, Fit, FitOptions, RoundOptions, fit};
+pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
-pub use optimiser::{Clip, Optimiser, Schedule, UpdateRule};
+pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
 pub use settings::Settings;

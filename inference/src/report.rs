@@ -18,6 +18,9 @@ use crate::fit::AlgorithmChoice;
 use crate::run::{Counters, Ending};
 use crate::settings::Settings;
 
+/// The most entries of θ that are listed for people: more are the weights of a network.
+const SHOWN_THETA: usize = 32;
+
 /// What a fit found and what it cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -124,8 +127,12 @@ impl fmt::Display for Report {
                 s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
             )?;
         }
-        for (index, value) in self.theta.iter().enumerate() {
-            writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+        if self.theta.len() > SHOWN_THETA {
+            writeln!(formatter, "theta: {} point estimates, too many to list", self.theta.len())?;
+        } else {
+            for (index, value) in self.theta.iter().enumerate() {
+                writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+            }
         }
         writeln!(
             formatter,

@@ -9,7 +9,7 @@ mod noise;
 mod rows;
 
 pub(crate) use globals::{Globals, GlobalsGradient};
-pub(crate) use moving::Moving;
+pub(crate) use moving::{Moving, Places};
 pub(crate) use noise::{NoisePlan, ParticleNoise};
 pub(crate) use rows::{Chosen, RowBlock, RowChoice, RowStep, RowsGradient};
 

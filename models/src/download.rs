@@ -16,22 +16,22 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes read at once: small enough for a lively progress bar.
 const CHUNK: usize = 64 * 1024;
 
-/// Downloads `dataset` to `destination` and returns `destination`.
+/// Downloads `dataset` from `address` to `destination` and returns its content.
 ///
-/// The bytes go to a file beside it first, which is renamed once its checksum is right; whatever happens, no other
-/// file is touched and the temporary one is gone.
-pub(crate) fn download(dataset: &Dataset, destination: &Path) -> Result<PathBuf, DatasetError> {
-    let bytes = fetch(dataset)?;
-    dataset.check(&bytes, dataset.address.into())?;
+/// The bytes go to a file beside it first, which is renamed once it is whole; bytes with another checksum are not
+/// written at all. Whatever happens, no other file is touched and the temporary one is gone.
+pub(crate) fn download(dataset: &Dataset, address: &str, destination: &Path) -> Result<Vec<u8>, DatasetError> {
+    let bytes = fetch(dataset, address)?;
+    let content = dataset.open(&bytes, destination, address)?;
     write_atomically(destination, &bytes)?;
-    Ok(destination.to_path_buf())
+    Ok(content)
 }
 
-/// Reads the answer of the canonical address, undoing only the compression of the transport.
-fn fetch(dataset: &Dataset) -> Result<Vec<u8>, DatasetError> {
+/// Reads the answer of an address, undoing only the compression of the transport.
+fn fetch(dataset: &Dataset, address: &str) -> Result<Vec<u8>, DatasetError> {
     let failed = |found: String| DatasetError::Download {
         dataset: dataset.name.into(),
-        address: dataset.address.into(),
+        address: address.into(),
         found,
         staged: dataset.staged.into(),
     };
@@ -40,7 +40,7 @@ fn fetch(dataset: &Dataset) -> Result<Vec<u8>, DatasetError> {
         .timeout_recv_response(Some(PATIENCE))
         .build()
         .into();
-    let mut answer = agent.get(dataset.address).call().map_err(|error| failed(error.to_string()))?;
+    let mut answer = agent.get(address).call().map_err(|error| failed(error.to_string()))?;
     let bar = progress(dataset.name, answer.body().content_length());
     let mut reader = bar.wrap_read(answer.body_mut().as_reader());
     let mut bytes = Vec::new();

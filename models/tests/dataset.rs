@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use partita_models::{Dataset, DatasetError, dataset, datasets};
+use partita_models::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
 
 const BODY: &[u8] = b"rownames,y\n1,2\n";
 
@@ -33,12 +33,29 @@ fn serve(status: &str, body: &'static [u8], length: usize) -> (Dataset, JoinHand
 }
 
 fn made_up(address: &'static str) -> Dataset {
-    Dataset { name: "made_up", file: "folder/made_up.csv", staged: "folder/made_up.csv", address, sha256: SHA256 }
+    Dataset {
+        name: "made_up",
+        file: "folder/made_up.csv",
+        staged: "folder/made_up.csv",
+        source: Source::Address(address),
+        checksum: Checksum::Content(SHA256),
+    }
 }
 
 /// An address at which nothing listens: port 9 of the loopback interface is not even asked in these tests.
 fn unreachable() -> Dataset {
     made_up("http://127.0.0.1:9/made_up.csv")
+}
+
+/// [`BODY`] compressed by gzip.
+const COMPRESSED: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x2b\xca\x2f\xcf\x4b\xcc\x4d\x2d\xd6\xa9\xe4\x32\xd4\x31\xe2\x02\x00\x00\x88\x29\x3e\x0f\x00\x00\x00";
+
+/// SHA-256 of [`COMPRESSED`], by `sha256sum`.
+const COMPRESSED_SHA256: &str = "cd791fcd68dd17ee69320e68efd0ada5270596ad97b39e6790ff190db2a2781b";
+
+/// The compressed [`BODY`], known by one of its two checksums.
+fn compressed(dataset: Dataset, checksum: Checksum) -> Dataset {
+    Dataset { file: "folder/made_up.csv.gz", staged: "folder/made_up.csv.gz", checksum, ..dataset }
 }
 
 fn put(folder: &Path, bytes: &[u8]) {
@@ -115,8 +132,9 @@ fn an_address_without_the_file_is_an_error_that_names_it() {
     let (dataset, server) = serve("404 Not Found", b"", 0);
     let error = dataset.locate_in(None, Some(cache.path())).unwrap_err();
     server.join().unwrap();
+    let Source::Address(address) = dataset.source else { panic!("the server has an address") };
     let message = error.to_string();
-    assert!(message.contains(dataset.address) && message.contains("404"), "{message}");
+    assert!(message.contains(address) && message.contains("404"), "{message}");
 }
 
 #[test]
@@ -129,6 +147,54 @@ fn a_cache_that_cannot_be_written_is_an_error_that_names_the_path() {
     server.join().unwrap();
     let DatasetError::File { path, .. } = &error else { panic!("{error}") };
     assert!(path.starts_with(&cache), "{error}");
+}
+
+#[test]
+fn a_compressed_download_is_kept_as_delivered_and_known_by_either_checksum() {
+    for checksum in [Checksum::Content(SHA256), Checksum::Delivered(COMPRESSED_SHA256)] {
+        let cache = tempfile::tempdir().unwrap();
+        let (dataset, server) = serve("200 OK", COMPRESSED, COMPRESSED.len());
+        let dataset = compressed(dataset, checksum);
+        let path = dataset.locate_in(None, Some(cache.path())).unwrap();
+        server.join().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), COMPRESSED);
+        assert_eq!(files(cache.path()), ["made_up.csv.gz"]);
+        assert_eq!(dataset.read_in(None, Some(cache.path())).unwrap(), BODY);
+    }
+}
+
+#[test]
+fn the_checksum_of_the_content_does_not_pass_for_that_of_the_delivered_file_nor_the_other_way_round() {
+    for checksum in [Checksum::Delivered(SHA256), Checksum::Content(COMPRESSED_SHA256)] {
+        let cache = tempfile::tempdir().unwrap();
+        let (dataset, server) = serve("200 OK", COMPRESSED, COMPRESSED.len());
+        let error = compressed(dataset, checksum).locate_in(None, Some(cache.path())).unwrap_err();
+        server.join().unwrap();
+        assert!(matches!(error, DatasetError::Checksum { .. }), "{error}");
+        assert!(files(cache.path()).is_empty());
+    }
+}
+
+#[test]
+fn a_download_that_is_not_compressed_as_its_name_says_is_refused() {
+    let cache = tempfile::tempdir().unwrap();
+    let (dataset, server) = serve("200 OK", BODY, BODY.len());
+    let error = compressed(dataset, Checksum::Content(SHA256)).locate_in(None, Some(cache.path())).unwrap_err();
+    server.join().unwrap();
+    let DatasetError::Format { expected, .. } = &error else { panic!("{error}") };
+    assert_eq!(expected, "a whole gzip file");
+    assert!(files(cache.path()).is_empty());
+}
+
+#[test]
+fn a_data_set_without_an_address_says_where_it_is_looked_for_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = dataset("newsgroups_documents").unwrap().locate_in(Some(folder.path()), None).unwrap_err();
+    assert!(matches!(error, DatasetError::NotStaged { .. }), "{error}");
+    let message = error.to_string();
+    for word in ["newsgroups20/docs.txt.gz", "PARTITA_DATA", "https://github.com/MIND-Lab/OCTIS", "octis(folder)"] {
+        assert!(message.contains(word), "{message}");
+    }
 }
 
 #[test]

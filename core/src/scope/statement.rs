@@ -130,19 +130,22 @@ impl<'a> Scope<'a> {
 
     /// Adds the sum of `log_density` (nats) to the joint density.
     ///
+    /// Where bounds need log densities row by row, a factor inside a plate gives each row its own numbers. A factor
+    /// cannot be simulated and is no part of pointwise log likelihoods: there is nothing to draw.
+    ///
+    /// # Shapes
+    /// Inside a plate the first dimension should be the plate's rows (`rows.len()`); only then does a bound with inner
+    /// draws take the factor.
+    ///
     /// # Errors
-    /// [`Error::DuplicateSite`]; [`Error::NotFiniteMade`] if the sum is not finite.
+    /// [`Error::DuplicateSite`]; [`Error::NotFiniteMade`] if the sum is not finite; [`Error::Plate`] in a bound with inner
+    /// draws if the first dimension is not the plate's rows.
     pub fn factor<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
         if self.enter(name, Role::Factor, None)?.is_none() || !self.scoring || self.quiet {
             return Ok(());
         }
         if self.by_row() {
-            return Err(Error::Plate {
-                plate: self.plate.as_ref().map(|plate| plate.name.clone()).unwrap_or_default(),
-                problem: format!(
-                    "a bound with inner draws cannot split the factor `{name}` by rows. Use an observed site."
-                ),
-            });
+            return self.factor_by_row(name, log_density);
         }
         let term = Handle::from(log_density.sum() * self.weight_here());
         if self.resident.is_some() {
@@ -155,6 +158,31 @@ impl<'a> Scope<'a> {
         }
         let tape = term.is_tracked().then_some(term);
         self.add(found, tape);
+        Ok(())
+    }
+
+    /// Keeps a factor's numbers row by row.
+    fn factor_by_row<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
+        let Some(plate) = &self.plate else { unreachable!("invariant: only a plate has rows") };
+        let rows = plate.chosen.map_or(plate.total, <[usize]>::len);
+        let shape = log_density.dims();
+        if shape[0] != rows {
+            return Err(Error::Plate {
+                plate: plate.name.clone(),
+                problem: format!(
+                    "a bound with inner draws cannot split the factor `{name}` of shape {shape:?} by its {rows} rows. Give it one number for each row."
+                ),
+            });
+        }
+        let each = shape.iter().product::<usize>() / rows.max(1);
+        let term: Tensor<1> = log_density.reshape([rows, each]).sum_dim(1).reshape([rows]);
+        let term = Handle::from(term);
+        let found = term.read()?.values;
+        if let Some(found) = found.iter().copied().find(|number| !number.is_finite()) {
+            return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });
+        }
+        let tape = term.is_tracked().then_some(term);
+        self.add_rows(&found, tape);
         Ok(())
     }
 

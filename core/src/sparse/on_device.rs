@@ -14,6 +14,23 @@ pub(super) struct Entries {
 }
 
 impl SparseRows {
+    /// Whether products with this matrix are to stay on the device.
+    pub(crate) fn stays_on_device(&self) -> bool {
+        self.on_device
+    }
+
+    /// As [`crate::low_rank_multinomial`], without reading anything from the device.
+    pub(crate) fn low_rank_multinomial_on_device(&self, factors: Tensor<2>, loadings: Tensor<2>) -> Tensor<1> {
+        let ones = Tensor::<2>::ones_like(&loadings.clone().inner().narrow(0, 0, 1)).transpose();
+        let lengths = self.multiply_on_device(ones);
+        let linear = factors.clone() * self.multiply_on_device(loadings.clone().transpose());
+        let logits = factors.matmul(loadings);
+        // A constant of each row: the gradient of what follows is right whatever it is.
+        let largest = logits.clone().inner().max_dim(1);
+        let log_sum = (logits - largest.clone()).exp().sum_dim(1).log() + largest;
+        (linear.sum_dim(1) - log_sum * lengths).reshape([self.rows()])
+    }
+
     /// As [`SparseRows::multiply`], without reading anything from the device; holds entries × k numbers there.
     pub(super) fn multiply_on_device(&self, coefficients: Tensor<2>) -> Tensor<2> {
         let outputs = coefficients.dims()[1];

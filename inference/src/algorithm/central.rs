@@ -3,7 +3,9 @@
 //! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
-use partita_core::{Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::{
+    Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+};
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
@@ -52,7 +54,7 @@ impl Central {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
-        let theta = theta(model)?;
+        let theta = shared_theta(model)?;
         let field = |name, meaning, limit| Field { name, meaning, limit, depends_on_data: true };
         let manifest = Manifest {
             fields: vec![
@@ -193,18 +195,18 @@ impl<M: Model> CentralSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
-        let theta = theta(model)?;
+        let model = with_theta(model, &theta(model)?, device)?;
         Ok(Self {
             name: name.to_owned(),
-            model: with_theta(model, &theta, device)?,
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            locals: Locals::new(&table, settings, device, 0)?,
+            locals: Locals::new((&model, data), &table, settings, device, 0)?,
+            theta: shared_theta(&model)?,
+            model,
             table,
             parameters: family.initial(settings.family.scale()),
             family,
-            theta,
             rule: settings.optimiser.start(device),
             step: 0,
         })
@@ -242,21 +244,40 @@ impl<M: Model> CentralSilo<M> {
         Ok(share.elbo)
     }
 
+    fn zero_theta(&self) -> Vec<f64> {
+        vec![0.0; self.theta.len() + self.locals.private_theta().len()]
+    }
+
+    /// Puts θ into the model.
+    fn set_theta(&mut self) -> Result<()> {
+        let theta = self.locals.with_private(&self.theta);
+        if !theta.is_empty() {
+            self.model = with_theta(&self.model, &theta, &self.device)?;
+        }
+        Ok(())
+    }
+
     fn step(&mut self, step: u64) -> Result<Message> {
-        let rows = self.locals.rows(Some(step));
+        let mut rows = self.locals.rows(step);
+        let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
         let mut by_global = vec![0.0; self.parameters.len()];
-        let mut by_theta = vec![0.0; self.theta.len()];
+        let mut by_theta = self.zero_theta();
         let mut by_local = self.locals.zeros(&rows);
         let mut elbos = Vec::new();
         for (particle, _) in (0_u32..).zip(0..self.settings.particles) {
             let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
             elbos.push(self.gradient(&rows, (Purpose::Fit, step, particle), into)?);
         }
+        if let Some(theta) = encodings.pull_back(&self.model, &self.device, vec![by_local.as_mut_slice()])? {
+            add(&mut by_theta, &theta);
+        }
         finite(&self.name, step, |_| "the bound".into(), &elbos)?;
+        finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let share = 1.0 / self.settings.particles as f64;
         by_local.iter_mut().for_each(|block| block.iter_mut().for_each(|g| *g *= -share));
+        let private: Vec<f64> = by_theta.split_off(self.theta.len()).into_iter().map(|g| -share * g).collect();
         let mut gradient = [by_global, by_theta].concat();
         gradient.iter_mut().for_each(|g| *g *= -share);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
@@ -266,10 +287,8 @@ impl<M: Model> CentralSilo<M> {
         self.rule.step(rate, &mut all, &gradient);
         self.theta = all.split_off(self.parameters.len());
         self.parameters = all;
-        if !self.theta.is_empty() {
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
-        }
-        self.locals.descend(&rows, by_local, rate);
+        self.locals.descend(&rows, by_local, &private, rate);
+        self.set_theta()?;
         self.step = step + 1;
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
@@ -281,14 +300,15 @@ impl<M: Model> CentralSilo<M> {
 
     fn assess(&self, request: &Message) -> Result<Message> {
         let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
-        let rows = self.locals.rows(None);
-        let mut elbos = Vec::new();
-        for (particle, _) in (0_u32..).zip(0..draws) {
-            let mut by_global = vec![0.0; self.parameters.len()];
-            let mut by_theta = vec![0.0; self.theta.len()];
-            let mut by_local = self.locals.zeros(&rows);
-            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-            elbos.push(self.gradient(&rows, (Purpose::Report, offset, particle), into)?);
+        let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
+        for mut rows in self.locals.all_rows() {
+            self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
+            for (particle, elbo) in (0_u32..).zip(&mut elbos) {
+                let (mut by_global, mut by_theta) = (vec![0.0; self.parameters.len()], self.zero_theta());
+                let mut by_local = self.locals.zeros(&rows);
+                let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
+                *elbo += rows.share * self.gradient(&rows, (Purpose::Report, offset, particle), into)?;
+            }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))
     }
@@ -299,8 +319,12 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.locals.moments((&self.model, &self.data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
@@ -331,7 +355,7 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
                             && self.rule.load(rule) =>
                     {
                         (self.parameters, self.theta, self.step) = (global, theta, step);
-                        self.model = with_theta(&self.model, &self.theta, &self.device)?;
+                        self.set_theta()?;
                         Ok(Message::new("silo.restored"))
                     }
                     _ => Err(checkpoint::other_model(folder.as_ref(), &self.name)),

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use partita_core::kernel::AdamUpdate;
 use partita_core::{
-    Device, Handle, LogDensity, Minibatch, Model, Part, Purpose, Role, SiteTable, device_theta, theta,
+    Device, Encoded, Handle, LogDensity, Minibatch, Model, Part, Purpose, Role, SiteTable, device_theta, theta,
     with_device_theta, with_theta,
 };
 
@@ -90,7 +90,14 @@ impl<M: Model> ResidentSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         // Refuses plates that are not there, as every other party does.
-        Locals::new(&table, settings, device, 0)?;
+        Locals::new((model, data), &table, settings, device, 0)?;
+        for index in 0..table.blocks().len() {
+            if Encoded::of(model, &table, index, data, Some(&[0]))?.is_some() {
+                let expected = "a model without encoder for a fit that stays on the device; `Central` takes encoders";
+                let found = "a model with an encoder and Resident".into();
+                return Err(Error::Setting { setting: "model", found, expected });
+            }
+        }
         let values = theta(model)?;
         let model = with_theta(model, &values, device)?;
         let blocks: Vec<_> = table.blocks().iter().enumerate().collect();
@@ -260,8 +267,9 @@ impl<M: Model> ResidentSilo<M> {
         if !self.theta.is_empty() {
             self.model = with_device_theta(&self.model, self.theta.iter().map(Moving::value).collect());
         }
+        let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
         for ((block, own), gradient) in self.rows.iter_mut().zip(&steps).zip(sums.rows) {
-            block.ascend(own, gradient, particles, &update);
+            block.ascend((&chosen[block.index], own), gradient, particles, (at, &self.device));
         }
         let Some(bound) = sums.bound else { unreachable!("invariant: there is at least one particle") };
         self.step = step + 1;
@@ -354,10 +362,10 @@ impl<M: Model> SiloProgram for ResidentSilo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let own = |index: usize| self.rows.iter().find(|block| block.index == index);
         let blocks = 0..self.choices.len();
-        blocks.map(|index| own(index).and_then(|block| block.moments().ok()).unwrap_or_default()).collect()
+        blocks.map(|index| own(index).map_or_else(|| Ok(Default::default()), RowBlock::moments)).collect()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -1,6 +1,6 @@
 //! Gives the coordinator's side of SFVI: sums gradient shares in silo order and moves the global posterior.
 
-use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, shared_theta, theta, with_shared_theta, with_theta};
 
 use super::sfvi_silo::{describe_global, global_noise};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
@@ -57,10 +57,10 @@ impl<M: Model> Sfvi<M> {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
-        let values = theta(model)?;
+        let values = shared_theta(model)?;
         let manifest = manifest(&*family, settings, values.len());
         Ok(Self {
-            model: with_theta(model, &values, device)?,
+            model: with_theta(model, &theta(model)?, device)?,
             device: device.clone(),
             settings: settings.clone(),
             parameters: family.initial(settings.family.scale()),
@@ -102,7 +102,7 @@ impl<M: Model> Sfvi<M> {
     /// Replaces θ, in the model too.
     pub(super) fn set_theta(&mut self, theta: Vec<f64>) -> Result<()> {
         if !theta.is_empty() {
-            self.model = with_theta(&self.model, &theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &theta, &self.device)?;
         }
         self.theta = theta;
         Ok(())
@@ -128,7 +128,10 @@ impl<M: Model> Sfvi<M> {
     fn total(&self, replies: &[Message], (purpose, step, count): (Purpose, u64, usize)) -> Result<Total> {
         let globals = self.family.len();
         let mut total = Total { theta: vec![0.0; self.theta.len()], ..Total::default() };
-        let parts = replies.iter().map(|reply| Part::read(reply, count, globals, self)).collect::<Result<Vec<_>>>()?;
+        // A report needs no gradient by θ: none is sent.
+        let theta = if purpose == Purpose::Fit { self.theta.len() } else { 0 };
+        let read = |reply| Part::read(reply, count, (globals, theta), self);
+        let parts = replies.iter().map(read).collect::<Result<Vec<_>>>()?;
         for (particle, index) in (0..count).zip(0_u32..) {
             let (noise, mut share) = self.own_share(purpose, step, index)?;
             let range = particle * globals..(particle + 1) * globals;
@@ -144,12 +147,15 @@ impl<M: Model> Sfvi<M> {
             if self.settings.estimator.adds_entropy_gradient() {
                 self.family.add_entropy_gradient(&self.parameters, &mut gradient);
             }
+            share.theta.truncate(self.theta.len());
             add(&mut total.theta, &share.theta);
             total.elbos.push(share.elbo);
             total.gradients.push(gradient);
         }
         for part in &parts {
-            add(&mut total.theta, &part.theta);
+            if !part.theta.is_empty() {
+                add(&mut total.theta, &part.theta);
+            }
             if let (Some(gradient), Some(first)) = (&part.pulled_back, total.gradients.first_mut()) {
                 add(first, gradient);
             }
@@ -174,8 +180,12 @@ struct Part {
 }
 
 impl Part {
-    fn read<M: Model>(reply: &Message, count: usize, globals: usize, coordinator: &Sfvi<M>) -> Result<Self> {
-        let theta_len = coordinator.theta.len();
+    fn read<M: Model>(
+        reply: &Message,
+        count: usize,
+        (globals, theta_len): (usize, usize),
+        coordinator: &Sfvi<M>,
+    ) -> Result<Self> {
         let theta = if theta_len > 0 { reply.expect_floats("theta_gradient", theta_len)? } else { Vec::new() };
         let elbos = reply.expect_floats("elbo", count)?;
         if reply.has("gradient") {
@@ -248,7 +258,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
             self.rule.step(rate, &mut all, &gradient);
             self.theta = all.split_off(self.parameters.len());
             self.parameters = all;
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
         }
         self.step += 1;
         Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
@@ -301,7 +311,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
         }
         (self.parameters, self.theta, self.step) = (parameters, theta, state.get_word("step")?);
         if !self.theta.is_empty() {
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
         }
         Ok(())
     }

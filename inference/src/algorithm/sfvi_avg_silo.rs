@@ -1,6 +1,6 @@
 //! Gives the silo's side of SFVI-Avg: many steps of variational inference on its own data, from the common posterior.
 
-use partita_core::{LogDensity, Model, Purpose, with_theta};
+use partita_core::{LogDensity, Model, Purpose};
 
 use super::finite;
 use super::sfvi_silo::{Draws, Silo, average, describe_global, global_key, noise_of};
@@ -71,9 +71,10 @@ impl<M: Model> AveragingSilo<M> {
         let particles = silo.settings.particles;
         let owner = self.index;
         let draw = Draws { purpose: Purpose::Fit, step, count: particles, owner, weight, entropy_weight };
-        let rows = silo.locals.rows(Some(step));
-        let (shares, local) = average(silo.shares(globals, &rows, draw)?);
+        let mut rows = silo.locals.rows(step);
+        let (mut shares, local) = average(silo.shares(globals, &mut rows, draw)?);
         silo.check(&shares, step)?;
+        let private = silo.locals.keep_private(&mut shares);
         for (block, gradient) in local.iter().enumerate() {
             finite(&silo.name, step, |index| silo.describe_local(block, index), gradient)?;
         }
@@ -93,6 +94,7 @@ impl<M: Model> AveragingSilo<M> {
             if estimator.adds_entropy_gradient() {
                 silo.family.add_entropy_gradient(globals, &mut gradient);
             }
+            own.theta.truncate(values.len());
             add(&mut by_theta, &own.theta);
             add(&mut by_theta, &share.theta);
             elbo += own.elbo + share.elbo;
@@ -111,12 +113,8 @@ impl<M: Model> AveragingSilo<M> {
         self.rule.step(rate, &mut all, &gradient);
         *values = all.split_off(globals.len());
         *globals = all;
-        if !values.is_empty() {
-            for (model, _) in &mut silo.workers {
-                *model = with_theta(model, values, &silo.device)?;
-            }
-        }
-        silo.locals.descend(&rows, local, rate);
+        silo.locals.descend(&rows, local, &private, rate);
+        silo.set_theta(values)?;
         Ok(average * elbo)
     }
 }
@@ -126,8 +124,12 @@ impl<M: Model> SiloProgram for AveragingSilo<M> {
         self.silo.name()
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.silo.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.silo.private_theta()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -1,6 +1,7 @@
 //! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
 
-use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, theta, with_theta};
+use partita_core::kernel::add_scaled;
+use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
 use rayon::prelude::*;
 
 use super::finite;
@@ -23,9 +24,10 @@ pub struct Silo<M: Model> {
     pub(super) settings: Settings,
     pub(super) table: SiteTable,
     pub(super) family: Box<dyn Family>,
-    pub(super) locals: Locals,
+    pub(crate) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
     pub(super) workers: Vec<(M, M::Data)>,
+    /// Numbers of θ that parties share.
     pub(super) theta_len: usize,
     pub(super) step: u64,
 }
@@ -52,18 +54,18 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
-        let values = theta(model)?;
-        let model = with_theta(model, &values, device)?;
+        let theta_len = shared_theta(model)?.len();
+        let model = with_theta(model, &theta(model)?, device)?;
         let workers = settings.threads.min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
             device: device.clone(),
             settings: settings.clone(),
             family: settings.family.global_family(&table)?,
-            locals: Locals::new(&table, settings, device, index)?,
+            locals: Locals::new((&model, data), &table, settings, device, index)?,
             table,
             workers: vec![(model, data.clone()); workers],
-            theta_len: values.len(),
+            theta_len,
             step: 0,
         })
     }
@@ -113,17 +115,29 @@ impl<M: Model> Silo<M> {
                 problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
             });
         }
-        if self.theta_len > 0 {
-            let theta = request.expect_floats("theta", self.theta_len)?;
+        let shared = if self.theta_len > 0 { request.expect_floats("theta", self.theta_len)? } else { Vec::new() };
+        self.set_theta(&shared)?;
+        Ok(parameters)
+    }
+
+    /// Replaces the part of θ that parties share; the private part is that of the latest step.
+    pub(super) fn set_theta(&mut self, shared: &[f64]) -> Result<()> {
+        let theta = self.locals.with_private(shared);
+        if !theta.is_empty() {
             for (model, _) in &mut self.workers {
                 *model = with_theta(model, &theta, &self.device)?;
             }
         }
-        Ok(parameters)
+        Ok(())
     }
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
-    pub(super) fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+    ///
+    /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an empty
+    /// vector behind; for a report they are not needed and stay.
+    pub(super) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+        let (model, data) = &self.workers[0];
+        let encodings = self.locals.encode((model, data), &self.table, rows)?;
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -134,7 +148,15 @@ impl<M: Model> Silo<M> {
             rows,
             draw,
         };
-        context.all(&mut self.workers)
+        let mut results = context.all(&mut self.workers)?;
+        if draw.purpose == Purpose::Fit {
+            let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
+            let theta = encodings.pull_back(&self.workers[0].0, &self.device, particles)?;
+            if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
+                add(&mut share.theta, &theta);
+            }
+        }
+        Ok(results)
     }
 
     /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
@@ -142,18 +164,37 @@ impl<M: Model> Silo<M> {
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
-        let rows = self.locals.rows(Some(step));
-        let results = self.shares(&globals, &rows, draw)?;
-        let (shares, local) = average(results);
+        let mut rows = self.locals.rows(step);
+        let results = self.shares(&globals, &mut rows, draw)?;
+        let (mut shares, local) = average(results);
         for (block, gradient) in local.iter().enumerate() {
             finite(&self.name, step, |index| self.describe_local(block, index), gradient)?;
         }
         self.check(&shares, step)?;
+        let private = self.locals.keep_private(&mut shares);
         let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
         let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.locals.descend(&rows, local, rate);
+        self.locals.descend(&rows, local, &private, rate);
         self.step = step + 1;
         Ok(reply)
+    }
+
+    /// Shares of report draws on all rows, without the gradient by θ.
+    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<Share>> {
+        let draw = Draws::shared(Purpose::Report, offset, count);
+        let globals_len = self.family.len();
+        let zero = || Share { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..Share::default() };
+        let mut sums: Vec<Share> = std::iter::repeat_with(zero).take(count).collect();
+        for mut rows in self.locals.all_rows() {
+            let results = self.shares(globals, &mut rows, draw)?;
+            for (sum, (own, _)) in sums.iter_mut().zip(results) {
+                sum.elbo += rows.share * own.elbo;
+                add_scaled(&mut sum.location, rows.share, &own.location);
+                add_scaled(&mut sum.deviation, rows.share, &own.deviation);
+            }
+        }
+        self.check(&sums, self.step)?;
+        Ok(sums)
     }
 
     /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing.
@@ -162,11 +203,7 @@ impl<M: Model> Silo<M> {
         let step = request.get_word("step")?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
         let count = request.get_word("draws")? as usize;
-        let draw = Draws::shared(Purpose::Report, step, count);
-        let rows = self.locals.rows(None);
-        let results = self.shares(&globals, &rows, draw)?;
-        let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
-        self.check(&shares, self.step)?;
+        let shares = self.report_shares(&globals, (step, count))?;
         Ok(vectors(Message::new("sfvi.assessment").word("step", step), &shares, self.locals.depend_on_globals()))
     }
 
@@ -374,8 +411,13 @@ impl<M: Model> SiloProgram for Silo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let (model, data) = &self.workers[0];
+        self.locals.moments((model, data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

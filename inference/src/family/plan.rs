@@ -256,6 +256,36 @@ impl FamilyPlan {
         }
         Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
     }
+
+    /// The family of one block of local latents whose rows an encoder serves: diagonal, independent of the globals.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if a family is chosen for one of its sites.
+    pub fn encoded_family(&self, table: &SiteTable, index: usize, block: &LocalBlock) -> Result<RowGaussian> {
+        let expected =
+            "no choice for sites of a plate with an encoder: the encoder decides (a diagonal Gaussian for each row)";
+        let mut own = table.latents(Part::Local).filter(|site| site.block() == index);
+        if let Some(site) = own.find(|site| self.sites.contains_key(&site.name)) {
+            let found =
+                format!("a choice for site `{}` of plate `{}`", site.name, block.plate.as_deref().unwrap_or("-"));
+            return Err(Error::Setting { setting: "family", found, expected });
+        }
+        // A choice for all local latents is for the other plates; without one it would be passed over in silence.
+        if self.local.is_some()
+            && table.blocks().iter().enumerate().all(|(other, own)| other == index || own.width == 0)
+        {
+            let found = "a choice for all local latents".into();
+            return Err(Error::Setting { setting: "family", found, expected });
+        }
+        let none = vec![false; block.width];
+        let options = RowOptions {
+            dense: none.clone(),
+            given_globals: none.clone(),
+            scale_given_globals: none.clone(),
+            delta: none,
+        };
+        Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
+    }
 }
 
 fn over(choice: Choice, len: usize) -> Result<Box<dyn Family>> {

@@ -1,11 +1,11 @@
 //! Gives the local posterior of a fit on a device: independent rows whose mean and log-scale may be linear in the globals.
 
-use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
 use partita_core::data::Minibatches;
 use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Handle, LocalBlock, Minibatch, Noise, Part, SiteTable};
 
-use super::{Moving, plus};
+use super::{Moving, Places, plus};
 use crate::error::{Error, Result};
 use crate::estimator::Estimator;
 use crate::family::{HALF_LOG_TWO_PI, RowGaussian};
@@ -65,6 +65,9 @@ pub(crate) struct RowBlock {
     log_scale: Moving<2>,
     linear: Option<Moving<3>>,
     scale_linear: Option<Moving<3>>,
+    /// Steps of all rows together, and of each row where minibatches move them apart from one another.
+    time: u64,
+    row_times: Vec<u64>,
     /// `[1, width]` of ones and zeros where not all columns are alike: no point mass, mean linear, log-scale linear.
     masks: [Option<Tensor<2>>; 3],
 }
@@ -141,6 +144,8 @@ impl RowBlock {
             log_scale: Moving::new(cells(settings.family.scale().ln())),
             linear: linear(&options.given_globals),
             scale_linear: linear(&options.scale_given_globals),
+            time: 0,
+            row_times: vec![0; rows],
             masks: [
                 mask(options.delta.iter().map(|point| !point).collect()),
                 mask(options.given_globals.clone()),
@@ -260,36 +265,64 @@ impl RowBlock {
         (direct, path)
     }
 
-    /// Moves the parameters of the rows of a step up their gradients, divided by `particles`; those of other rows by
-    /// their running means alone, as the host does.
-    pub(crate) fn ascend(&mut self, step: &RowStep, gradient: RowsGradient, particles: f64, update: &AdamUpdate) {
+    /// Moves the parameters of the rows of a step up their gradients, divided by `particles`; other rows wait, and each
+    /// row of a minibatch has an Adam of its own, as on the host.
+    pub(crate) fn ascend(
+        &mut self,
+        (rows, step): (&Chosen, &RowStep),
+        gradient: RowsGradient,
+        particles: f64,
+        (update, device): (impl Fn(u64) -> AdamUpdate, &Device),
+    ) {
         let factor = -1.0 / particles;
-        let place = |mover: &Moving<2>, own: Tensor<2>| match &step.chosen {
-            Some(indices) => {
-                mover.value().zeros_like().select_assign(0, indices.clone(), own * factor, IndexingUpdateOp::Add)
-            }
-            None => own * factor,
+        let places = match (rows, &step.chosen) {
+            (Some((rows, _)), Some(indices)) => Some(self.places(rows, indices, &update, device)),
+            _ => None,
         };
-        if let Some(own) = gradient.mean {
-            let whole = place(&self.mean, own);
-            self.mean.step(whole, update);
+        if places.is_none() {
+            self.time += 1;
         }
-        if let Some(own) = gradient.log_scale {
-            let whole = place(&self.log_scale, own);
-            self.log_scale.step(whole, update);
+        let all = update(self.time);
+        for (mover, own) in [(&mut self.mean, gradient.mean), (&mut self.log_scale, gradient.log_scale)] {
+            match (own, &places) {
+                (Some(own), Some(places)) => mover.step_rows(own * factor, (0, places)),
+                (Some(own), None) => mover.step(own * factor, &all),
+                (None, _) => {}
+            }
         }
         for (mover, own) in [(&mut self.linear, gradient.linear), (&mut self.scale_linear, gradient.scale_linear)] {
             let (Some(mover), Some(own)) = (mover, own) else { continue };
             let [globals, _, width] = mover.value().dims();
             let evaluated = own.dims()[1] / width;
             let own = own.reshape([globals, evaluated, width]) * factor;
-            let whole = match &step.chosen {
-                Some(indices) => {
-                    mover.value().zeros_like().select_assign(1, indices.clone(), own, IndexingUpdateOp::Add)
-                }
-                None => own,
-            };
-            mover.step(whole, update);
+            match &places {
+                Some(places) => mover.step_rows(own, (1, &places.reshape([1, evaluated, 1]))),
+                None => mover.step(own, &all),
+            }
+        }
+    }
+
+    /// Counts a step of each of these rows, and gathers the constants of each.
+    fn places(
+        &mut self,
+        rows: &[usize],
+        indices: &Tensor<1, Int>,
+        update: &impl Fn(u64) -> AdamUpdate,
+        device: &Device,
+    ) -> Places<2> {
+        let own: Vec<AdamUpdate> = rows
+            .iter()
+            .map(|row| {
+                self.row_times[*row] += 1;
+                update(self.row_times[*row])
+            })
+            .collect();
+        let column = |of: fn(&AdamUpdate) -> f64| device.tensor(own.iter().map(of).collect(), [rows.len(), 1]);
+        Places {
+            indices: indices.clone(),
+            correction: column(|update| update.correction),
+            epsilon: column(|update| update.epsilon),
+            update: update(1),
         }
     }
 
@@ -311,20 +344,32 @@ impl RowBlock {
                 state.extend(mover.save(&format!("local.{index}.{name}"))?);
             }
         }
+        #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
+        let times = self.row_times.iter().chain([&self.time]).map(|time| *time as f64);
+        state.push((format!("local.{index}.times"), times.collect()));
         Ok(state)
     }
 
     /// Restores what [`RowBlock::save`] gave; false if it does not fit.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
         let index = self.index;
+        let times = format!("local.{index}.times");
+        let times = state.iter().find(|(name, _)| *name == times).map(|(_, values)| values.as_slice());
+        let Some(([row_times @ .., time], true)) =
+            times.map(|times| (times, times.len() == self.row_times.len() + 1))
+        else {
+            return false;
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
+        let whole = |time: &f64| *time as u64;
+        (self.row_times, self.time) = (row_times.iter().map(whole).collect(), whole(time));
+        let linear = [("linear", &mut self.linear), ("scale_linear", &mut self.scale_linear)];
         self.mean.load(&format!("local.{index}.mean"), state, device)
             && self.log_scale.load(&format!("local.{index}.log_scale"), state, device)
-            && [("linear", &mut self.linear), ("scale_linear", &mut self.scale_linear)].into_iter().all(
-                |(name, mover)| match mover {
-                    Some(mover) => mover.load(&format!("local.{index}.{name}"), state, device),
-                    None => true,
-                },
-            )
+            && linear.into_iter().all(|(name, mover)| match mover {
+                Some(mover) => mover.load(&format!("local.{index}.{name}"), state, device),
+                None => true,
+            })
     }
 }
 

@@ -1,0 +1,115 @@
+//! Names every way in which public data can fail to be found, downloaded or read, with what to try.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::{CACHE_FOLDER, STAGED_FOLDER};
+
+/// What went wrong while a data set was looked for, downloaded or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatasetError {
+    /// No data set has this name.
+    #[error(
+        "data set `{found}` is unknown, expected one of: {expected}. Use one of these names, or read your own file with the csv crate."
+    )]
+    Unknown {
+        /// The name asked for.
+        found: String,
+        /// The names there are.
+        expected: String,
+    },
+    /// No folder is known to keep a download in.
+    #[error(
+        "data set `{dataset}`: found no cache folder, expected one of the variables {CACHE_FOLDER}, XDG_CACHE_HOME or HOME. Set {CACHE_FOLDER} to a folder that may be written."
+    )]
+    NoCache {
+        /// The data set.
+        dataset: String,
+    },
+    /// A file is not the one that was meant.
+    #[error(
+        "data set `{dataset}` from {origin}: found SHA-256 {found}, expected {expected}. The file is damaged or another version: remove it and ask again, or get it anew: {remedy}"
+    )]
+    Checksum {
+        /// The data set.
+        dataset: String,
+        /// The file or the address the bytes came from.
+        origin: String,
+        /// The checksum of these bytes.
+        found: String,
+        /// The checksum of the right file.
+        expected: String,
+        /// How to get the right file.
+        remedy: String,
+    },
+    /// A file that is nowhere to be downloaded is not in place.
+    #[error("data set `{dataset}`: found no file {} in the folder named by {STAGED_FOLDER} or in the cache, expected it there. {remedy}", staged.display())]
+    NotStaged {
+        /// The data set.
+        dataset: String,
+        /// Where it is looked for.
+        staged: PathBuf,
+        /// How to get or make it, or what to use instead.
+        remedy: String,
+    },
+    /// The canonical address did not answer with the file.
+    #[error("data set `{dataset}`: downloading {address} found {found}, expected the file. Check the connection, or put the file in place as {} in the folder named by {STAGED_FOLDER}.", staged.display())]
+    Download {
+        /// The data set.
+        dataset: String,
+        /// The address.
+        address: String,
+        /// What happened instead.
+        found: String,
+        /// Where a staged copy is looked for.
+        staged: PathBuf,
+    },
+    /// A file or folder could not be read or written.
+    #[error("{operation} {}: found {source}, expected it to succeed. Check that the path exists and its permissions, or set {CACHE_FOLDER} to another folder.", path.display())]
+    File {
+        /// What was being done.
+        operation: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file has the right name but not the right form.
+    #[error(
+        "{dataset}: found {found}, expected {expected}. Fetch the file anew, or report the problem with its version."
+    )]
+    Format {
+        /// The data set.
+        dataset: String,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A line of a text file has not the right form.
+    #[error(
+        "reading {}, line {line}: found {found}, expected {expected}. Correct the line; none is skipped silently.",
+        file.display()
+    )]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// An image or a document that there is not was asked for.
+    #[error("{operation}: found index {index}, expected one below {count}. Count from 0.")]
+    Index {
+        /// What was being done.
+        operation: &'static str,
+        /// The index.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+}
