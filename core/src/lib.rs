@@ -14,6 +14,7 @@ mod handle;
 pub mod kernel;
 #[cfg(feature = "laws")]
 pub mod laws;
+mod linear;
 mod model;
 mod noise;
 mod operation;
@@ -41,15 +42,16 @@ pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
+pub use linear::BayesianLinear;
 pub use model::Model;
-pub use noise::{Key, Noise, NoiseStream, Purpose};
+pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
     Assessment, DeviceAssessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood,
     predictive_draw, prior_draw,
 };
 pub use rows::Rows;
-pub use scope::{Minibatch, Scope};
+pub use scope::{Minibatch, Moments, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};
 pub use sparse::SparseRows;
 pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

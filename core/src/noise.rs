@@ -4,6 +4,10 @@
 //! stream. Two parties holding the same seed and key draw the same numbers, whatever else they have drawn and in
 //! whatever order: this is how a coordinator and its silos share the noise of the global latents without sending it.
 
+mod kind;
+
+pub use kind::NoiseKind;
+
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Binomial, Distribution as _, Gamma, Poisson, StandardNormal};
@@ -93,19 +97,42 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noise {
     seed: u64,
+    kind: NoiseKind,
 }
 
 impl Noise {
     /// The randomness of the run with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { seed }
+        Self { seed, kind: NoiseKind::Independent }
+    }
+
+    /// The same randomness with this dependence between the particles of a step.
+    #[must_use]
+    pub fn kind(self, kind: NoiseKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The randomness of another seed with the same dependence between particles.
+    #[must_use]
+    pub fn reseeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Fills `out` with the standard normal noise of `key`, whose particles depend on each other as the kind of noise
+    /// says; only noise of [`Purpose::Fit`] may be dependent.
+    pub fn normal(&self, key: Key, out: &mut [f64]) {
+        match (key.purpose, self.kind) {
+            (Purpose::Fit, NoiseKind::Antithetic) => kind::antithetic(self, key, out),
+            (Purpose::Fit, NoiseKind::Sobol) => kind::sobol(self, key, out),
+            _ => self.stream(key).normal(out),
+        }
     }
 
     /// The stream of `key`.

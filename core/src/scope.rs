@@ -1,9 +1,11 @@
 //! Interprets a model's statements: one declaration, five readings (site table, draws, density, predictive, pointwise).
 
 mod latent;
+mod layer;
 mod resident;
 mod statement;
 
+pub use layer::Moments;
 pub(crate) use resident::Resident;
 
 use burn::tensor::Tensor;
@@ -70,6 +72,8 @@ pub(crate) struct Source<'a> {
     pub(crate) locals: Option<&'a [Vec<f64>]>,
     /// The noise of prior draws with the draw's index; without it a latent starts at f(0).
     pub(crate) prior: Option<(Noise, u64)>,
+    /// What linear layers are evaluated with in place of the globals.
+    pub(crate) moments: Option<Moments<'a>>,
 }
 
 /// What happens at an observed site.
@@ -146,6 +150,8 @@ pub(crate) struct Leaf {
     pub(crate) weight: f64,
     /// Whether its row decides the weight, of the host's gradient too.
     pub(crate) rowwise: bool,
+    /// Whether it is the variance of a site, not its value.
+    pub(crate) variance: bool,
 }
 
 impl<'a> Scope<'a> {

@@ -95,9 +95,9 @@ pub struct FitOptions {
     pub settings: Settings,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
-    /// Draws for the reported bound.
+    /// Sampled bounds whose mean is reported.
     pub elbo_draws: usize,
-    /// Draws for the summary of the posterior.
+    /// Draws for the summary of the posterior; 0 for no summary, as a network with many weights wants.
     pub summary_draws: u32,
     /// Where checkpoints go, and every how many steps.
     pub checkpoint: Option<(PathBuf, u64)>,
@@ -248,8 +248,10 @@ pub fn fit<M: Model + 'static>(
     };
     let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
     let posterior = algorithm.posterior();
-    let count = options.summary_draws.max(2);
-    let draws = caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count))?;
+    let draws = match options.summary_draws {
+        0 => Vec::new(),
+        count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
+    };
     let report = Report::new(
         summary::summarise(&draws),
         bound,

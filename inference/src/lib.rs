@@ -32,7 +32,7 @@ pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
-pub use estimator::{BlockDraw, Estimator, Share};
+pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,

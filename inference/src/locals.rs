@@ -20,8 +20,8 @@ pub(crate) struct Locals {
     blocks: Vec<Block>,
     private: PrivateTheta,
     silo: u32,
-    /// Keys minibatches and local noise; private to the party.
-    seed: u64,
+    /// Of minibatches and local latents; its seed is private to the party.
+    noise: Noise,
 }
 
 struct Block {
@@ -101,14 +101,22 @@ impl Locals {
             let rule = settings.optimiser.start(device);
             blocks.push(Block { plate: block.plate.clone(), family, is_encoded, parameters, rule, minibatches });
         }
-        Ok(Self { blocks, private: PrivateTheta::of(model, settings, device)?, silo, seed: settings.seed })
+        let private = PrivateTheta::of(model, settings, device)?;
+        if settings.estimator.weighs_draws() && blocks.iter().any(|block| block.is_encoded) {
+            return Err(Error::Setting {
+                setting: "estimator",
+                found: "ImportanceWeighted with a model that has an encoder".into(),
+                expected: "LocallyEnhanced, which gives every encoded row an importance-weighted average of its own",
+            });
+        }
+        Ok(Self { blocks, private, silo, noise: Noise::new(settings.seed).kind(settings.noise) })
     }
 
     /// The rows of the minibatch of `step`.
     pub(crate) fn rows(&self, step: u64) -> StepRows {
         self.select((1.0, 0), |block| {
             let minibatches = block.minibatches.as_ref()?;
-            Some((minibatches.rows_at(step, &Noise::new(self.seed), self.silo), minibatches.scale_at(step)))
+            Some((minibatches.rows_at(step, &self.noise, self.silo), minibatches.scale_at(step)))
         })
     }
 
@@ -128,6 +136,11 @@ impl Locals {
                 self.select((share(part), number), own)
             })
             .collect()
+    }
+
+    /// Seed and key of the noise of one particle's pre-activations under local reparameterisation.
+    pub(crate) fn layer_noise(&self, purpose: Purpose, step: u64, particle: u32) -> (Noise, Key) {
+        (self.noise, Key::new(purpose, step).silo(self.silo).particle(particle))
     }
 
     /// The rows `chosen` gives for each block with their N/B; all rows where it gives none.
@@ -169,16 +182,19 @@ impl Locals {
     pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
         let key = Key::new(purpose, step).silo(self.silo).particle(particle);
         let blocks = self.blocks.iter().zip(&rows.blocks).enumerate();
-        blocks.map(|(place, (block, own))| self.normal(key, (place, rows.part), block.noise_len(own))).collect()
+        let one = |(place, (block, own)): (usize, (&Block, &BlockRows))| {
+            let mut values = vec![0.0; block.noise_len(own)];
+            self.noise.normal(self.key(key, (place, rows.part)), &mut values);
+            values
+        };
+        blocks.map(one).collect()
     }
 
-    /// Standard normal numbers of one block in one part of its rows.
-    fn normal(&self, key: Key, (place, part): (usize, u32), length: usize) -> Vec<f64> {
+    /// The key of the noise of one block in one part of its rows.
+    fn key(&self, key: Key, (place, part): (usize, u32)) -> Key {
         let block = u32::try_from(place).unwrap_or(u32::MAX);
         let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
-        let mut values = vec![0.0; length];
-        Noise::new(self.seed).stream(key.block(block + part * blocks)).normal(&mut values);
-        values
+        key.block(block + part * blocks)
     }
 
     /// The blocks as an estimator wants them.
@@ -225,7 +241,10 @@ impl Locals {
         let (purpose, step, particle) = key;
         let key = Key::new(purpose, step).silo(self.silo).particle(particle);
         let length = rows.minibatch[0].rows.len() * self.blocks[rows.place].family.width();
-        self.normal(key, (rows.place, rows.part), length)
+        let mut values = vec![0.0; length];
+        // The inner draws of a row are averaged inside a logarithm, particle by particle: they stay independent.
+        self.noise.stream(self.key(key, (rows.place, rows.part))).normal(&mut values);
+        values
     }
 
     /// The family and the number of blocks, for a share over repeated rows.
@@ -273,7 +292,7 @@ impl Locals {
 
     /// Draws minibatches and local noise from another seed, which no other party knows.
     pub(crate) fn set_seed(&mut self, seed: u64) {
-        self.seed = seed;
+        self.noise = self.noise.reseeded(seed);
     }
 
     /// Whether any draw depends on the globals.

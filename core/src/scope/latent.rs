@@ -86,6 +86,7 @@ impl Scope<'_> {
                 host_gradient,
                 weight,
                 rowwise: by_row,
+                variance: false,
             };
             self.outcome.leaves.push(leaf);
         }

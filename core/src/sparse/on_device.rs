@@ -7,7 +7,7 @@ use crate::uploaded::indices;
 
 /// The entries of a sparse matrix on a device: row, column and value of each.
 #[derive(Debug, Clone)]
-pub(super) struct Entries {
+pub(super) struct Uploads {
     rows: Tensor<1, Int>,
     columns: Tensor<1, Int>,
     values: Tensor<2>,
@@ -31,6 +31,15 @@ impl SparseRows {
         (linear.sum_dim(1) - log_sum * lengths).reshape([self.rows()])
     }
 
+    /// As [`SparseRows::predictor`], without reading anything from the device.
+    pub(super) fn predictor_on_device(&self, coefficients: Tensor<2>, intercepts: Option<Tensor<1>>) -> Tensor<2> {
+        let product = self.multiply_on_device(coefficients);
+        match intercepts {
+            Some(intercepts) => product + intercepts.unsqueeze(),
+            None => product,
+        }
+    }
+
     /// As [`SparseRows::multiply`], without reading anything from the device; holds entries × k numbers there.
     pub(super) fn multiply_on_device(&self, coefficients: Tensor<2>) -> Tensor<2> {
         let outputs = coefficients.dims()[1];
@@ -39,15 +48,15 @@ impl SparseRows {
         if self.entries() == 0 {
             return zeros;
         }
-        let entries = self.content.uploaded.for_tensor(&coefficients, |options| {
+        let entries = self.uploaded.for_tensor(&coefficients, |options| {
             let device = &coefficients.device().inner();
-            let values = TensorData::new(self.content.values.clone(), [self.entries(), 1]);
-            let counts: Vec<usize> = self.content.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let values = TensorData::new(self.entries.values.clone(), [self.entries(), 1]);
+            let counts: Vec<usize> = self.entries.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
             let rows: Vec<usize> =
                 counts.iter().enumerate().flat_map(|(row, count)| std::iter::repeat_n(row, *count)).collect();
-            Entries {
+            Uploads {
                 rows: indices(rows.into_iter(), device),
-                columns: indices(self.content.columns.iter().map(|column| *column as usize), device),
+                columns: indices(self.entries.columns.iter().map(|column| *column as usize), device),
                 values: Tensor::from_data(values.convert_dtype(coefficients.dtype()), options.clone()),
             }
         });

@@ -3,17 +3,18 @@
 //! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
+use partita_core::kernel::add_scaled;
 use partita_core::{
-    Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+    Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Share, add};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers};
 use crate::exchange::{Outcome, Request, SiloProgram};
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::manifest::{Field, Manifest};
 use crate::message::Message;
@@ -66,7 +67,7 @@ impl Central {
             ],
         };
         Ok(Self {
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             theta,
             settings: settings.clone(),
@@ -114,8 +115,10 @@ impl Algorithm for Central {
         let theta = reply.expect_floats("theta", self.theta.len())?;
         self.parameters = reply.expect_floats("global", self.parameters.len())?;
         self.theta = theta;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let elbo = elbos.iter().sum::<f64>() / elbos.len() as f64;
+        let elbo = match self.interval {
+            Some(_) => elbos[0],
+            None => self.settings.estimator.weigh(&elbos).bound,
+        };
         let due = self.due();
         let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
         self.step += due;
@@ -123,14 +126,21 @@ impl Algorithm for Central {
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        to_party(Message::new("central.assess").word("step", offset).word("draws", draws as u64))
+        let all = draws * self.draws_a_bound();
+        to_party(Message::new("central.assess").word("step", offset).word("draws", all as u64))
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
         let replies = replies(outcomes, &self.names, self.step)?;
-        let elbos =
-            replies.iter().map(|reply| reply.expect_floats("elbo", draws)).collect::<Result<Vec<_>>>()?.concat();
-        Ok(Assessed { elbos, gradients: Vec::new() })
+        let reply = replies.first().ok_or(Error::NoSilos)?;
+        let size = self.draws_a_bound();
+        let elbos = reply.expect_floats("elbo", draws * size)?;
+        let bounds = elbos.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
+        Ok(Assessed { elbos: bounds.collect(), gradients: Vec::new() })
+    }
+
+    fn draws_a_bound(&self) -> usize {
+        self.settings.estimator.draws_a_bound(self.settings.particles)
     }
 
     fn manifest(&self) -> &Manifest {
@@ -157,6 +167,14 @@ impl Algorithm for Central {
         self.step = state.get_word("step")?;
         Ok(())
     }
+}
+
+/// One draw: its bound, and its gradients by the global parameters, θ and the local parameters.
+struct Evaluated {
+    elbo: f64,
+    by_global: Vec<f64>,
+    by_theta: Vec<f64>,
+    by_local: Vec<Vec<f64>>,
 }
 
 /// The one party of a pooled fit: all data, and the whole posterior.
@@ -195,57 +213,81 @@ impl<M: Model> CentralSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
+        let parameters = settings.family.start(&*family, &table);
         let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, 0)?;
+        check_layers(settings.estimator, &table, (&*family, &parameters), locals.depend_on_globals())?;
         Ok(Self {
             name: name.to_owned(),
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            locals: Locals::new((&model, data), &table, settings, device, 0)?,
+            locals,
             theta: shared_theta(&model)?,
             model,
             table,
-            parameters: family.initial(settings.family.scale()),
+            parameters,
             family,
             rule: settings.optimiser.start(device),
             step: 0,
         })
     }
 
-    /// The bound of one draw; adds its gradients by global parameters, θ and local parameters.
-    fn gradient(
-        &self,
-        rows: &StepRows,
-        (purpose, step, particle): (Purpose, u64, u32),
-        (by_global, by_theta, by_local): (&mut [f64], &mut [f64], &mut [Vec<f64>]),
-    ) -> Result<f64> {
+    /// The bound of one draw, and its gradients.
+    fn evaluate(&self, rows: &StepRows, (purpose, step, particle): (Purpose, u64, u32)) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
+        let noise = global_noise(&*self.family, &self.settings, purpose, step, particle);
         let global = self.family.draw(&self.parameters, &noise);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
+        if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
+            return self.reparameterised(&global, &noise, (&rows.minibatch, &blocks), (step, particle));
+        }
         let draws: Vec<_> =
             blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
-        add(by_theta, &joint.theta);
+        let mut by_local = self.locals.zeros(rows);
         let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
-        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, by_local);
+        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         share.elbo += through.elbo;
         add(&mut share.location, &through.direct);
         add(&mut share.deviation, &through.direct);
         add(&mut share.deviation, &through.path);
-        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, by_global);
+        let mut by_global = vec![0.0; self.parameters.len()];
+        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, &mut by_global);
         if estimator.adds_entropy_gradient() {
-            self.family.add_entropy_gradient(&self.parameters, by_global);
+            self.family.add_entropy_gradient(&self.parameters, &mut by_global);
         }
-        Ok(share.elbo)
+        Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
     }
 
-    fn zero_theta(&self) -> Vec<f64> {
-        vec![0.0; self.theta.len() + self.locals.private_theta().len()]
+    /// The bound of one draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    fn reparameterised(
+        &self,
+        global: &FamilyDraw,
+        noise: &[f64],
+        (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
+        (step, particle): (u64, u32),
+    ) -> Result<Evaluated> {
+        let estimator = self.settings.estimator;
+        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
+        let prior = density.global(&global.latent)?;
+        let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
+        let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
+        let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
+        add(&mut share.location, &local.location);
+        add(&mut share.deviation, &local.deviation);
+        add(&mut share.theta, &local.theta);
+        share.variance = local.variance;
+        let mut by_global = vec![0.0; self.parameters.len()];
+        share.pull_back(&*self.family, &self.parameters, noise, &mut by_global)?;
+        self.family.add_entropy_gradient(&self.parameters, &mut by_global);
+        Ok(Evaluated { elbo: share.elbo + local.elbo, by_global, by_theta: share.theta, by_local })
     }
 
     /// Puts θ into the model.
@@ -260,26 +302,29 @@ impl<M: Model> CentralSilo<M> {
     fn step(&mut self, step: u64) -> Result<Message> {
         let mut rows = self.locals.rows(step);
         let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
-        let mut by_global = vec![0.0; self.parameters.len()];
-        let mut by_theta = self.zero_theta();
-        let mut by_local = self.locals.zeros(&rows);
-        let mut elbos = Vec::new();
-        for (particle, _) in (0_u32..).zip(0..self.settings.particles) {
-            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-            elbos.push(self.gradient(&rows, (Purpose::Fit, step, particle), into)?);
+        let key = |particle| (Purpose::Fit, step, particle);
+        let draws = (0_u32..).zip(0..self.settings.particles);
+        let mut draws = draws.map(|(particle, _)| self.evaluate(&rows, key(particle))).collect::<Result<Vec<_>>>()?;
+        let particles = draws.iter_mut().map(|draw| draw.by_local.as_mut_slice()).collect();
+        let through_encoder = encodings.pull_back(&self.model, &self.device, particles)?;
+        let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
+        finite(&self.name, step, |_| "the bound".into(), &elbos)?;
+        let weights = self.settings.estimator.weigh(&elbos);
+        let mut gradient = vec![0.0; self.parameters.len()];
+        let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
+        for (draw, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            add_scaled(&mut gradient, *family, &draw.by_global);
+            add_scaled(&mut by_theta, *theta, &draw.by_theta);
         }
-        if let Some(theta) = encodings.pull_back(&self.model, &self.device, vec![by_local.as_mut_slice()])? {
+        if let Some(theta) = through_encoder {
             add(&mut by_theta, &theta);
         }
-        finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let share = 1.0 / self.settings.particles as f64;
-        by_local.iter_mut().for_each(|block| block.iter_mut().for_each(|g| *g *= -share));
-        let private: Vec<f64> = by_theta.split_off(self.theta.len()).into_iter().map(|g| -share * g).collect();
-        let mut gradient = [by_global, by_theta].concat();
-        gradient.iter_mut().for_each(|g| *g *= -share);
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
+        let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
+        gradient.extend(by_theta);
+        gradient.iter_mut().for_each(|g| *g *= -weights.share);
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
@@ -304,10 +349,7 @@ impl<M: Model> CentralSilo<M> {
         for mut rows in self.locals.all_rows() {
             self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
             for (particle, elbo) in (0_u32..).zip(&mut elbos) {
-                let (mut by_global, mut by_theta) = (vec![0.0; self.parameters.len()], self.zero_theta());
-                let mut by_local = self.locals.zeros(&rows);
-                let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-                *elbo += rows.share * self.gradient(&rows, (Purpose::Report, offset, particle), into)?;
+                *elbo += rows.share * self.evaluate(&rows, (Purpose::Report, offset, particle))?.elbo;
             }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))

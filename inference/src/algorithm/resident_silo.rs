@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use partita_core::kernel::AdamUpdate;
 use partita_core::{
-    Device, Encoded, Handle, LogDensity, Minibatch, Model, Part, Purpose, Role, SiteTable, device_theta, theta,
+    Device, Encoded, Handle, LogDensity, Minibatch, Model, Noise, Part, Purpose, Role, SiteTable, device_theta, theta,
     with_device_theta, with_theta,
 };
 
@@ -89,6 +89,7 @@ impl<M: Model> ResidentSilo<M> {
         refuse(settings)?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
+        let family = settings.family.global_family(&table)?;
         // Refuses plates that are not there, as every other party does.
         Locals::new((model, data), &table, settings, device, 0)?;
         for index in 0..table.blocks().len() {
@@ -122,8 +123,8 @@ impl<M: Model> ResidentSilo<M> {
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            noise_len: settings.family.global_family(&table)?.noise_len(),
-            globals: Globals::new(&settings.family, &table, device)?,
+            noise_len: family.noise_len(),
+            globals: Globals::new(&settings.family, &table, &settings.family.start(&*family, &table), device)?,
             theta: device_theta(&model).into_iter().map(Moving::new).collect(),
             theta_len: values.len(),
             choices,
@@ -140,7 +141,8 @@ impl<M: Model> ResidentSilo<M> {
         let blocks = self.choices.iter().zip(chosen).enumerate().map(|(index, (choice, chosen))| {
             (choice.count(chosen), points(index).map_or_else(Vec::new, |block| block.points.clone()))
         });
-        let plan = NoisePlan { seed: self.settings.seed, globals: self.noise_len, blocks: blocks.collect() };
+        let noise = Noise::new(self.settings.seed).kind(self.settings.noise);
+        let plan = NoisePlan { noise, globals: self.noise_len, blocks: blocks.collect() };
         plan.particles(key, count, self.settings.threads > 1)
     }
 
@@ -342,7 +344,8 @@ impl<M: Model> ResidentSilo<M> {
 /// Refuses settings that have no device form.
 fn refuse(settings: &Settings) -> Result<()> {
     let refused = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-    if let Estimator::LocallyEnhanced { .. } = settings.estimator {
+    let ordinary = [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy];
+    if !ordinary.contains(&settings.estimator) {
         let expected = "StickingTheLanding, Total or ClosedFormEntropy for a fit that stays on the device";
         return refused("estimator", format!("{:?} with Resident", settings.estimator), expected);
     }

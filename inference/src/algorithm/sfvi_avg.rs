@@ -162,6 +162,10 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         self.inner.assessed(outcomes, draws, offset)
     }
 
+    fn draws_a_bound(&self) -> usize {
+        self.inner.draws_a_bound()
+    }
+
     fn manifest(&self) -> &Manifest {
         &self.manifest
     }

@@ -65,6 +65,20 @@ impl Family for DiagonalGaussian {
         }
     }
 
+    fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
+        // d/d log σ = 2 σ² d/dσ²
+        let mut variance: Vec<f64> = parameters[self.len..].iter().map(|log_scale| 2.0 * log_scale).collect();
+        partita_core::kernel::exponential(&mut variance);
+        for ((slot, g), v) in out[self.len..].iter_mut().zip(gradient).zip(&variance) {
+            *slot += 2.0 * v * g;
+        }
+        Ok(())
+    }
+
+    fn mean(&self, parameters: &[f64]) -> Vec<f64> {
+        parameters[..self.len].to_vec()
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
     fn entropy(&self, parameters: &[f64]) -> f64 {
         parameters[self.len..].iter().sum::<f64>() + self.len as f64 * (0.5 + HALF_LOG_TWO_PI)
@@ -75,7 +89,9 @@ impl Family for DiagonalGaussian {
     }
 
     fn spread(&self, parameters: &[f64]) -> Spread {
-        Spread::Diagonal(parameters[self.len..].iter().map(|log_scale| log_scale.exp()).collect())
+        let mut scale = parameters[self.len..].to_vec();
+        partita_core::kernel::exponential(&mut scale);
+        Spread::Diagonal(scale)
     }
 
     fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {

@@ -166,6 +166,14 @@ impl FamilyPlan {
         self.initial_scale
     }
 
+    /// The parameters at which a global family starts: its means where the model says ([`SiteTable::start`]).
+    #[must_use]
+    pub fn start(&self, family: &dyn Family, table: &SiteTable) -> Vec<f64> {
+        let mut parameters = family.initial(self.initial_scale);
+        family.set_mean(&mut parameters, &table.start());
+        parameters
+    }
+
     /// Refuses names that are no latent site, and scales that are not positive.
     ///
     /// # Errors

@@ -64,11 +64,12 @@ pub(crate) struct GlobalsGradient {
 }
 
 impl Globals {
-    /// The posterior that `plan` chooses for the globals of `table`, at its start.
+    /// The posterior that `plan` chooses for the globals of `table`, at these parameters of the host family.
     ///
     /// # Errors
     /// [`crate::Error::Setting`] for a family that has no device form.
-    pub(crate) fn new(plan: &FamilyPlan, table: &SiteTable, device: &Device) -> Result<Self> {
+    pub(crate) fn new(plan: &FamilyPlan, table: &SiteTable, parameters: &[f64], device: &Device) -> Result<Self> {
+        let mut parameters = parameters.iter().copied();
         let declared: Vec<&Site> = table.latents(Part::Global).collect();
         let mut sites = vec![(0, 0, 0); declared.len()];
         let mut parts = Vec::new();
@@ -81,7 +82,7 @@ impl Globals {
                 len += site.width();
             }
             if len > 0 {
-                parts.push(GlobalPart::new(choice.on_device()?, len, plan.scale(), device));
+                parts.push(GlobalPart::new(choice.on_device()?, len, &mut parameters, device));
             }
         }
         Ok(Self { parts, sites })
@@ -283,18 +284,21 @@ fn flat(tensor: Tensor<2>) -> Tensor<1> {
 }
 
 impl GlobalPart {
-    fn new(kind: DeviceKind, len: usize, scale: f64, device: &Device) -> Self {
-        let constant = |value: f64| device.tensor(vec![value; len], [1, len]);
+    fn new(kind: DeviceKind, len: usize, parameters: &mut impl Iterator<Item = f64>, device: &Device) -> Self {
+        let mut vector = || Moving::new(device.tensor(parameters.by_ref().take(len).collect(), [1, len]));
         let square = |entry: fn(usize, usize) -> bool| {
             let cells = (0..len * len).map(|cell| f64::from(u8::from(entry(cell / len, cell % len))));
             device.tensor(cells.collect(), [len, len])
         };
+        let mean = vector();
+        let log_scale = (kind != DeviceKind::Delta).then(vector);
         let lower = (kind == DeviceKind::FullRank && len > 1).then(|| {
             let (mask, identity) = (square(|row, column| column < row), square(|row, column| column == row));
-            (Moving::new(mask.zeros_like()), Triangle { mask, identity })
+            let entry = |cell: usize| if cell % len < cell / len { parameters.next().unwrap_or(0.0) } else { 0.0 };
+            let start = device.tensor((0..len * len).map(entry).collect(), [len, len]);
+            (Moving::new(start), Triangle { mask, identity })
         });
-        let log_scale = (kind != DeviceKind::Delta).then(|| Moving::new(constant(scale.ln())));
-        Self { mean: Moving::new(constant(0.0)), log_scale, lower }
+        Self { mean, log_scale, lower }
     }
 
     fn ready(&self) -> Ready {

@@ -8,7 +8,7 @@ use crate::family::HALF_LOG_TWO_PI;
 /// Which noise a step needs, whatever the particle.
 #[derive(Debug, Clone)]
 pub(crate) struct NoisePlan {
-    pub(crate) seed: u64,
+    pub(crate) noise: Noise,
     /// Numbers of a draw of the globals.
     pub(crate) globals: usize,
     /// For each block the rows evaluated, and for each column of a row whether it is a point mass.
@@ -42,15 +42,14 @@ impl NoisePlan {
     }
 
     fn particle(&self, key: Key) -> ParticleNoise {
-        let noise = Noise::new(self.seed);
         let mut globals = vec![0.0; self.globals];
-        noise.stream(key).normal(&mut globals);
+        self.noise.normal(key, &mut globals);
         let total = globals.iter().map(|e| energy(*e)).sum();
         let mut blocks = Vec::with_capacity(self.blocks.len());
         let mut block_energies = Vec::with_capacity(self.blocks.len());
         for ((rows, points), index) in self.blocks.iter().zip(0_u32..) {
             let mut values = vec![0.0; rows * points.len()];
-            noise.stream(key.silo(0).block(index)).normal(&mut values);
+            self.noise.normal(key.silo(0).block(index), &mut values);
             let cells = values.iter_mut().zip(points.iter().cycle());
             cells.filter(|(_, point)| **point).for_each(|(value, _)| *value = 0.0);
             let cells = values.iter().zip(points.iter().cycle()).filter(|(_, point)| !**point);

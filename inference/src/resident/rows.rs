@@ -355,8 +355,7 @@ impl RowBlock {
         let index = self.index;
         let times = format!("local.{index}.times");
         let times = state.iter().find(|(name, _)| *name == times).map(|(_, values)| values.as_slice());
-        let Some(([row_times @ .., time], true)) =
-            times.map(|times| (times, times.len() == self.row_times.len() + 1))
+        let Some(([row_times @ .., time], true)) = times.map(|times| (times, times.len() == self.row_times.len() + 1))
         else {
             return false;
         };
