@@ -118,10 +118,10 @@ fn log_density_and_gradient_of_every_model_agree_with_the_host() {
     };
     on_every_gpu(|name, device| {
         for ((world, value, gradient), (_, expected, by_host)) in on(device).iter().zip(on(&Device::flex())) {
-            // Sums of some hundred terms in single precision, relative to the largest.
+            // Single precision has 6e-8, and sums of some hundred terms lose a digit: relative to the largest number.
             let (value, gradient) = (far(&[*value], &[expected]), far(gradient, &by_host));
             println!("{name}, {world}: value {value:.1e}, gradient {gradient:.1e}");
-            assert!(value < 2e-5 && gradient < 2e-5, "{name}, {world}: value {value:e}, gradient {gradient:e}");
+            assert!(value < 2e-6 && gradient < 2e-6, "{name}, {world}: value {value:e}, gradient {gradient:e}");
         }
     });
 }
@@ -160,11 +160,11 @@ fn runs_agree(algorithm: AlgorithmChoice, estimators: &'static [Estimator]) {
     on_every_gpu(|name, device| {
         let host = on(&Device::flex(), AlgorithmChoice::Central);
         for ((run, reached, elbo), (_, expected, bound)) in on(device, algorithm).iter().zip(&host) {
-            // Adam divides a gradient by its size: where one is near zero its rounding moves a parameter by up to the
-            // learning rate of 0.02 a step; none of these is.
+            // Adam divides a gradient by its size, so that its relative rounding enters at the size of a step, ten steps
+            // of 0.02. A gradient near zero would be all rounding; none of these is.
             let (reached, elbo) = (far(reached, expected), far(&[*elbo], &[*bound]));
             println!("{name}, {algorithm:?}, {run}: parameters {reached:.1e}, bound {elbo:.1e}");
-            assert!(reached < 1e-3 && elbo < 1e-3, "{name}, {run}: parameters {reached:e}, bound {elbo:e}");
+            assert!(reached < 1e-5 && elbo < 1e-5, "{name}, {run}: parameters {reached:e}, bound {elbo:e}");
         }
     });
 }
@@ -202,7 +202,7 @@ fn every_family_and_the_local_bound_take_the_same_steps_on_a_gpu() {
     on_every_gpu(|name, device| {
         for plan in &plans {
             let far = far(&reached(device, plan), &reached(&Device::flex(), plan));
-            assert!(far < 1e-3, "{name}, {plan:?}: {far:e}");
+            assert!(far < 1e-5, "{name}, {plan:?}: {far:e}");
         }
     });
 }
