@@ -51,7 +51,11 @@ pub(crate) fn run(world: &World) -> Result<Value, Failure> {
         };
         let curves = [
             curve("SFVI from scratch", &cold, 0),
-            curve(&format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({})", world.options.local_steps), &warm, rounds_end),
+            curve(
+                &format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({})", world.options.local_steps),
+                &warm,
+                rounds_end,
+            ),
         ];
         let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
         // plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;

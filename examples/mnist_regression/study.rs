@@ -35,19 +35,11 @@ pub(crate) struct Case {
     pub(crate) paper: &'static [[f64; 2]],
 }
 
-pub(crate) const SMALL: Case = Case {
-    name: "small",
-    silos: 25,
-    rows: 200,
-    paper: &[[73.0, 51.5], [65.7, 63.9], [71.3, 69.3], [83.8, 84.0]],
-};
+pub(crate) const SMALL: Case =
+    Case { name: "small", silos: 25, rows: 200, paper: &[[73.0, 51.5], [65.7, 63.9], [71.3, 69.3], [83.8, 84.0]] };
 
-pub(crate) const LARGE: Case = Case {
-    name: "large",
-    silos: 5,
-    rows: 10_000,
-    paper: &[[88.7, 86.8], [90.4, 90.4], [90.1, 90.2], [90.7, 90.8]],
-};
+pub(crate) const LARGE: Case =
+    Case { name: "large", silos: 5, rows: 10_000, paper: &[[88.7, 86.8], [90.4, 90.4], [90.1, 90.2], [90.7, 90.8]] };
 
 /// To see that it runs: no row of the paper.
 pub(crate) const QUICK: Case = Case { name: "quick", silos: 4, rows: 200, paper: &[] };
@@ -206,11 +198,7 @@ pub(crate) fn settings(options: &Options, steps: u64, seed: u64) -> Settings {
 }
 
 /// Every silo alone: mean accuracies on its own images and on the test images.
-fn independent(
-    world: &World,
-    silos: &[(String, ClassifiedRows)],
-    settings: &Settings,
-) -> Result<[f64; 2], Failure> {
+fn independent(world: &World, silos: &[(String, ClassifiedRows)], settings: &Settings) -> Result<[f64; 2], Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(world.options.threads).build()?;
     let (device, draws, seed) = (&world.device, world.options.draws, settings.seed);
     let flag = &world.interrupted;
@@ -248,7 +236,11 @@ fn fit_with_pause(
     std::fs::create_dir_all(place)?;
     let model = MultinomialRegression::new(SHAPE, &world.device);
     let half_file = place.join("elbo_at_half");
-    let every = if let AlgorithmChoice::SfviAvg(RoundOptions { local_steps, most: None, .. }) = algorithm { local_steps } else { 500 };
+    let every = if let AlgorithmChoice::SfviAvg(RoundOptions { local_steps, most: None, .. }) = algorithm {
+        local_steps
+    } else {
+        500
+    };
     let go = |pause: Option<u64>, resume: bool| -> Result<Fit, Failure> {
         let flag = Arc::new(AtomicBool::new(false));
         let mut progress = Pause { pause, flag: Arc::clone(&flag), interrupted: Arc::clone(&world.interrupted) };

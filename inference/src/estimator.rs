@@ -180,7 +180,7 @@ impl Estimator {
             let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let how = (block.weight, self != Self::Total);
+                let how = (block.weight, self.of_draw() != Self::Total);
                 add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
             }
         }
