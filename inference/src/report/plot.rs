@@ -2,6 +2,7 @@
 
 mod density;
 mod marginals;
+mod png;
 mod reliability;
 mod sheet;
 mod trace;
