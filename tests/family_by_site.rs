@@ -55,7 +55,7 @@ fn point_masses_for_all_sites_find_the_posterior_mode() {
     // The joint posterior is Gaussian: its mode is its mean.
     let exact = conjugate().posterior(&groups);
     assert!((fit.posterior().parameters[0] - exact.mean).abs() < 1e-6);
-    let (means, deviations) = fit.exchange.programs()[0].local_moments().remove(0);
+    let (means, deviations) = fit.exchange.programs()[0].local_moments().unwrap().remove(0);
     for (found, expected) in means.iter().zip(&exact.group_means) {
         assert!((found - expected).abs() < 1e-6, "{found} against {expected}");
     }

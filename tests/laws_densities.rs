@@ -1,10 +1,10 @@
 //! Holds every density to the laws of densities, one row each.
 
-use partita_core::laws::{DensityCase, DensityViolation, density};
+use partita_core::laws::{DensityCase, DensityViolation, density, density_on_device};
 use partita_core::{
-    Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Dirichlet, Exponential, Gamma, Gradient, HalfCauchy,
-    HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal, NegativeBinomial, NoiseStream,
-    Normal, ParameterRule, Poisson, StudentT, Support, Uniform,
+    Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Exponential, Gamma, Gradient,
+    HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal, NegativeBinomial,
+    NoiseStream, Normal, ParameterRule, Poisson, StudentT, Support, SymmetricDirichlet, Uniform,
 };
 
 /// One case: the value, then the parameters.
@@ -19,6 +19,8 @@ macro_rules! holds {
                 let case = |(value, parameters): &Row<'_>| DensityCase::new(value, parameters);
                 let cases: Vec<_> = rows.iter().map(case).collect();
                 assert_eq!(density(&$density, &cases), Ok(()));
+                // Stirling's series and the logarithms between lose a few digits more than the host's special functions.
+                density_on_device(&$density, &cases, &Device::flex(), 1e-10).unwrap();
             }
         )+
     };
@@ -70,6 +72,8 @@ holds! {
             (&[-7.0], &[&[1.5], &[0.0], &[0.5]]),
             (&[2.0], &[&[80.0], &[1.0], &[0.7]]),
         ];
+    symmetric_dirichlet_keeps_the_laws: SymmetricDirichlet,
+        [(&[0.2, 0.3, 0.5], &[&[1.0]]), (&[0.75, 0.25], &[&[0.3]]), (&[0.1, 0.2, 0.4, 0.3], &[&[20.0]])];
     uniform_keeps_the_laws: Uniform,
         [(&[0.3], &[&[-1.0], &[2.0]]), (&[1e6], &[&[999_999.0], &[1_000_003.0]])];
 }
@@ -169,4 +173,31 @@ fn a_case_outside_the_support_is_refused() {
     assert!(matches!(density(&Exponential, &[case]), Err(DensityViolation::Case { case: 0, .. })));
     let case = DensityCase::new(&[0.5], &[&[1.0], &[0.0]]);
     assert!(density(&Uniform, &[case]).is_err());
+}
+
+#[test]
+fn equal_concentrations_make_the_symmetric_dirichlet() {
+    // Three, and as many as a vocabulary has words; the concentrations of priors on topics, and one far above.
+    for (count, beta) in [(3, 0.7), (2_000, 0.02), (2_000, 5.0), (50, 1e4)] {
+        let raw: Vec<f64> = (1..=count).map(|i| (f64::from(i) * 0.618).fract() + 1e-6).collect();
+        let total: f64 = raw.iter().sum();
+        let value: Vec<f64> = raw.iter().map(|x| x / total).collect();
+        let all = vec![beta; value.len()];
+        let (mut by_value, mut expected_by_value) = (vec![0.0; value.len()], vec![0.0; value.len()]);
+        let (mut by_beta, mut by_each) = ([0.0], vec![0.0; value.len()]);
+        let mut slots = Gradient { value: &mut by_value, parameters: [&mut by_beta, &mut [], &mut []] };
+        let found = SymmetricDirichlet.log_prob(&value, [&[beta], &[], &[]], 1.5, &mut slots);
+        let mut slots = Gradient { value: &mut expected_by_value, parameters: [&mut by_each, &mut [], &mut []] };
+        let expected = Dirichlet.log_prob(&value, [&all, &[], &[]], 1.5, &mut slots);
+        // The terms that cancel are as many as there are categories, each of the size of log x or log Γ.
+        let size: f64 = value
+            .iter()
+            .map(|x| (beta - 1.0).abs() * x.ln().abs() + beta.max(1.0 / beta).ln().abs() * beta.max(1.0))
+            .sum();
+        assert!((found - expected).abs() <= 1e-13 * size, "{count} {beta}: {found} {expected}");
+        assert_eq!(by_value, expected_by_value);
+        let sum: f64 = by_each.iter().sum();
+        let size: f64 = 1.5 * value.iter().map(|x| x.ln().abs()).sum::<f64>();
+        assert!((by_beta[0] - sum).abs() <= 1e-12 * size, "{count} {beta}: {} {sum}", by_beta[0]);
+    }
 }

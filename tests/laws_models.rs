@@ -4,12 +4,13 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::laws::{ModelViolation, model};
 use partita::models::{
-    ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, MixedLogistic, RepeatedBinary, Schools,
+    BinaryPictures, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian, EIGHT_SCHOOLS,
+    EightSchools, KnownTopics, MixedLogistic, MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel,
     six_cities,
 };
 use partita::{
-    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal,
-    Result, Scope, StudentT, Uniform,
+    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, Latents, LogDensity, LogNormal, Model,
+    MultivariateNormal, Normal, Result, Scope, SiteTable, SparseRows, StudentT, Uniform,
 };
 
 /// Differences cost four evaluations for every latent: a few rows show what all of them would.
@@ -30,11 +31,58 @@ fn the_eight_schools_keep_the_laws() {
 }
 
 #[test]
+fn the_deep_latent_gaussian_model_keeps_the_laws() {
+    let device = Device::flex();
+    let pictures = BinaryPictures::new(&[255, 0, 0, 255, 255, 255], 3, 128, &device).unwrap();
+    model(&DeepLatentGaussian::new(2, &[4], 3, 1, &device), &device, &pictures).unwrap();
+}
+
+#[test]
 fn the_mixed_logistic_model_keeps_the_laws_centred_and_not() {
     let device = Device::flex();
     let data = RepeatedBinary::six_cities(&six_cities()[..CHILDREN], &device).unwrap();
     model(&MixedLogistic::new(4), &device, &data).unwrap();
     model(&MixedLogistic::new(4).centred(), &device, &data).unwrap();
+}
+
+#[test]
+fn the_multinomial_regression_keeps_the_laws_centred_and_not() {
+    let device = Device::flex();
+    let covariates = SparseRows::from_dense(&[0.0, 0.5, 1.0, 0.25, 0.0, 0.0, 0.0, 0.0, 0.75], [3, 3]).unwrap();
+    let data = ClassifiedRows::new(covariates, &[1, 0, 3], &device).unwrap();
+    model(&MultinomialRegression::new([3, 4], &device), &device, &data).unwrap();
+    model(&MultinomialRegression::new([3, 4], &device).centred(), &device, &data).unwrap();
+}
+
+fn documents() -> SparseRows {
+    let rows = [vec![(0, 2.0), (3, 1.0)], vec![(1, 1.0)], vec![(2, 4.0), (3, 2.0), (4, 1.0)]];
+    SparseRows::new(&rows, 5).unwrap()
+}
+
+#[test]
+fn the_topic_model_keeps_the_laws_with_either_link() {
+    let device = Device::flex();
+    for link in [TopicLink::Experts, TopicLink::Printed] {
+        model(&TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device).link(link), &device, &documents()).unwrap();
+    }
+}
+
+#[test]
+fn known_topics_give_the_density_of_documents_at_these_topics() {
+    let (device, data) = (Device::flex(), documents());
+    let whole = TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device);
+    let table = SiteTable::of(&whole, &device, &data).unwrap();
+    let (globals, locals) = ([0.3, -1.0, 0.2, 0.5, 0.0, 1.0, -0.4, 0.1], [vec![0.5, -0.2, 1.0, 0.0, 0.3, -1.1]]);
+    let topics = table.natural_globals(&whole, &device, &globals).unwrap().remove(0).1;
+    let known = KnownTopics::new(topics, 0.8, TopicLink::Experts).unwrap();
+    let own = SiteTable::of(&known, &device, &data).unwrap();
+    let expected =
+        LogDensity::new(&whole, &device, &table).local(Latents { globals: &globals, locals: &locals }, &data).unwrap();
+    let found = LogDensity::new(&known, &device, &own).local(Latents { globals: &[], locals: &locals }, &data).unwrap();
+    assert!((found.value - expected.value).abs() < 1e-12, "{} {}", found.value, expected.value);
+    for (found, expected) in found.locals[0].iter().zip(&expected.locals[0]) {
+        assert!((found - expected).abs() < 1e-12);
+    }
 }
 
 /// A hierarchy with a trained parameter, in either parametrisation, and a factor and a site outside any plate.

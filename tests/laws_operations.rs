@@ -2,7 +2,10 @@
 
 use partita_core::burn::tensor::Tensor;
 use partita_core::laws::{OperationViolation, operation};
-use partita_core::{Array, Device, Error, Precision, cholesky, digamma, ln_gamma, log_sum_exp, triangular_solve};
+use partita_core::{
+    Array, Device, Error, Key, Noise, Precision, Purpose, SparseRows, cholesky, digamma, ln_gamma, log_sum_exp,
+    low_rank_multinomial, triangular_solve,
+};
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
@@ -86,6 +89,135 @@ fn triangular_solve_does_not_read_above_the_diagonal() {
         triangular_solve(device.tensor(factor.values, [2, 2]), device.tensor(vec![6.0, 11.0], [2, 1])).unwrap();
     let solution: Vec<f64> = solution.into_data().try_into_vec().unwrap();
     assert_eq!(solution, [3.0, 2.0]);
+}
+
+#[test]
+fn the_sparse_predictor_keeps_the_laws_for_few_and_many_outputs() {
+    let dense = [0.0, 0.5, 0.0, 2.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -3.0, 0.25, 1.0, 0.75, 0.0];
+    let rows = SparseRows::from_dense(&dense, [4, 4]).unwrap();
+    for outputs in [3, 18] {
+        let weight = |index: usize| (index * 7 % 11) as f64 / 4.0 - 1.0;
+        let weights: Vec<f64> = (0..4 * outputs).map(weight).collect();
+        let intercepts: Vec<f64> = (0..outputs).map(|k| weight(k + 3)).collect();
+        let product = |cell: usize| -> f64 {
+            let (row, k) = (cell / outputs, cell % outputs);
+            (0..4).map(|column| dense[4 * row + column] * weights[column * outputs + k]).sum()
+        };
+        let expected: Vec<f64> = (0..4 * outputs).map(product).collect();
+        let coefficients = array(&weights, &[4, outputs]);
+        let multiply = |x: &[Tensor<2>]| rows.multiply(x[0].clone());
+        operation("sparse product", &Device::flex(), &[coefficients.clone()], &expected, multiply).unwrap();
+        let expected: Vec<f64> = (0..4 * outputs).map(|cell| expected[cell] + intercepts[cell % outputs]).collect();
+        let predictor = |x: &[Tensor<2>]| rows.predictor(x[0].clone(), Some(x[1].clone().reshape([outputs])));
+        let inputs = [coefficients, array(&intercepts, &[1, outputs])];
+        operation("sparse predictor", &Device::flex(), &inputs, &expected, predictor).unwrap();
+    }
+}
+
+#[test]
+fn a_sparse_predictor_refuses_other_shapes() {
+    let device = Device::flex();
+    let rows = SparseRows::from_dense(&[1.0, 0.0], [1, 2]).unwrap();
+    let weights = |rows: usize| device.tensor(vec![0.0; 3 * rows], [rows, 3]);
+    assert!(matches!(rows.multiply(weights(3)), Err(Error::Shape { found, .. }) if found == [3, 3]));
+    let intercepts = Some(device.tensor(vec![0.0; 2], [2]));
+    assert!(matches!(rows.predictor(weights(2), intercepts), Err(Error::Shape { expected, .. }) if expected == [3]));
+}
+
+/// Counts of `rows` documents over `columns` words, with one empty document, and random factors and loadings.
+fn documents(rows: usize, rank: usize, columns: usize) -> (SparseRows, Array, Array) {
+    let mut noise = Noise::new(5).stream(Key::new(Purpose::Check, 0));
+    let mut random = |count: usize| {
+        let mut values = vec![0.0; count];
+        noise.normal(&mut values);
+        values
+    };
+    let row = |row: usize| {
+        let words = (0..columns).filter(|word| row != 1 && (7 * row + 3 * word) % 4 == 0);
+        words.map(|word| (u32::try_from(word).unwrap(), ((row + word) % 5) as f64)).collect()
+    };
+    let counts = SparseRows::new(&(0..rows).map(row).collect::<Vec<_>>(), columns).unwrap();
+    (counts, array(&random(rows * rank), &[rows, rank]), array(&random(rank * columns), &[rank, columns]))
+}
+
+/// The log likelihood of each row from its definition, with a dense matrix.
+fn dense(counts: &SparseRows, factors: &Array, loadings: &Array) -> Vec<f64> {
+    let [rank, columns] = [loadings.shape[0], loadings.shape[1]];
+    let one = |row: usize| {
+        let logit = |v: usize| {
+            (0..rank).map(|k| factors.values[row * rank + k] * loadings.values[k * columns + v]).sum::<f64>()
+        };
+        let logits: Vec<f64> = (0..columns).map(logit).collect();
+        let normaliser = logits.iter().map(|logit| logit.exp()).sum::<f64>().ln();
+        let (words, counts) = counts.row(row);
+        words.iter().zip(counts).map(|(word, count)| count * (logits[*word as usize] - normaliser)).sum()
+    };
+    (0..counts.rows()).map(one).collect()
+}
+
+#[test]
+fn low_rank_multinomial_keeps_the_laws() {
+    // More than one block of rows, and columns that are no whole blocks; the laws weigh every row differently.
+    for (rows, rank, columns) in [(11, 3, 18), (3, 2, 32), (1, 1, 2)] {
+        let (counts, factors, loadings) = documents(rows, rank, columns);
+        let expected = dense(&counts, &factors, &loadings);
+        let value = |x: &[Tensor<2>]| {
+            let rows = low_rank_multinomial(&counts, x[0].clone(), x[1].clone())?;
+            let count = rows.dims()[0];
+            Ok(rows.reshape([count, 1]))
+        };
+        operation("low-rank multinomial", &Device::flex(), &[factors, loadings], &expected, value).unwrap();
+    }
+}
+
+#[test]
+fn low_rank_multinomial_agrees_with_a_dense_matrix_at_size() {
+    let (counts, factors, loadings) = documents(37, 21, 500);
+    let expected = dense(&counts, &factors, &loadings);
+    let device = Device::flex();
+    let tensor = |array: &Array| device.tensor(array.values.clone(), [array.shape[0], array.shape[1]]);
+    let found = low_rank_multinomial(&counts, tensor(&factors), tensor(&loadings)).unwrap();
+    let found: Vec<f64> = found.into_data().try_into_vec().unwrap();
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} {expected}");
+    }
+}
+
+#[test]
+fn low_rank_gradients_with_equal_weights_are_those_with_weights_of_their_own() {
+    // Equal weights take what the forward pass found; nearly equal ones are computed anew.
+    let (counts, factors, loadings) = documents(19, 4, 40);
+    let device = Device::flex();
+    let leaf = |array: &Array| -> Tensor<2> {
+        device.tensor(array.values.clone(), [array.shape[0], array.shape[1]]).autodiff().require_grad()
+    };
+    let gradients = |weights: Vec<f64>| -> [Vec<f64>; 2] {
+        let (w, t) = (leaf(&factors), leaf(&loadings));
+        let rows = low_rank_multinomial(&counts, w.clone(), t.clone()).unwrap();
+        let gradients = (rows * device.tensor(weights, [19])).sum().backward();
+        [w, t].map(|leaf| leaf.grad(&gradients).unwrap().into_data().try_into_vec().unwrap())
+    };
+    let mut nearly = vec![1.7; 19];
+    nearly[18] += 1e-15;
+    for (found, expected) in gradients(vec![1.7; 19]).iter().zip(gradients(nearly)) {
+        let size = expected.iter().fold(1.0_f64, |size, g| size.max(g.abs()));
+        assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-13 * size));
+    }
+}
+
+#[test]
+fn low_rank_multinomial_refuses_what_does_not_fit() {
+    let (counts, factors, loadings) = documents(3, 2, 6);
+    let device = Device::flex();
+    let (w, t): (Tensor<2>, Tensor<2>) =
+        (device.tensor(factors.values, [3, 2]), device.tensor(loadings.values, [2, 6]));
+    let wrong = low_rank_multinomial(&counts, w.clone().narrow(0, 0, 2), t.clone()).unwrap_err();
+    assert!(matches!(wrong, Error::Shape { .. }) && wrong.to_string().contains("factors"), "{wrong}");
+    let wrong = low_rank_multinomial(&counts, w.clone(), t.narrow(1, 0, 5)).unwrap_err();
+    assert!(matches!(wrong, Error::Shape { .. }) && wrong.to_string().contains("loadings"), "{wrong}");
+    let negative = SparseRows::new(&[vec![(0, 1.0)], vec![(2, -1.0)], vec![]], 6).unwrap();
+    let wrong = low_rank_multinomial(&negative, w, device.tensor(vec![0.0; 12], [2, 6])).unwrap_err();
+    assert!(matches!(wrong, Error::Support { index: 1, .. }), "{wrong}");
 }
 
 #[test]

@@ -4,12 +4,13 @@
 mod fixtures;
 
 use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
+use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::inference::Error;
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Latents, LogDensity, Minibatch,
-    Schedule, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Latents, LogDensity, Minibatch, Model,
+    Normal, Result, Schedule, Scope, Settings, SiteTable, fit,
 };
 
 #[test]
@@ -73,6 +74,73 @@ fn gradients_reach_scales_and_latents_off_the_real_line_too() {
     let by_mu = (at(2.0 + step, 0.7).value - at(2.0 - step, 0.7).value) / (2.0 * step);
     let by_tau = (at(2.0, 0.7 + step).value - at(2.0, 0.7 - step).value) / (2.0 * step);
     assert!((found.globals[0] - by_mu).abs() < 1e-8 && (found.globals[1] - by_tau).abs() < 1e-8, "{:?}", found.globals);
+}
+
+/// Rows of which the likelihood is observed, or added as a factor of one or of two numbers a row.
+#[derive(Module, Debug)]
+struct Rowwise {
+    #[module(skip)]
+    how: Likelihood,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Likelihood {
+    Observed,
+    Factor,
+    TwoNumbers,
+    OneForAll,
+}
+
+impl Model for Rowwise {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("mean", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            let effect = scope.sample("effect", Normal::new(mean.clone(), 0.7))?;
+            let y = rows.take(data)?;
+            if self.how == Likelihood::Observed {
+                return scope.observe("y", Normal::new(effect, 1.0), y);
+            }
+            let constant = 0.5 * (2.0 * std::f64::consts::PI).ln();
+            let factor = (y - effect).powi_scalar(2) * -0.5 - constant;
+            match self.how {
+                Likelihood::TwoNumbers => {
+                    let half: Tensor<2> = (factor * 0.5).reshape([rows.len(), 1]);
+                    scope.factor("y", Tensor::cat(vec![half.clone(), half], 1))
+                }
+                Likelihood::OneForAll => scope.factor("y", factor.sum()),
+                _ => scope.factor("y", factor),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_factor_with_a_number_for_each_row_is_as_good_as_an_observation() {
+    let device = Device::flex();
+    let data = device.tensor(vec![0.3, -1.0, 2.0], [3]);
+    let (draws, log_q) = (vec![vec![0.5, 0.1, -0.3, 2.2, 1.0, 0.4]], [-1.0, -0.5, -2.0, -0.7, -1.3, -0.2]);
+    let minibatch = [Minibatch::repeated("row", &[0, 1, 2], 2)];
+    let bound = |how| {
+        let model = Rowwise { how };
+        let table = SiteTable::of(&model, &device, &data).unwrap();
+        let density = LogDensity::new(&model, &device, &table).minibatch(&minibatch);
+        density.locally_enhanced(Latents { globals: &[0.4], locals: &draws }, &data, &log_q)
+    };
+    let expected = bound(Likelihood::Observed).unwrap().assessment;
+    for how in [Likelihood::Factor, Likelihood::TwoNumbers] {
+        let found = bound(how).unwrap().assessment;
+        assert!((found.value - expected.value).abs() < 1e-12, "{how:?}: {} {}", found.value, expected.value);
+        let pairs = found.globals.iter().zip(&expected.globals).chain(found.locals[0].iter().zip(&expected.locals[0]));
+        pairs.for_each(|(found, expected)| assert!((found - expected).abs() < 1e-12, "{how:?}"));
+    }
+    let refused = bound(Likelihood::OneForAll).unwrap_err().to_string();
+    assert!(refused.contains("factor `y`") && refused.contains("6 rows"), "{refused}");
 }
 
 fn conjugate_fit(estimator: Estimator, family: FamilyPlan, elbo_draws: usize) -> (Fit, f64) {

@@ -62,20 +62,28 @@ mod agreement;
 mod bernoulli;
 mod block;
 mod categorical;
+mod diagonal;
 mod exponential;
 mod linear;
+mod low_rank;
 mod normal;
 mod poisson;
 mod polynomial;
+mod sparse;
+mod stick;
 
 pub use adam::{AdamUpdate, adam};
 pub use bernoulli::bernoulli_logit;
 pub use block::BLOCK;
 pub use categorical::categorical_logit;
+pub use diagonal::{DiagonalDraw, diagonal_draw};
 pub use exponential::exponential;
 pub use linear::{add_scaled, dot};
+pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
 pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
+pub use sparse::{SparseEntries, sparse_product, sparse_transposed};
+pub use stick::stick;
 
 /// The instruction set that the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,7 @@ mod handle;
 pub mod kernel;
 #[cfg(feature = "laws")]
 pub mod laws;
+mod linear;
 mod model;
 mod noise;
 mod operation;
@@ -24,6 +25,7 @@ mod site;
 mod sparse;
 pub mod special;
 mod theta;
+mod uploaded;
 
 pub use amortised::{Amortised, Encoder, Encoding};
 pub use array::Array;
@@ -36,18 +38,20 @@ pub use data::{
     partition_equally, partition_groups,
 };
 pub use design::Design;
-pub use device::{Device, Precision};
+pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
+pub use linear::BayesianLinear;
 pub use model::Model;
-pub use noise::{Key, Noise, NoiseStream, Purpose};
-pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
+pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
+pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
-    Assessment, Draw, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw,
+    Assessment, DeviceAssessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood,
+    predictive_draw, prior_draw,
 };
 pub use rows::Rows;
-pub use scope::{Minibatch, Scope};
+pub use scope::{Minibatch, Moments, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};
 pub use sparse::SparseRows;
-pub use theta::{theta, with_theta};
+pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

@@ -4,9 +4,14 @@
 //! stream. Two parties holding the same seed and key draw the same numbers, whatever else they have drawn and in
 //! whatever order: this is how a coordinator and its silos share the noise of the global latents without sending it.
 
+mod kind;
+
+pub use kind::NoiseKind;
+
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Binomial, Distribution as _, Gamma, Poisson, StandardNormal};
+use rayon::prelude::*;
 
 /// What a stream of random numbers is for.
 ///
@@ -78,6 +83,9 @@ pub enum Purpose {
     Check = 8,
 }
 
+/// The numbers of a key that come from one stream of its generator.
+const STREAM_LENGTH: usize = 16_384;
+
 /// The root of all randomness of a run: one seed.
 ///
 /// # Example
@@ -93,19 +101,48 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noise {
     seed: u64,
+    kind: NoiseKind,
 }
 
 impl Noise {
     /// The randomness of the run with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { seed }
+        Self { seed, kind: NoiseKind::Independent }
+    }
+
+    /// The same randomness with this dependence between the particles of a step.
+    #[must_use]
+    pub fn kind(self, kind: NoiseKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The randomness of another seed with the same dependence between particles.
+    #[must_use]
+    pub fn reseeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// The seed.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Fills `out` with the standard normal noise of `key`, whose particles depend on each other as the kind of noise
+    /// says; only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from a stream of
+    /// its own, with the same numbers for any number of threads.
+    pub fn normal(&self, key: Key, out: &mut [f64]) {
+        match (key.purpose, self.kind) {
+            (Purpose::Fit, NoiseKind::Antithetic) => kind::antithetic(self, key, out),
+            (Purpose::Fit, NoiseKind::Sobol) => kind::sobol(self, key, out),
+            _ if out.len() <= STREAM_LENGTH => self.stream(key).normal(out),
+            _ => out.par_chunks_mut(STREAM_LENGTH).enumerate().for_each(|(number, part)| {
+                let mut stream = self.stream(key);
+                stream.generator.set_stream(number as u64);
+                stream.normal(part);
+            }),
+        }
     }
 
     /// The stream of `key`.

@@ -15,6 +15,7 @@ mod digamma;
 mod elementwise;
 mod ln_gamma;
 mod log_sum_exp;
+mod low_rank_multinomial;
 mod triangle;
 mod triangular_solve;
 
@@ -24,6 +25,7 @@ pub use digamma::digamma;
 pub use elementwise::elementwise;
 pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;
+pub use low_rank_multinomial::low_rank_multinomial;
 pub use triangular_solve::triangular_solve;
 
 use std::fmt;

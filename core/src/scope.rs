@@ -1,7 +1,12 @@
 //! Interprets a model's statements: one declaration, five readings (site table, draws, density, predictive, pointwise).
 
 mod latent;
+mod layer;
+mod resident;
 mod statement;
+
+pub use layer::Moments;
+pub(crate) use resident::Resident;
 
 use burn::tensor::Tensor;
 
@@ -39,6 +44,8 @@ pub struct Scope<'a> {
     pub(crate) rowwise: bool,
     /// What log densities of the part are multiplied by, outside plates.
     pub(crate) weight: f64,
+    /// Latents on the device, for a reading of which nothing is read to the host.
+    pub(crate) resident: Option<Resident<'a>>,
     pub(crate) outcome: Outcome,
 }
 
@@ -65,6 +72,8 @@ pub(crate) struct Source<'a> {
     pub(crate) locals: Option<&'a [Vec<f64>]>,
     /// The noise of prior draws with the draw's index; without it a latent starts at f(0).
     pub(crate) prior: Option<(Noise, u64)>,
+    /// What linear layers are evaluated with in place of the globals.
+    pub(crate) moments: Option<Moments<'a>>,
 }
 
 /// What happens at an observed site.
@@ -141,6 +150,8 @@ pub(crate) struct Leaf {
     pub(crate) weight: f64,
     /// Whether its row decides the weight, of the host's gradient too.
     pub(crate) rowwise: bool,
+    /// Whether it is the variance of a site, not its value.
+    pub(crate) variance: bool,
 }
 
 impl<'a> Scope<'a> {
@@ -161,6 +172,7 @@ impl<'a> Scope<'a> {
             minibatch: &[],
             rowwise: false,
             weight: 1.0,
+            resident: None,
             outcome: Outcome::default(),
         }
     }

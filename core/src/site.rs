@@ -58,6 +58,10 @@ pub struct Site {
     pub(crate) width: usize,
     /// The map from unconstrained numbers to its support.
     pub(crate) bijector: Option<Arc<dyn Bijector>>,
+    /// Where posterior means start; empty for zeros.
+    pub(crate) start: Vec<f64>,
+    /// Whether it is the weight or the bias of a linear layer.
+    pub(crate) layer: bool,
 }
 
 impl Site {
@@ -65,6 +69,12 @@ impl Site {
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// Whether it is the weight or the bias of a layer of [`crate::Scope::linear`].
+    #[must_use]
+    pub fn is_layer(&self) -> bool {
+        self.layer
     }
 
     /// The local block a local latent stands in.
@@ -124,6 +134,17 @@ impl SiteTable {
     #[must_use]
     pub fn global_len(&self) -> usize {
         self.global_len
+    }
+
+    /// Where the posterior means of the unconstrained global vector start: at the values of the modules given to
+    /// [`crate::Scope::module`] and [`crate::Scope::linear`], and at zero elsewhere.
+    #[must_use]
+    pub fn start(&self) -> Vec<f64> {
+        let mut start = vec![0.0; self.global_len];
+        for site in self.latents(Part::Global).filter(|site| !site.start.is_empty()) {
+            start[site.offset..site.offset + site.width].copy_from_slice(&site.start);
+        }
+        start
     }
 
     /// The latent sites of one part.

@@ -1,19 +1,25 @@
 //! Holds a constant sparse matrix of covariates or counts and multiplies it by coefficients as one node of the tape.
 
+mod entries;
+mod on_device;
+
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
+use self::entries::Entries;
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::kernel::add_scaled;
+use crate::kernel::{sparse_product, sparse_transposed};
 use crate::operation;
 use crate::rows::Rows;
+use crate::uploaded::Uploaded;
 
 /// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
 ///
-/// It is never expanded to a dense `rows × columns` matrix.
+/// It is never expanded to a dense `rows × columns` matrix. Products read three bytes an entry instead of twelve where
+/// there are at most 65,536 columns and 256 different values, as of pixels and of small counts.
 ///
 /// # Example
 /// ```
@@ -25,32 +31,27 @@ use crate::rows::Rows;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseRows {
-    content: Arc<Content>,
-}
-
-#[derive(Debug, PartialEq)]
-struct Content {
-    /// Row r has the entries `starts[r]..starts[r + 1]`.
-    starts: Vec<usize>,
-    columns: Vec<u32>,
-    values: Vec<f64>,
-    width: usize,
+    entries: Arc<Entries>,
+    columns: usize,
+    /// Whether products are to stay on the device, and the entries there.
+    on_device: bool,
+    uploaded: Arc<Uploaded<on_device::Uploads>>,
 }
 
 impl SparseRows {
+    fn of(entries: Entries, columns: usize) -> Self {
+        Self { entries: Arc::new(entries), columns, on_device: false, uploaded: Arc::default() }
+    }
+
     /// A matrix of `columns` columns from the entries (column, value) of each row, in any order.
     ///
     /// # Errors
     /// [`Error::Argument`] for a column out of range or named twice in a row, [`Error::NotFinite`] for a value that is not.
     pub fn new(rows: &[Vec<(u32, f64)>], columns: usize) -> Result<Self> {
         let count = rows.iter().map(Vec::len).sum();
-        let mut content = Content {
-            starts: Vec::with_capacity(rows.len() + 1),
-            columns: Vec::with_capacity(count),
-            values: Vec::with_capacity(count),
-            width: columns,
-        };
-        content.starts.push(0);
+        let mut starts = Vec::with_capacity(rows.len() + 1);
+        let (mut places, mut values) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        starts.push(0);
         let mut sorted = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             sorted.clone_from(row);
@@ -69,12 +70,12 @@ impl SparseRows {
                 if !value.is_finite() {
                     return Err(Error::NotFinite { operation: "sparse rows".into(), found: *value, index });
                 }
-                content.columns.push(*column);
-                content.values.push(*value);
+                places.push(*column);
+                values.push(*value);
             }
-            content.starts.push(content.columns.len());
+            starts.push(places.len());
         }
-        Ok(Self { content: Arc::new(content) })
+        Ok(Self::of(Entries::new(starts, places, values), columns))
     }
 
     /// The entries that are not zero of a dense row-major matrix of `shape` `[rows, columns]`.
@@ -90,27 +91,36 @@ impl SparseRows {
                 remedy: "Give one value for each cell, row by row.".into(),
             });
         }
-        let entries = |row: &[f64]| (0_u32..).zip(row.iter().copied()).filter(|(_, value)| *value != 0.0).collect();
-        let rows: Vec<Vec<(u32, f64)>> = values.chunks_exact(columns.max(1)).map(entries).collect();
-        Self::new(&rows, columns)
+        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+            return Err(Error::NotFinite { operation: "sparse rows".into(), found: values[index], index });
+        }
+        let (mut starts, mut places, mut kept) = (vec![0; rows + 1], Vec::new(), Vec::new());
+        for (row, end) in values.chunks_exact(columns.max(1)).zip(&mut starts[1..]) {
+            for (column, value) in (0_u32..).zip(row).filter(|(_, value)| **value != 0.0) {
+                places.push(column);
+                kept.push(*value);
+            }
+            *end = places.len();
+        }
+        Ok(Self::of(Entries::new(starts, places, kept), columns))
     }
 
     /// The number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.content.starts.len() - 1
+        self.entries.starts.len() - 1
     }
 
     /// The number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
-        self.content.width
+        self.columns
     }
 
     /// The number of entries kept.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.content.values.len()
+        self.entries.values.len()
     }
 
     /// The columns (ascending) and values of one row.
@@ -119,8 +129,8 @@ impl SparseRows {
     /// If there is no such row.
     #[must_use]
     pub fn row(&self, row: usize) -> (&[u32], &[f64]) {
-        let range = self.content.starts[row]..self.content.starts[row + 1];
-        (&self.content.columns[range.clone()], &self.content.values[range])
+        let range = self.entries.starts[row]..self.entries.starts[row + 1];
+        (&self.entries.columns[range.clone()], &self.entries.values[range])
     }
 
     /// These rows, in this order.
@@ -136,21 +146,7 @@ impl SparseRows {
                 expected: "indices below the number of rows",
             });
         }
-        let count = rows.iter().map(|&row| self.content.starts[row + 1] - self.content.starts[row]).sum();
-        let mut content = Content {
-            starts: Vec::with_capacity(rows.len() + 1),
-            columns: Vec::with_capacity(count),
-            values: Vec::with_capacity(count),
-            width: self.content.width,
-        };
-        content.starts.push(0);
-        for &row in rows {
-            let (columns, values) = self.row(row);
-            content.columns.extend_from_slice(columns);
-            content.values.extend_from_slice(values);
-            content.starts.push(content.columns.len());
-        }
-        Ok(Self { content: Arc::new(content) })
+        Ok(Self { on_device: self.on_device, ..Self::of(self.entries.select(rows), self.columns) })
     }
 
     /// The rows of a plate's evaluation.
@@ -166,7 +162,8 @@ impl SparseRows {
                 remedy: "Give the plate as many rows as the matrix has.".into(),
             });
         }
-        rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))
+        let taken = rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))?;
+        Ok(Self { on_device: rows.on_device, ..taken })
     }
 
     /// The matrix product with coefficients: one node of the tape.
@@ -182,6 +179,23 @@ impl SparseRows {
     /// # Errors
     /// [`Error::Shape`] if the coefficients have not one row a column of the matrix.
     pub fn multiply(&self, coefficients: Tensor<2>) -> Result<Tensor<2>> {
+        self.predictor(coefficients, None)
+    }
+
+    /// The linear predictor: the product with coefficients, and an intercept for each output, as one node of the tape.
+    ///
+    /// ```math
+    /// \eta_{rk} = b_k + \sum_c x_{rc}\thinspace w_{ck}
+    /// ```
+    /// with $`w`$ = `coefficients` and $`b`$ = `intercepts`.
+    ///
+    /// # Shapes
+    /// `coefficients`: `[columns, k]`; `intercepts`: `[k]`. Returns `[rows, k]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the coefficients have not one row a column of the matrix, or the intercepts not one number a
+    /// column of the coefficients.
+    pub fn predictor(&self, coefficients: Tensor<2>, intercepts: Option<Tensor<1>>) -> Result<Tensor<2>> {
         let [found, outputs] = coefficients.dims();
         if found != self.columns() {
             return Err(Error::Shape {
@@ -191,42 +205,69 @@ impl SparseRows {
                 remedy: "Give one row of coefficients for each column of the matrix.".into(),
             });
         }
-        let matrix = self.clone();
+        if let Some(intercepts) = &intercepts
+            && intercepts.dims() != [outputs]
+        {
+            return Err(Error::Shape {
+                operation: "intercepts of a linear predictor".into(),
+                found: intercepts.dims().to_vec(),
+                expected: vec![outputs],
+                remedy: "Give one intercept for each column of the coefficients.".into(),
+            });
+        }
+        if self.on_device {
+            return Ok(self.predictor_on_device(coefficients, intercepts));
+        }
+        // Tensors on the tape and constants are not mixed in one node: beside a tracked tensor a constant is read.
+        let all = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
+        let tracked = all.each_ref().map(|handle| handle.as_ref().is_some_and(Handle::is_tracked));
+        let (mut inputs, mut constants, mut taken) = (Vec::with_capacity(2), [None, None], [false; 2]);
+        for (index, handle) in all.into_iter().enumerate() {
+            match handle {
+                Some(handle) if tracked[index] || tracked == [false; 2] => {
+                    inputs.push(handle);
+                    taken[index] = true;
+                }
+                Some(handle) => constants[index] = Some(handle.read()?.values),
+                None => {}
+            }
+        }
+        let (matrix, rows) = (self.clone(), self.rows());
         let output = operation::apply(
-            vec![Handle::from(coefficients)],
+            inputs,
             Box::new(move |arrays| {
-                let weights = arrays.into_iter().next().map(|array| array.values).unwrap_or_default();
-                let mut eta = vec![0.0; matrix.rows() * outputs];
-                matrix.content.forward(&weights, outputs, &mut eta);
-                let value = Array { values: eta, shape: vec![matrix.rows(), outputs] };
-                let back = move |gradient: &[f64]| {
-                    let mut weights = vec![0.0; matrix.columns() * outputs];
-                    matrix.content.backward(gradient, outputs, &mut weights);
-                    vec![weights]
-                };
-                (value, Box::new(back))
+                let mut arrays = arrays.into_iter().map(|array| array.values);
+                for (slot, _) in constants.iter_mut().zip(taken).filter(|(_, taken)| *taken) {
+                    *slot = arrays.next();
+                }
+                let [weights, intercepts] = constants;
+                let (weights, intercepts) =
+                    (weights.unwrap_or_default(), intercepts.unwrap_or_else(|| vec![0.0; outputs]));
+                let mut eta = vec![0.0; rows * outputs];
+                let entries = &matrix.entries;
+                sparse_product(&entries.starts, entries.view(), &weights, &intercepts, &mut eta);
+                let value = Array { values: eta, shape: vec![rows, outputs] };
+                (value, Box::new(move |gradient| matrix.pull_back(gradient, outputs, taken)))
             }),
         );
         Ok(output.typed())
     }
-}
 
-impl Content {
-    fn forward(&self, weights: &[f64], outputs: usize, eta: &mut [f64]) {
-        for (row, out) in eta.chunks_exact_mut(outputs.max(1)).enumerate() {
-            for entry in self.starts[row]..self.starts[row + 1] {
-                let column = self.columns[entry] as usize;
-                add_scaled(out, self.values[entry], &weights[column * outputs..(column + 1) * outputs]);
-            }
+    /// The gradients by those of coefficients and intercepts that are wanted.
+    fn pull_back(&self, gradient: &[f64], outputs: usize, wanted: [bool; 2]) -> Vec<Vec<f64>> {
+        let mut results = Vec::with_capacity(2);
+        if wanted[0] {
+            let mut sums = vec![0.0; self.columns * outputs];
+            sparse_transposed(&self.entries.starts, self.entries.view(), gradient, outputs, &mut sums);
+            results.push(sums);
         }
-    }
-
-    fn backward(&self, gradient: &[f64], outputs: usize, weights: &mut [f64]) {
-        for (row, own) in gradient.chunks_exact(outputs.max(1)).enumerate() {
-            for entry in self.starts[row]..self.starts[row + 1] {
-                let column = self.columns[entry] as usize;
-                add_scaled(&mut weights[column * outputs..(column + 1) * outputs], self.values[entry], own);
+        if wanted[1] {
+            let mut sums = vec![0.0; outputs];
+            for row in gradient.chunks_exact(outputs.max(1)) {
+                sums.iter_mut().zip(row).for_each(|(slot, gradient)| *slot += gradient);
             }
+            results.push(sums);
         }
+        results
     }
 }

@@ -3,10 +3,12 @@
 mod gamma;
 mod incomplete;
 mod kernel;
+mod quantile;
 
 pub use gamma::{digamma, digamma_difference, ln_beta, ln_gamma, ln_gamma_difference, stirling_error, trigamma};
 pub use incomplete::{regularised_beta, regularised_gamma};
 pub use kernel::{binomial_kernel, deviance, poisson_kernel};
+pub use quantile::normal_quantile;
 
 /// $\tfrac12\log 2\pi$, the constant of every normal log density.
 pub const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;

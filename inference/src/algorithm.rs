@@ -1,17 +1,22 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod pending;
+mod resident_silo;
 mod sfvi;
 mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
+pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
 pub use sfvi_avg::{Rounds, SfviAvg};
 pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
+
+use partita_core::{Key, Noise, Purpose};
 
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
@@ -39,7 +44,7 @@ pub trait Algorithm: Send {
     /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
-    /// Requests for the bound at the present posterior with `draws` draws on all rows, changing nothing.
+    /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request>;
 
     /// The sampled bounds those requests gave.
@@ -47,6 +52,11 @@ pub trait Algorithm: Send {
     /// # Errors
     /// As for [`Algorithm::incoming`].
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed>;
+
+    /// The draws of all latents behind one sampled bound.
+    fn draws_a_bound(&self) -> usize {
+        1
+    }
 
     /// What may leave a silo.
     fn manifest(&self) -> &Manifest;
@@ -82,9 +92,9 @@ pub struct StepInfo {
 /// Sampled bounds and gradients at one posterior.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Assessed {
-    /// The bound of each draw, in nats.
+    /// The sampled bounds, in nats.
     pub elbos: Vec<f64>,
-    /// The gradient by the global parameters of each draw; empty where the algorithm does not see it.
+    /// The gradient by the global parameters of each sampled bound; empty where the algorithm does not see it.
     pub gradients: Vec<Vec<f64>>,
 }
 
@@ -97,6 +107,16 @@ pub struct Posterior<'a> {
     pub parameters: &'a [f64],
     /// The model's own trained parameters.
     pub theta: &'a [f64],
+}
+
+impl Posterior<'_> {
+    /// The `index`-th keyed draw of the unconstrained global vector, for predictions.
+    #[must_use]
+    pub fn draw(&self, noise: &Noise, index: u64) -> Vec<f64> {
+        let mut numbers = vec![0.0; self.family.noise_len()];
+        noise.stream(Key::new(Purpose::Predictive, index)).normal(&mut numbers);
+        self.family.draw(self.parameters, &numbers).latent
+    }
 }
 
 /// Refuses a saved state of another algorithm, another model or another seed.

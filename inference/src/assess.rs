@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::exchange::Exchange;
 use crate::run::{Counters, counted};
 
-/// Draws asked for in one request, so that memory stays bounded.
+/// Draws of all latents asked for in one request, so that memory stays bounded.
 pub(crate) const DRAWS_A_REQUEST: usize = 64;
 
 /// The bound at a posterior.
@@ -17,13 +17,15 @@ pub struct ElboEstimate {
     pub elbo: f64,
     /// Its Monte Carlo standard error, in nats.
     pub standard_error: f64,
-    /// The draws it is a mean of.
+    /// The sampled bounds it is a mean of; each is of one draw, or of as many as [`crate::Estimator::ImportanceWeighted`]
+    /// averages inside the logarithm.
     pub draws: usize,
-    /// The variance of a one-draw gradient by the global parameters, summed over them; `None` where it is not seen.
+    /// The variance of the gradient of one sampled bound by the global parameters, summed over them; `None` where it is
+    /// not seen.
     pub gradient_variance: Option<f64>,
 }
 
-/// Estimates the bound of `algorithm`'s present posterior with `draws` draws on all rows; its messages are counted too.
+/// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are counted too.
 ///
 /// # Errors
 /// As for [`Algorithm::incoming`].
@@ -37,8 +39,9 @@ pub fn assess(
     let mut sums: Vec<f64> = Vec::new();
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
+    let most = (DRAWS_A_REQUEST / algorithm.draws_a_bound()).max(1);
     for offset in 0_u64.. {
-        let count = DRAWS_A_REQUEST.min(draws - elbos.len());
+        let count = most.min(draws - elbos.len());
         if count == 0 {
             break;
         }
@@ -59,7 +62,7 @@ pub fn assess(
     #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
     let (standard_error, count) = ((variance / elbos.len().max(1) as f64).sqrt(), seen as f64);
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
-    let gradient_variance = (seen > 1).then(|| sums.iter().zip(&squares).map(spread).sum());
+    let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
     Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use partita_core::{
-    Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw,
+    Assessment, Device, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw,
 };
 
 use crate::error::{Error, Result};
@@ -46,6 +46,7 @@ impl fmt::Display for CheckReport {
 /// - the same global sites in every silo;
 /// - full batch = mean of minibatches, for every plate: value and gradient (plate scale, silent broadcasts over rows);
 /// - the sum of the prior and the silos' shares = the joint density of one machine, value and gradient;
+/// - an encoder gives a row the same local posterior whatever other rows are evaluated;
 /// - a prior draw can be made and simulates data of the observed shapes.
 ///
 /// # Errors
@@ -142,6 +143,13 @@ impl<'a, M: Model> Checked<'a, M> {
             let check = format!("silo `{name}`: full batch = mean of minibatches of `{plate}`");
             self.report.checks.push((check, discrepancy, bound));
         }
+        for (index, block) in table.blocks().iter().enumerate() {
+            if let Some(discrepancy) = encoder(model, &table, index, data).map_err(located)? {
+                let plate = block.plate.as_deref().unwrap_or_default();
+                let check = format!("silo `{name}`: encoding of `{plate}` is row by row");
+                self.report.checks.push((check, discrepancy, bound));
+            }
+        }
         prior_draw(model, device, &table, data, (noise, 0)).map_err(located)?;
         self.total.0 += share.value;
         add(&mut self.total.1, &share.globals);
@@ -203,6 +211,20 @@ fn minibatches<M: Model>(
         gradient.iter_mut().zip(&part.globals).for_each(|(slot, g)| *slot += share * g);
     }
     Ok(relative(value, full.value, 1.0).max(gradient_discrepancy(&gradient, &full.globals)))
+}
+
+/// The discrepancy between the encoding of all rows and that of every other row; `None` without an encoder.
+fn encoder<M: Model>(model: &M, table: &SiteTable, index: usize, data: &M::Data) -> partita_core::Result<Option<f64>> {
+    let block = &table.blocks()[index];
+    let Some(all) = Encoded::of(model, table, index, data, None)? else { return Ok(None) };
+    let chosen: Vec<usize> = (0..block.rows).step_by(2).collect();
+    let Some(half) = Encoded::of(model, table, index, data, Some(&chosen))? else { return Ok(None) };
+    let (rows, width) = (block.rows, block.width);
+    let row =
+        |array: usize, row: usize| &all.parameters()[(array * rows + row) * width..(array * rows + row + 1) * width];
+    let expected: Vec<f64> =
+        (0..2).flat_map(|array| chosen.iter().flat_map(move |&own| row(array, own))).copied().collect();
+    Ok(Some(gradient_discrepancy(half.parameters(), &expected)))
 }
 
 fn relative(found: f64, expected: f64, floor: f64) -> f64 {

@@ -1,8 +1,13 @@
 //! Estimates the ELBO and its gradient: sticking the landing, total derivative, closed-form entropy.
 
+mod importance;
 mod local_bound;
+mod local_reparameterisation;
 
+pub use importance::ImportanceGradient;
+pub(crate) use importance::{DrawWeights, descent};
 pub(crate) use local_bound::{Repeats, enhanced_share};
+pub(crate) use local_reparameterisation::{LayerMoments, check_layers};
 
 use partita_core::{Assessment, LogDensity, Model};
 use serde::{Deserialize, Serialize};
@@ -12,7 +17,7 @@ use crate::family::{Family, FamilyDraw, RowDraw, RowGaussian};
 
 /// How the gradient of the ELBO is estimated from a draw.
 ///
-/// All three are unbiased for the same gradient. With $Z = f_\eta(\varepsilon)$:
+/// The first three are unbiased for the same gradient. With $Z = f_\eta(\varepsilon)$:
 /// - `StickingTheLanding`: $(\partial f_\eta/\partial\eta)^\top \nabla_Z[\log p(Z, y) - \log q_\eta(Z)]$ with $\eta$ held
 ///   fixed inside $\log q$ (Roeder, Wu and Duvenaud, 2017): exactly zero for every $\varepsilon$ when $q$ is the posterior.
 /// - `Total`: the derivative of the whole sampled bound, $\log p(Z, y) - \log q_\eta(Z)$.
@@ -35,6 +40,27 @@ pub enum Estimator {
         /// Draws of its latents in a row's average.
         inner: usize,
     },
+    /// The importance-weighted bound (Burda, Grosse and Salakhutdinov, 2016): the particles of a step,
+    /// $`K`$ = [`crate::Settings::particles`] draws of all latents of all parties together, are averaged inside the
+    /// logarithm,
+    /// ```math
+    /// \mathcal L_K = \mathrm{E}\Bigl[\log \frac1K \sum_{k=1}^K w_k\Bigr], \qquad
+    /// w_k = \frac{p(y, Z_k)}{q_\eta(Z_k)} = \exp \sum_j \hat L_{jk},
+    /// ```
+    /// which rises from the ELBO at $`K = 1`$ to $`\log p(y)`$. The reported bound is the mean over independent values of
+    /// it, [`crate::FitOptions::elbo_draws`] of them with $`K`$ draws each.
+    ///
+    /// The weights need all shares: silos send the gradients of every draw, and learn with the next request what each
+    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased; and dependent noise only with
+    /// [`ImportanceGradient::Total`], since the other two are derived for independent draws.
+    ImportanceWeighted {
+        /// How its gradient is estimated.
+        gradient: ImportanceGradient,
+    },
+    /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
+    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
+    /// weights must have independent components (diagonal Gaussian), and no local posterior may depend on the globals.
+    LocalReparameterisation,
 }
 
 /// What one party contributes to the bound and its gradient, for one draw.
@@ -48,6 +74,19 @@ pub struct Share {
     pub deviation: Vec<f64>,
     /// $\nabla_\theta$.
     pub theta: Vec<f64>,
+    /// The gradient by the variances of linear layers under local reparameterisation; empty without.
+    pub variance: Vec<f64>,
+}
+
+impl Share {
+    /// Adds to `out` the gradient by the parameters of the global family.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for a gradient by variances of a family that is not diagonal.
+    pub fn pull_back(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
+        family.pull_back(parameters, noise, &self.location, &self.deviation, out);
+        if self.variance.is_empty() { Ok(()) } else { family.pull_back_variance(parameters, &self.variance, out) }
+    }
 }
 
 impl Estimator {
@@ -55,21 +94,20 @@ impl Estimator {
     #[must_use]
     pub fn global_share(self, prior: Assessment, family: &dyn Family, parameters: &[f64], draw: &FamilyDraw) -> Share {
         let mut location = prior.globals;
-        let elbo = match self {
-            Self::StickingTheLanding | Self::LocallyEnhanced { .. } => {
-                location.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= score);
-                prior.value - draw.log_density
-            }
-            Self::Total => prior.value - draw.log_density,
+        if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
+            location.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= score);
+        }
+        let elbo = match self.of_draw() {
             Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
+            _ => prior.value - draw.log_density,
         };
-        Share { elbo, deviation: location.clone(), location, theta: prior.theta }
+        Share { elbo, deviation: location.clone(), location, theta: prior.theta, variance: Vec::new() }
     }
 
     /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
     #[must_use]
     pub fn adds_entropy_gradient(self) -> bool {
-        matches!(self, Self::Total | Self::ClosedFormEntropy)
+        matches!(self.of_draw(), Self::Total | Self::ClosedFormEntropy)
     }
 }
 
@@ -101,15 +139,18 @@ impl Estimator {
         out: &mut [Vec<f64>],
     ) -> Result<Share> {
         let deviation = global.deviation.as_slice();
-        let draws: Vec<RowDraw> =
-            blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect();
+        let draws = draw_blocks(blocks, deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
         let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
-        let mut location = assessment.globals;
-        add(&mut location, &through.direct);
-        let deviation = location.iter().zip(&through.path).map(|(a, b)| a + b).collect();
-        Ok(Share { elbo: assessment.value + through.elbo, location, deviation, theta: assessment.theta })
+        let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
+        let (location, deviation) = (assessment.globals.clone(), assessment.globals);
+        let mut share = Share { elbo, location, deviation, theta: assessment.theta, variance };
+        through.reach(&mut share);
+        if !assessment.means.is_empty() {
+            add(&mut share.location, &assessment.means);
+        }
+        Ok(share)
     }
 
     /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by the
@@ -121,24 +162,26 @@ impl Estimator {
         gradients: Vec<Vec<f64>>,
         out: &mut [Vec<f64>],
     ) -> ThroughLocals {
+        // A network has many globals and no local latent: nothing of their size is made for blocks without one.
+        if draws.iter().all(|draw| draw.latent.is_empty()) {
+            return ThroughLocals { elbo: 0.0, direct: Vec::new(), path: Vec::new() };
+        }
         let zeros = vec![0.0; deviation.len()];
         let mut through = ThroughLocals { elbo: 0.0, direct: zeros.clone(), path: zeros };
         for (((block, draw), mut gradient), out) in blocks.iter().zip(draws).zip(gradients).zip(out) {
-            if self == Self::StickingTheLanding {
+            if self.of_draw() == Self::StickingTheLanding {
                 gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
                 let scores = through.direct.iter_mut().zip(&draw.global_score);
                 scores.for_each(|(slot, score)| *slot -= block.weight * score);
             }
-            through.elbo += match self {
-                Self::StickingTheLanding | Self::Total | Self::LocallyEnhanced { .. } => {
-                    -block.weight * draw.log_density
-                }
+            through.elbo += match self.of_draw() {
                 Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
+                _ => -block.weight * draw.log_density,
             };
             let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let how = (block.weight, self == Self::ClosedFormEntropy);
+                let how = (block.weight, self.of_draw() == Self::ClosedFormEntropy);
                 add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
             }
         }
@@ -155,6 +198,22 @@ pub(crate) struct ThroughLocals {
     pub(crate) direct: Vec<f64>,
     /// What reaches $`Z_G - \mu_G`$ through the local draws.
     pub(crate) path: Vec<f64>,
+}
+
+impl ThroughLocals {
+    /// Adds what reaches the globals to a share.
+    pub(crate) fn reach(&self, share: &mut Share) {
+        if !self.path.is_empty() {
+            add(&mut share.location, &self.direct);
+            add(&mut share.deviation, &self.direct);
+            add(&mut share.deviation, &self.path);
+        }
+    }
+}
+
+/// Draws the local latents of every block.
+pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<RowDraw> {
+    blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect()
 }
 
 /// Adds `terms` to `out`.

@@ -70,8 +70,19 @@ pub trait SiloProgram: Send {
     /// Means and standard deviations of the local latents, unconstrained and at the globals' mean: one pair a block of
     /// [`partita_core::SiteTable::blocks`], each `[rows, width]`.
     ///
+    /// For the silo's owner: no message carries them. Where an encoder serves the rows, they are at the θ of the latest
+    /// request.
+    ///
+    /// # Errors
+    /// What the model's encoder refuses.
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>>;
+
+    /// The trained parameters that stay in this silo ([`partita_core::Model::private_len`]); none for most models.
+    ///
     /// For the silo's owner: no message carries them.
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)>;
+    fn private_theta(&self) -> Vec<f64> {
+        Vec::new()
+    }
 
     /// Answers a request.
     ///

@@ -21,10 +21,11 @@ pub use rows::{RowDraw, RowGaussian, RowOptions};
 pub use spread::Spread;
 
 pub(crate) use blocks::Blocks;
+pub(crate) use plan::DeviceKind;
 
 use std::fmt::Debug;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// $\tfrac12 \log 2\pi$ in nats.
 pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
@@ -58,7 +59,7 @@ pub trait Family: Debug + Send + Sync {
     /// The number of standard normal numbers in one draw.
     fn noise_len(&self) -> usize;
 
-    /// Parameters with location zero and standard deviations `scale`.
+    /// Parameters with location zero and standard deviations `scale`; [`FamilyPlan::start`] sets the location.
     fn initial(&self, scale: f64) -> Vec<f64>;
 
     /// Draws once.
@@ -69,6 +70,27 @@ pub trait Family: Debug + Send + Sync {
     /// `location` is the gradient that reaches the location, `deviation` the one that reaches $Z - \mu$. They differ
     /// where local latents depend on $Z - \mu$ only, as in a structured family.
     fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
+
+    /// Adds to `out` the gradient by the parameters that a gradient by the variance of each component gives, where
+    /// `gradient` is not zero.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where such components are not independent of each other and of the rest.
+    fn pull_back_variance(&self, _parameters: &[f64], gradient: &[f64], _out: &mut [f64]) -> Result<()> {
+        if gradient.iter().all(|g| *g == 0.0) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "family",
+            found: format!("{self:?} over the weights of a linear layer with local reparameterisation"),
+            expected: "Gaussian::diagonal() for these sites",
+        })
+    }
+
+    /// Moves the location to `mean`: the first parameters of a family, unless it says otherwise.
+    fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {
+        parameters[..self.len()].copy_from_slice(mean);
+    }
 
     /// The entropy in nats.
     fn entropy(&self, parameters: &[f64]) -> f64;

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model};
+use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{Algorithm, AveragingSilo, Central, CentralSilo, Posterior, Rounds, Sfvi, SfviAvg, Silo};
+use crate::algorithm::{
+    Algorithm, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+};
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
@@ -29,6 +31,11 @@ pub enum AlgorithmChoice {
     Central,
     /// SFVI with averaging: rounds of many local steps.
     SfviAvg(RoundOptions),
+    /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
+    Resident {
+        /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
+        interval: u64,
+    },
 }
 
 /// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`Rounds`].
@@ -88,9 +95,9 @@ pub struct FitOptions {
     pub settings: Settings,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
-    /// Draws for the reported bound.
+    /// Sampled bounds whose mean is reported.
     pub elbo_draws: usize,
-    /// Draws for the summary of the posterior.
+    /// Draws for the summary of the posterior; 0 for no summary, as a network with many weights wants.
     pub summary_draws: u32,
     /// Where checkpoints go, and every how many steps.
     pub checkpoint: Option<(PathBuf, u64)>,
@@ -146,6 +153,30 @@ impl Fit {
     #[must_use]
     pub fn posterior(&self) -> Posterior<'_> {
         self.algorithm.posterior()
+    }
+
+    /// `model` with the trained parameters θ of this fit; those that silos keep private stay as they are in `model`.
+    ///
+    /// # Errors
+    /// [`Error::Model`] if it is not the model that was fitted.
+    pub fn model<M: Model>(&self, model: &M, device: &Device) -> Result<M> {
+        Ok(with_shared_theta(model, self.algorithm.posterior().theta, device)?)
+    }
+
+    /// `model` as the `silo`-th silo has it: with the trained parameters θ, those private to the silo too.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a silo there is not; [`Error::Model`] if it is not the model that was fitted.
+    pub fn model_in<M: Model>(&mut self, silo: usize, model: &M, device: &Device) -> Result<M> {
+        let silos = self.exchange.programs();
+        let Some(program) = silos.get(silo) else {
+            let found = format!("{silo} of {}", silos.len());
+            return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
+        };
+        let private = program.private_theta();
+        let shared = theta(&self.model(model, device)?)?;
+        let start = shared.len() - private.len().min(shared.len());
+        Ok(with_theta(model, &[&shared[..start], &private].concat(), device)?)
     }
 }
 
@@ -209,16 +240,18 @@ pub fn fit<M: Model + 'static>(
         Some(progress) => progress,
         None => &mut silent,
     };
-    let mut work = || -> Result<(RunRecord, ElboEstimate)> {
+    let work = || -> Result<(RunRecord, ElboEstimate)> {
         let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
         let counters = &mut record.counters;
         let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
         Ok((record, bound))
     };
-    let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
+    let (record, bound) = pool(options.threads)?.install(work)?;
     let posterior = algorithm.posterior();
-    let count = options.summary_draws.max(2);
-    let draws = caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count))?;
+    let draws = match options.summary_draws {
+        0 => Vec::new(),
+        count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
+    };
     let report = Report::new(
         summary::summarise(&draws),
         bound,
@@ -263,21 +296,31 @@ fn parties<M: Model + 'static>(
             let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
+        AlgorithmChoice::Resident { interval } => {
+            let (name, data) = pooled(silos)?;
+            let party = caught(name, || ResidentSilo::new(name, model, data, device, settings))?;
+            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
+            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
+        }
         AlgorithmChoice::Central => {
-            let [(name, data)] = silos else {
-                return Err(match silos.len() {
-                    0 => Error::NoSilos,
-                    found => Error::Setting {
-                        setting: "silos",
-                        found: found.to_string(),
-                        expected: "one silo with the pooled data for `Central`; use `Sfvi` for more",
-                    },
-                });
-            };
+            let (name, data) = pooled(silos)?;
             let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name))?;
             let party = caught(name, || CentralSilo::new(name, model, data, device, settings))?;
             Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
         }
+    }
+}
+
+/// The one silo of a fit of pooled data.
+fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
+    match silos {
+        [(name, data)] => Ok((name, data)),
+        [] => Err(Error::NoSilos),
+        more => Err(Error::Setting {
+            setting: "silos",
+            found: more.len().to_string(),
+            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
+        }),
     }
 }
 

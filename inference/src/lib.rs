@@ -10,6 +10,7 @@ mod estimator;
 mod exchange;
 mod family;
 mod fit;
+mod held_out;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod locals;
@@ -19,27 +20,30 @@ pub mod metrics;
 mod optimiser;
 mod panic;
 mod report;
+mod resident;
 mod run;
 mod settings;
 
 pub use algorithm::{
-    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, Rounds, Sfvi, SfviAvg, Silo, StepInfo,
+    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+    StepInfo,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
-pub use estimator::{BlockDraw, Estimator, Share};
+pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
     RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{AlgorithmChoice, AverageChoice, Fit, FitOptions, RoundOptions, fit};
+pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
-pub use optimiser::{Clip, Optimiser, Schedule, UpdateRule};
+pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
 pub use settings::Settings;

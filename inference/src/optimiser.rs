@@ -6,6 +6,8 @@ mod schedule;
 
 pub use schedule::Schedule;
 
+use std::ops::Range;
+
 use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
@@ -92,11 +94,51 @@ pub trait UpdateRule: Send + Sync {
     /// Moves `parameters` one step of size `rate` down `gradient`.
     fn step(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64]);
 
+    /// Moves the parameters of some rows only; `gradient` holds those of these rows.
+    ///
+    /// Adam moves a row as an Adam of the row's own would that takes a step whenever the row is evaluated: moments and
+    /// bias correction of the other rows wait, and a step costs what these rows cost. Rules without such a way see a
+    /// gradient of zero for the other rows, which may go on moving by momentum.
+    fn step_rows(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64], places: &RowPlaces<'_>) {
+        self.step(rate, parameters, &places.scatter(gradient, parameters.len()));
+    }
+
     /// The state as named vectors.
     fn save(&self) -> Vec<(String, Vec<f64>)>;
 
     /// Restores a saved state; false if it is not one of this rule.
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool;
+}
+
+/// Where the numbers of some rows stand among those of all rows.
+#[derive(Debug, Clone)]
+pub struct RowPlaces<'a> {
+    /// The rows, none twice.
+    pub rows: &'a [usize],
+    /// The number of all rows.
+    pub total: usize,
+    /// For each array: where it starts among the numbers of all rows, where among those of `rows`, and numbers a row.
+    pub arrays: Vec<[usize; 3]>,
+}
+
+impl RowPlaces<'_> {
+    /// Where the numbers of the `index`-th row stand, array by array: among those of all rows, and of these rows.
+    pub(crate) fn of(&self, index: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        let row = self.rows[index];
+        let places = self.arrays.iter().filter(|[.., width]| *width > 0);
+        places.map(move |[all, own, width]| {
+            (all + row * width..all + (row + 1) * width, own + index * width..own + (index + 1) * width)
+        })
+    }
+
+    /// Numbers of these rows at their places among zeros.
+    pub(crate) fn scatter(&self, values: &[f64], length: usize) -> Vec<f64> {
+        let mut out = vec![0.0; length];
+        for (all, own) in (0..self.rows.len()).flat_map(|index| self.of(index)) {
+            out[all].copy_from_slice(&values[own]);
+        }
+        out
+    }
 }
 
 /// Limits the Euclidean norm of a gradient.

@@ -18,6 +18,9 @@ use crate::fit::AlgorithmChoice;
 use crate::run::{Counters, Ending};
 use crate::settings::Settings;
 
+/// The most entries of θ that are listed for people: more are the weights of a network.
+const SHOWN_THETA: usize = 32;
+
 /// What a fit found and what it cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -27,9 +30,9 @@ pub struct Report {
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
     pub elbo_se: f64,
-    /// The draws behind the bound.
+    /// The sampled bounds behind the bound.
     pub elbo_draws: usize,
-    /// The variance of a one-draw gradient by the global parameters, summed over them.
+    /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
     pub gradient_variance: Option<f64>,
     /// The model's own trained parameters.
     pub theta: Vec<f64>,
@@ -124,8 +127,12 @@ impl fmt::Display for Report {
                 s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
             )?;
         }
-        for (index, value) in self.theta.iter().enumerate() {
-            writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+        if self.theta.len() > SHOWN_THETA {
+            writeln!(formatter, "theta: {} point estimates, too many to list", self.theta.len())?;
+        } else {
+            for (index, value) in self.theta.iter().enumerate() {
+                writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+            }
         }
         writeln!(
             formatter,

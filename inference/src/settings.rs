@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use partita_core::NoiseKind;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::estimator::Estimator;
+use crate::estimator::{Estimator, ImportanceGradient};
 use crate::family::FamilyPlan;
 use crate::optimiser::{Clip, Optimiser, Schedule};
 
@@ -27,6 +28,9 @@ pub struct Settings {
     pub estimator: Estimator,
     /// Monte Carlo draws averaged in a step.
     pub particles: usize,
+    /// How the noise of these draws hangs together.
+    #[serde(default)]
+    pub noise: NoiseKind,
     /// The family of each site.
     pub family: FamilyPlan,
     /// How parameters move.
@@ -48,6 +52,7 @@ impl Default for Settings {
             seed: 1,
             estimator: Estimator::StickingTheLanding,
             particles: 1,
+            noise: NoiseKind::Independent,
             family: FamilyPlan::new(),
             optimiser: Optimiser::adam(),
             schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
@@ -81,6 +86,30 @@ impl Settings {
         least_one("particles", self.particles)?;
         least_one("threads", self.threads)?;
         least_one("steps", usize::from(self.steps > 0))?;
-        self.minibatch.values().try_for_each(|&rows| least_one("minibatch rows", rows))
+        self.minibatch.values().try_for_each(|&rows| least_one("minibatch rows", rows))?;
+        self.check_draws()
+    }
+
+    /// Refuses estimators, minibatches and noise that do not go together.
+    fn check_draws(&self) -> Result<()> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if self.noise == NoiseKind::Antithetic && !self.particles.is_multiple_of(2) {
+            let found = format!("{} with antithetic noise", self.particles);
+            return refuse("particles", found, "an even number, since antithetic draws come in pairs");
+        }
+        let Estimator::ImportanceWeighted { gradient } = self.estimator else { return Ok(()) };
+        if let Some(plate) = self.minibatch.keys().next() {
+            let found = format!("rows of `{plate}` with ImportanceWeighted");
+            let expected =
+                "no minibatch, since the logarithm of an estimated weight is biased; LocallyEnhanced takes them";
+            return refuse("minibatch", found, expected);
+        }
+        if self.noise != NoiseKind::Independent && gradient != ImportanceGradient::Total {
+            let found = format!("{:?} with {gradient:?}", self.noise);
+            let expected =
+                "Independent, without which this gradient is biased; ImportanceGradient::Total takes any noise";
+            return refuse("noise", found, expected);
+        }
+        Ok(())
     }
 }

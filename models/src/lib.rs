@@ -1,21 +1,29 @@
 //! States models of the world, and finds the public data they are shown on.
 
+mod bayesian_network;
 mod conjugate_gaussian;
 mod corpus;
 mod dataset;
+mod deep_latent_gaussian;
 mod download;
 mod eight_schools;
 mod mixed_logistic;
 mod mnist;
+mod multinomial_regression;
 mod six_cities;
+mod topic_model;
 
+pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
+pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
 pub use mnist::{ImageSet, Images, fashion_mnist, mnist};
+pub use multinomial_regression::{ClassifiedRows, MultinomialRegression, MultinomialRegressionGlobals};
 pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
     six_cities_silo_a, six_cities_silos,
 };
+pub use topic_model::{KnownTopics, TopicEncoder, TopicLink, TopicModel};

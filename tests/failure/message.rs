@@ -88,8 +88,8 @@ impl SiloProgram for Parrot {
         "parrot"
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        Vec::new()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
     }
 
     fn answer(&mut self, _: &Message) -> Result<Message> {

@@ -1,8 +1,12 @@
 //! Maps real vectors onto the simplex by breaking a stick, for mixture weights and category probabilities.
 
+use burn::tensor::activation::log_sigmoid;
+use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
+
 use super::{Bijector, above_zero, empty_event, outside};
+use crate::distribution::Term;
 use crate::error::Result;
-use crate::special::{sigmoid, softplus};
+use crate::kernel::{exponential, stick};
 
 const MAP: &str = "simplex map";
 const SUPPORT: &str = "vectors of positive numbers that sum to 1";
@@ -40,18 +44,22 @@ impl Bijector for SimplexMap {
     }
 
     fn forward(&self, unconstrained: &[f64], constrained: &mut [f64]) -> f64 {
-        let (mut log_rest, mut log_det) = (0.0_f64, 0.0);
         let count = unconstrained.len();
-        for (i, (u, x)) in unconstrained.iter().zip(constrained.iter_mut()).enumerate() {
-            let a = u - log_pieces(count, i);
-            let log_x = log_rest - softplus(-a);
-            *x = above_zero(log_x.exp());
-            log_det += log_x - softplus(a);
-            log_rest -= softplus(a);
+        let (mut shifted, mut taken) = (vec![0.0; count], vec![0.0; count]);
+        stick(unconstrained, &mut shifted, &mut taken);
+        let (mut log_rest, mut log_det) = (0.0_f64, 0.0);
+        for ((a, softplus), x) in shifted.iter().zip(&taken).zip(constrained.iter_mut()) {
+            // softplus(−a) = softplus(a) − a.
+            let log_x = log_rest + (a - softplus);
+            *x = log_x;
+            log_det += log_x - softplus;
+            log_rest -= softplus;
         }
         if let Some(last) = constrained.last_mut() {
-            *last = above_zero(log_rest.exp());
+            *last = log_rest;
         }
+        exponential(constrained);
+        constrained.iter_mut().for_each(|x| *x = above_zero(*x));
         log_det
     }
 
@@ -76,14 +84,33 @@ impl Bijector for SimplexMap {
     fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         // ∂log xⱼ/∂aᵢ is 1 − zᵢ for j = i, −zᵢ for j > i and 0 before; log|det J| = Σ log xᵢ + log(1 − zᵢ).
         let count = unconstrained.len();
+        let (mut broken, mut left) = (vec![0.0; count], vec![0.0; count]);
+        stick(unconstrained, &mut broken, &mut left);
+        for (a, softplus) in broken.iter_mut().zip(&mut left) {
+            (*a, *softplus) = (*a - *softplus, -*softplus);
+        }
+        exponential(&mut broken);
+        exponential(&mut left);
         let mut later = constrained[count] * gradient[count];
         for i in (0..count).rev() {
-            let a = unconstrained[i] - log_pieces(count, i);
-            let (broken, left) = (sigmoid(a), sigmoid(-a));
             let own = constrained[i] * gradient[i];
-            out[i] = own * left - later * broken + weight * (1.0 - broken * pieces(count + 1, i));
+            out[i] = own * left[i] - later * broken[i] + weight * (1.0 - broken[i] * pieces(count + 1, i));
             later += own;
         }
+    }
+
+    fn on_device(&self, unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        let Term::Tensor(u) = unconstrained else { return None };
+        let (device, dtype, [events, count]) = (u.device(), u.dtype(), u.dims());
+        let shift: Vec<f64> = (0..count).map(|i| -log_pieces(count, i)).collect();
+        let options = TensorCreationOptions::new(device.inner()).with_dtype(dtype);
+        let a = u + Tensor::<2>::from_data(TensorData::new(shift, [1, count]), options.clone());
+        let (broken, left) = (log_sigmoid(a.clone()), log_sigmoid(-a));
+        let zero = Tensor::<2>::zeros([events, 1], options);
+        let rest = Tensor::cat(vec![zero.clone(), left.clone().cumsum(1)], 1);
+        let log_x = rest + Tensor::cat(vec![broken, zero], 1);
+        let log_det = log_x.clone().narrow(1, 0, count) + left;
+        Some((Term::Tensor(log_x.exp()), vec![Term::Tensor(log_det)]))
     }
 }
 
@@ -115,6 +142,20 @@ mod tests {
     fn a_vector_that_does_not_sum_to_one_is_refused_by_name() {
         let message = SimplexMap.inverse(&[0.5, 0.4], &mut [0.0]).map_err(|error| error.to_string());
         assert!(matches!(message, Err(text) if text.contains("sum to 0.9")));
+    }
+
+    #[test]
+    fn as_many_entries_as_a_vocabulary_start_equal_and_come_back() -> Result<()> {
+        let mut x = [0.0; 2_000];
+        SimplexMap.forward(&[0.0; 1_999], &mut x);
+        // Two thousand roundings on the way to the last piece of the stick.
+        assert!(x.iter().all(|x| (x * 2_000.0 - 1.0).abs() < 1e-12));
+        let u: Vec<f64> = (0..1_999).map(|i| 3.0 * f64::from(i).sin()).collect();
+        let mut back = vec![0.0; 1_999];
+        SimplexMap.forward(&u, &mut x);
+        SimplexMap.inverse(&x, &mut back)?;
+        assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-11));
+        Ok(())
     }
 
     #[test]

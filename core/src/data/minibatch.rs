@@ -59,6 +59,12 @@ impl Minibatches {
         Ok(Self { rows, batch_size: batch_size.min(rows), latest: Arc::default() })
     }
 
+    /// The number of rows in a batch, of all but the last.
+    #[must_use]
+    pub fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
     /// The number of batches in an epoch.
     #[must_use]
     pub fn batches(&self) -> usize {

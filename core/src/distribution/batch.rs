@@ -1,6 +1,7 @@
 //! Carries a density with its parameters and batch shape: what a model hands to `sample` and `observe`.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use burn::tensor::{Tensor, TensorCreationOptions};
 
@@ -206,6 +207,16 @@ impl<const D: usize, S> Distribution<D, S> {
     }
 }
 
+impl<S> Distribution<1, S> {
+    /// The distribution of the events in `range`; the whole where it is of one number that serves every event.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Self {
+        let length = range.len();
+        let law = if self.law.is_single() { self.law.clone() } else { self.law.part(range, [length]) };
+        Self::from_law(law)
+    }
+}
+
 impl<const D: usize> Distribution<D, Continuous> {
     /// Asks for the non-centred parametrisation: the latent is the standardised value.
     ///
@@ -220,6 +231,24 @@ impl<const D: usize> Distribution<D, Continuous> {
 }
 
 impl Law {
+    /// Whether it is of one number.
+    pub(crate) fn is_single(&self) -> bool {
+        self.batch == [1] && self.event.is_empty()
+    }
+
+    /// The law of the events in `range` of a law of many numbers in a row, given another shape.
+    pub(crate) fn part<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Self {
+        let numbers = self.batch.iter().product::<usize>();
+        let own = |parameter: &Parameter| match parameter {
+            Parameter::Tensor(handle) if numbers > 1 && handle.shape() == [numbers] => {
+                let part = handle.clone().typed::<1>().slice([range.clone()]).reshape(shape);
+                Parameter::Tensor(Handle::from(part))
+            }
+            shared => shared.clone(),
+        };
+        Self { parameters: self.parameters.iter().map(own).collect(), batch: shape.to_vec(), ..self.clone() }
+    }
+
     pub(crate) fn shape(&self) -> Vec<usize> {
         self.batch.iter().chain(&self.event).copied().collect()
     }

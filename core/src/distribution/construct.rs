@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::batch::{Discrete, Distribution, Law, Parameter};
-use super::{Categorical, Density, Dirichlet, Multinomial, MultivariateNormal};
+use super::{Categorical, Density, Dirichlet, Multinomial, MultivariateNormal, SymmetricDirichlet};
 use crate::error::Error;
 use crate::handle::Handle;
 
@@ -105,9 +105,34 @@ impl Dirichlet {
         Distribution::from_law(vector_law(&Self, vec![concentration.into()], D))
     }
 
-    /// The symmetric Dirichlet distribution with one concentration for all cells of `[batch..., categories]`.
+    /// The symmetric Dirichlet distribution with one known concentration for all cells of `[batch..., categories]`.
+    ///
+    /// [`SymmetricDirichlet`] takes a concentration that is inferred or trained.
     pub fn symmetric<const D: usize>(concentration: f64, shape: [usize; D], device: &crate::Device) -> Distribution<D> {
-        Self::new(device.tensor(vec![concentration; shape.iter().product()], shape))
+        SymmetricDirichlet::new(device.tensor(vec![concentration], [1]), shape)
+    }
+}
+
+impl SymmetricDirichlet {
+    /// The symmetric Dirichlet distribution with one `concentration` for all cells of `[batch..., categories]`.
+    ///
+    /// # Shapes
+    /// `concentration`: `[1]`; `shape`: rank at least 2, one simplex is `[1, categories]`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<const D: usize>(concentration: Tensor<1>, shape: [usize; D]) -> Distribution<D> {
+        let found = concentration.dims();
+        let mut law = assemble(&Self, vec![concentration.into()], 0);
+        let (batch, event) = shape.split_at(D.saturating_sub(1));
+        (law.batch, law.event) = (batch.to_vec(), event.to_vec());
+        if found != [1] {
+            law.defect = Some(Error::Shape {
+                operation: "parameter `concentration` of SymmetricDirichlet".into(),
+                found: found.to_vec(),
+                expected: vec![1],
+                remedy: "Give one number for all cells, or use `Dirichlet::new` with one for each.".into(),
+            });
+        }
+        Distribution::from_law(law)
     }
 }
 

@@ -5,8 +5,9 @@ use burn::tensor::{Gradients, Tensor};
 use super::Latents;
 use crate::device::{Device, data_to_array};
 use crate::error::{Error, Result};
+use crate::kernel::add_scaled;
 use crate::model::Model;
-use crate::scope::{Leaf, Minibatch, Scope, Source, Table};
+use crate::scope::{Leaf, Minibatch, Moments, Scope, Source, Table};
 use crate::site::{Part, SiteTable};
 use crate::theta;
 
@@ -21,6 +22,11 @@ pub struct Assessment {
     pub locals: Vec<Vec<f64>>,
     /// Gradient by the model's own trainable parameters, in the order Burn visits them.
     pub theta: Vec<f64>,
+    /// Gradient by the means of linear layers, zero for other globals, which have theirs in `globals`; empty unless
+    /// [`LogDensity::moments`] were given.
+    pub means: Vec<f64>,
+    /// Gradient by the variances of linear layers, zero for other globals; empty unless moments were given.
+    pub variances: Vec<f64>,
 }
 
 /// A locally enhanced bound's share with its gradients, and the weights of the inner draws.
@@ -59,18 +65,19 @@ pub struct Enhanced {
 /// ```
 #[derive(Debug)]
 pub struct LogDensity<'a, M> {
-    model: &'a M,
-    device: &'a Device,
-    table: &'a SiteTable,
-    minibatch: &'a [Minibatch],
-    weight: f64,
+    pub(super) model: &'a M,
+    pub(super) device: &'a Device,
+    pub(super) table: &'a SiteTable,
+    pub(super) minibatch: &'a [Minibatch],
+    pub(super) weight: f64,
+    moments: Option<Moments<'a>>,
 }
 
 impl<'a, M: Model> LogDensity<'a, M> {
     /// Binds a model to a device and its site table.
     #[must_use]
     pub fn new(model: &'a M, device: &'a Device, table: &'a SiteTable) -> Self {
-        Self { model, device, table, minibatch: &[], weight: 1.0 }
+        Self { model, device, table, minibatch: &[], weight: 1.0, moments: None }
     }
 
     /// Evaluates only these rows of the plates named; their log densities are multiplied by N/B.
@@ -84,6 +91,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
     #[must_use]
     pub fn weight(mut self, weight: f64) -> Self {
         self.weight = weight;
+        self
+    }
+
+    /// Passes rows through linear layers by local reparameterisation: [`LogDensity::local`] then reads these moments, and
+    /// not the latents, of every site that [`crate::Site::is_layer`].
+    #[must_use]
+    pub fn moments(mut self, moments: Moments<'a>) -> Self {
+        self.moments = Some(moments);
         self
     }
 
@@ -132,8 +147,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// Geffner and Domke (2022), arXiv:2203.04432; Burda, Grosse and Salakhutdinov (2016) for the inner average.
     pub fn locally_enhanced(&self, latents: Latents<'_>, data: &M::Data, log_q: &[f64]) -> Result<Enhanced> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
-        let mut scope =
-            self.scope(Source { globals: Some(latents.globals), locals: Some(latents.locals), prior: None });
+        let mut scope = self.scope(source(latents));
         scope.quiet = true;
         let globals = self.model.global(&mut scope)?;
         (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, self.weight, self.minibatch);
@@ -184,8 +198,13 @@ impl<'a, M: Model> LogDensity<'a, M> {
 
     fn with_locals(&self, latents: Latents<'_>, data: &M::Data, quiet: bool) -> Result<Assessment> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
-        let mut scope =
-            self.scope(Source { globals: Some(latents.globals), locals: Some(latents.locals), prior: None });
+        // The prior of a layer is that of drawn weights: only a reading without it may do without them.
+        let moments = self.moments.filter(|_| quiet);
+        if let Some(moments) = moments {
+            self.table.check_latents(moments.means, None, |_| 0)?;
+            self.table.check_latents(moments.variances, None, |_| 0)?;
+        }
+        let mut scope = self.scope(Source { moments, ..source(latents) });
         scope.quiet = quiet;
         let globals = self.model.global(&mut scope)?;
         (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, self.weight, self.minibatch);
@@ -195,80 +214,103 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.finish(scope, Some(lengths), &[])
     }
 
-    fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
+    pub(super) fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
         let mut scope = Scope::new(self.device, Table::Known(self.table), source);
         (scope.scoring, scope.tracking) = (true, true);
         scope
     }
 
     /// Rows now evaluated of a block.
-    fn rows(&self, block: usize) -> usize {
+    pub(super) fn rows(&self, block: usize) -> usize {
         let block = &self.table.blocks[block];
         let chosen = self.minibatch.iter().find(|batch| Some(&batch.plate) == block.plate.as_ref());
         chosen.map_or(block.rows, |batch| batch.rows.len())
     }
 
     fn finish(&self, scope: Scope<'_>, local_lengths: Option<Vec<usize>>, row_weights: &[f64]) -> Result<Assessment> {
+        let moments = scope.source.moments.is_some();
         let outcome = scope.outcome;
         let mut assessment = Assessment {
             value: outcome.total,
             globals: vec![0.0; self.table.global_len],
             locals: local_lengths.unwrap_or_default().into_iter().map(|length| vec![0.0; length]).collect(),
-            theta: Vec::new(),
+            ..Assessment::default()
         };
+        if moments {
+            assessment.means = vec![0.0; self.table.global_len];
+            assessment.variances = vec![0.0; self.table.global_len];
+        }
         let gradients = outcome.tape.map(|tape| tape.backward());
         for leaf in outcome.leaves {
             let tape = match &gradients {
                 Some(gradients) => tape_gradient(&leaf, gradients)?,
                 None => None,
             };
-            self.pull_back(leaf, tape, row_weights, &mut assessment)?;
+            pull_back(self.table, leaf, tape, row_weights, &mut assessment)?;
         }
         assessment.theta = theta::gradient(self.model, gradients.as_ref())?;
         Ok(assessment)
     }
+}
 
-    /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
-    fn pull_back(&self, leaf: Leaf, tape: Option<Vec<f64>>, row_weights: &[f64], out: &mut Assessment) -> Result<()> {
-        let site = &self.table.sites[leaf.site];
-        let mut gradient = match (tape, leaf.host_gradient) {
-            (Some(mut tape), host) => {
-                tape.iter_mut().zip(&host).for_each(|(slot, term)| *slot += term);
-                tape
+/// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
+fn pull_back(
+    table: &SiteTable,
+    leaf: Leaf,
+    tape: Option<Vec<f64>>,
+    row_weights: &[f64],
+    out: &mut Assessment,
+) -> Result<()> {
+    let site = &table.sites[leaf.site];
+    let mut gradient = match (tape, leaf.host_gradient) {
+        (Some(mut tape), host) => {
+            if !host.is_empty() {
+                add_scaled(&mut tape, 1.0, &host);
             }
-            (None, host) => host,
-        };
-        if !leaf.constrained.is_empty() {
-            let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
-            gradient.resize(leaf.constrained.len(), 0.0);
-            let mut pulled = vec![0.0; leaf.unconstrained.len()];
-            let one = bijector.unconstrained_len(site.event)?.max(1);
-            let event = site.event.max(1);
-            let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
-            let events = gradient.len() / event;
-            let parts = inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one));
-            for (index, (((u, x), g), result)) in parts.enumerate() {
-                let weight = if leaf.rowwise { row_weights[index * row_weights.len() / events] } else { leaf.weight };
-                bijector.pull_back(u, x, g, weight, result);
-            }
-            gradient = pulled;
+            tape
         }
-        if site.part == Part::Global {
-            let slots = &mut out.globals[site.offset..site.offset + site.width];
-            slots.iter_mut().zip(&gradient).for_each(|(slot, term)| *slot += term);
-            return Ok(());
+        (None, host) => host,
+    };
+    if !leaf.constrained.is_empty() {
+        let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
+        gradient.resize(leaf.constrained.len(), 0.0);
+        let mut pulled = vec![0.0; leaf.unconstrained.len()];
+        let one = bijector.unconstrained_len(site.event)?.max(1);
+        let event = site.event.max(1);
+        let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
+        let events = gradient.len() / event;
+        let parts = inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one));
+        for (index, (((u, x), g), result)) in parts.enumerate() {
+            let weight = if leaf.rowwise { row_weights[index * row_weights.len() / events] } else { leaf.weight };
+            bijector.pull_back(u, x, g, weight, result);
         }
-        let width = self.table.blocks[site.block].width;
-        let block = &mut out.locals[site.block];
-        if width == site.width && gradient.len() == block.len() {
-            *block = gradient;
-            return Ok(());
-        }
-        for (row, terms) in block.chunks_exact_mut(width).zip(gradient.chunks_exact(site.width)) {
-            row[site.offset..site.offset + site.width].copy_from_slice(terms);
-        }
-        Ok(())
+        gradient = pulled;
     }
+    if site.part == Part::Global {
+        let vector = match (leaf.variance, site.layer && !out.means.is_empty()) {
+            (true, _) => &mut out.variances,
+            (false, true) => &mut out.means,
+            (false, false) => &mut out.globals,
+        };
+        if !gradient.is_empty() {
+            add_scaled(&mut vector[site.offset..site.offset + site.width], 1.0, &gradient);
+        }
+        return Ok(());
+    }
+    let width = table.blocks[site.block].width;
+    let block = &mut out.locals[site.block];
+    if width == site.width && gradient.len() == block.len() {
+        *block = gradient;
+        return Ok(());
+    }
+    for (row, terms) in block.chunks_exact_mut(width).zip(gradient.chunks_exact(site.width)) {
+        row[site.offset..site.offset + site.width].copy_from_slice(terms);
+    }
+    Ok(())
+}
+
+fn source(latents: Latents<'_>) -> Source<'_> {
+    Source { globals: Some(latents.globals), locals: Some(latents.locals), ..Source::default() }
 }
 
 /// The tape's gradient of a leaf, or `None` if nothing on the tape depends on it.

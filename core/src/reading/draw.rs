@@ -59,7 +59,7 @@ pub fn predictive_draw<M: Model>(
     (noise, index): (Noise, u64),
 ) -> Result<Draw> {
     table.check_latents(globals, locals, |block| table.blocks[block].rows)?;
-    let source = Source { globals: Some(globals), locals, prior: Some((noise, index)) };
+    let source = Source { globals: Some(globals), locals, prior: Some((noise, index)), moments: None };
     draw(model, data, simulating(device, table, source, noise, index))
 }
 
@@ -75,7 +75,7 @@ pub fn pointwise_log_likelihood<M: Model>(
     latents: Latents<'_>,
 ) -> Result<Vec<(String, Array)>> {
     table.check_latents(latents.globals, Some(latents.locals), |block| table.blocks[block].rows)?;
-    let source = Source { globals: Some(latents.globals), locals: Some(latents.locals), prior: None };
+    let source = Source { globals: Some(latents.globals), locals: Some(latents.locals), ..Source::default() };
     let mut scope = Scope::new(device, Table::Known(table), source);
     scope.observing = Observing::Pointwise;
     draw(model, data, scope).map(|draw| draw.observed)
@@ -96,6 +96,18 @@ fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Dra
 }
 
 impl SiteTable {
+    /// The global latents as the model's local function gets them, for one unconstrained global vector.
+    ///
+    /// # Errors
+    /// As for [`SiteTable::natural_globals`].
+    pub fn globals_at<M: Model>(&self, model: &M, device: &Device, globals: &[f64]) -> Result<M::Globals> {
+        self.check_latents(globals, None, |_| 0)?;
+        let mut scope = Scope::new(device, Table::Known(self), Source { globals: Some(globals), ..Source::default() });
+        let globals = model.global(&mut scope)?;
+        scope.ended()?;
+        Ok(globals)
+    }
+
     /// The global latents and deterministic sites on their natural scale, for one unconstrained global vector.
     ///
     /// # Errors

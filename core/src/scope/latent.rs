@@ -20,6 +20,9 @@ impl Scope<'_> {
             Some(index) => index,
             None => self.register(&inner)?,
         };
+        if self.resident.is_some() {
+            return self.latent_on_device(name, index, inner, outer);
+        }
         let (unconstrained, constrained, log_dets) = self.value(name, index, &inner)?;
         let shape: [usize; D] = inner.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
             operation: self.operation(name),
@@ -83,6 +86,7 @@ impl Scope<'_> {
                 host_gradient,
                 weight,
                 rowwise: by_row,
+                variance: false,
             };
             self.outcome.leaves.push(leaf);
         }

@@ -5,11 +5,11 @@ use burn::tensor::Tensor;
 
 use super::{Observing, Plate, Scope, Table};
 use crate::array::Array;
-use crate::distribution::{Distribution, Latent, Law};
+use crate::distribution::{Distribution, Latent, Law, Support};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::rows::Rows;
-use crate::site::{LocalBlock, Part, Role, Site};
+use crate::site::{LocalBlock, Part, Role, Site, SiteTable};
 
 impl<'a> Scope<'a> {
     /// Declares a latent site and returns its value.
@@ -48,6 +48,9 @@ impl<'a> Scope<'a> {
         law.check_shape(|| self.operation(name), &handle.shape())?;
         if self.enter(name, Role::Observed, Some(&law))?.is_none() {
             return law.check(&self.operation(name), &handle.read()?.values);
+        }
+        if self.resident.is_some() {
+            return self.score_on_device(name, law, handle);
         }
         match self.observing {
             Observing::Score => {
@@ -119,34 +122,67 @@ impl<'a> Scope<'a> {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = batch.map_or(1.0, |batch| rows as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         self.plate = Some(Plate { name: name.to_owned(), total: rows, chosen, scale });
-        let result = body(self, &Rows { total: rows, chosen });
+        let on_device = self.resident.is_some();
+        let result = body(self, &Rows { total: rows, chosen, on_device });
         self.plate = None;
         result
     }
 
     /// Adds the sum of `log_density` (nats) to the joint density.
     ///
+    /// Where bounds need log densities row by row, a factor inside a plate gives each row its own numbers. A factor
+    /// cannot be simulated and is no part of pointwise log likelihoods: there is nothing to draw.
+    ///
+    /// # Shapes
+    /// Inside a plate the first dimension should be the plate's rows (`rows.len()`); only then does a bound with inner
+    /// draws take the factor.
+    ///
     /// # Errors
-    /// [`Error::DuplicateSite`]; [`Error::NotFiniteMade`] if the sum is not finite.
+    /// [`Error::DuplicateSite`]; [`Error::NotFiniteMade`] if the sum is not finite; [`Error::Plate`] in a bound with inner
+    /// draws if the first dimension is not the plate's rows.
     pub fn factor<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
         if self.enter(name, Role::Factor, None)?.is_none() || !self.scoring || self.quiet {
             return Ok(());
         }
         if self.by_row() {
-            return Err(Error::Plate {
-                plate: self.plate.as_ref().map(|plate| plate.name.clone()).unwrap_or_default(),
-                problem: format!(
-                    "a bound with inner draws cannot split the factor `{name}` by rows. Use an observed site."
-                ),
-            });
+            return self.factor_by_row(name, log_density);
         }
         let term = Handle::from(log_density.sum() * self.weight_here());
+        if self.resident.is_some() {
+            self.add(0.0, Some(term));
+            return Ok(());
+        }
         let found = term.read()?.values[0];
         if !found.is_finite() {
             return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });
         }
         let tape = term.is_tracked().then_some(term);
         self.add(found, tape);
+        Ok(())
+    }
+
+    /// Keeps a factor's numbers row by row.
+    fn factor_by_row<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
+        let Some(plate) = &self.plate else { unreachable!("invariant: only a plate has rows") };
+        let rows = plate.chosen.map_or(plate.total, <[usize]>::len);
+        let shape = log_density.dims();
+        if shape[0] != rows {
+            return Err(Error::Plate {
+                plate: plate.name.clone(),
+                problem: format!(
+                    "a bound with inner draws cannot split the factor `{name}` of shape {shape:?} by its {rows} rows. Give it one number for each row."
+                ),
+            });
+        }
+        let each = shape.iter().product::<usize>() / rows.max(1);
+        let term: Tensor<1> = log_density.reshape([rows, each]).sum_dim(1).reshape([rows]);
+        let term = Handle::from(term);
+        let found = term.read()?.values;
+        if let Some(found) = found.iter().copied().find(|number| !number.is_finite()) {
+            return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });
+        }
+        let tape = term.is_tracked().then_some(term);
+        self.add_rows(&found, tape);
         Ok(())
     }
 
@@ -161,21 +197,28 @@ impl<'a> Scope<'a> {
         Ok(handle.typed())
     }
 
-    /// Makes a Burn module Bayesian: every float parameter becomes a latent with the prior `prior`.
+    /// Makes a Burn module Bayesian: every float parameter becomes a latent with the prior `prior`, the same for all where it
+    /// is of one number, or one for each in the order Burn visits them.
     ///
     /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits them.
+    /// Under a prior on all real numbers their posterior means start at the values that `module` has: give it the
+    /// starting values of a network, the same for every party. The module is to be no part of θ: mark its field
+    /// `#[module(skip)]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a prior of more than one number, [`Error::Plate`] inside a plate; otherwise as for
+    /// [`Error::Shape`] for a prior of another number of numbers, [`Error::Plate`] inside a plate; otherwise as for
     /// [`Scope::sample`].
     pub fn module<M: Module>(&mut self, name: &str, module: &M, prior: Distribution<1>) -> Result<M> {
         prior.law.sound()?;
-        if prior.law.batch != [1] || !prior.law.event.is_empty() {
+        let count = Module::num_params(module);
+        if !prior.law.is_single() && (prior.law.batch != [count] || !prior.law.event.is_empty()) {
             return Err(Error::Shape {
                 operation: format!("prior of module `{name}`"),
                 found: prior.shape(),
                 expected: vec![1],
-                remedy: "Give a prior of one number: every parameter of the module gets a copy of its own.".into(),
+                remedy: format!(
+                    "Give a prior of one number, of which every parameter of the module gets a copy, or of {count} numbers, one for each."
+                ),
             });
         }
         if let Some(plate) = &self.plate {
@@ -186,7 +229,7 @@ impl<'a> Scope<'a> {
                 ),
             });
         }
-        let mut lift = Lift { scope: self, name, law: prior.law, next: 0, error: None };
+        let mut lift = Lift { scope: self, name, law: prior.law, next: 0, taken: 0, error: None };
         let lifted = module.clone().map(&mut lift);
         lift.error.map_or(Ok(lifted), Err)
     }
@@ -258,10 +301,21 @@ impl<'a> Scope<'a> {
                     offset: 0,
                     width: 0,
                     bijector: None,
+                    start: Vec::new(),
+                    layer: false,
                 });
                 Ok(None)
             }
         }
+    }
+
+    /// Lets the posterior mean of the global site just registered start at a parameter's values.
+    fn start_at<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) -> Result<()> {
+        let Table::Building(SiteTable { sites, .. }) = &mut self.table else { return Ok(()) };
+        if let Some(site) = sites.last_mut().filter(|site| site.support == Some(Support::Real)) {
+            site.start = Handle::from(parameter.val()).read()?.values;
+        }
+        Ok(())
     }
 
     /// Refuses a model that ended before the last site of the table: what it leaves out would be missing silently.
@@ -327,18 +381,30 @@ struct Lift<'s, 'a> {
     name: &'s str,
     law: Law,
     next: usize,
+    /// Parameters lifted so far.
+    taken: usize,
     error: Option<Error>,
 }
 
 impl ModuleMapper for Lift<'_, '_> {
     fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let law = Law { batch: parameter.val().dims().to_vec(), ..self.law.clone() };
+        let shape = parameter.val().dims();
+        let own = self.taken..self.taken + shape.iter().product::<usize>();
+        self.taken = own.end;
+        let law = match self.law.is_single() {
+            true => Law { batch: shape.to_vec(), ..self.law.clone() },
+            false => self.law.part(own, shape),
+        };
         let site = format!("{}.{}", self.name, self.next);
         self.next += 1;
         if self.error.is_some() {
             return parameter;
         }
-        match self.scope.latent(&site, law) {
+        let latent = self.scope.latent(&site, law).and_then(|value| {
+            self.scope.start_at(&parameter)?;
+            Ok(value)
+        });
+        match latent {
             Ok(value) => Param::initialized(parameter.id, value),
             Err(error) => {
                 self.error = Some(error);

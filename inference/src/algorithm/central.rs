@@ -3,15 +3,18 @@
 //! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
-use partita_core::{Assessment, Device, Latents, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::kernel::{add_scaled, dot};
+use partita_core::{
+    Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+};
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Share, add};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers, descent, draw_blocks};
 use crate::exchange::{Outcome, Request, SiloProgram};
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::manifest::{Field, Manifest};
 use crate::message::Message;
@@ -32,6 +35,8 @@ pub struct Central {
     signature: String,
     step: u64,
     manifest: Manifest,
+    /// Steps between reports of a party that stays on its device; `None` for one that reports every step.
+    interval: Option<u64>,
 }
 
 impl Central {
@@ -50,7 +55,7 @@ impl Central {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
-        let theta = theta(model)?;
+        let theta = shared_theta(model)?;
         let field = |name, meaning, limit| Field { name, meaning, limit, depends_on_data: true };
         let manifest = Manifest {
             fields: vec![
@@ -62,7 +67,7 @@ impl Central {
             ],
         };
         Ok(Self {
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             theta,
             settings: settings.clone(),
@@ -70,7 +75,24 @@ impl Central {
             signature: global_signature(&table),
             step: 0,
             manifest,
+            interval: None,
         })
+    }
+
+    /// Asks for `interval` steps at once, of a [`super::ResidentSilo`].
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an interval of no steps.
+    pub fn every(self, interval: u64) -> Result<Self> {
+        if interval == 0 {
+            return Err(Error::Setting { setting: "interval", found: "0".into(), expected: "at least 1 step" });
+        }
+        Ok(Self { interval: Some(interval), ..self })
+    }
+
+    /// The steps asked for next.
+    fn due(&self) -> u64 {
+        self.interval.map_or(1, |interval| interval.min(self.settings.steps.saturating_sub(self.step)).max(1))
     }
 }
 
@@ -80,33 +102,45 @@ fn to_party(message: Message) -> Vec<Request> {
 
 impl Algorithm for Central {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        Ok(to_party(Message::new("central.step").word("step", self.step)))
+        let message = Message::new(if self.interval.is_some() { "central.steps" } else { "central.step" });
+        let message = message.word("step", self.step);
+        Ok(to_party(if self.interval.is_some() { message.word("count", self.due()) } else { message }))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let replies = replies(outcomes, &self.names, self.step)?;
         let reply = replies.first().ok_or(Error::NoSilos)?;
         let (gradient_norm, clipped) = (reply.get_number("gradient_norm")?, reply.get_number("clipped")? > 0.5);
-        let elbos = reply.expect_floats("elbo", self.settings.particles)?;
+        let elbos = reply.expect_floats("elbo", if self.interval.is_some() { 1 } else { self.settings.particles })?;
         let theta = reply.expect_floats("theta", self.theta.len())?;
         self.parameters = reply.expect_floats("global", self.parameters.len())?;
         self.theta = theta;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let elbo = elbos.iter().sum::<f64>() / elbos.len() as f64;
-        let rate = self.settings.schedule.rate(self.step, self.settings.steps);
-        self.step += 1;
+        let elbo = match self.interval {
+            Some(_) => elbos[0],
+            None => self.settings.estimator.weigh(&elbos).bound,
+        };
+        let due = self.due();
+        let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
+        self.step += due;
         Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        to_party(Message::new("central.assess").word("step", offset).word("draws", draws as u64))
+        let all = draws * self.draws_a_bound();
+        to_party(Message::new("central.assess").word("step", offset).word("draws", all as u64))
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
         let replies = replies(outcomes, &self.names, self.step)?;
-        let elbos =
-            replies.iter().map(|reply| reply.expect_floats("elbo", draws)).collect::<Result<Vec<_>>>()?.concat();
-        Ok(Assessed { elbos, gradients: Vec::new() })
+        let reply = replies.first().ok_or(Error::NoSilos)?;
+        let size = self.draws_a_bound();
+        let elbos = reply.expect_floats("elbo", draws * size)?;
+        let bounds = elbos.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
+        Ok(Assessed { elbos: bounds.collect(), gradients: Vec::new() })
+    }
+
+    fn draws_a_bound(&self) -> usize {
+        self.settings.estimator.draws_a_bound(self.settings.particles)
     }
 
     fn manifest(&self) -> &Manifest {
@@ -133,6 +167,14 @@ impl Algorithm for Central {
         self.step = state.get_word("step")?;
         Ok(())
     }
+}
+
+/// One draw: its bound, and its gradients by the global parameters, θ and the local parameters.
+struct Evaluated {
+    elbo: f64,
+    by_global: Vec<f64>,
+    by_theta: Vec<f64>,
+    by_local: Vec<Vec<f64>>,
 }
 
 /// The one party of a pooled fit: all data, and the whole posterior.
@@ -171,83 +213,120 @@ impl<M: Model> CentralSilo<M> {
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
-        let theta = theta(model)?;
+        let parameters = settings.family.start(&*family, &table);
+        let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, 0)?;
+        check_layers(settings.estimator, &table, (&*family, &parameters), locals.depend_on_globals())?;
         Ok(Self {
             name: name.to_owned(),
-            model: with_theta(model, &theta, device)?,
             data: data.clone(),
             device: device.clone(),
             settings: settings.clone(),
-            locals: Locals::new(&table, settings, device, 0)?,
+            locals,
+            theta: shared_theta(&model)?,
+            model,
             table,
-            parameters: family.initial(settings.family.scale()),
+            parameters,
             family,
-            theta,
             rule: settings.optimiser.start(device),
             step: 0,
         })
     }
 
-    /// The bound of one draw; adds its gradients by global parameters, θ and local parameters.
-    fn gradient(
-        &self,
-        rows: &StepRows,
-        (purpose, step, particle): (Purpose, u64, u32),
-        (by_global, by_theta, by_local): (&mut [f64], &mut [f64], &mut [Vec<f64>]),
-    ) -> Result<f64> {
+    /// The bound of one draw, and its gradients.
+    fn evaluate(&self, rows: &StepRows, (purpose, step, particle): (Purpose, u64, u32)) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
+        let noise = global_noise(&*self.family, &self.settings, purpose, step, particle);
         let global = self.family.draw(&self.parameters, &noise);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
-        let draws: Vec<_> =
-            blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
+        if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
+            return self.reparameterised((&global, &noise), (&rows.minibatch, &blocks), (step, particle));
+        }
+        let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
-        add(by_theta, &joint.theta);
+        let mut by_local = self.locals.zeros(rows);
         let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
-        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, by_local);
+        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         share.elbo += through.elbo;
-        add(&mut share.location, &through.direct);
-        add(&mut share.deviation, &through.direct);
-        add(&mut share.deviation, &through.path);
-        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, by_global);
+        through.reach(&mut share);
+        let mut by_global = vec![0.0; self.parameters.len()];
+        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, &mut by_global);
         if estimator.adds_entropy_gradient() {
-            self.family.add_entropy_gradient(&self.parameters, by_global);
+            self.family.add_entropy_gradient(&self.parameters, &mut by_global);
         }
-        Ok(share.elbo)
+        Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
+    }
+
+    /// One draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    fn reparameterised(
+        &self,
+        (global, noise): (&FamilyDraw, &[f64]),
+        (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
+        (step, particle): (u64, u32),
+    ) -> Result<Evaluated> {
+        let estimator = self.settings.estimator;
+        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
+        let prior = density.global(&global.latent)?;
+        let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
+        let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
+        let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
+        add(&mut share.location, &local.location);
+        add(&mut share.deviation, &local.deviation);
+        add(&mut share.theta, &local.theta);
+        share.variance = local.variance;
+        let mut by_global = vec![0.0; self.parameters.len()];
+        share.pull_back(&*self.family, &self.parameters, noise, &mut by_global)?;
+        self.family.add_entropy_gradient(&self.parameters, &mut by_global);
+        Ok(Evaluated { elbo: share.elbo + local.elbo, by_global, by_theta: share.theta, by_local })
+    }
+
+    /// Puts θ into the model.
+    fn set_theta(&mut self) -> Result<()> {
+        let theta = self.locals.with_private(&self.theta);
+        if !theta.is_empty() {
+            self.model = with_theta(&self.model, &theta, &self.device)?;
+        }
+        Ok(())
     }
 
     fn step(&mut self, step: u64) -> Result<Message> {
-        let rows = self.locals.rows(Some(step));
-        let mut by_global = vec![0.0; self.parameters.len()];
-        let mut by_theta = vec![0.0; self.theta.len()];
-        let mut by_local = self.locals.zeros(&rows);
-        let mut elbos = Vec::new();
-        for (particle, _) in (0_u32..).zip(0..self.settings.particles) {
-            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-            elbos.push(self.gradient(&rows, (Purpose::Fit, step, particle), into)?);
-        }
+        let mut rows = self.locals.rows(step);
+        let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
+        let key = |particle| (Purpose::Fit, step, particle);
+        let draws = (0_u32..).zip(0..self.settings.particles);
+        let mut draws = draws.map(|(particle, _)| self.evaluate(&rows, key(particle))).collect::<Result<Vec<_>>>()?;
+        let particles = draws.iter_mut().map(|draw| draw.by_local.as_mut_slice()).collect();
+        let through_encoder = encodings.pull_back(&self.model, &self.device, particles)?;
+        let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
         finite(&self.name, step, |_| "the bound".into(), &elbos)?;
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &by_global)?;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let share = 1.0 / self.settings.particles as f64;
-        by_local.iter_mut().for_each(|block| block.iter_mut().for_each(|g| *g *= -share));
-        let mut gradient = [by_global, by_theta].concat();
-        gradient.iter_mut().for_each(|g| *g *= -share);
-        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let weights = self.settings.estimator.weigh(&elbos);
+        let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
+        draws.iter().zip(&weights.theta).for_each(|(draw, factor)| add_scaled(&mut by_theta, *factor, &draw.by_theta));
+        let by_global = draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_global));
+        let mut gradient = descent(by_global.map(|own| vec![own]).collect(), &weights.family, weights.share).concat();
+        if let Some(theta) = through_encoder {
+            add(&mut by_theta, &theta);
+        }
+        finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
+        let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
+        gradient.extend(by_theta.into_iter().map(|g| -weights.share * g));
+        let norm = dot(&gradient, &gradient).sqrt();
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
-        let mut all = [self.parameters.as_slice(), &self.theta].concat();
-        self.rule.step(rate, &mut all, &gradient);
-        self.theta = all.split_off(self.parameters.len());
-        self.parameters = all;
-        if !self.theta.is_empty() {
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
-        }
-        self.locals.descend(&rows, by_local, rate);
+        let count = self.parameters.len();
+        self.parameters.append(&mut self.theta);
+        self.rule.step(rate, &mut self.parameters, &gradient);
+        self.theta = self.parameters.split_off(count);
+        self.locals.descend(&rows, by_local, &private, rate);
+        self.set_theta()?;
         self.step = step + 1;
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
@@ -259,14 +338,12 @@ impl<M: Model> CentralSilo<M> {
 
     fn assess(&self, request: &Message) -> Result<Message> {
         let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
-        let rows = self.locals.rows(None);
-        let mut elbos = Vec::new();
-        for (particle, _) in (0_u32..).zip(0..draws) {
-            let mut by_global = vec![0.0; self.parameters.len()];
-            let mut by_theta = vec![0.0; self.theta.len()];
-            let mut by_local = self.locals.zeros(&rows);
-            let into = (by_global.as_mut_slice(), by_theta.as_mut_slice(), by_local.as_mut_slice());
-            elbos.push(self.gradient(&rows, (Purpose::Report, offset, particle), into)?);
+        let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
+        for mut rows in self.locals.all_rows() {
+            self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
+            for (particle, elbo) in (0_u32..).zip(&mut elbos) {
+                *elbo += rows.share * self.evaluate(&rows, (Purpose::Report, offset, particle))?.elbo;
+            }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))
     }
@@ -277,8 +354,12 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.locals.moments((&self.model, &self.data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
@@ -309,7 +390,7 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
                             && self.rule.load(rule) =>
                     {
                         (self.parameters, self.theta, self.step) = (global, theta, step);
-                        self.model = with_theta(&self.model, &self.theta, &self.device)?;
+                        self.set_theta()?;
                         Ok(Message::new("silo.restored"))
                     }
                     _ => Err(checkpoint::other_model(folder.as_ref(), &self.name)),

@@ -1,11 +1,13 @@
 //! Gives the coordinator's side of SFVI: sums gradient shares in silo order and moves the global posterior.
 
-use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, theta, with_theta};
+use partita_core::kernel::add_scaled;
+use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, shared_theta, theta, with_shared_theta, with_theta};
 
+use super::pending::LastWeights;
 use super::sfvi_silo::{describe_global, global_noise};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::error::{Error, Result};
-use crate::estimator::{Share, add};
+use crate::estimator::{DrawWeights, Estimator, Share, add};
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
 use crate::manifest::{Field, Manifest};
@@ -37,6 +39,8 @@ pub struct Sfvi<M: Model> {
     pub(super) silos: Vec<String>,
     pub(super) step: u64,
     pub(super) manifest: Manifest,
+    /// What the silos have yet to hear of the last step.
+    last: LastWeights,
 }
 
 impl<M: Model> std::fmt::Debug for Sfvi<M> {
@@ -57,13 +61,13 @@ impl<M: Model> Sfvi<M> {
         }
         let table = SiteTable::globals(model, device)?;
         let family = settings.family.global_family(&table)?;
-        let values = theta(model)?;
+        let values = shared_theta(model)?;
         let manifest = manifest(&*family, settings, values.len());
         Ok(Self {
-            model: with_theta(model, &values, device)?,
+            model: with_theta(model, &theta(model)?, device)?,
             device: device.clone(),
             settings: settings.clone(),
-            parameters: family.initial(settings.family.scale()),
+            parameters: settings.family.start(&*family, &table),
             family,
             table,
             theta: values,
@@ -71,6 +75,7 @@ impl<M: Model> Sfvi<M> {
             silos: silos.to_vec(),
             step: 0,
             manifest,
+            last: LastWeights::default(),
         })
     }
 
@@ -96,13 +101,14 @@ impl<M: Model> Sfvi<M> {
     pub(super) fn request(&self, kind: &str, step: u64) -> Message {
         let message =
             Message::new(kind).word("step", step).word("seed", self.settings.seed).floats("global", &self.parameters);
+        let message = self.last.put(message);
         if self.theta.is_empty() { message } else { message.floats("theta", &self.theta) }
     }
 
     /// Replaces θ, in the model too.
     pub(super) fn set_theta(&mut self, theta: Vec<f64>) -> Result<()> {
         if !theta.is_empty() {
-            self.model = with_theta(&self.model, &theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &theta, &self.device)?;
         }
         self.theta = theta;
         Ok(())
@@ -114,7 +120,7 @@ impl<M: Model> Sfvi<M> {
 
     /// The coordinator's own share for one particle.
     fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, Share)> {
-        let noise = global_noise(&*self.family, self.settings.seed, purpose, step, particle);
+        let noise = global_noise(&*self.family, &self.settings, purpose, step, particle);
         let draw = self.family.draw(&self.parameters, &noise);
         let density = LogDensity::new(&self.model, &self.device, &self.table);
         let located = |error| Error::Model(error).in_silo("the coordinator", self.step);
@@ -123,12 +129,14 @@ impl<M: Model> Sfvi<M> {
     }
 
     /// Sums the shares of all parties, in silo order, particle by particle: the sampled bounds, the gradient by the
-    /// global parameters of each particle (silos that pulled back themselves enter the first), and the sum over
-    /// particles of the gradient by θ.
+    /// global parameters of each particle (silos that pulled back themselves enter the first), and the gradients by θ.
     fn total(&self, replies: &[Message], (purpose, step, count): (Purpose, u64, usize)) -> Result<Total> {
         let globals = self.family.len();
-        let mut total = Total { theta: vec![0.0; self.theta.len()], ..Total::default() };
-        let parts = replies.iter().map(|reply| Part::read(reply, count, globals, self)).collect::<Result<Vec<_>>>()?;
+        let mut total = Total::default();
+        // A report needs no gradient by θ: none is sent.
+        let theta = if purpose == Purpose::Fit { self.theta.len() } else { 0 };
+        let read = |reply| Part::read(reply, count, theta, self);
+        let parts = replies.iter().map(read).collect::<Result<Vec<_>>>()?;
         for (particle, index) in (0..count).zip(0_u32..) {
             let (noise, mut share) = self.own_share(purpose, step, index)?;
             let range = particle * globals..(particle + 1) * globals;
@@ -144,12 +152,14 @@ impl<M: Model> Sfvi<M> {
             if self.settings.estimator.adds_entropy_gradient() {
                 self.family.add_entropy_gradient(&self.parameters, &mut gradient);
             }
-            add(&mut total.theta, &share.theta);
+            share.theta.truncate(self.theta.len());
+            total.thetas.push((particle, share.theta));
             total.elbos.push(share.elbo);
             total.gradients.push(gradient);
         }
         for part in &parts {
-            add(&mut total.theta, &part.theta);
+            let thetas = part.theta.chunks_exact(self.theta.len().max(1)).map(<[f64]>::to_vec);
+            total.thetas.extend(thetas.enumerate());
             if let (Some(gradient), Some(first)) = (&part.pulled_back, total.gradients.first_mut()) {
                 add(first, gradient);
             }
@@ -158,11 +168,37 @@ impl<M: Model> Sfvi<M> {
     }
 }
 
+/// What all parties say of some draws together.
 #[derive(Debug, Default)]
 struct Total {
     elbos: Vec<f64>,
     gradients: Vec<Vec<f64>>,
-    theta: Vec<f64>,
+    /// The parties' gradients by θ with the draw they are of; the sums over draws of a silo stand at the first.
+    thetas: Vec<(usize, Vec<f64>)>,
+}
+
+impl Total {
+    /// The gradient of the bound by the global parameters, then by θ of this length.
+    fn gradient(&self, weights: &DrawWeights, theta: usize) -> Vec<f64> {
+        let mut gradient = weighted(self.gradients.iter().zip(&weights.family));
+        let start = gradient.len();
+        gradient.resize(start + theta, 0.0);
+        for (draw, own) in &self.thetas {
+            add_scaled(&mut gradient[start..], weights.theta[*draw], own);
+        }
+        gradient.iter_mut().for_each(|g| *g *= weights.share);
+        gradient
+    }
+}
+
+/// The sum of vectors, each times its factor.
+fn weighted<'a>(terms: impl Iterator<Item = (&'a Vec<f64>, &'a f64)>) -> Vec<f64> {
+    let mut sum = Vec::new();
+    for (term, factor) in terms {
+        sum.resize(term.len(), 0.0);
+        add_scaled(&mut sum, *factor, term);
+    }
+    sum
 }
 
 /// One silo's reply, checked for its lengths.
@@ -170,12 +206,14 @@ struct Part {
     elbos: Vec<f64>,
     vectors: Option<(Vec<f64>, Vec<f64>)>,
     pulled_back: Option<Vec<f64>>,
+    /// Of every draw where each has a weight, else their sum.
     theta: Vec<f64>,
 }
 
 impl Part {
-    fn read<M: Model>(reply: &Message, count: usize, globals: usize, coordinator: &Sfvi<M>) -> Result<Self> {
-        let theta_len = coordinator.theta.len();
+    fn read<M: Model>(reply: &Message, count: usize, theta: usize, coordinator: &Sfvi<M>) -> Result<Self> {
+        let globals = coordinator.family.len();
+        let theta_len = theta * if coordinator.settings.estimator.weighs_draws() { count } else { 1 };
         let theta = if theta_len > 0 { reply.expect_floats("theta_gradient", theta_len)? } else { Vec::new() };
         let elbos = reply.expect_floats("elbo", count)?;
         if reply.has("gradient") {
@@ -193,6 +231,7 @@ impl Part {
 fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest {
     let draws = settings.particles.max(crate::assess::DRAWS_A_REQUEST);
     let vectors = family.len() * draws;
+    let thetas = theta * if settings.estimator.weighs_draws() { draws } else { 1 };
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
     Manifest {
         fields: vec![
@@ -206,7 +245,7 @@ fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest 
                 family.parameter_len(),
                 true,
             ),
-            field("theta_gradient", "gradient of the share by the model's trained parameters", theta, true),
+            field("theta_gradient", "gradient of the share by the model's trained parameters", thetas, true),
         ],
     }
 }
@@ -227,14 +266,11 @@ impl<M: Model> Algorithm for Sfvi<M> {
             }
         }
         let total = self.total(&replies, (Purpose::Fit, step, self.settings.particles))?;
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let share = 1.0 / self.settings.particles as f64;
-        let mut gradient = vec![0.0; self.parameters.len()];
-        total.gradients.iter().for_each(|own| add(&mut gradient, own));
-        gradient.extend_from_slice(&total.theta);
+        let weights = self.settings.estimator.weigh(&total.elbos);
+        let elbo = weights.bound;
+        let mut gradient = total.gradient(&weights, self.theta.len());
         // The optimisers descend; the bound is to ascend.
-        gradient.iter_mut().for_each(|g| *g *= -share);
-        let elbo = share * total.elbos.iter().sum::<f64>();
+        gradient.iter_mut().for_each(|g| *g = -*g);
         let who = "the coordinator";
         finite(who, step, |_| "the bound".into(), &[elbo])?;
         finite(who, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
@@ -248,21 +284,40 @@ impl<M: Model> Algorithm for Sfvi<M> {
             self.rule.step(rate, &mut all, &gradient);
             self.theta = all.split_off(self.parameters.len());
             self.parameters = all;
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
+        }
+        if self.settings.estimator.weighs_draws() {
+            self.last = LastWeights { step, weights: weights.family };
         }
         self.step += 1;
         Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.to_all(&self.request("sfvi.assess", offset).word("draws", draws as u64))
+        let all = draws * self.draws_a_bound();
+        self.to_all(&self.request("sfvi.assess", offset).word("draws", all as u64))
+    }
+
+    fn draws_a_bound(&self) -> usize {
+        self.settings.estimator.draws_a_bound(self.settings.particles)
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
         let replies = replies(outcomes, &self.silos, self.step)?;
-        let total = self.total(&replies, (Purpose::Report, offset, draws))?;
+        let size = self.draws_a_bound();
+        let total = self.total(&replies, (Purpose::Report, offset, draws * size))?;
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
-        Ok(Assessed { elbos: total.elbos, gradients: total.gradients })
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
+        let mut assessed = Assessed::default();
+        for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
+            let weights = self.settings.estimator.weigh(elbos);
+            assessed.elbos.push(weights.bound);
+            if ordinary {
+                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            }
+        }
+        Ok(assessed)
     }
 
     fn manifest(&self) -> &Manifest {
@@ -283,7 +338,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
         for (name, values) in self.rule.save() {
             message = message.floats(&format!("rule.{name}"), &values);
         }
-        message
+        self.last.put(message)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
@@ -299,9 +354,10 @@ impl<M: Model> Algorithm for Sfvi<M> {
             let problem = "its optimiser state is of another optimiser".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
+        self.last = LastWeights::get(state)?;
         (self.parameters, self.theta, self.step) = (parameters, theta, state.get_word("step")?);
         if !self.theta.is_empty() {
-            self.model = with_theta(&self.model, &self.theta, &self.device)?;
+            self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
         }
         Ok(())
     }

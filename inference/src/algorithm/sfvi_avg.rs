@@ -139,7 +139,10 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         let weight = |size: &usize| if self.rounds.by_size { as_float(*size) / self.total() } else { equal };
         let weights: Vec<f64> = self.rounds.sizes.iter().map(weight).collect();
         let before = self.inner.parameters.clone();
-        self.inner.parameters = self.rounds.averaging.average(&*self.inner.family, &members, &weights)?;
+        // Without global latents there is only θ to average.
+        if !self.inner.family.is_empty() {
+            self.inner.parameters = self.rounds.averaging.average(&*self.inner.family, &members, &weights)?;
+        }
         let theta = crate::average::weighted(thetas.iter().map(Vec::as_slice), &vec![equal; thetas.len()]);
         self.inner.set_theta(theta)?;
         self.round += 1;
@@ -157,6 +160,10 @@ impl<M: Model> Algorithm for SfviAvg<M> {
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
         self.inner.assessed(outcomes, draws, offset)
+    }
+
+    fn draws_a_bound(&self) -> usize {
+        self.inner.draws_a_bound()
     }
 
     fn manifest(&self) -> &Manifest {

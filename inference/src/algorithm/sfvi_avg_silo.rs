@@ -1,12 +1,13 @@
 //! Gives the silo's side of SFVI-Avg: many steps of variational inference on its own data, from the common posterior.
 
-use partita_core::{LogDensity, Model, Purpose, with_theta};
+use partita_core::kernel::add_scaled;
+use partita_core::{LogDensity, Model, Purpose};
 
 use super::finite;
-use super::sfvi_silo::{Draws, Silo, average, describe_global, global_key, noise_of};
+use super::sfvi_silo::{Draws, Silo, describe_global, global_key, noise_of};
 use crate::checkpoint;
 use crate::error::Result;
-use crate::estimator::add;
+use crate::estimator::{Share, add};
 use crate::exchange::SiloProgram;
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
@@ -71,36 +72,42 @@ impl<M: Model> AveragingSilo<M> {
         let particles = silo.settings.particles;
         let owner = self.index;
         let draw = Draws { purpose: Purpose::Fit, step, count: particles, owner, weight, entropy_weight };
-        let rows = silo.locals.rows(Some(step));
-        let (shares, local) = average(silo.shares(globals, &rows, draw)?);
+        let mut rows = silo.locals.rows(step);
+        let (mut shares, local): (Vec<Share>, Vec<_>) = silo.shares(globals, &mut rows, draw)?.into_iter().unzip();
         silo.check(&shares, step)?;
-        for (block, gradient) in local.iter().enumerate() {
-            finite(&silo.name, step, |index| silo.describe_local(block, index), gradient)?;
+        let private = silo.locals.keep_private(&mut shares);
+        for gradient in &local {
+            silo.check_local(gradient, step)?;
         }
         let estimator = silo.settings.estimator;
-        let mut gradient = vec![0.0; globals.len()];
-        let mut by_theta = vec![0.0; values.len()];
-        let mut elbo = 0.0;
+        let (mut elbos, mut gradients) = (Vec::new(), Vec::new());
         for (share, particle) in shares.iter().zip(0_u32..) {
             let key = global_key(Purpose::Fit, step, owner).particle(particle);
-            let noise = noise_of(&*silo.family, silo.settings.seed, key);
+            let noise = noise_of(&*silo.family, &silo.settings, key);
             let global = silo.family.draw(globals, &noise);
             let prior = LogDensity::new(&silo.workers[0].0, &silo.device, &silo.table).global(&global.latent)?;
             let mut own = estimator.global_share(prior, &*silo.family, globals, &global);
             add(&mut own.location, &share.location);
             add(&mut own.deviation, &share.deviation);
-            silo.family.pull_back(globals, &noise, &own.location, &own.deviation, &mut gradient);
+            own.variance.clone_from(&share.variance);
+            let mut gradient = vec![0.0; globals.len()];
+            own.pull_back(&*silo.family, globals, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {
                 silo.family.add_entropy_gradient(globals, &mut gradient);
             }
-            add(&mut by_theta, &own.theta);
-            add(&mut by_theta, &share.theta);
-            elbo += own.elbo + share.elbo;
+            own.theta.truncate(values.len());
+            add(&mut own.theta, &share.theta);
+            elbos.push(own.elbo + share.elbo);
+            gradients.push((gradient, own.theta));
         }
-        gradient.extend_from_slice(&by_theta);
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let average = 1.0 / particles as f64;
-        gradient.iter_mut().for_each(|g| *g *= -average);
+        let weights = estimator.weigh(&elbos);
+        let mut gradient = vec![0.0; globals.len() + values.len()];
+        let (by_global, by_theta) = gradient.split_at_mut(globals.len());
+        for ((own, own_theta), (family, theta)) in gradients.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            add_scaled(by_global, *family, own);
+            add_scaled(by_theta, *theta, own_theta);
+        }
+        gradient.iter_mut().for_each(|g| *g *= -weights.share);
         let who = silo.name.clone();
         finite(&who, step, |index| describe_global(&silo.table, index % silo.family.len().max(1)), &gradient)?;
         if silo.settings.clip.is_some_and(|clip| clip.apply(&mut gradient)) {
@@ -111,13 +118,9 @@ impl<M: Model> AveragingSilo<M> {
         self.rule.step(rate, &mut all, &gradient);
         *values = all.split_off(globals.len());
         *globals = all;
-        if !values.is_empty() {
-            for (model, _) in &mut silo.workers {
-                *model = with_theta(model, values, &silo.device)?;
-            }
-        }
-        silo.locals.descend(&rows, local, rate);
-        Ok(average * elbo)
+        silo.locals.descend(&rows, weights.descent(local), &private, rate);
+        silo.set_theta(values)?;
+        Ok(weights.bound)
     }
 }
 
@@ -126,15 +129,19 @@ impl<M: Model> SiloProgram for AveragingSilo<M> {
         self.silo.name()
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         self.silo.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.silo.private_theta()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "avg.round" => self.round(request),
             "silo.save" => {
-                let mut state = self.silo.locals.save();
+                let mut state = self.silo.state();
                 state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("global.{name}"), values)));
                 let folder = request.get_setting("folder")?;
                 checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, state)?;

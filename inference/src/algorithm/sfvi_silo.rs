@@ -1,12 +1,14 @@
 //! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
 
-use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, theta, with_theta};
+use partita_core::kernel::add_scaled;
+use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
 use rayon::prelude::*;
 
 use super::finite;
+use super::pending::Pending;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{Estimator, Repeats, Share, add, enhanced_share};
+use crate::estimator::{DrawWeights, Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
 use crate::exchange::SiloProgram;
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
@@ -23,11 +25,14 @@ pub struct Silo<M: Model> {
     pub(super) settings: Settings,
     pub(super) table: SiteTable,
     pub(super) family: Box<dyn Family>,
-    pub(super) locals: Locals,
+    pub(crate) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
     pub(super) workers: Vec<(M, M::Data)>,
+    /// Numbers of θ that parties share.
     pub(super) theta_len: usize,
     pub(super) step: u64,
+    /// Gradients of the last step that wait for the weights of their draws.
+    pub(super) pending: Option<Pending>,
 }
 
 impl<M: Model> std::fmt::Debug for Silo<M> {
@@ -52,19 +57,24 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
-        let values = theta(model)?;
-        let model = with_theta(model, &values, device)?;
+        let family = settings.family.global_family(&table)?;
+        let start = settings.family.start(&*family, &table);
+        let theta_len = shared_theta(model)?.len();
+        let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, index)?;
+        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
         let workers = settings.threads.min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
             device: device.clone(),
             settings: settings.clone(),
-            family: settings.family.global_family(&table)?,
-            locals: Locals::new(&table, settings, device, index)?,
+            family,
+            locals,
             table,
             workers: vec![(model, data.clone()); workers],
-            theta_len: values.len(),
+            theta_len,
             step: 0,
+            pending: None,
         })
     }
 
@@ -85,17 +95,20 @@ impl<M: Model> Silo<M> {
     }
 
     /// The variational parameters of the local latents, one vector a block. For the silo's own use.
+    ///
+    /// With [`Estimator::ImportanceWeighted`] the step last answered is not in them before the next request.
     #[must_use]
     pub fn local_parameters(&self) -> Vec<Vec<f64>> {
         self.locals.parameters()
     }
 
-    /// Replaces the variational parameters of the local latents.
+    /// Replaces the variational parameters of the local latents; a step that waits for its weights is dropped.
     ///
     /// # Errors
     /// [`Error::Message`] if a length differs.
     pub fn set_local_parameters(&mut self, parameters: Vec<Vec<f64>>) -> Result<()> {
         if self.locals.set_parameters(parameters) {
+            self.pending = None;
             return Ok(());
         }
         Err(Error::Message {
@@ -113,17 +126,31 @@ impl<M: Model> Silo<M> {
                 problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
             });
         }
-        if self.theta_len > 0 {
-            let theta = request.expect_floats("theta", self.theta_len)?;
+        let shared = if self.theta_len > 0 { request.expect_floats("theta", self.theta_len)? } else { Vec::new() };
+        self.set_theta(&shared)?;
+        Ok(parameters)
+    }
+
+    /// Replaces the part of θ that parties share; the private part is that of the latest step.
+    pub(super) fn set_theta(&mut self, shared: &[f64]) -> Result<()> {
+        let theta = self.locals.with_private(shared);
+        if !theta.is_empty() {
             for (model, _) in &mut self.workers {
                 *model = with_theta(model, &theta, &self.device)?;
             }
         }
-        Ok(parameters)
+        Ok(())
     }
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
-    pub(super) fn shares(&mut self, globals: &[f64], rows: &StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+    ///
+    /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an empty
+    /// vector behind; for a report they are not needed and stay.
+    pub(super) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+        let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
+            .then(|| LayerMoments::new(&*self.family, globals));
+        let (model, data) = &self.workers[0];
+        let encodings = self.locals.encode((model, data), &self.table, rows)?;
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -133,62 +160,121 @@ impl<M: Model> Silo<M> {
             globals,
             rows,
             draw,
+            layers,
         };
-        context.all(&mut self.workers)
+        let mut results = context.all(&mut self.workers)?;
+        if draw.purpose == Purpose::Fit {
+            let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
+            let theta = encodings.pull_back(&self.workers[0].0, &self.device, particles)?;
+            if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
+                add(&mut share.theta, &theta);
+            }
+        }
+        Ok(results)
     }
 
     /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
     fn step(&mut self, request: &Message) -> Result<Message> {
+        self.settle(request)?;
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
-        let rows = self.locals.rows(Some(step));
-        let results = self.shares(&globals, &rows, draw)?;
-        let (shares, local) = average(results);
-        for (block, gradient) in local.iter().enumerate() {
-            finite(&self.name, step, |index| self.describe_local(block, index), gradient)?;
+        let mut rows = self.locals.rows(step);
+        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &mut rows, draw)?.into_iter().unzip();
+        for gradient in &local {
+            self.check_local(gradient, step)?;
         }
         self.check(&shares, step)?;
-        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw);
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.locals.descend(&rows, local, rate);
+        let private = self.locals.keep_private(&mut shares);
+        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
+        if self.settings.estimator.weighs_draws() {
+            self.pending = Some(Pending { step, draws: local });
+        } else {
+            let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+            let rate = self.settings.schedule.rate(step, self.settings.steps);
+            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
+        }
         self.step = step + 1;
         Ok(reply)
     }
 
-    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing.
+    /// Shares of report draws on all rows, without the gradient by θ.
+    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<Share>> {
+        let draw = Draws::shared(Purpose::Report, offset, count);
+        let globals_len = self.family.len();
+        let zero = || Share { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..Share::default() };
+        let mut sums: Vec<Share> = std::iter::repeat_with(zero).take(count).collect();
+        for mut rows in self.locals.all_rows() {
+            let results = self.shares(globals, &mut rows, draw)?;
+            for (sum, (own, _)) in sums.iter_mut().zip(results) {
+                sum.elbo += rows.share * own.elbo;
+                add_scaled(&mut sum.location, rows.share, &own.location);
+                add_scaled(&mut sum.deviation, rows.share, &own.deviation);
+            }
+        }
+        self.check(&sums, self.step)?;
+        Ok(sums)
+    }
+
+    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing but what waited for its weights.
     fn assess(&mut self, request: &Message) -> Result<Message> {
+        self.settle(request)?;
         let globals = self.read_globals(request)?;
         let step = request.get_word("step")?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
         let count = request.get_word("draws")? as usize;
-        let draw = Draws::shared(Purpose::Report, step, count);
-        let rows = self.locals.rows(None);
-        let results = self.shares(&globals, &rows, draw)?;
-        let shares: Vec<Share> = results.into_iter().map(|(share, _)| share).collect();
-        self.check(&shares, self.step)?;
-        Ok(vectors(Message::new("sfvi.assessment").word("step", step), &shares, self.locals.depend_on_globals()))
+        let shares = self.report_shares(&globals, (step, count))?;
+        Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
     }
 
     /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Message {
+    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Message> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
-        if vector_numbers <= self.family.parameter_len() {
-            return vectors(message, shares, coupled);
+        let by_variance = shares.iter().any(|share| !share.variance.is_empty());
+        // Draws that the coordinator weighs have to stay apart.
+        let apart = self.settings.estimator.weighs_draws();
+        if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
+            return Ok(self.vectors(message, shares));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
-            let noise = global_noise(&*self.family, self.settings.seed, draw.purpose, draw.step, particle);
-            self.family.pull_back(globals, &noise, &share.location, &share.deviation, &mut gradient);
+            let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
+            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
         }
-        bounds_and_theta(message.floats("gradient", &gradient), shares)
+        Ok(self.bounds_and_theta(message.floats("gradient", &gradient), shares))
+    }
+
+    /// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
+    fn vectors(&self, message: Message, shares: &[Share]) -> Message {
+        let shape = [shares.len(), shares.first().map_or(0, |share| share.location.len())];
+        let mut message = message.array("location", &joined(shares, |share| &share.location), &shape);
+        if self.locals.depend_on_globals() {
+            message = message.array("deviation", &joined(shares, |share| &share.deviation), &shape);
+        }
+        self.bounds_and_theta(message, shares)
+    }
+
+    /// Adds the bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
+    fn bounds_and_theta(&self, message: Message, shares: &[Share]) -> Message {
+        let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+        let message = message.floats("elbo", &elbos);
+        if shares.iter().all(|share| share.theta.is_empty()) {
+            return message;
+        }
+        if self.settings.estimator.weighs_draws() {
+            let shape = [shares.len(), self.theta_len];
+            return message.array("theta_gradient", &joined(shares, |share| &share.theta), &shape);
+        }
+        let mut theta = vec![0.0; self.theta_len];
+        shares.iter().for_each(|share| add(&mut theta, &share.theta));
+        message.floats("theta_gradient", &theta)
     }
 
     pub(super) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
-            for gradient in [&share.location, &share.deviation] {
+            for gradient in [&share.location, &share.deviation, &share.variance] {
                 finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
             }
             finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
@@ -196,7 +282,13 @@ impl<M: Model> Silo<M> {
         Ok(())
     }
 
-    pub(super) fn describe_local(&self, block: usize, index: usize) -> String {
+    /// Refuses a gradient by the local parameters that is not finite.
+    pub(super) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
+        let mut blocks = gradient.iter().enumerate();
+        blocks.try_for_each(|(block, own)| finite(&self.name, step, |index| self.describe_local(block, index), own))
+    }
+
+    fn describe_local(&self, block: usize, index: usize) -> String {
         let place = &self.table.blocks()[block];
         let sites: Vec<&str> = self
             .table
@@ -209,25 +301,6 @@ impl<M: Model> Silo<M> {
     }
 }
 
-/// The shares, and the gradient of the negative bound by the local parameters, averaged over particles.
-pub(super) fn average(results: Vec<Evaluated>) -> (Vec<Share>, Vec<Vec<f64>>) {
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-    let weight = -1.0 / results.len() as f64;
-    let mut shares = Vec::with_capacity(results.len());
-    let mut sum: Vec<Vec<f64>> = Vec::new();
-    for (share, gradient) in results {
-        shares.push(share);
-        if sum.is_empty() {
-            sum = gradient;
-        } else {
-            sum.iter_mut().zip(&gradient).for_each(|(sum, own)| add(sum, own));
-        }
-    }
-    // Block by block: the loop over one vector is vectorised, one over a flattened iterator is not.
-    sum.iter_mut().for_each(|block| block.iter_mut().for_each(|slot| *slot *= weight));
-    (shares, sum)
-}
-
 /// The name of the global site that component `index` of a global vector belongs to.
 pub(super) fn describe_global(table: &SiteTable, index: usize) -> String {
     let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
@@ -235,8 +308,14 @@ pub(super) fn describe_global(table: &SiteTable, index: usize) -> String {
 }
 
 /// The noise of a global draw: every party makes the same from seed and key.
-pub(super) fn global_noise(family: &dyn Family, seed: u64, purpose: Purpose, step: u64, particle: u32) -> Vec<f64> {
-    noise_of(family, seed, global_key(purpose, step, Key::COORDINATOR).particle(particle))
+pub(super) fn global_noise(
+    family: &dyn Family,
+    settings: &Settings,
+    purpose: Purpose,
+    step: u64,
+    particle: u32,
+) -> Vec<f64> {
+    noise_of(family, settings, global_key(purpose, step, Key::COORDINATOR).particle(particle))
 }
 
 /// The key of the global noise of an owner: all parties, or a silo in its local steps.
@@ -248,9 +327,9 @@ pub(super) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
 }
 
 /// The noise of one draw from a family.
-pub(super) fn noise_of(family: &dyn Family, seed: u64, key: Key) -> Vec<f64> {
+pub(super) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
     let mut noise = vec![0.0; family.noise_len()];
-    Noise::new(seed).stream(key).normal(&mut noise);
+    Noise::new(settings.seed).kind(settings.noise).normal(key, &mut noise);
     noise
 }
 
@@ -285,6 +364,8 @@ struct Context<'a> {
     globals: &'a [f64],
     rows: &'a StepRows,
     draw: Draws,
+    /// What linear layers read under local reparameterisation.
+    layers: Option<LayerMoments>,
 }
 
 pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
@@ -312,11 +393,15 @@ impl Context<'_> {
         let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
         let noise = self.locals.noise(self.rows, purpose, step, particle);
         let key = global_key(purpose, step, owner).particle(particle);
-        let global = self.family.draw(self.globals, &noise_of(self.family, self.settings.seed, key));
+        let global = self.family.draw(self.globals, &noise_of(self.family, self.settings, key));
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
             return self.enhanced((model, data), &global, inner, particle);
         }
         let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let density = match &self.layers {
+            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
+            None => density,
+        };
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut out = self.locals.zeros(self.rows);
@@ -348,25 +433,9 @@ impl Context<'_> {
     }
 }
 
-/// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
-fn vectors(message: Message, shares: &[Share], coupled: bool) -> Message {
-    let globals = shares.first().map_or(0, |share| share.location.len());
-    let shape = [shares.len(), globals];
-    let all =
-        |of: fn(&Share) -> &Vec<f64>| shares.iter().flat_map(|share| of(share).iter().copied()).collect::<Vec<f64>>();
-    let mut message = message.array("location", &all(|share| &share.location), &shape);
-    if coupled {
-        message = message.array("deviation", &all(|share| &share.deviation), &shape);
-    }
-    bounds_and_theta(message, shares)
-}
-
-fn bounds_and_theta(message: Message, shares: &[Share]) -> Message {
-    let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
-    let mut theta = vec![0.0; shares.first().map_or(0, |share| share.theta.len())];
-    shares.iter().for_each(|share| add(&mut theta, &share.theta));
-    let message = message.floats("elbo", &elbos);
-    if theta.is_empty() { message } else { message.floats("theta_gradient", &theta) }
+/// One vector of every share, one after another.
+fn joined(shares: &[Share], of: fn(&Share) -> &Vec<f64>) -> Vec<f64> {
+    shares.iter().flat_map(|share| of(share).iter().copied()).collect()
 }
 
 impl<M: Model> SiloProgram for Silo<M> {
@@ -374,8 +443,13 @@ impl<M: Model> SiloProgram for Silo<M> {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        self.locals.moments()
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let (model, data) = &self.workers[0];
+        self.locals.moments((model, data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
@@ -384,13 +458,13 @@ impl<M: Model> SiloProgram for Silo<M> {
             "sfvi.assess" => self.assess(request),
             "silo.save" => {
                 let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.locals.save())?;
+                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.state())?;
                 Ok(Message::new("silo.saved"))
             }
             "silo.restore" => {
                 let folder = request.get_setting("folder")?;
                 let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
-                if !self.locals.load(&state) {
+                if !self.load(&state) {
                     return Err(checkpoint::other_model(folder.as_ref(), &self.name));
                 }
                 self.step = step;

@@ -53,5 +53,11 @@ pub(crate) fn enhanced_share<M: Model>(
     let path = family.pull_back(parameters, &global.deviation, (noise, &draw), &gradient, out);
     let mut deviation = assessment.globals.clone();
     add(&mut deviation, &path);
-    Ok(Share { elbo: assessment.value, location: assessment.globals, deviation, theta: assessment.theta })
+    Ok(Share {
+        elbo: assessment.value,
+        location: assessment.globals,
+        deviation,
+        theta: assessment.theta,
+        variance: Vec::new(),
+    })
 }

@@ -77,6 +77,26 @@ impl Family for Blocks {
         }
     }
 
+    fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
+        let (mut parameters, mut out) = (parameters, out);
+        for (components, family) in &self.parts {
+            let (own, rest) = out.split_at_mut(family.parameter_len());
+            out = rest;
+            let parameters = front(&mut parameters, family.parameter_len());
+            family.pull_back_variance(parameters, &pick(gradient, components), own)?;
+        }
+        Ok(())
+    }
+
+    fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {
+        let mut parameters = parameters;
+        for (components, family) in &self.parts {
+            let (own, rest) = parameters.split_at_mut(family.parameter_len());
+            parameters = rest;
+            family.set_mean(own, &pick(mean, components));
+        }
+    }
+
     fn entropy(&self, parameters: &[f64]) -> f64 {
         let mut parameters = parameters;
         self.parts.iter().map(|(_, family)| family.entropy(front(&mut parameters, family.parameter_len()))).sum()

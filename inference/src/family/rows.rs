@@ -6,6 +6,7 @@ use partita_core::kernel::{add_scaled, dot, exponential};
 
 use super::HALF_LOG_TWO_PI;
 use super::full_rank::{lower_row, multiply_lower, solve_transposed};
+use crate::optimiser::RowPlaces;
 
 /// What each column of a row may do; each list has one entry for each of the row's `width` columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,11 +159,11 @@ impl RowGaussian {
         (parts.mean.to_vec(), deviations)
     }
 
-    /// The parameters of some rows, in the layout of that many rows.
+    /// The parameters of some of the rows that `parameters` are of, in the layout of that many rows.
     #[must_use]
     pub fn gather(&self, parameters: &[f64], rows: &[usize]) -> Vec<f64> {
         let mut out = Vec::with_capacity(rows.len() * self.row_parameter_len());
-        for (start, width) in self.arrays(self.rows) {
+        for (start, width) in self.arrays(self.extent(parameters).0) {
             out.extend(rows.iter().flat_map(|row| &parameters[start + row * width..start + (row + 1) * width]));
         }
         out
@@ -171,14 +172,13 @@ impl RowGaussian {
     /// The transpose of [`RowGaussian::gather`]: puts numbers of some rows at their places among zeros.
     #[must_use]
     pub fn scatter(&self, values: &[f64], rows: &[usize]) -> Vec<f64> {
-        let mut out = vec![0.0; self.parameter_len()];
-        for ((start, width), (from, _)) in self.arrays(self.rows).into_iter().zip(self.arrays(rows.len())) {
-            for (index, row) in rows.iter().enumerate() {
-                out[start + row * width..start + (row + 1) * width]
-                    .copy_from_slice(&values[from + index * width..from + (index + 1) * width]);
-            }
-        }
-        out
+        self.places(rows).scatter(values, self.parameter_len())
+    }
+
+    /// Where the parameters of some rows stand among those of all.
+    pub(crate) fn places<'a>(&self, rows: &'a [usize]) -> RowPlaces<'a> {
+        let pairs = self.arrays(self.rows).into_iter().zip(self.arrays(rows.len()));
+        RowPlaces { rows, total: self.rows, arrays: pairs.map(|((all, width), (own, _))| [all, own, width]).collect() }
     }
 
     /// Sums the numbers of repeated rows, `repeats` times each one after another, into those of the rows.

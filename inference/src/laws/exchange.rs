@@ -166,8 +166,8 @@ impl SiloProgram for Echo {
         &self.name
     }
 
-    fn local_moments(&self) -> Vec<(Vec<f64>, Vec<f64>)> {
-        Vec::new()
+    fn local_moments(&self) -> Answer<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
     }
 
     fn answer(&mut self, request: &Message) -> Answer<Message> {

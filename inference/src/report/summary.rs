@@ -1,6 +1,6 @@
 //! Summarises draws of the global posterior on the natural scale of each site.
 
-use partita_core::{Device, Key, Model, Noise, Purpose, SiteTable, with_theta};
+use partita_core::{Device, Key, Model, Noise, Purpose, SiteTable, with_shared_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Posterior;
@@ -53,7 +53,7 @@ pub(crate) fn natural_draws<M: Model>(
     count: u32,
 ) -> Result<NaturalDraws> {
     let table = SiteTable::globals(model, device)?;
-    let model = with_theta(model, posterior.theta, device)?;
+    let model = with_shared_theta(model, posterior.theta, device)?;
     let mut all: NaturalDraws = Vec::new();
     for particle in 0..count {
         let mut noise = vec![0.0; posterior.family.noise_len()];

@@ -1,0 +1,54 @@
+//! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
+
+use partita_core::{Key, Moments, Noise, Part, SiteTable};
+
+use super::Estimator;
+use crate::error::{Error, Result};
+use crate::family::Family;
+
+/// Means and variances of the global posterior, for the linear layers of one step.
+pub(crate) struct LayerMoments {
+    means: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl LayerMoments {
+    pub(crate) fn new(family: &dyn Family, parameters: &[f64]) -> Self {
+        let variances = family.spread(parameters).deviations().iter().map(|sd| sd * sd).collect();
+        Self { means: family.mean(parameters), variances }
+    }
+
+    /// The same with the noise of pre-activations.
+    pub(crate) fn with_noise(&self, (noise, key): (Noise, Key)) -> Moments<'_> {
+        Moments { means: &self.means, variances: &self.variances, noise, key }
+    }
+}
+
+/// Refuses local reparameterisation where it would be undefined, biased or without effect.
+pub(crate) fn check_layers(
+    estimator: Estimator,
+    table: &SiteTable,
+    (family, parameters): (&dyn Family, &[f64]),
+    locals_depend_on_globals: bool,
+) -> Result<()> {
+    if estimator != Estimator::LocalReparameterisation {
+        return Ok(());
+    }
+    let refuse = |found: &str, expected| {
+        Err(Error::Setting { setting: "estimator", found: format!("LocalReparameterisation with {found}"), expected })
+    };
+    let mut layers = vec![0.0; family.len()];
+    for site in table.latents(Part::Global).filter(|site| site.is_layer()) {
+        layers[site.offset()..site.offset() + site.width()].fill(1.0);
+    }
+    if !layers.contains(&1.0) {
+        return refuse("a model without a linear layer", "a model that declares one with `scope.linear`");
+    }
+    if locals_depend_on_globals {
+        return refuse(
+            "a local posterior given the globals",
+            "local families without `given_globals`, such as Gaussian::diagonal(): layers have no draw to depend on",
+        );
+    }
+    family.pull_back_variance(parameters, &layers, &mut vec![0.0; family.parameter_len()])
+}

@@ -1,0 +1,363 @@
+//! Bayesian networks: starting means, heads, predictions, and local reparameterisation against what it must equal.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use partita::burn::module::{Module, Param};
+use partita::burn::tensor::Tensor;
+use partita::inference::{
+    Algorithm, BlockDraw, Central, CentralSilo, DiagonalGaussian, Error, Exchange, Family, InProcess, RowGaussian,
+    RowOptions, Sfvi, Silo, SiloProgram,
+};
+use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network};
+use partita::{
+    AlgorithmChoice, BayesianLinear, Choice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, LogDensity,
+    Model, Moments, Noise, Normal, Purpose, Result, Schedule, Scope, Settings, SiteTable, fit, laws,
+};
+
+type Classifier = BayesianNetwork<Mlp>;
+
+/// Standard errors an average may be off: 5e-7 for each of the few hundred components compared.
+const STANDARD_ERRORS: f64 = 5.0;
+
+fn numbers(count: usize, step: u64) -> Vec<f64> {
+    let mut values = vec![0.0; count];
+    Noise::new(11).stream(Key::new(Purpose::Check, step)).normal(&mut values);
+    values
+}
+
+fn classifier(device: &Device) -> (Classifier, LabelledRows) {
+    let model = BayesianNetwork::new(
+        Mlp::new(&[3, 4, 2], Activation::Tanh, 5, device),
+        Head::Categorical,
+        Normal::new(0.0, 0.8),
+    );
+    (model, rows(device, 0..12))
+}
+
+/// Twelve rows of three features with a class each; some of them.
+fn rows(device: &Device, which: std::ops::Range<usize>) -> LabelledRows {
+    let (x, y) = (numbers(36, 0), numbers(12, 1));
+    let labels = y.iter().map(|number| f64::from(u8::from(*number > 0.0))).collect::<Vec<_>>();
+    let count = which.len();
+    let x = x[which.start * 3..which.end * 3].to_vec();
+    LabelledRows::new(x, labels[which].to_vec(), count, device).unwrap()
+}
+
+/// A network of a user: one weight matrix, twice.
+#[derive(Module, Debug)]
+struct Residual {
+    weight: Param<Tensor<2>>,
+}
+
+impl Network for Residual {
+    fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
+        let hidden = rows.clone() + rows.matmul(self.weight.val()).tanh();
+        hidden.matmul(self.weight.val())
+    }
+}
+
+#[test]
+fn networks_with_every_head_keep_the_laws_of_models() {
+    let device = Device::flex();
+    let (model, data) = classifier(&device);
+    laws::model(&model, &device, &data).unwrap();
+    let targets = |of: fn(f64) -> f64| numbers(8, 2).into_iter().map(of).collect::<Vec<f64>>();
+    let heads = [
+        (Head::Bernoulli, targets(|x| f64::from(u8::from(x > 0.0)))),
+        (Head::Gaussian(Some(0.5)), targets(|x| x)),
+        (Head::Gaussian(None), targets(|x| x)),
+    ];
+    for (head, targets) in heads {
+        let network = Residual { weight: Param::from_tensor(device.tensor(numbers(4, 3), [2, 2])) };
+        let model = BayesianNetwork::new(network, head, Normal::new(0.0, 0.8));
+        let data = LabelledRows::new(numbers(8, 4), targets, 4, &device).unwrap();
+        laws::model(&model, &device, &data).unwrap();
+    }
+}
+
+#[test]
+fn posterior_means_start_at_the_values_of_the_network() {
+    let device = Device::flex();
+    let (model, _) = classifier(&device);
+    let table = SiteTable::globals(&model, &device).unwrap();
+    let plan = FamilyPlan::new().global(Gaussian::diagonal()).site("layer2.1", Choice::Delta);
+    let family = plan.global_family(&table).unwrap();
+    let start = table.start();
+    assert_eq!(family.mean(&plan.start(&*family, &table)), start);
+    // He's variance 2/3 of the first layer of three inputs, keyed; biases of zero.
+    let mut expected = [0.0; 12];
+    Noise::new(5).stream(Key::new(Purpose::Initial, 0)).normal(&mut expected);
+    for (found, expected) in start.iter().zip(expected) {
+        assert!((found - expected * (2.0_f64 / 3.0).sqrt()).abs() < 1e-15);
+    }
+    assert_eq!(start[12..16], [0.0; 4]);
+    let settings = Settings { family: plan, ..Settings::default() };
+    let algorithm = Sfvi::new(&model, &device, &settings, &["a".to_owned()]).unwrap();
+    assert_eq!(algorithm.posterior().family.mean(algorithm.posterior().parameters), start);
+}
+
+#[test]
+fn predictions_average_the_probabilities_of_draws() {
+    let device = Device::flex();
+    let (model, data) = classifier(&device);
+    let draws = [numbers(26, 5), numbers(26, 6)];
+    let both = model.predict(&device, data.features(), draws.clone()).unwrap();
+    assert_eq!(both.shape, [12, 2]);
+    let single = draws.map(|draw| model.predict(&device, data.features(), [draw]).unwrap());
+    for (index, found) in both.values.iter().enumerate() {
+        assert!((found - 0.5 * (single[0].values[index] + single[1].values[index])).abs() < 1e-15);
+    }
+    both.values.chunks(2).for_each(|row| assert!((row[0] + row[1] - 1.0).abs() < 1e-15));
+    assert!(model.predict(&device, data.features(), []).is_err());
+}
+
+/// The gradient of the bound by the diagonal family's parameters from one draw: with the prior and entropy of the
+/// coordinator or without, and with the likelihood of these silos.
+fn gradient<M: Model>(
+    model: &M,
+    device: &Device,
+    silos: &[M::Data],
+    parameters: &[f64],
+    (estimator, step, prior): (Estimator, u64, bool),
+) -> Vec<f64> {
+    let family = DiagonalGaussian::new(parameters.len() / 2);
+    let mut noise = vec![0.0; family.noise_len()];
+    Noise::new(3).stream(Key::new(Purpose::Fit, step)).normal(&mut noise);
+    let global = family.draw(parameters, &noise);
+    let means = family.mean(parameters);
+    let variances: Vec<f64> = family.spread(parameters).deviations().iter().map(|sd| sd * sd).collect();
+    let mut out = vec![0.0; family.parameter_len()];
+    for (data, index) in silos.iter().zip(0_u32..) {
+        let table = SiteTable::of(model, device, data).unwrap();
+        let none = RowOptions { dense: vec![], given_globals: vec![], scale_given_globals: vec![], delta: vec![] };
+        let rows = RowGaussian::new(table.blocks()[0].rows, 0, family.len(), none);
+        let block = BlockDraw { family: &rows, parameters: &[], noise: &[], weight: 1.0 };
+        let mut density = LogDensity::new(model, device, &table);
+        if estimator == Estimator::LocalReparameterisation {
+            let key = Key::new(Purpose::Fit, step).silo(index);
+            density = density.moments(Moments { means: &means, variances: &variances, noise: Noise::new(3), key });
+        }
+        let share = estimator.local_share(&density, data, &global, &[block], &mut [Vec::new()]).unwrap();
+        share.pull_back(&family, parameters, &noise, &mut out).unwrap();
+        if prior && index == 0 {
+            let prior = LogDensity::new(model, device, &table).global(&global.latent).unwrap();
+            let share = estimator.global_share(prior, &family, parameters, &global);
+            share.pull_back(&family, parameters, &noise, &mut out).unwrap();
+            if estimator.adds_entropy_gradient() {
+                family.add_entropy_gradient(parameters, &mut out);
+            }
+        }
+    }
+    out
+}
+
+/// Mean and variance of each component over `count` draws.
+fn moments(count: u64, draw: impl Fn(u64) -> Vec<f64>) -> (Vec<f64>, Vec<f64>) {
+    let (mut sum, mut square) = (draw(0), Vec::new());
+    square.extend(sum.iter().map(|g| g * g));
+    for step in 1..count {
+        for ((sum, square), g) in sum.iter_mut().zip(&mut square).zip(draw(step)) {
+            *sum += g;
+            *square += g * g;
+        }
+    }
+    let n = count as f64;
+    let mean: Vec<f64> = sum.iter().map(|sum| sum / n).collect();
+    let variance = square.iter().zip(&mean).map(|(square, mean)| (square / n - mean * mean) * n / (n - 1.0)).collect();
+    (mean, variance)
+}
+
+/// Some means and standard deviations about `scale` for a family over `len` numbers.
+fn parameters(len: usize, scale: f64) -> Vec<f64> {
+    let log_scale = numbers(len, 8).into_iter().map(|number| scale.ln() + 0.2 * number);
+    numbers(len, 7).into_iter().map(|number| 0.5 * number).chain(log_scale).collect()
+}
+
+#[test]
+fn local_reparameterisation_of_a_linear_model_has_the_gradient_of_its_closed_form() {
+    // y = xw + b + noise of variance 1/4: E log p = -2 Σ_r ((y_r - x_r μ)² + x_r² σ²), with a column of ones for b.
+    let device = Device::flex();
+    let model = BayesianNetwork::new(
+        Mlp::new(&[3, 1], Activation::Relu, 5, &device),
+        Head::Gaussian(Some(0.5)),
+        Normal::new(0.0, 1.0),
+    );
+    let (x, y) = (numbers(36, 0), numbers(12, 1));
+    let data = LabelledRows::new(x.clone(), y.clone(), 12, &device).unwrap();
+    let parameters = parameters(4, 0.3);
+    let mut expected = [0.0; 8];
+    for (row, y) in x.chunks(3).zip(&y) {
+        let row = [row[0], row[1], row[2], 1.0];
+        let residual = y - row.iter().zip(&parameters).map(|(x, mean)| x * mean).sum::<f64>();
+        for (column, x) in row.iter().enumerate() {
+            expected[column] += 4.0 * x * residual;
+            expected[4 + column] -= 4.0 * x * x * (2.0 * parameters[4 + column]).exp();
+        }
+    }
+    let count = 20_000;
+    let draw = |step| {
+        gradient(
+            &model,
+            &device,
+            std::slice::from_ref(&data),
+            &parameters,
+            (Estimator::LocalReparameterisation, step, false),
+        )
+    };
+    let (mean, variance) = moments(count, draw);
+    for ((found, variance), expected) in mean.iter().zip(&variance).zip(expected) {
+        let error = (variance / count as f64).sqrt();
+        assert!((found - expected).abs() < STANDARD_ERRORS * error, "{found} ± {error}, expected {expected}");
+    }
+}
+
+#[test]
+fn all_estimators_agree_on_the_gradient_of_a_network_and_local_reparameterisation_has_the_least_variance() {
+    let device = Device::flex();
+    let (model, data) = classifier(&device);
+    let parameters = parameters(26, 0.3);
+    let count = 4_000;
+    let of = |estimator, silos: &[LabelledRows]| {
+        moments(count, |step| gradient(&model, &device, silos, &parameters, (estimator, step, true)))
+    };
+    let pooled = std::slice::from_ref(&data);
+    let local = of(Estimator::LocalReparameterisation, pooled);
+    let halves = of(Estimator::LocalReparameterisation, &[rows(&device, 0..7), rows(&device, 7..12)]);
+    let sticking = of(Estimator::StickingTheLanding, pooled);
+    let ordinary = of(Estimator::ClosedFormEntropy, pooled);
+    for (other, variance) in [&halves, &sticking, &ordinary] {
+        for index in 0..52 {
+            let error = ((local.1[index] + variance[index]) / count as f64).sqrt();
+            let found = (local.0[index] - other[index]).abs();
+            assert!(found < STANDARD_ERRORS * error, "component {index}: {found} apart, standard error {error}");
+        }
+    }
+    let trace = |variance: &[f64]| variance.iter().sum::<f64>();
+    let ratio = trace(&local.1) / trace(&ordinary.1);
+    assert!(ratio < 0.5, "variance of local reparameterisation over that of one draw of the weights: {ratio}");
+}
+
+/// The coordinator's parameters after some steps.
+fn after_steps(algorithm: &mut dyn Algorithm, silo: Box<dyn SiloProgram>, steps: usize) -> Vec<f64> {
+    let mut exchange = InProcess::new(vec![silo], 1).unwrap();
+    for _ in 0..steps {
+        let requests = algorithm.outgoing().unwrap();
+        let outcomes = exchange.exchange(requests, algorithm.manifest(), None).unwrap();
+        algorithm.incoming(outcomes).unwrap();
+    }
+    algorithm.posterior().parameters.to_vec()
+}
+
+#[test]
+fn one_silo_takes_the_steps_of_pooled_data_under_local_reparameterisation() {
+    let device = Device::flex();
+    let (model, data) = classifier(&device);
+    let settings = Settings {
+        estimator: Estimator::LocalReparameterisation,
+        family: FamilyPlan::new().global(Gaussian::diagonal()),
+        particles: 2,
+        minibatch: [("row".to_owned(), 5)].into(),
+        ..Settings::default()
+    };
+    let mut pooled = Central::new(&model, &device, &settings, "a").unwrap();
+    let party = CentralSilo::new("a", &model, &data, &device, &settings).unwrap();
+    let mut federated = Sfvi::new(&model, &device, &settings, &["a".to_owned()]).unwrap();
+    let silo = Silo::new("a", 0, &model, &data, &device, &settings).unwrap();
+    let pooled = after_steps(&mut pooled, Box::new(party), 20);
+    let federated = after_steps(&mut federated, Box::new(silo), 20);
+    // The same sums in another order, twenty times.
+    let worst = pooled.iter().zip(&federated).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    assert!(worst < 1e-10, "{worst:e}");
+}
+
+#[test]
+fn a_linear_regression_is_fitted_to_its_mean_field_posterior_by_silos() {
+    // Prior N(0, 1), noise variance 1/4: precision I + 4 XᵀX; q has its mean and the inverse of its diagonal.
+    let device = Device::flex();
+    let model = BayesianNetwork::new(
+        Mlp::new(&[1, 1], Activation::Relu, 5, &device),
+        Head::Gaussian(Some(0.5)),
+        Normal::new(0.0, 1.0),
+    );
+    let (x, y) = (numbers(12, 0), numbers(12, 1));
+    let silo = |name: &str, rows: std::ops::Range<usize>| {
+        let count = rows.len();
+        (name.to_owned(), LabelledRows::new(x[rows.clone()].to_vec(), y[rows].to_vec(), count, &device).unwrap())
+    };
+    let silos = [silo("a", 0..5), silo("b", 5..12)];
+    let settings = Settings {
+        steps: 3_000,
+        estimator: Estimator::LocalReparameterisation,
+        family: FamilyPlan::new().global(Gaussian::diagonal()),
+        schedule: Schedule::Cosine { initial: 0.03, last: 0.0 },
+        ..Settings::default()
+    };
+    let options = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, elbo_draws: 200, ..FitOptions::default() };
+    let fitted = fit(&model, &silos, &device, &options, None).unwrap();
+    let sum = |of: &dyn Fn(f64, f64) -> f64| x.iter().zip(&y).map(|(x, y)| of(*x, *y)).sum::<f64>();
+    let (xx, x1) = (1.0 + 4.0 * sum(&|x, _| x * x), 4.0 * sum(&|x, _| x));
+    let (one, xy, y1) = (1.0 + 4.0 * 12.0, 4.0 * sum(&|x, y| x * y), 4.0 * sum(&|_, y| y));
+    let determinant = xx * one - x1 * x1;
+    let expected = [(one * xy - x1 * y1) / determinant, (xx * y1 - x1 * xy) / determinant];
+    let posterior = fitted.posterior();
+    let (mean, sd) =
+        (posterior.family.mean(posterior.parameters), posterior.family.spread(posterior.parameters).deviations());
+    // Noise left by the optimiser after cosine decay: a few hundredths of a standard deviation.
+    for (index, precision) in [xx, one].into_iter().enumerate() {
+        assert!(
+            (mean[index] - expected[index]).abs() < 0.05 / precision.sqrt(),
+            "mean {} of {expected:?}",
+            mean[index]
+        );
+        assert!(
+            (sd[index] * precision.sqrt() - 1.0).abs() < 0.05,
+            "sd {}, expected {}",
+            sd[index],
+            precision.powf(-0.5)
+        );
+    }
+}
+
+/// A latent for every row, with a mean from a layer.
+#[derive(Module, Debug)]
+struct LatentRows {
+    #[module(skip)]
+    layer: BayesianLinear,
+}
+
+impl Model for LatentRows {
+    type Globals = BayesianLinear;
+    type Data = Tensor<2>;
+    fn global(&self, scope: &mut Scope<'_>) -> Result<BayesianLinear> {
+        scope.linear("layer", &self.layer, Normal::new(0.0, 1.0))
+    }
+    fn local(&self, scope: &mut Scope<'_>, layer: &BayesianLinear, x: &Tensor<2>) -> Result<()> {
+        scope.plate("row", x.dims()[0], |scope, rows| {
+            let means = layer.forward(rows.take(x)?);
+            let z = scope.sample("z", Normal::new(means, 1.0))?;
+            scope.observe("y", Normal::new(z, 1.0), rows.take(x)?)
+        })
+    }
+}
+
+#[test]
+fn local_reparameterisation_is_refused_where_it_would_be_wrong() {
+    let device = Device::flex();
+    let settings = |family| Settings { estimator: Estimator::LocalReparameterisation, family, ..Settings::default() };
+    let refused = |outcome: std::result::Result<(), Error>, words: &str| {
+        let text = outcome.unwrap_err().to_string();
+        assert!(text.contains(words), "{text}");
+    };
+    let (model, data) = classifier(&device);
+    let full = settings(FamilyPlan::new().global(Gaussian::full_rank()));
+    refused(Silo::new("a", 0, &model, &data, &device, &full).map(drop), "diagonal");
+    refused(CentralSilo::new("a", &model, &data, &device, &full).map(drop), "diagonal");
+    let network = Residual { weight: Param::from_tensor(device.tensor(numbers(9, 3), [3, 3])) };
+    let layerless = BayesianNetwork::new(network, Head::Categorical, Normal::new(0.0, 1.0));
+    let diagonal = settings(FamilyPlan::new().global(Gaussian::diagonal()));
+    refused(Silo::new("a", 0, &layerless, &data, &device, &diagonal).map(drop), "linear");
+    let layer = BayesianLinear::new(device.tensor(vec![0.5], [1, 1]), device.tensor(vec![0.0], [1]));
+    let (latent, x) = (LatentRows { layer }, device.tensor(numbers(4, 0), [4, 1]));
+    refused(Silo::new("a", 0, &latent, &x, &device, &diagonal).map(drop), "given_globals");
+    let apart = settings(FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal()));
+    assert!(Silo::new("a", 0, &latent, &x, &device, &apart).is_ok());
+}
