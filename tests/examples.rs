@@ -4,6 +4,10 @@
 mod fixtures;
 #[path = "examples/vae.rs"]
 mod vae;
+#[path = "examples/topics.rs"]
+mod topics;
+#[path = "examples/mnist_regression.rs"]
+mod mnist_regression;
 
 use std::process::Command;
 
