@@ -96,7 +96,7 @@ impl Device {
         match self.precision {
             Precision::Double => TensorData::new(values, shape),
             #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
-            Precision::Single => TensorData::new(values.into_iter().map(|v| v as f32).collect::<Vec<_>>(), shape),
+            Precision::Single => TensorData::new(values.iter().map(|v| *v as f32).collect::<Vec<_>>(), shape),
         }
     }
 
@@ -134,6 +134,7 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
         DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),
+        DType::F32 => data.try_into_vec::<f32>().unwrap_or_default().into_iter().map(f64::from).collect(),
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }

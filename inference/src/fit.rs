@@ -240,13 +240,13 @@ pub fn fit<M: Model + 'static>(
         Some(progress) => progress,
         None => &mut silent,
     };
-    let mut work = || -> Result<(RunRecord, ElboEstimate)> {
+    let work = || -> Result<(RunRecord, ElboEstimate)> {
         let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
         let counters = &mut record.counters;
         let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
         Ok((record, bound))
     };
-    let (record, bound) = if options.threads > 1 { pool(options.threads)?.install(work)? } else { work()? };
+    let (record, bound) = pool(options.threads)?.install(work)?;
     let posterior = algorithm.posterior();
     let draws = match options.summary_draws {
         0 => Vec::new(),

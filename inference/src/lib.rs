@@ -16,6 +16,7 @@ pub mod laws;
 mod locals;
 mod manifest;
 mod message;
+pub mod metrics;
 mod optimiser;
 mod panic;
 mod report;
