@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod fixtures;
+#[path = "examples/vae.rs"]
+mod vae;
 #[path = "examples/topics.rs"]
 mod topics;
+#[path = "examples/mnist_regression.rs"]
+mod mnist_regression;
 
 use std::process::Command;
 

@@ -93,7 +93,7 @@ impl LocalNoise {
         let pass = self.passes.fetch_add(1, Ordering::Relaxed);
         let mut values = vec![0.0; shape[0] * shape[1]];
         // Layers are told apart by the upper half of the block, passes by the lower.
-        self.noise.stream(self.key.block(self.key.block.wrapping_add(pass))).normal(&mut values);
+        self.noise.normal(self.key.block(self.key.block.wrapping_add(pass)), &mut values);
         self.device.tensor(values, shape)
     }
 }

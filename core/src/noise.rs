@@ -11,6 +11,7 @@ pub use kind::NoiseKind;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Binomial, Distribution as _, Gamma, Poisson, StandardNormal};
+use rayon::prelude::*;
 
 /// What a stream of random numbers is for.
 ///
@@ -82,6 +83,9 @@ pub enum Purpose {
     Check = 8,
 }
 
+/// The numbers of a key that come from one stream of its generator.
+const STREAM_LENGTH: usize = 16_384;
+
 /// The root of all randomness of a run: one seed.
 ///
 /// # Example
@@ -126,12 +130,18 @@ impl Noise {
     }
 
     /// Fills `out` with the standard normal noise of `key`, whose particles depend on each other as the kind of noise
-    /// says; only noise of [`Purpose::Fit`] may be dependent.
+    /// says; only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from a stream of
+    /// its own, with the same numbers for any number of threads.
     pub fn normal(&self, key: Key, out: &mut [f64]) {
         match (key.purpose, self.kind) {
             (Purpose::Fit, NoiseKind::Antithetic) => kind::antithetic(self, key, out),
             (Purpose::Fit, NoiseKind::Sobol) => kind::sobol(self, key, out),
-            _ => self.stream(key).normal(out),
+            _ if out.len() <= STREAM_LENGTH => self.stream(key).normal(out),
+            _ => out.par_chunks_mut(STREAM_LENGTH).enumerate().for_each(|(number, part)| {
+                let mut stream = self.stream(key);
+                stream.generator.set_stream(number as u64);
+                stream.normal(part);
+            }),
         }
     }
 

@@ -3,10 +3,12 @@
 mod density;
 mod draw;
 mod encoding;
+mod resident;
 
 pub use density::{Assessment, Enhanced, LogDensity};
 pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
 pub use encoding::Encoded;
+pub use resident::DeviceAssessment;
 
 use crate::device::Device;
 use crate::error::{Error, Result};

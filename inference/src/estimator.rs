@@ -51,8 +51,8 @@ pub enum Estimator {
     /// it, [`crate::FitOptions::elbo_draws`] of them with $`K`$ draws each.
     ///
     /// The weights need all shares: silos send the gradients of every draw, and learn with the next request what each
-    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased, and only `Total` takes
-    /// dependent noise, since the others change the draws behind one weight while the rest stand.
+    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased; and dependent noise only with
+    /// [`ImportanceGradient::Total`], since the other two are derived for independent draws.
     ImportanceWeighted {
         /// How its gradient is estimated.
         gradient: ImportanceGradient,
@@ -97,8 +97,8 @@ impl Estimator {
         if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
             location.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= score);
         }
-        let elbo = match self {
-            Self::ClosedFormEntropy | Self::LocalReparameterisation => prior.value + family.entropy(parameters),
+        let elbo = match self.of_draw() {
+            Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
             _ => prior.value - draw.log_density,
         };
         Share { elbo, deviation: location.clone(), location, theta: prior.theta, variance: Vec::new() }
@@ -107,7 +107,7 @@ impl Estimator {
     /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
     #[must_use]
     pub fn adds_entropy_gradient(self) -> bool {
-        matches!(self.of_draw(), Self::Total | Self::ClosedFormEntropy | Self::LocalReparameterisation)
+        matches!(self.of_draw(), Self::Total | Self::ClosedFormEntropy)
     }
 }
 
@@ -139,19 +139,18 @@ impl Estimator {
         out: &mut [Vec<f64>],
     ) -> Result<Share> {
         let deviation = global.deviation.as_slice();
-        let draws: Vec<RowDraw> =
-            blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect();
+        let draws = draw_blocks(blocks, deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
         let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
-        let mut location = assessment.globals;
-        add(&mut location, &through.direct);
-        let deviation = location.iter().zip(&through.path).map(|(a, b)| a + b).collect();
-        if !assessment.means.is_empty() {
-            add(&mut location, &assessment.means);
-        }
         let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
-        Ok(Share { elbo, location, deviation, theta: assessment.theta, variance })
+        let (location, deviation) = (assessment.globals.clone(), assessment.globals);
+        let mut share = Share { elbo, location, deviation, theta: assessment.theta, variance };
+        through.reach(&mut share);
+        if !assessment.means.is_empty() {
+            add(&mut share.location, &assessment.means);
+        }
+        Ok(share)
     }
 
     /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by the
@@ -163,6 +162,10 @@ impl Estimator {
         gradients: Vec<Vec<f64>>,
         out: &mut [Vec<f64>],
     ) -> ThroughLocals {
+        // A network has many globals and no local latent: nothing of their size is made for blocks without one.
+        if draws.iter().all(|draw| draw.latent.is_empty()) {
+            return ThroughLocals { elbo: 0.0, direct: Vec::new(), path: Vec::new() };
+        }
         let zeros = vec![0.0; deviation.len()];
         let mut through = ThroughLocals { elbo: 0.0, direct: zeros.clone(), path: zeros };
         for (((block, draw), mut gradient), out) in blocks.iter().zip(draws).zip(gradients).zip(out) {
@@ -171,16 +174,14 @@ impl Estimator {
                 let scores = through.direct.iter_mut().zip(&draw.global_score);
                 scores.for_each(|(slot, score)| *slot -= block.weight * score);
             }
-            through.elbo += match self {
-                Self::ClosedFormEntropy | Self::LocalReparameterisation => {
-                    block.weight * block.family.entropy(block.parameters)
-                }
+            through.elbo += match self.of_draw() {
+                Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
                 _ => -block.weight * draw.log_density,
             };
             let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let how = (block.weight, self != Self::Total);
+                let how = (block.weight, self.of_draw() == Self::ClosedFormEntropy);
                 add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
             }
         }
@@ -197,6 +198,22 @@ pub(crate) struct ThroughLocals {
     pub(crate) direct: Vec<f64>,
     /// What reaches $`Z_G - \mu_G`$ through the local draws.
     pub(crate) path: Vec<f64>,
+}
+
+impl ThroughLocals {
+    /// Adds what reaches the globals to a share.
+    pub(crate) fn reach(&self, share: &mut Share) {
+        if !self.path.is_empty() {
+            add(&mut share.location, &self.direct);
+            add(&mut share.deviation, &self.direct);
+            add(&mut share.deviation, &self.path);
+        }
+    }
+}
+
+/// Draws the local latents of every block.
+pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<RowDraw> {
+    blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect()
 }
 
 /// Adds `terms` to `out`.

@@ -81,7 +81,10 @@ impl Message {
     /// Adds an array of floats.
     #[must_use]
     pub fn array(mut self, name: &str, values: &[f64], shape: &[usize]) -> Self {
-        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mut bytes = vec![0; 8 * values.len()];
+        for (slot, value) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(values) {
+            *slot = value.to_le_bytes();
+        }
         let shape = shape.iter().map(|&length| length as u64).collect();
         self.records.push(Record { name: name.to_owned(), data_type: DataType::F64, shape, bytes });
         self
@@ -121,7 +124,7 @@ impl Message {
     /// [`Error::Message`] if there is none of that name and type.
     pub fn get_floats(&self, name: &str) -> Result<Vec<f64>> {
         let record = self.record(name, DataType::F64)?;
-        Ok(record.bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(eight(bytes))).collect())
+        Ok(record.bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
     }
 
     /// The floats of a record that must have this many.

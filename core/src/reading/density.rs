@@ -5,6 +5,7 @@ use burn::tensor::{Gradients, Tensor};
 use super::Latents;
 use crate::device::{Device, data_to_array};
 use crate::error::{Error, Result};
+use crate::kernel::add_scaled;
 use crate::model::Model;
 use crate::scope::{Leaf, Minibatch, Moments, Scope, Source, Table};
 use crate::site::{Part, SiteTable};
@@ -64,11 +65,11 @@ pub struct Enhanced {
 /// ```
 #[derive(Debug)]
 pub struct LogDensity<'a, M> {
-    model: &'a M,
-    device: &'a Device,
-    table: &'a SiteTable,
-    minibatch: &'a [Minibatch],
-    weight: f64,
+    pub(super) model: &'a M,
+    pub(super) device: &'a Device,
+    pub(super) table: &'a SiteTable,
+    pub(super) minibatch: &'a [Minibatch],
+    pub(super) weight: f64,
     moments: Option<Moments<'a>>,
 }
 
@@ -213,14 +214,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.finish(scope, Some(lengths), &[])
     }
 
-    fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
+    pub(super) fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
         let mut scope = Scope::new(self.device, Table::Known(self.table), source);
         (scope.scoring, scope.tracking) = (true, true);
         scope
     }
 
     /// Rows now evaluated of a block.
-    fn rows(&self, block: usize) -> usize {
+    pub(super) fn rows(&self, block: usize) -> usize {
         let block = &self.table.blocks[block];
         let chosen = self.minibatch.iter().find(|batch| Some(&batch.plate) == block.plate.as_ref());
         chosen.map_or(block.rows, |batch| batch.rows.len())
@@ -245,58 +246,67 @@ impl<'a, M: Model> LogDensity<'a, M> {
                 Some(gradients) => tape_gradient(&leaf, gradients)?,
                 None => None,
             };
-            self.pull_back(leaf, tape, row_weights, &mut assessment)?;
+            pull_back(self.table, leaf, tape, row_weights, &mut assessment)?;
         }
         assessment.theta = theta::gradient(self.model, gradients.as_ref())?;
         Ok(assessment)
     }
+}
 
-    /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
-    fn pull_back(&self, leaf: Leaf, tape: Option<Vec<f64>>, row_weights: &[f64], out: &mut Assessment) -> Result<()> {
-        let site = &self.table.sites[leaf.site];
-        let mut gradient = match (tape, leaf.host_gradient) {
-            (Some(mut tape), host) => {
-                tape.iter_mut().zip(&host).for_each(|(slot, term)| *slot += term);
-                tape
+/// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
+fn pull_back(
+    table: &SiteTable,
+    leaf: Leaf,
+    tape: Option<Vec<f64>>,
+    row_weights: &[f64],
+    out: &mut Assessment,
+) -> Result<()> {
+    let site = &table.sites[leaf.site];
+    let mut gradient = match (tape, leaf.host_gradient) {
+        (Some(mut tape), host) => {
+            if !host.is_empty() {
+                add_scaled(&mut tape, 1.0, &host);
             }
-            (None, host) => host,
-        };
-        if !leaf.constrained.is_empty() {
-            let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
-            gradient.resize(leaf.constrained.len(), 0.0);
-            let mut pulled = vec![0.0; leaf.unconstrained.len()];
-            let one = bijector.unconstrained_len(site.event)?.max(1);
-            let event = site.event.max(1);
-            let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
-            let events = gradient.len() / event;
-            let parts = inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one));
-            for (index, (((u, x), g), result)) in parts.enumerate() {
-                let weight = if leaf.rowwise { row_weights[index * row_weights.len() / events] } else { leaf.weight };
-                bijector.pull_back(u, x, g, weight, result);
-            }
-            gradient = pulled;
+            tape
         }
-        if site.part == Part::Global {
-            let vector = match (leaf.variance, site.layer && !out.means.is_empty()) {
-                (true, _) => &mut out.variances,
-                (false, true) => &mut out.means,
-                (false, false) => &mut out.globals,
-            };
-            let slots = &mut vector[site.offset..site.offset + site.width];
-            slots.iter_mut().zip(&gradient).for_each(|(slot, term)| *slot += term);
-            return Ok(());
+        (None, host) => host,
+    };
+    if !leaf.constrained.is_empty() {
+        let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
+        gradient.resize(leaf.constrained.len(), 0.0);
+        let mut pulled = vec![0.0; leaf.unconstrained.len()];
+        let one = bijector.unconstrained_len(site.event)?.max(1);
+        let event = site.event.max(1);
+        let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
+        let events = gradient.len() / event;
+        let parts = inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one));
+        for (index, (((u, x), g), result)) in parts.enumerate() {
+            let weight = if leaf.rowwise { row_weights[index * row_weights.len() / events] } else { leaf.weight };
+            bijector.pull_back(u, x, g, weight, result);
         }
-        let width = self.table.blocks[site.block].width;
-        let block = &mut out.locals[site.block];
-        if width == site.width && gradient.len() == block.len() {
-            *block = gradient;
-            return Ok(());
-        }
-        for (row, terms) in block.chunks_exact_mut(width).zip(gradient.chunks_exact(site.width)) {
-            row[site.offset..site.offset + site.width].copy_from_slice(terms);
-        }
-        Ok(())
+        gradient = pulled;
     }
+    if site.part == Part::Global {
+        let vector = match (leaf.variance, site.layer && !out.means.is_empty()) {
+            (true, _) => &mut out.variances,
+            (false, true) => &mut out.means,
+            (false, false) => &mut out.globals,
+        };
+        if !gradient.is_empty() {
+            add_scaled(&mut vector[site.offset..site.offset + site.width], 1.0, &gradient);
+        }
+        return Ok(());
+    }
+    let width = table.blocks[site.block].width;
+    let block = &mut out.locals[site.block];
+    if width == site.width && gradient.len() == block.len() {
+        *block = gradient;
+        return Ok(());
+    }
+    for (row, terms) in block.chunks_exact_mut(width).zip(gradient.chunks_exact(site.width)) {
+        row[site.offset..site.offset + site.width].copy_from_slice(terms);
+    }
+    Ok(())
 }
 
 fn source(latents: Latents<'_>) -> Source<'_> {

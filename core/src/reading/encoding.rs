@@ -46,7 +46,7 @@ impl Encoded {
             });
         };
         let Some(plate) = &block.plate else { return Ok(None) };
-        let rows = Rows { total: block.rows, chosen: rows };
+        let rows = Rows { total: block.rows, chosen: rows, on_device: false };
         let shape = [rows.len(), block.width];
         let Some(Encoding { mean, log_scale }) = model.encode(plate, data, &rows)? else { return Ok(None) };
         let mut parameters = Vec::with_capacity(2 * shape[0] * shape[1]);

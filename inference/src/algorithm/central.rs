@@ -3,7 +3,7 @@
 //! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
 //! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
-use partita_core::kernel::add_scaled;
+use partita_core::kernel::{add_scaled, dot};
 use partita_core::{
     Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
@@ -12,7 +12,7 @@ use super::sfvi_silo::{describe_global, global_noise, global_signature};
 use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers, descent, draw_blocks};
 use crate::exchange::{Outcome, Request, SiloProgram};
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
@@ -35,6 +35,8 @@ pub struct Central {
     signature: String,
     step: u64,
     manifest: Manifest,
+    /// Steps between reports of a party that stays on its device; `None` for one that reports every step.
+    interval: Option<u64>,
 }
 
 impl Central {
@@ -73,7 +75,24 @@ impl Central {
             signature: global_signature(&table),
             step: 0,
             manifest,
+            interval: None,
         })
+    }
+
+    /// Asks for `interval` steps at once, of a [`super::ResidentSilo`].
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an interval of no steps.
+    pub fn every(self, interval: u64) -> Result<Self> {
+        if interval == 0 {
+            return Err(Error::Setting { setting: "interval", found: "0".into(), expected: "at least 1 step" });
+        }
+        Ok(Self { interval: Some(interval), ..self })
+    }
+
+    /// The steps asked for next.
+    fn due(&self) -> u64 {
+        self.interval.map_or(1, |interval| interval.min(self.settings.steps.saturating_sub(self.step)).max(1))
     }
 }
 
@@ -83,20 +102,26 @@ fn to_party(message: Message) -> Vec<Request> {
 
 impl Algorithm for Central {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        Ok(to_party(Message::new("central.step").word("step", self.step)))
+        let message = Message::new(if self.interval.is_some() { "central.steps" } else { "central.step" });
+        let message = message.word("step", self.step);
+        Ok(to_party(if self.interval.is_some() { message.word("count", self.due()) } else { message }))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let replies = replies(outcomes, &self.names, self.step)?;
         let reply = replies.first().ok_or(Error::NoSilos)?;
         let (gradient_norm, clipped) = (reply.get_number("gradient_norm")?, reply.get_number("clipped")? > 0.5);
-        let elbos = reply.expect_floats("elbo", self.settings.particles)?;
+        let elbos = reply.expect_floats("elbo", if self.interval.is_some() { 1 } else { self.settings.particles })?;
         let theta = reply.expect_floats("theta", self.theta.len())?;
         self.parameters = reply.expect_floats("global", self.parameters.len())?;
         self.theta = theta;
-        let elbo = self.settings.estimator.weigh(&elbos).bound;
-        let rate = self.settings.schedule.rate(self.step, self.settings.steps);
-        self.step += 1;
+        let elbo = match self.interval {
+            Some(_) => elbos[0],
+            None => self.settings.estimator.weigh(&elbos).bound,
+        };
+        let due = self.due();
+        let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
+        self.step += due;
         Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
     }
 
@@ -216,10 +241,9 @@ impl<M: Model> CentralSilo<M> {
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
         if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
-            return self.reparameterised(&global, &noise, (&rows.minibatch, &blocks), (step, particle));
+            return self.reparameterised((&global, &noise), (&rows.minibatch, &blocks), (step, particle));
         }
-        let draws: Vec<_> =
-            blocks.iter().map(|block| block.family.draw(block.parameters, &global.deviation, block.noise)).collect();
+        let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
@@ -228,9 +252,7 @@ impl<M: Model> CentralSilo<M> {
         let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
         let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         share.elbo += through.elbo;
-        add(&mut share.location, &through.direct);
-        add(&mut share.deviation, &through.direct);
-        add(&mut share.deviation, &through.path);
+        through.reach(&mut share);
         let mut by_global = vec![0.0; self.parameters.len()];
         self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, &mut by_global);
         if estimator.adds_entropy_gradient() {
@@ -239,11 +261,10 @@ impl<M: Model> CentralSilo<M> {
         Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
     }
 
-    /// The bound of one draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
+    /// One draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
     fn reparameterised(
         &self,
-        global: &FamilyDraw,
-        noise: &[f64],
+        (global, noise): (&FamilyDraw, &[f64]),
         (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
         (step, particle): (u64, u32),
     ) -> Result<Evaluated> {
@@ -285,12 +306,10 @@ impl<M: Model> CentralSilo<M> {
         let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
         finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         let weights = self.settings.estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; self.parameters.len()];
         let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
-        for (draw, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            add_scaled(&mut gradient, *family, &draw.by_global);
-            add_scaled(&mut by_theta, *theta, &draw.by_theta);
-        }
+        draws.iter().zip(&weights.theta).for_each(|(draw, factor)| add_scaled(&mut by_theta, *factor, &draw.by_theta));
+        let by_global = draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_global));
+        let mut gradient = descent(by_global.map(|own| vec![own]).collect(), &weights.family, weights.share).concat();
         if let Some(theta) = through_encoder {
             add(&mut by_theta, &theta);
         }
@@ -298,15 +317,14 @@ impl<M: Model> CentralSilo<M> {
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
         let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
         let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
-        gradient.extend(by_theta);
-        gradient.iter_mut().for_each(|g| *g *= -weights.share);
-        let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        gradient.extend(by_theta.into_iter().map(|g| -weights.share * g));
+        let norm = dot(&gradient, &gradient).sqrt();
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
-        let mut all = [self.parameters.as_slice(), &self.theta].concat();
-        self.rule.step(rate, &mut all, &gradient);
-        self.theta = all.split_off(self.parameters.len());
-        self.parameters = all;
+        let count = self.parameters.len();
+        self.parameters.append(&mut self.theta);
+        self.rule.step(rate, &mut self.parameters, &gradient);
+        self.theta = self.parameters.split_off(count);
         self.locals.descend(&rows, by_local, &private, rate);
         self.set_theta()?;
         self.step = step + 1;

@@ -90,6 +90,7 @@ impl Estimator {
         match self {
             Self::ImportanceWeighted { gradient: ImportanceGradient::Total } => Self::Total,
             Self::ImportanceWeighted { .. } => Self::StickingTheLanding,
+            Self::LocalReparameterisation => Self::ClosedFormEntropy,
             other => other,
         }
     }

@@ -1,7 +1,18 @@
 //! Gives the diagonal Gaussian (mean-field) family.
 
+use partita_core::kernel::{DiagonalDraw, add_scaled, diagonal_draw, exponential};
+use rayon::prelude::*;
+
 use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
 use crate::error::Result;
+
+/// Components that one thread takes at a time; the result does not depend on how many threads there are.
+const PART: usize = 16_384;
+
+#[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
+fn real(count: usize) -> f64 {
+    count as f64
+}
 
 /// The Gaussian with independent components, $Z = \mu + \sigma \odot \varepsilon$.
 ///
@@ -46,29 +57,35 @@ impl Family for DiagonalGaussian {
 
     fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
         let (mean, log_scale) = parameters.split_at(self.len);
-        let mut scale = log_scale.to_vec();
-        partita_core::kernel::exponential(&mut scale);
-        let deviation: Vec<f64> = scale.iter().zip(noise).map(|(s, e)| s * e).collect();
-        let latent = mean.iter().zip(&deviation).map(|(m, d)| m + d).collect();
-        let score = scale.iter().zip(noise).map(|(s, e)| -e / s).collect();
-        let log_density = log_scale.iter().zip(noise).map(|(r, e)| -r - 0.5 * e * e - HALF_LOG_TWO_PI).sum();
+        let [mut latent, mut deviation, mut score] = [(); 3].map(|()| vec![0.0; self.len]);
+        let inputs = mean.par_chunks(PART).zip(log_scale.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let outputs = latent.par_chunks_mut(PART).zip(deviation.par_chunks_mut(PART)).zip(score.par_chunks_mut(PART));
+        let part = |(((mean, log_scale), noise), ((latent, deviation), score))| {
+            diagonal_draw(&mut DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
+        };
+        let sums: Vec<f64> = inputs.zip(outputs).map(part).collect();
+        let log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
         FamilyDraw { latent, deviation, log_density, score }
     }
 
     fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         let (out_mean, out_log_scale) = out.split_at_mut(self.len);
-        out_mean.iter_mut().zip(location).for_each(|(slot, a)| *slot += a);
-        let mut scale = parameters[self.len..].to_vec();
-        partita_core::kernel::exponential(&mut scale);
-        for (((slot, b), s), e) in out_log_scale.iter_mut().zip(deviation).zip(&scale).zip(noise) {
-            *slot += b * s * e;
-        }
+        add_scaled(out_mean, 1.0, location);
+        let inputs =
+            parameters[self.len..].par_chunks(PART).zip(deviation.par_chunks(PART)).zip(noise.par_chunks(PART));
+        out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, deviation), noise))| {
+            let mut scale = log_scale.to_vec();
+            exponential(&mut scale);
+            for (((slot, b), s), e) in out.iter_mut().zip(deviation).zip(&scale).zip(noise) {
+                *slot += b * s * e;
+            }
+        });
     }
 
     fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
         // d/d log σ = 2 σ² d/dσ²
         let mut variance: Vec<f64> = parameters[self.len..].iter().map(|log_scale| 2.0 * log_scale).collect();
-        partita_core::kernel::exponential(&mut variance);
+        exponential(&mut variance);
         for ((slot, g), v) in out[self.len..].iter_mut().zip(gradient).zip(&variance) {
             *slot += 2.0 * v * g;
         }
@@ -79,9 +96,9 @@ impl Family for DiagonalGaussian {
         parameters[..self.len].to_vec()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
     fn entropy(&self, parameters: &[f64]) -> f64 {
-        parameters[self.len..].iter().sum::<f64>() + self.len as f64 * (0.5 + HALF_LOG_TWO_PI)
+        let sum: f64 = parameters[self.len..].chunks(PART).map(|part| part.iter().sum::<f64>()).sum();
+        sum + real(self.len) * (0.5 + HALF_LOG_TWO_PI)
     }
 
     fn add_entropy_gradient(&self, _: &[f64], out: &mut [f64]) {
@@ -90,7 +107,7 @@ impl Family for DiagonalGaussian {
 
     fn spread(&self, parameters: &[f64]) -> Spread {
         let mut scale = parameters[self.len..].to_vec();
-        partita_core::kernel::exponential(&mut scale);
+        exponential(&mut scale);
         Spread::Diagonal(scale)
     }
 

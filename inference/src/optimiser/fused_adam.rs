@@ -1,8 +1,12 @@
 //! Runs Adam as one vectorised loop over parameters, gradient and moments.
 
 use partita_core::kernel::{AdamUpdate, adam};
+use rayon::prelude::*;
 
 use super::{RowPlaces, UpdateRule};
+
+/// Parameters that one thread moves at a time.
+const PART: usize = 16_384;
 
 /// Adam's state: running means of gradients and of their squares.
 #[derive(Debug, Default)]
@@ -28,7 +32,12 @@ impl UpdateRule for FusedAdam {
         self.second.resize(parameters.len(), 0.0);
         self.time += 1;
         let update = AdamUpdate::at(self.time, rate, self.decay, self.epsilon);
-        adam(parameters, gradient, &mut self.first, &mut self.second, &update);
+        if parameters.len() <= PART {
+            return adam(parameters, gradient, &mut self.first, &mut self.second, &update);
+        }
+        let moments = self.first.par_chunks_mut(PART).zip(self.second.par_chunks_mut(PART));
+        let parts = parameters.par_chunks_mut(PART).zip(gradient.par_chunks(PART)).zip(moments);
+        parts.for_each(|((parameters, gradient), (first, second))| adam(parameters, gradient, first, second, &update));
     }
 
     fn step_rows(&mut self, rate: f64, parameters: &mut [f64], gradient: &[f64], places: &RowPlaces<'_>) {

@@ -1,7 +1,10 @@
-//! Draws how a fit went and what it found as SVG pictures: the trace of the bound, and marginal densities side by side.
+//! Draws how a fit went and what it found: traces, marginal densities and calibration as SVG, sheets of images as PNG.
 
+mod curves;
 mod density;
 mod marginals;
+mod reliability;
+mod sheet;
 mod trace;
 
 use std::fs;
@@ -10,9 +13,13 @@ use std::path::{Path, PathBuf};
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+pub use curves::curves;
 pub use density::Density;
 pub use marginals::{Panel, marginals};
+pub use reliability::reliability;
+pub use sheet::{Colours, SheetOptions, Tile, contact_sheet};
 pub use trace::{StepAxis, trace};
 
 /// Colours that stay apart for colour-blind readers, by Okabe and Ito (2008), the clearest first.
@@ -54,6 +61,20 @@ pub enum PlotError {
         /// The library's own words.
         reason: String,
     },
+    /// An image of a sheet cannot be drawn.
+    #[error("drawing {}, tile {tile} (`{title}`): found {found}, expected {expected}. Give finite values row by row, and images of one size.", path.display())]
+    Tile {
+        /// The picture.
+        path: PathBuf,
+        /// The tile, from 0.
+        tile: usize,
+        /// What it is called.
+        title: String,
+        /// What was given.
+        found: String,
+        /// What can be drawn.
+        expected: String,
+    },
     /// The finished picture could not be put in place.
     #[error("writing {}: found {source}, expected it to succeed. Check that the folder exists and may be written.", path.display())]
     Write {
@@ -90,6 +111,22 @@ fn letters(height: u32) -> TextStyle<'static> {
     (FONT, pixels(height)).into_font().color(&INK)
 }
 
+/// A line of names, each with its colour: that of `first` and those after it.
+fn draw_legend(area: &Area, first: usize, names: &[&str]) -> Drawn {
+    let unit = i32::try_from(FINE)?;
+    let middle = 24 * unit;
+    let mut left = 24 * unit;
+    for (index, name) in names.iter().enumerate() {
+        let line = vec![(left, middle), (left + 26 * unit, middle)];
+        area.draw(&PathElement::new(line, colour(first + index).stroke_width(3 * FINE)))?;
+        let style = letters(14).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new((*name).to_owned(), (left + 34 * unit, middle), style))?;
+        // Eight pixels hold an average letter of this size.
+        left += (34 + 8 * i32::try_from(name.chars().count())? + 24) * unit;
+    }
+    Ok(())
+}
+
 /// Draws on white and puts the finished file in place at once, so that a reader never sees half a picture.
 fn picture(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area) -> Drawn) -> Result<(), PlotError> {
     let refused = |error: Box<dyn std::error::Error>| PlotError::Draw { path: path.into(), reason: error.to_string() };
@@ -103,9 +140,14 @@ fn picture(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area) -> Drawn) -> 
     // The view box keeps the fine units; the picture itself has the size that was asked for.
     let fine = format!("width=\"{}\" height=\"{}\"", pixels(size.0), pixels(size.1));
     let text = text.replacen(&fine, &format!("width=\"{}\" height=\"{}\"", size.0, size.1), 1);
+    put(path, text.as_bytes())
+}
+
+/// Puts a finished picture in place at once.
+fn put(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(format!(".{}.partial", std::process::id()));
-    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
+    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
     written.map_err(|source| {
         // The picture that was there before stays; only the unfinished one goes.
         let _ = fs::remove_file(&partial);

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, Density, Drawn, FINE, INK, PlotError, RULE, colour, label, letters, picture, pixels};
+use super::{Area, Density, Drawn, FINE, INK, PlotError, RULE, colour, draw_legend, label, letters, picture, pixels};
 
 /// Places at which a marginal density is evaluated.
 const DENSITY_POINTS: u16 = 240;
@@ -49,7 +48,7 @@ pub fn marginals(path: &Path, panels: &[Panel]) -> Result<(), PlotError> {
     let size = (PANEL.0 * narrow(columns), PANEL.1 * narrow(rows) + legend_height);
     picture(path, size, |root| {
         let (top, rest) = root.split_vertically(pixels(legend_height));
-        draw_legend(&top, &names)?;
+        draw_legend(&top, 0, &names)?;
         let areas = rest.split_evenly((rows, columns));
         areas.iter().zip(panels).try_for_each(|(area, panel)| draw_panel(area, panel, &names))
     })
@@ -57,21 +56,6 @@ pub fn marginals(path: &Path, panels: &[Panel]) -> Result<(), PlotError> {
 
 fn narrow(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-fn draw_legend(area: &Area, names: &[&str]) -> Drawn {
-    let unit = i32::try_from(FINE)?;
-    let middle = 24 * unit;
-    let mut left = 24 * unit;
-    for (index, name) in names.iter().enumerate() {
-        let line = vec![(left, middle), (left + 26 * unit, middle)];
-        area.draw(&PathElement::new(line, colour(index).stroke_width(3 * FINE)))?;
-        let style = letters(14).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new((*name).to_owned(), (left + 34 * unit, middle), style))?;
-        // Eight pixels hold an average letter of this size.
-        left += (34 + 8 * i32::try_from(name.chars().count())? + 24) * unit;
-    }
-    Ok(())
 }
 
 fn draw_panel(area: &Area, panel: &Panel, names: &[&str]) -> Drawn {

@@ -1,0 +1,23 @@
+//! Judges predictions and topics: accuracy, log likelihood, calibration and coherence, one measure a file.
+
+mod accuracy;
+mod calibration;
+mod coherence;
+mod error;
+mod log_likelihood;
+mod predictions;
+mod top_words;
+
+pub use accuracy::accuracy;
+pub use calibration::{Calibration, CalibrationBin, calibration, expected_calibration_error};
+pub use coherence::umass_coherence;
+pub use error::MetricError;
+pub use log_likelihood::test_log_likelihood;
+pub use predictions::Predictions;
+pub use top_words::top_words;
+
+/// A number of rows or words as a real number.
+#[expect(clippy::cast_precision_loss, reason = "rows and words in memory are far fewer than 2^52")]
+fn real(count: usize) -> f64 {
+    count as f64
+}
