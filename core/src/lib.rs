@@ -47,8 +47,8 @@ pub use model::Model;
 pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
-    Assessment, DeviceAssessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood,
-    predictive_draw, prior_draw,
+    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity,
+    pointwise_log_likelihood, predictive_draw, prior_draw,
 };
 pub use rows::Rows;
 pub use scope::{Minibatch, Moments, Scope};

@@ -21,6 +21,7 @@ use crate::special;
 /// assert_eq!(squares.into_data().try_into_vec::<f64>().unwrap(), [0.0, 4.0]);
 /// ```
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a term lives as long as its expression")]
 pub enum Term {
     /// One number for every event.
     Number(f64),

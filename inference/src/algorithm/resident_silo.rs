@@ -3,8 +3,8 @@
 use burn::tensor::Tensor;
 use partita_core::kernel::AdamUpdate;
 use partita_core::{
-    Device, Encoded, Handle, LogDensity, Minibatch, Model, Noise, Part, Purpose, Role, SiteTable, device_theta, theta,
-    with_device_theta, with_theta,
+    Device, DeviceEncoded, Encoded, Handle, LogDensity, Minibatch, Model, Noise, Part, Purpose, Role, SiteTable,
+    device_theta, theta, with_device_theta, with_theta,
 };
 
 use super::finite;
@@ -92,20 +92,20 @@ impl<M: Model> ResidentSilo<M> {
         let family = settings.family.global_family(&table)?;
         // Refuses plates that are not there, as every other party does.
         Locals::new((model, data), &table, settings, device, 0)?;
-        for index in 0..table.blocks().len() {
-            if Encoded::of(model, &table, index, data, Some(&[0]))?.is_some() {
-                let expected = "a model without encoder for a fit that stays on the device; `Central` takes encoders";
-                let found = "a model with an encoder and Resident".into();
-                return Err(Error::Setting { setting: "model", found, expected });
-            }
+        if model.private_len() > 0 {
+            let expected =
+                "a model whose θ all parties share, for a fit that stays on the device; there is but one party";
+            return Err(Error::Setting { setting: "model", found: "private θ with Resident".into(), expected });
         }
         let values = theta(model)?;
         let model = with_theta(model, &values, device)?;
         let blocks: Vec<_> = table.blocks().iter().enumerate().collect();
         let choices = blocks.iter().map(|(_, block)| RowChoice::new(block, settings)).collect::<Result<_>>()?;
-        let with_latents = blocks.iter().filter(|(_, block)| block.width > 0);
-        let rows: Vec<RowBlock> =
-            with_latents.map(|block| RowBlock::new(&table, *block, settings, device)).collect::<Result<_>>()?;
+        let mut rows = Vec::new();
+        for (index, block) in blocks.iter().filter(|(_, block)| block.width > 0) {
+            let is_encoded = Encoded::of(&model, &table, *index, data, Some(&[0]))?.is_some();
+            rows.push(RowBlock::new(&table, (*index, block, is_encoded), settings, device)?);
+        }
         let (mut globals, mut locals) = (0, vec![0; blocks.len()]);
         let next = |count: &mut usize| {
             *count += 1;
@@ -136,19 +136,53 @@ impl<M: Model> ResidentSilo<M> {
         })
     }
 
-    fn noises(&self, chosen: &[Chosen], key: (Purpose, u64), count: usize) -> Vec<ParticleNoise> {
+    fn noises(&self, (chosen, part): (&[Chosen], u32), key: (Purpose, u64), count: usize) -> Vec<ParticleNoise> {
         let points = |index: usize| self.rows.iter().find(|block| block.index == index);
         let blocks = self.choices.iter().zip(chosen).enumerate().map(|(index, (choice, chosen))| {
             (choice.count(chosen), points(index).map_or_else(Vec::new, |block| block.points.clone()))
         });
         let noise = Noise::new(self.settings.seed).kind(self.settings.noise);
-        let plan = NoisePlan { noise, globals: self.noise_len, blocks: blocks.collect() };
+        let plan = NoisePlan { noise, part, globals: self.noise_len, blocks: blocks.collect() };
         plan.particles(key, count, self.settings.threads > 1)
     }
 
     /// The parameters of the rows that are evaluated.
-    fn row_steps(&self, chosen: &[Chosen]) -> Vec<RowStep> {
-        self.rows.iter().map(|block| block.step(&chosen[block.index], &self.device)).collect()
+    fn row_steps(&self, chosen: &[Chosen]) -> Result<(Vec<RowStep>, Vec<Option<DeviceEncoded>>)> {
+        let (mut steps, mut encodings) = (Vec::new(), Vec::new());
+        for block in &self.rows {
+            let encoded = self.encode(block, &chosen[block.index])?;
+            let parameters = encoded.as_ref().map(DeviceEncoded::parameters);
+            steps.push(block.step(&chosen[block.index], parameters, &self.device));
+            encodings.push(encoded);
+        }
+        Ok((steps, encodings))
+    }
+
+    fn encode(&self, block: &RowBlock, chosen: &Chosen) -> Result<Option<DeviceEncoded>> {
+        if !block.is_encoded() {
+            return Ok(None);
+        }
+        let rows = chosen.as_ref().map(|(rows, _)| rows.as_slice());
+        Ok(DeviceEncoded::of(&self.model, &self.table, block.index, &self.data, rows)?)
+    }
+
+    /// All rows, in parts of the size of a minibatch where an encoder serves them, as on the host; with the share of each.
+    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+    fn all_rows(&self) -> Vec<(Vec<Chosen>, f64)> {
+        let all = || self.choices.iter().map(|_| None).collect();
+        let encoded = self.rows.iter().find(|block| block.is_encoded()).map(|block| block.index);
+        let Some(index) = encoded else { return vec![(all(), 1.0)] };
+        let parts = self.choices[index].parts();
+        if parts.len() < 2 {
+            return vec![(all(), 1.0)];
+        }
+        let total = parts.iter().map(Vec::len).sum::<usize>() as f64;
+        let part = |rows: Vec<usize>| {
+            let (mut chosen, share): (Vec<Chosen>, f64) = (all(), rows.len() as f64 / total);
+            chosen[index] = Some((rows, 1.0 / share));
+            (chosen, share)
+        };
+        parts.into_iter().map(part).collect()
     }
 
     /// Sums the bounds of some particles, and their gradients if `into` is given; a bound a particle where not.
@@ -248,9 +282,14 @@ impl<M: Model> ResidentSilo<M> {
     fn one(&mut self, step: u64) -> Result<Stepped> {
         let seed = self.settings.seed;
         let chosen: Vec<Chosen> = self.choices.iter().map(|choice| choice.at(Some(step), seed)).collect();
-        let noises = self.noises(&chosen, (Purpose::Fit, step), self.settings.particles);
-        let (steps, mut sums) = (self.row_steps(&chosen), Sums::default());
+        let noises = self.noises((&chosen, 0), (Purpose::Fit, step), self.settings.particles);
+        let ((steps, encodings), mut sums) = (self.row_steps(&chosen)?, Sums::default());
         self.evaluate((&chosen, &steps, &noises), Some(&mut sums))?;
+        for (encoded, gradient) in encodings.into_iter().zip(&mut sums.rows) {
+            let Some((encoded, cells)) = encoded.zip(gradient.take_cells()) else { continue };
+            let theta = encoded.pull_back(&self.model, cells).unwrap_or_default();
+            sums.theta.iter_mut().zip(theta).for_each(|(slot, own)| plus(slot, own));
+        }
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = self.settings.particles as f64;
         let rate = self.settings.schedule.rate(step, self.settings.steps);
@@ -315,10 +354,14 @@ impl<M: Model> ResidentSilo<M> {
     fn assess(&self, request: &Message) -> Result<Message> {
         let offset = request.get_word("step")?;
         let draws = usize::try_from(request.get_word("draws")?).unwrap_or(usize::MAX);
-        let chosen: Vec<Chosen> = self.choices.iter().map(|_| None).collect();
-        let noises = self.noises(&chosen, (Purpose::Report, offset), draws);
-        let bounds = self.evaluate((&chosen, &self.row_steps(&chosen), &noises), None)?;
-        let elbos = Handle::from(Tensor::cat(bounds, 0)).read()?.values;
+        let mut sum = None;
+        for ((chosen, share), part) in self.all_rows().into_iter().zip(0_u32..) {
+            let noises = self.noises((&chosen, part), (Purpose::Report, offset), draws);
+            let (steps, _) = self.row_steps(&chosen)?;
+            let bounds = self.evaluate((&chosen, &steps, &noises), None)?;
+            plus(&mut sum, Tensor::cat(bounds, 0) * share);
+        }
+        let elbos = sum.map_or_else(|| Ok(Vec::new()), |sum| Handle::from(sum).read().map(|array| array.values))?;
         Ok(Message::new("central.assessment").floats("elbo", &elbos))
     }
 
@@ -366,9 +409,12 @@ impl<M: Model> SiloProgram for ResidentSilo<M> {
     }
 
     fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let own = |index: usize| self.rows.iter().find(|block| block.index == index);
-        let blocks = 0..self.choices.len();
-        blocks.map(|index| own(index).map_or_else(|| Ok(Default::default()), RowBlock::moments)).collect()
+        let mut all = vec![(Vec::new(), Vec::new()); self.choices.len()];
+        for block in &self.rows {
+            let encoded = self.encode(block, &None)?.map(|encoded| encoded.parameters());
+            all[block.index] = block.moments(encoded, &self.device)?;
+        }
+        Ok(all)
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {

@@ -11,6 +11,8 @@ pub(crate) struct NoisePlan {
     pub(crate) noise: Noise,
     /// Numbers of a draw of the globals.
     pub(crate) globals: usize,
+    /// Which part of the rows, where all of them are evaluated in parts.
+    pub(crate) part: u32,
     /// For each block the rows evaluated, and for each column of a row whether it is a point mass.
     pub(crate) blocks: Vec<(usize, Vec<bool>)>,
 }
@@ -47,9 +49,10 @@ impl NoisePlan {
         let total = globals.iter().map(|e| energy(*e)).sum();
         let mut blocks = Vec::with_capacity(self.blocks.len());
         let mut block_energies = Vec::with_capacity(self.blocks.len());
+        let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         for ((rows, points), index) in self.blocks.iter().zip(0_u32..) {
             let mut values = vec![0.0; rows * points.len()];
-            self.noise.normal(key.silo(0).block(index), &mut values);
+            self.noise.normal(key.silo(0).block(index + self.part * count), &mut values);
             let cells = values.iter_mut().zip(points.iter().cycle());
             cells.filter(|(_, point)| **point).for_each(|(value, _)| *value = 0.0);
             let cells = values.iter().zip(points.iter().cycle()).filter(|(_, point)| !**point);

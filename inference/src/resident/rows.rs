@@ -46,6 +46,12 @@ impl RowChoice {
         Some(Minibatch::new(plate, rows.clone()))
     }
 
+    /// All rows in parts of the size of a minibatch.
+    pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
+        let size = self.minibatches.as_ref().map_or(self.rows, Minibatches::batch_size);
+        (0..self.rows).collect::<Vec<_>>().chunks(size.max(1)).map(<[usize]>::to_vec).collect()
+    }
+
     /// How many rows are evaluated.
     pub(crate) fn count(&self, chosen: &Chosen) -> usize {
         chosen.as_ref().map_or(self.rows, |(rows, _)| rows.len())
@@ -61,8 +67,8 @@ pub(crate) struct RowBlock {
     /// Start and width of each site in a row, in the order of declaration.
     sites: Vec<(usize, usize)>,
     pub(crate) points: Vec<bool>,
-    mean: Moving<2>,
-    log_scale: Moving<2>,
+    /// Means and log-scales; `None` where the model's encoder gives them.
+    own: Option<[Moving<2>; 2]>,
     linear: Option<Moving<3>>,
     scale_linear: Option<Moving<3>>,
     /// Steps of all rows together, and of each row where minibatches move them apart from one another.
@@ -104,6 +110,13 @@ pub(crate) struct RowsGradient {
     scale_linear: Option<Tensor<2>>,
 }
 
+impl RowsGradient {
+    /// Takes out the gradients by means and log-scales, for an encoder to pull back.
+    pub(crate) fn take_cells(&mut self) -> Option<[Tensor<2>; 2]> {
+        Some([self.mean.take()?, self.log_scale.take()?])
+    }
+}
+
 impl RowBlock {
     /// The posterior that the settings choose for block `index` of `table`, at its start.
     ///
@@ -111,11 +124,14 @@ impl RowBlock {
     /// [`Error::Setting`] for rows whose columns are correlated.
     pub(crate) fn new(
         table: &SiteTable,
-        (index, block): (usize, &LocalBlock),
+        (index, block, is_encoded): (usize, &LocalBlock, bool),
         settings: &Settings,
         device: &Device,
     ) -> Result<Self> {
-        let family: RowGaussian = settings.family.row_family(table, index, block)?;
+        let family: RowGaussian = match is_encoded {
+            true => settings.family.encoded_family(table, index, block)?,
+            false => settings.family.row_family(table, index, block)?,
+        };
         let options = family.options();
         if options.dense.iter().filter(|dense| **dense).count() > 1 {
             return Err(Error::Setting {
@@ -140,8 +156,7 @@ impl RowBlock {
             index,
             sites: in_block.map(|site| (site.offset(), site.width())).collect(),
             points: options.delta.clone(),
-            mean: Moving::new(cells(0.0)),
-            log_scale: Moving::new(cells(settings.family.scale().ln())),
+            own: (!is_encoded).then(|| [0.0, settings.family.scale().ln()].map(|value| Moving::new(cells(value)))),
             linear: linear(&options.given_globals),
             scale_linear: linear(&options.scale_given_globals),
             time: 0,
@@ -154,16 +169,26 @@ impl RowBlock {
         })
     }
 
-    /// The rows of a step with their parameters.
-    pub(crate) fn step(&self, rows: &Chosen, device: &Device) -> RowStep {
+    /// Whether the model's encoder gives the parameters of rows.
+    pub(crate) fn is_encoded(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// The rows of a step with their parameters: their own, or those an encoder gave.
+    pub(crate) fn step(&self, rows: &Chosen, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> RowStep {
         let weight = rows.as_ref().map_or(1.0, |(_, weight)| *weight);
         let chosen: Option<Tensor<1, Int>> = rows.as_ref().map(|(rows, _)| {
             let indices: Vec<i64> = rows.iter().filter_map(|row| i64::try_from(*row).ok()).collect();
             Tensor::from_data(TensorData::new(indices, [rows.len()]), device.burn())
         });
-        let take = |cells: Tensor<2>| match &chosen {
-            Some(indices) => cells.select(0, indices.clone()),
-            None => cells,
+        let take = |cells: &Moving<2>| match &chosen {
+            Some(indices) => cells.value().select(0, indices.clone()),
+            None => cells.value(),
+        };
+        let [mean, log_scale] = match (&self.own, encoded) {
+            (Some(own), _) => own.each_ref().map(take),
+            (None, Some(encoded)) => encoded,
+            (None, None) => unreachable!("invariant: rows without parameters of their own have an encoder"),
         };
         let flat = |matrix: &Moving<3>| {
             let matrix = match &chosen {
@@ -174,8 +199,8 @@ impl RowBlock {
             matrix.reshape([globals, rows * width])
         };
         RowStep {
-            mean: take(self.mean.value()),
-            log_scale: take(self.log_scale.value()),
+            mean,
+            log_scale,
             linear: self.linear.as_ref().map(flat),
             scale_linear: self.scale_linear.as_ref().map(flat),
             chosen,
@@ -283,7 +308,7 @@ impl RowBlock {
             self.time += 1;
         }
         let all = update(self.time);
-        for (mover, own) in [(&mut self.mean, gradient.mean), (&mut self.log_scale, gradient.log_scale)] {
+        for (mover, own) in self.own.iter_mut().flatten().zip([gradient.mean, gradient.log_scale]) {
             match (own, &places) {
                 (Some(own), Some(places)) => mover.step_rows(own * factor, (0, places)),
                 (Some(own), None) => mover.step(own * factor, &all),
@@ -327,9 +352,10 @@ impl RowBlock {
     }
 
     /// Means and standard deviations at $\delta = 0$, each `[rows, width]`, read to the host.
-    pub(crate) fn moments(&self) -> Result<(Vec<f64>, Vec<f64>)> {
-        let mean = Handle::from(self.mean.value()).read()?.values;
-        let scale = Handle::from(self.log_scale.value().exp()).read()?.values;
+    pub(crate) fn moments(&self, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> Result<(Vec<f64>, Vec<f64>)> {
+        let step = self.step(&None, encoded, device);
+        let mean = Handle::from(step.mean).read()?.values;
+        let scale = Handle::from(step.log_scale.exp()).read()?.values;
         let spread = |(scale, point): (f64, &bool)| if *point { 0.0 } else { scale };
         Ok((mean, scale.into_iter().zip(self.points.iter().cycle()).map(spread).collect()))
     }
@@ -337,8 +363,10 @@ impl RowBlock {
     /// Everything as named vectors.
     pub(crate) fn save(&self) -> Result<Vec<(String, Vec<f64>)>> {
         let index = self.index;
-        let mut state = self.mean.save(&format!("local.{index}.mean"))?;
-        state.extend(self.log_scale.save(&format!("local.{index}.log_scale"))?);
+        let mut state = Vec::new();
+        for (mover, name) in self.own.iter().flatten().zip(["mean", "log_scale"]) {
+            state.extend(mover.save(&format!("local.{index}.{name}"))?);
+        }
         for (name, mover) in [("linear", &self.linear), ("scale_linear", &self.scale_linear)] {
             if let Some(mover) = mover {
                 state.extend(mover.save(&format!("local.{index}.{name}"))?);
@@ -363,8 +391,8 @@ impl RowBlock {
         let whole = |time: &f64| *time as u64;
         (self.row_times, self.time) = (row_times.iter().map(whole).collect(), whole(time));
         let linear = [("linear", &mut self.linear), ("scale_linear", &mut self.scale_linear)];
-        self.mean.load(&format!("local.{index}.mean"), state, device)
-            && self.log_scale.load(&format!("local.{index}.log_scale"), state, device)
+        let mut own = self.own.iter_mut().flatten().zip(["mean", "log_scale"]);
+        own.all(|(mover, name)| mover.load(&format!("local.{index}.{name}"), state, device))
             && linear.into_iter().all(|(name, mover)| match mover {
                 Some(mover) => mover.load(&format!("local.{index}.{name}"), state, device),
                 None => true,
