@@ -1,4 +1,5 @@
 //! Runs the topics example small, on real documents, and holds it to its memory, its files and its checkpoints.
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 use std::process::Command;
