@@ -286,6 +286,7 @@ fn a_linear_regression_is_fitted_to_its_mean_field_posterior_by_silos() {
     let silos = [silo("a", 0..5), silo("b", 5..12)];
     let settings = Settings {
         steps: 3_000,
+        particles: 8,
         estimator: Estimator::LocalReparameterisation,
         family: FamilyPlan::new().global(Gaussian::diagonal()),
         schedule: Schedule::Cosine { initial: 0.03, last: 0.0 },

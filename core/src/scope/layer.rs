@@ -68,12 +68,17 @@ impl Scope<'_> {
     fn mark_layer(&mut self, name: &str, first: usize) -> Result<()> {
         let Table::Building(table) = &mut self.table else { return Ok(()) };
         for site in &mut table.sites[first..] {
-            if site.support != Some(Support::Real) || site.part != Part::Global {
+            if site.support != Some(Support::Real) || site.non_centred || site.part != Part::Global {
                 return Err(Error::Argument {
                     operation: format!("linear layer `{name}`"),
                     argument: "prior",
-                    found: format!("{} in a {:?} site", site.distribution, site.part).to_lowercase(),
-                    expected: "a distribution on all real numbers, in the global function; use `scope.module` for others",
+                    found: format!(
+                        "{}{}, {:?}",
+                        site.distribution,
+                        if site.non_centred { " non-centred" } else { "" },
+                        site.part
+                    ),
+                    expected: "a centred distribution on all real numbers, in the global function; use `scope.module` for others",
                 });
             }
             site.layer = true;

@@ -391,9 +391,10 @@ impl ModuleMapper for Lift<'_, '_> {
         let shape = parameter.val().dims();
         let own = self.taken..self.taken + shape.iter().product::<usize>();
         self.taken = own.end;
-        let law = match self.law.is_single() {
-            true => Law { batch: shape.to_vec(), ..self.law.clone() },
-            false => self.law.part(own, shape),
+        let law = if self.law.is_single() {
+            Law { batch: shape.to_vec(), ..self.law.clone() }
+        } else {
+            self.law.part(own, shape)
         };
         let site = format!("{}.{}", self.name, self.next);
         self.next += 1;
