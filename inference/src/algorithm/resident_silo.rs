@@ -286,7 +286,8 @@ impl<M: Model> ResidentSilo<M> {
         let ((steps, encodings), mut sums) = (self.row_steps(&chosen)?, Sums::default());
         self.evaluate((&chosen, &steps, &noises), Some(&mut sums))?;
         for (encoded, gradient) in encodings.into_iter().zip(&mut sums.rows) {
-            let Some((encoded, cells)) = encoded.zip(gradient.take_cells()) else { continue };
+            let Some(encoded) = encoded else { continue };
+            let Some(cells) = gradient.take_cells() else { continue };
             let theta = encoded.pull_back(&self.model, cells).unwrap_or_default();
             sums.theta.iter_mut().zip(theta).for_each(|(slot, own)| plus(slot, own));
         }
