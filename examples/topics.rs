@@ -16,6 +16,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum};
+use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, InProcess, Rounds, RunOptions, Sfvi, SfviAvg, Silent, Silo, SiloProgram,
     assess, held_out_bound, run, write_atomically,
@@ -712,33 +713,4 @@ fn cpu_seconds() -> f64 {
     // User and system time in hundredths of a second, the 14th and 15th field of the line.
     let ticks = after.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
     ticks.sum::<f64>() / 100.0
-}
-
-// TEMPORARY until the metrics are merged.
-fn top_words(weights: &[f64], count: usize) -> Result<Vec<usize>, Failure> {
-    let mut words: Vec<usize> = (0..weights.len()).collect();
-    words.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
-    words.truncate(count);
-    Ok(words)
-}
-
-fn umass_coherence(top: &[usize], counts: &SparseRows) -> Result<f64, Failure> {
-    let n = top.len();
-    let mut together = vec![0.0; n * n];
-    for row in 0..counts.rows() {
-        let words = counts.row(row).0;
-        let present: Vec<usize> = (0..n).filter(|i| words.binary_search(&(top[*i] as u32)).is_ok()).collect();
-        for i in &present {
-            for j in &present {
-                together[i * n + j] += 1.0;
-            }
-        }
-    }
-    let (mut sum, d) = (0.0, counts.rows() as f64);
-    for i in 1..n {
-        for j in 0..i {
-            sum += ((together[i * n + j] / d + 1e-12) / (together[j * n + j] / d)).ln();
-        }
-    }
-    Ok(sum * 2.0 / (n * (n - 1)) as f64)
 }

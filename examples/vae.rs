@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, ValueEnum};
+use partita::inference::plot::{SheetOptions, Tile, contact_sheet};
 use partita::inference::{
     ElboEstimate, Metrics, encoded_posterior, held_out_bound, latest_checkpoint, plot, write_atomically,
 };
@@ -28,7 +29,6 @@ use partita::{
     Settings, fit, partition_equally,
 };
 use serde_json::json;
-use sheet_stub::{SheetOptions, Tile, contact_sheet};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -248,21 +248,4 @@ fn draw(
         .collect();
     contact_sheet(&options.output.join("reconstructions.png"), &pairs, &SheetOptions::default())?;
     Ok(())
-}
-
-mod sheet_stub {
-    #[derive(Debug, Clone)]
-    pub struct Tile {
-        pub title: String,
-        pub values: Vec<f64>,
-        pub shape: [usize; 2],
-    }
-    #[derive(Debug, Default)]
-    pub struct SheetOptions {}
-    pub fn contact_sheet(path: &std::path::Path, tiles: &[Tile], _: &SheetOptions) -> Result<(), std::io::Error> {
-        let text: Vec<String> =
-            tiles.iter().map(|t| t.values.iter().map(|v| format!("{v:.3}")).collect::<Vec<_>>().join(" ")).collect();
-        let _ = (&tiles[0].title, tiles[0].shape);
-        std::fs::write(path.with_extension("txt"), text.join("\n"))
-    }
 }

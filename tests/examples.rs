@@ -1,13 +1,15 @@
 //! Runs every example small, as a user would, and holds what it writes to the contract of all examples.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+#[path = "examples/bayesian_mnist.rs"]
+mod bayesian_mnist;
 mod fixtures;
-#[path = "examples/vae.rs"]
-mod vae;
-#[path = "examples/topics.rs"]
-mod topics;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/topics.rs"]
+mod topics;
+#[path = "examples/vae.rs"]
+mod vae;
 
 use std::process::Command;
 

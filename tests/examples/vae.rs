@@ -19,7 +19,9 @@ fn vae_serves_a_silo_that_did_not_train() {
     }
     let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
     let result: serde_json::Value = serde_json::from_str(&json).unwrap();
-    for key in ["elbo", "elbo_se", "rounds", "messages", "bytes", "gradient_steps", "seconds", "seed", "device", "options"] {
+    for key in
+        ["elbo", "elbo_se", "rounds", "messages", "bytes", "gradient_steps", "seconds", "seed", "device", "options"]
+    {
         assert!(!result[key].is_null(), "result.json lacks `{key}`");
     }
     assert_eq!(result["theta"]["numbers"], 160_804);

@@ -3,6 +3,7 @@
 mod curves;
 mod density;
 mod marginals;
+mod png;
 mod reliability;
 mod sheet;
 mod trace;
