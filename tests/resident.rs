@@ -201,3 +201,20 @@ fn what_has_no_device_form_is_refused_in_words() {
         assert!(error.contains(word), "{error}");
     }
 }
+
+#[test]
+fn an_interval_that_fails_is_named_and_leaves_the_party_where_it_was() {
+    let device = Device::flex();
+    let data = partita::models::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    // A rate of this size overflows within the interval.
+    let schedule = partita::Schedule::Constant { rate: 1e200 };
+    let settings = Settings { steps: 20, schedule, family: fixtures::structured(), ..Settings::default() };
+    let mut algorithm = Central::new(&fixtures::conjugate(), &device, &settings, "all").unwrap().every(10).unwrap();
+    let party = ResidentSilo::new("all", &fixtures::conjugate(), &data, &device, &settings).unwrap();
+    let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
+    let before = flat(exchange.programs()[0].local_moments().unwrap());
+    let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
+    let error = algorithm.incoming(outcomes).unwrap_err().to_string();
+    assert!(error.contains("steps 1 to 10"), "{error}");
+    assert_eq!(flat(exchange.programs()[0].local_moments().unwrap()), before);
+}

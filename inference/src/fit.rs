@@ -32,6 +32,8 @@ pub enum AlgorithmChoice {
     /// SFVI with averaging: rounds of many local steps.
     SfviAvg(RoundOptions),
     /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
+    ///
+    /// Traces, stop rules and checkpoints see the ends of intervals only: let checkpoints be a multiple of them.
     Resident {
         /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
         interval: u64,

@@ -286,7 +286,8 @@ impl<M: Model> ResidentSilo<M> {
         let ((steps, encodings), mut sums) = (self.row_steps(&chosen)?, Sums::default());
         self.evaluate((&chosen, &steps, &noises), Some(&mut sums))?;
         for (encoded, gradient) in encodings.into_iter().zip(&mut sums.rows) {
-            let Some((encoded, cells)) = encoded.zip(gradient.take_cells()) else { continue };
+            let Some(encoded) = encoded else { continue };
+            let Some(cells) = gradient.take_cells() else { continue };
             let theta = encoded.pull_back(&self.model, cells).unwrap_or_default();
             sums.theta.iter_mut().zip(theta).for_each(|(slot, own)| plus(slot, own));
         }
@@ -305,9 +306,7 @@ impl<M: Model> ResidentSilo<M> {
             plus(&mut norm, (gradient.clone() * gradient.clone()).sum());
             theta.step(gradient, &update);
         }
-        if !self.theta.is_empty() {
-            self.model = with_device_theta(&self.model, self.theta.iter().map(Moving::value).collect());
-        }
+        self.set_theta();
         let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
         for ((block, own), gradient) in self.rows.iter_mut().zip(&steps).zip(sums.rows) {
             block.ascend((&chosen[block.index], own), gradient, particles, (at, &self.device));
@@ -317,8 +316,26 @@ impl<M: Model> ResidentSilo<M> {
         Ok(Stepped { bound: (bound + sums.constant) / particles, norm })
     }
 
-    /// Answers `central.steps`: some steps on the device, then one read of what the coordinator wants to know.
+    /// Answers `central.steps`; where it fails, the party stands where it stood before. Tensors are shared, not copied.
     fn steps(&mut self, request: &Message) -> Result<Message> {
+        let before = (self.globals.clone(), self.rows.clone(), self.theta.clone(), self.step);
+        let answer = self.interval(request);
+        if answer.is_err() {
+            (self.globals, self.rows, self.theta, self.step) = before;
+            self.set_theta();
+        }
+        answer
+    }
+
+    /// Puts θ into the model.
+    fn set_theta(&mut self) {
+        if !self.theta.is_empty() {
+            self.model = with_device_theta(&self.model, self.theta.iter().map(Moving::value).collect());
+        }
+    }
+
+    /// Some steps on the device, then one read of what the coordinator wants to know.
+    fn interval(&mut self, request: &Message) -> Result<Message> {
         let (first, count) = (request.get_word("step")?, request.get_word("count")?.max(1));
         let (mut bounds, mut norm) = (None, None);
         for step in first..first + count {
@@ -433,9 +450,7 @@ impl<M: Model> SiloProgram for ResidentSilo<M> {
                     return Err(checkpoint::other_model(folder.as_ref(), &self.name));
                 }
                 self.step = step;
-                if !self.theta.is_empty() {
-                    self.model = with_device_theta(&self.model, self.theta.iter().map(Moving::value).collect());
-                }
+                self.set_theta();
                 Ok(Message::new("silo.restored"))
             }
             other => {

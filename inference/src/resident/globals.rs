@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::family::{DeviceKind, FamilyPlan, HALF_LOG_TWO_PI};
 
 /// The global posterior: independent parts, in the order of the host family's parameters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Globals {
     parts: Vec<GlobalPart>,
     /// For each global site in the order of declaration its part and where it lies there.
@@ -17,7 +17,7 @@ pub(crate) struct Globals {
 }
 
 /// A Gaussian or a point mass over some sites taken together, as `[1, n]` vectors.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct GlobalPart {
     mean: Moving<2>,
     /// `None` for a point mass.
@@ -27,7 +27,7 @@ struct GlobalPart {
 }
 
 /// Constants of a full-rank part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Triangle {
     /// Ones below the diagonal.
     mask: Tensor<2>,

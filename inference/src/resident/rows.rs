@@ -60,7 +60,7 @@ impl RowChoice {
 
 /// The local latents of one plate: parameters `[rows, width]`, and `[globals, rows, width]` where they are linear in the
 /// globals.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RowBlock {
     /// Its place among the table's blocks.
     pub(crate) index: usize,

@@ -74,5 +74,5 @@ fn features(counts: &SparseRows) -> Result<SparseRows> {
         let scaled = words.iter().zip(counts).map(|(word, count)| (*word, count / length));
         scaled.chain([(last, counts.iter().sum::<f64>().ln_1p())]).collect()
     };
-    SparseRows::new(&(0..counts.rows()).map(row).collect::<Vec<_>>(), columns + 1)
+    Ok(SparseRows::new(&(0..counts.rows()).map(row).collect::<Vec<_>>(), columns + 1)?.like(counts))
 }
