@@ -20,7 +20,8 @@ use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
 use partita::{
-    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Schedule, Settings, fit, partition_equally,
+    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, ImportanceGradient, NoiseKind, RoundOptions, Schedule,
+    Settings, fit, partition_equally,
 };
 
 #[global_allocator]
@@ -49,7 +50,7 @@ struct Options {
     /// Inner draws a child of the local bound.
     #[arg(long, default_value_t = 16)]
     inner_draws: usize,
-    /// The gradient estimator of the ordinary bound.
+    /// The gradient estimator of the ordinary bound, or of the importance-weighted one over `--particles` draws.
     #[arg(long, value_enum, default_value_t = EstimatorName::Stl)]
     estimator: EstimatorName,
     /// Optimiser steps.
@@ -58,6 +59,9 @@ struct Options {
     /// Monte Carlo draws a step.
     #[arg(long, default_value_t = 1)]
     particles: usize,
+    /// How the noise of these draws hangs together.
+    #[arg(long, value_enum, default_value_t = NoiseName::Independent)]
+    noise: NoiseName,
     /// The seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -119,6 +123,21 @@ enum EstimatorName {
     Stl,
     Total,
     Entropy,
+    /// Importance-weighted bound, its plain gradient.
+    Iwae,
+    /// Importance-weighted bound, sticking the landing.
+    IwaeStl,
+    /// Importance-weighted bound, doubly reparameterised gradient.
+    Dreg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NoiseName {
+    Independent,
+    /// Draws in pairs of opposite noise.
+    Antithetic,
+    /// Draws that fill the space evenly: scrambled quasi-Monte-Carlo.
+    Sobol,
 }
 
 impl Options {
@@ -194,6 +213,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn settings(options: &Options) -> Settings {
+    let weighted = |gradient| Estimator::ImportanceWeighted { gradient };
     Settings {
         steps: options.steps,
         seed: options.seed,
@@ -204,6 +224,14 @@ fn settings(options: &Options) -> Settings {
             (BoundName::Ordinary, EstimatorName::Stl) => Estimator::StickingTheLanding,
             (BoundName::Ordinary, EstimatorName::Total) => Estimator::Total,
             (BoundName::Ordinary, EstimatorName::Entropy) => Estimator::ClosedFormEntropy,
+            (BoundName::Ordinary, EstimatorName::Iwae) => weighted(ImportanceGradient::Total),
+            (BoundName::Ordinary, EstimatorName::IwaeStl) => weighted(ImportanceGradient::StickingTheLanding),
+            (BoundName::Ordinary, EstimatorName::Dreg) => weighted(ImportanceGradient::DoublyReparameterised),
+        },
+        noise: match options.noise {
+            NoiseName::Independent => NoiseKind::Independent,
+            NoiseName::Antithetic => NoiseKind::Antithetic,
+            NoiseName::Sobol => NoiseKind::Sobol,
         },
         schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
         ..Settings::default()

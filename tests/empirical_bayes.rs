@@ -9,9 +9,11 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Algorithm, Exchange, Posterior};
 use partita::{
-    AlgorithmChoice, Device, FitOptions, Key, LogDensity, Model, Noise, Normal, Purpose, Result, Schedule, Scope,
-    Settings, SiteTable, fit, theta, with_theta,
+    AlgorithmChoice, Device, Estimator, FitOptions, ImportanceGradient, Key, LogDensity, Model, Noise, Normal,
+    Optimiser, Purpose, Result, Schedule, Scope, Settings, SiteTable, fit, theta, with_theta,
 };
+
+const WEIGHTED: Estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
 
 /// y_i ~ N(b_i, 1) with b_i ~ N(0, e^{2θ}): marginally y_i ~ N(0, 1 + e^{2θ}), so θ has a closed form.
 #[derive(Module, Debug)]
@@ -71,12 +73,41 @@ fn theta_reaches_the_maximum_of_the_evidence_for_one_two_and_five_silos() {
 fn pooled_and_federated_training_of_theta_take_the_same_steps() {
     let (device, y) = (Device::flex(), observations());
     let data = [("all".to_owned(), device.tensor(y.clone(), [y.len()]))];
-    let trained = |algorithm| {
-        let settings = Settings { steps: 50, ..Settings::default() };
-        let options = FitOptions { algorithm, settings, ..FitOptions::default() };
-        fit(&model(&device), &data, &device, &options, None).unwrap().report.theta[0]
+    for (estimator, particles) in [(Estimator::StickingTheLanding, 1), (Estimator::Total, 3), (WEIGHTED, 3)] {
+        let trained = |algorithm| {
+            let settings = Settings { steps: 50, estimator, particles, ..Settings::default() };
+            let options = FitOptions { algorithm, settings, ..FitOptions::default() };
+            fit(&model(&device), &data, &device, &options, None).unwrap().report.theta[0]
+        };
+        let (pooled, federated) = (trained(AlgorithmChoice::Central), trained(AlgorithmChoice::Sfvi));
+        assert!((pooled - federated).abs() < 1e-12, "{estimator:?}: {pooled} and {federated}");
+    }
+}
+
+#[test]
+fn importance_weighted_gradient_by_theta_is_the_derivative_of_the_bound_over_silos() {
+    let device = Device::flex();
+    let data: Vec<Tensor<1>> =
+        split(&observations()[..6], 3).iter().map(|own| device.tensor(own.clone(), [own.len()])).collect();
+    let settings = Settings {
+        estimator: WEIGHTED,
+        particles: 5,
+        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        schedule: Schedule::Constant { rate: 1.0 },
+        ..Settings::default()
     };
-    assert!((trained(AlgorithmChoice::Central) - trained(AlgorithmChoice::Sfvi)).abs() < 1e-12);
+    // The bound of the first step, and θ after it.
+    let at = |value: f64| {
+        let model = with_theta(&model(&device), &[value], &device).unwrap();
+        let (mut algorithm, mut exchange) = fixtures::Parties::new(&model, &data, &device, &settings).in_process(1);
+        let bound = fixtures::step(&mut algorithm, &mut exchange).elbo;
+        (bound, algorithm.posterior().theta[0])
+    };
+    let step = 1e-5;
+    let quotient = (at(0.2 + step).0 - at(0.2 - step).0) / (2.0 * step);
+    // At rate 1 θ moves by its gradient; central differences with step 1e-5 have an error of about 1e-10.
+    let moved = at(0.2).1 - 0.2;
+    assert!((moved - quotient).abs() < 1e-8, "{moved} against {quotient}");
 }
 
 #[test]

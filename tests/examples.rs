@@ -4,6 +4,12 @@
 #[path = "examples/bayesian_mnist.rs"]
 mod bayesian_mnist;
 mod fixtures;
+#[path = "examples/mnist_regression.rs"]
+mod mnist_regression;
+#[path = "examples/topics.rs"]
+mod topics;
+#[path = "examples/vae.rs"]
+mod vae;
 
 use std::process::Command;
 

@@ -1,8 +1,8 @@
 //! Holds every bijector to the laws of its trait: one row for each, and planted faults that the laws must find.
 
-use partita_core::laws::{BijectorViolation, bijector};
+use partita_core::laws::{BijectorViolation, bijector, bijector_on_device};
 use partita_core::{
-    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Error, ExponentialMap, IdentityMap,
+    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Device, Error, ExponentialMap, IdentityMap,
     IntervalMap, OrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
 };
 
@@ -55,6 +55,17 @@ fn the_covariance_cholesky_map_keeps_the_laws() {
 fn the_correlation_cholesky_map_keeps_the_laws() {
     bijector(&CorrelationCholeskyMap, 4, &[2]).unwrap();
     bijector(&CorrelationCholeskyMap, 16, &[4, 8, 9, 12, 13, 14]).unwrap();
+}
+
+#[test]
+fn device_forms_agree_with_the_maps_on_the_host() {
+    let device = Device::flex();
+    bijector_on_device(&IdentityMap, 3, &device, 1e-13).unwrap();
+    bijector_on_device(&ExponentialMap, 3, &device, 1e-13).unwrap();
+    bijector_on_device(&SoftplusMap, 3, &device, 1e-13).unwrap();
+    bijector_on_device(&IntervalMap::new(-2.0, 0.5).unwrap(), 3, &device, 1e-13).unwrap();
+    bijector_on_device(&SimplexMap, 2, &device, 1e-12).unwrap();
+    bijector_on_device(&SimplexMap, 7, &device, 1e-12).unwrap();
 }
 
 #[test]

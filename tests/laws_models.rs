@@ -4,8 +4,9 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::laws::{ModelViolation, model};
 use partita::models::{
-    ConjugateGaussian, ConjugateSettings, EIGHT_SCHOOLS, EightSchools, KnownTopics, MixedLogistic, RepeatedBinary,
-    Schools, TopicLink, TopicModel, six_cities,
+    BinaryPictures, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian, EIGHT_SCHOOLS,
+    EightSchools, KnownTopics, MixedLogistic, MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel,
+    six_cities,
 };
 use partita::{
     Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, Latents, LogDensity, LogNormal, Model,
@@ -30,6 +31,13 @@ fn the_eight_schools_keep_the_laws() {
 }
 
 #[test]
+fn the_deep_latent_gaussian_model_keeps_the_laws() {
+    let device = Device::flex();
+    let pictures = BinaryPictures::new(&[255, 0, 0, 255, 255, 255], 3, 128, &device).unwrap();
+    model(&DeepLatentGaussian::new(2, &[4], 3, 1, &device), &device, &pictures).unwrap();
+}
+
+#[test]
 fn the_mixed_logistic_model_keeps_the_laws_centred_and_not() {
     let device = Device::flex();
     let data = RepeatedBinary::six_cities(&six_cities()[..CHILDREN], &device).unwrap();
@@ -37,22 +45,32 @@ fn the_mixed_logistic_model_keeps_the_laws_centred_and_not() {
     model(&MixedLogistic::new(4).centred(), &device, &data).unwrap();
 }
 
-fn documents() -> SparseRows {
+#[test]
+fn the_multinomial_regression_keeps_the_laws_centred_and_not() {
+    let device = Device::flex();
+    let covariates = SparseRows::from_dense(&[0.0, 0.5, 1.0, 0.25, 0.0, 0.0, 0.0, 0.0, 0.75], [3, 3]).unwrap();
+    let data = ClassifiedRows::new(covariates, &[1, 0, 3], &device).unwrap();
+    model(&MultinomialRegression::new([3, 4], &device), &device, &data).unwrap();
+    model(&MultinomialRegression::new([3, 4], &device).centred(), &device, &data).unwrap();
+}
+
+fn documents() -> Result<SparseRows> {
     let rows = [vec![(0, 2.0), (3, 1.0)], vec![(1, 1.0)], vec![(2, 4.0), (3, 2.0), (4, 1.0)]];
-    SparseRows::new(&rows, 5).unwrap()
+    SparseRows::new(&rows, 5)
 }
 
 #[test]
 fn the_topic_model_keeps_the_laws_with_either_link() {
     let device = Device::flex();
     for link in [TopicLink::Experts, TopicLink::Printed] {
-        model(&TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device).link(link), &device, &documents()).unwrap();
+        model(&TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device).link(link), &device, &documents().unwrap())
+            .unwrap();
     }
 }
 
 #[test]
 fn known_topics_give_the_density_of_documents_at_these_topics() {
-    let (device, data) = (Device::flex(), documents());
+    let (device, data) = (Device::flex(), documents().unwrap());
     let whole = TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device);
     let table = SiteTable::of(&whole, &device, &data).unwrap();
     let (globals, locals) = ([0.3, -1.0, 0.2, 0.5, 0.0, 1.0, -0.4, 0.1], [vec![0.5, -0.2, 1.0, 0.0, 0.3, -1.1]]);

@@ -1,4 +1,5 @@
 //! Holds every differentiable operation to closed-form values and finite-difference gradients, and its errors to account.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::burn::tensor::Tensor;
 use partita_core::laws::{OperationViolation, operation};
@@ -91,6 +92,39 @@ fn triangular_solve_does_not_read_above_the_diagonal() {
     assert_eq!(solution, [3.0, 2.0]);
 }
 
+#[test]
+fn the_sparse_predictor_keeps_the_laws_for_few_and_many_outputs() {
+    let dense = [0.0, 0.5, 0.0, 2.0, 1.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -3.0, 0.25, 1.0, 0.75, 0.0];
+    let rows = SparseRows::from_dense(&dense, [4, 4]).unwrap();
+    for outputs in [3, 18] {
+        let weight = |index: usize| (index * 7 % 11) as f64 / 4.0 - 1.0;
+        let weights: Vec<f64> = (0..4 * outputs).map(weight).collect();
+        let intercepts: Vec<f64> = (0..outputs).map(|k| weight(k + 3)).collect();
+        let product = |cell: usize| -> f64 {
+            let (row, k) = (cell / outputs, cell % outputs);
+            (0..4).map(|column| dense[4 * row + column] * weights[column * outputs + k]).sum()
+        };
+        let expected: Vec<f64> = (0..4 * outputs).map(product).collect();
+        let coefficients = array(&weights, &[4, outputs]);
+        let multiply = |x: &[Tensor<2>]| rows.multiply(x[0].clone());
+        operation("sparse product", &Device::flex(), &[coefficients.clone()], &expected, multiply).unwrap();
+        let expected: Vec<f64> = (0..4 * outputs).map(|cell| expected[cell] + intercepts[cell % outputs]).collect();
+        let predictor = |x: &[Tensor<2>]| rows.predictor(x[0].clone(), Some(x[1].clone().reshape([outputs])));
+        let inputs = [coefficients, array(&intercepts, &[1, outputs])];
+        operation("sparse predictor", &Device::flex(), &inputs, &expected, predictor).unwrap();
+    }
+}
+
+#[test]
+fn a_sparse_predictor_refuses_other_shapes() {
+    let device = Device::flex();
+    let rows = SparseRows::from_dense(&[1.0, 0.0], [1, 2]).unwrap();
+    let weights = |rows: usize| device.tensor(vec![0.0; 3 * rows], [rows, 3]);
+    assert!(matches!(rows.multiply(weights(3)), Err(Error::Shape { found, .. }) if found == [3, 3]));
+    let intercepts = Some(device.tensor(vec![0.0; 2], [2]));
+    assert!(matches!(rows.predictor(weights(2), intercepts), Err(Error::Shape { expected, .. }) if expected == [3]));
+}
+
 /// Counts of `rows` documents over `columns` words, with one empty document, and random factors and loadings.
 fn documents(rows: usize, rank: usize, columns: usize) -> (SparseRows, Array, Array) {
     let mut noise = Noise::new(5).stream(Key::new(Purpose::Check, 0));
@@ -100,7 +134,7 @@ fn documents(rows: usize, rank: usize, columns: usize) -> (SparseRows, Array, Ar
         values
     };
     let row = |row: usize| {
-        let words = (0..columns).filter(|word| row != 1 && (7 * row + 3 * word) % 4 == 0);
+        let words = (0..columns).filter(|word| row != 1 && (7 * row + 3 * word).is_multiple_of(4));
         words.map(|word| (u32::try_from(word).unwrap(), ((row + word) % 5) as f64)).collect()
     };
     let counts = SparseRows::new(&(0..rows).map(row).collect::<Vec<_>>(), columns).unwrap();

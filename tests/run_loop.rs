@@ -122,17 +122,21 @@ fn every_optimiser_recovers_the_posterior_mean() {
 #[test]
 fn every_optimiser_resumes_to_the_same_bits() {
     let device = Device::flex();
-    for optimiser in [
+    let optimisers = [
         Optimiser::adam(),
         Optimiser::AdamW { weight_decay: 0.01 },
         Optimiser::RmsProp { momentum: 0.5 },
         Optimiser::Sgd { momentum: 0.9 },
-    ] {
+    ];
+    let minibatches = [BTreeMap::new(), BTreeMap::from([("group".to_owned(), 4)])];
+    let cases = optimisers.into_iter().flat_map(|optimiser| minibatches.iter().map(move |batch| (optimiser, batch)));
+    for (optimiser, minibatch) in cases {
         let settings = Settings {
             steps: 60,
             optimiser,
             schedule: Schedule::Constant { rate: 1e-3 },
             family: structured(),
+            minibatch: minibatch.clone(),
             ..Settings::default()
         };
         let folder = tempfile::tempdir().unwrap();

@@ -21,6 +21,10 @@ pub struct Encoding {
 }
 
 /// A Burn module that turns the data of rows into their local posteriors.
+///
+/// # Laws
+/// A row has the same local posterior whatever other rows are encoded with it: no statistics over a batch. `check` of a
+/// model with an encoder compares.
 pub trait Encoder<D>: Module {
     /// The local posteriors of these rows of `data`.
     ///
@@ -33,6 +37,46 @@ pub trait Encoder<D>: Module {
 ///
 /// The encoder's parameters are trained like the model's own θ, of which they are the last. They travel between the
 /// parties, or stay in each silo if [`Amortised::private`]. Rows never seen in training are served by the same encoder.
+///
+/// # Example
+/// ```
+/// use partita_core::{Amortised, Device, Encoded, Encoder, Encoding, Model, Normal, Result, Rows, Scope, SiteTable, burn};
+/// use burn::{module::{Module, Param}, tensor::Tensor};
+/// # #[derive(Module, Debug)]
+/// # struct Means {}
+/// # impl Model for Means {
+/// #     type Globals = ();
+/// #     type Data = Tensor<1>;
+/// #     fn global(&self, _: &mut Scope) -> Result<()> { Ok(()) }
+/// #     fn local(&self, scope: &mut Scope, _: &(), y: &Tensor<1>) -> Result<()> {
+/// #         scope.plate("row", y.dims()[0], |s, rows| {
+/// #             let z = s.sample("z", Normal::new(0.0, 1.0).over(rows))?;
+/// #             s.observe("y", Normal::new(z, 1.0), rows.take(y)?)
+/// #         })
+/// #     }
+/// # }
+///
+/// /// Means in proportion to the data, standard deviations of one.
+/// #[derive(Module, Debug)]
+/// struct Proportional { slope: Param<Tensor<1>> }
+///
+/// impl Encoder<Tensor<1>> for Proportional {
+///     fn encode(&self, y: &Tensor<1>, rows: &Rows) -> Result<Encoding> {
+///         let mean = (rows.take(y)? * self.slope.val()).reshape([rows.len(), 1]);
+///         Ok(Encoding { log_scale: mean.zeros_like(), mean })
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let encoder = Proportional { slope: Param::from_tensor(device.tensor(vec![0.5], [1])) };
+/// // `Means` has the latent `z` in its plate `row`.
+/// let model = Amortised::new(Means {}, "row", encoder);
+/// let y = device.tensor(vec![1.0, 3.0], [2]);
+/// let table = SiteTable::of(&model, &device, &y)?;
+/// let second = Encoded::of(&model, &table, 0, &y, Some(&[1]))?;
+/// assert_eq!(second.map(|row| row.parameters().to_vec()), Some(vec![1.5, 0.0]));
+/// # Ok::<(), partita_core::Error>(())
+/// ```
 ///
 /// # References
 /// Kingma and Welling (2014), Auto-encoding variational Bayes.

@@ -26,7 +26,7 @@ pub use softplus::SoftplusMap;
 
 use std::fmt::Debug;
 
-use crate::distribution::Support;
+use crate::distribution::{Support, Term};
 use crate::error::{Error, Result};
 
 /// A smooth one-to-one map from unconstrained vectors to one event of a support.
@@ -62,6 +62,14 @@ pub trait Bijector: Debug + Send + Sync {
 
     /// Writes Jᵀ·gradient + weight·∇log|det J|: the pull-back of a gradient by x, plus `weight` times the log-determinant's.
     fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]);
+
+    /// The map in tensor operations: $x$ with one row an event, and terms whose sum over events is $\log|\det J|$.
+    ///
+    /// `None` where tensor operations do not suffice. Must agree with [`Bijector::forward`] to rounding, except that
+    /// nothing keeps an $x$ in the far tails off the ends of its support.
+    fn on_device(&self, _unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        None
+    }
 }
 
 /// Chooses the map onto `support`.

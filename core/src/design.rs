@@ -1,5 +1,7 @@
 //! Holds a constant design matrix and multiplies it by coefficients as one node of the tape.
 
+mod on_device;
+
 use std::sync::Arc;
 
 use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
@@ -10,6 +12,7 @@ use crate::handle::Handle;
 use crate::kernel::{add_scaled, dot};
 use crate::operation;
 use crate::rows::Rows;
+use crate::uploaded::Uploaded;
 
 /// A constant design: for each row, `repeats` measurements of `columns` covariates.
 ///
@@ -33,6 +36,9 @@ pub struct Design {
     /// Column by column, so that every loop runs over contiguous numbers.
     values: Arc<Vec<f64>>,
     shape: [usize; 3],
+    uploaded: Arc<Uploaded<Tensor<2>>>,
+    /// The rows taken, where they are taken on the device; `values` are then those of all rows.
+    taken: Option<on_device::Taken>,
 }
 
 impl Design {
@@ -47,7 +53,7 @@ impl Design {
         let given = Array::new(values, shape.to_vec())?.values;
         let columns = shape[2];
         let by_column = (0..columns).flat_map(|column| given.iter().skip(column).step_by(columns)).copied().collect();
-        Ok(Self { values: Arc::new(by_column), shape })
+        Ok(Self { values: Arc::new(by_column), shape, uploaded: Arc::default(), taken: None })
     }
 
     /// The shape `[rows, repeats, columns]`.
@@ -70,12 +76,16 @@ impl Design {
                 remedy: "Give the plate as many rows as the design has.".into(),
             });
         }
+        if rows.on_device {
+            return Ok(self.take_on_device(rows));
+        }
         let Some(chosen) = rows.indices() else { return Ok(self.clone()) };
         let column = |values: &[f64]| -> Vec<f64> {
             chosen.iter().flat_map(|&row| &values[row * repeats..(row + 1) * repeats]).copied().collect()
         };
         let values = self.values.chunks_exact((found * repeats).max(1)).flat_map(column).collect();
-        Ok(Self { values: Arc::new(values), shape: [chosen.len(), repeats, columns] })
+        let shape = [chosen.len(), repeats, columns];
+        Ok(Self { values: Arc::new(values), shape, uploaded: Arc::default(), taken: None })
     }
 
     /// The linear predictor, with an intercept for each row where given.
@@ -90,6 +100,9 @@ impl Design {
         check("coefficients", coefficients.dims()[0], columns)?;
         if let Some(intercepts) = &intercepts {
             check("intercepts", intercepts.dims()[0], rows)?;
+        }
+        if let Some(taken) = &self.taken {
+            return Ok(self.predictor_on_device(taken, coefficients, intercepts));
         }
         let options = TensorCreationOptions::new(coefficients.device()).with_dtype(coefficients.dtype());
         let intercepts = intercepts.map(Handle::from);

@@ -1,5 +1,7 @@
 //! Says where tensors live and in which precision, so that every tensor of a run is made alike.
 
+use std::cell::Cell;
+
 use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
 
 use crate::array::Array;
@@ -107,8 +109,28 @@ impl Device {
     }
 }
 
-/// Reads a tensor of any rank to the host as f64, whatever its precision.
+thread_local! {
+    static READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many tensors this thread has read to the host through Partita: what a fit that stays on the device keeps small.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Handle, host_reads};
+/// let before = host_reads();
+/// Handle::from(Device::flex().tensor(vec![1.0], [1])).read()?;
+/// assert_eq!(host_reads() - before, 1);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[must_use]
+pub fn host_reads() -> u64 {
+    READS.get()
+}
+
+/// Reads a tensor of any rank to the host as f64, whatever its precision; every read of a tensor passes here.
 pub(crate) fn data_to_array(data: TensorData) -> Array {
+    READS.set(READS.get() + 1);
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
         DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),

@@ -24,9 +24,11 @@ mod multinomial;
 mod multivariate_normal;
 mod negative_binomial;
 mod normal;
+mod on_device;
 mod poisson;
 mod student_t;
 mod symmetric_dirichlet;
+mod term;
 mod uniform;
 
 pub use batch::{Continuous, Discrete, Distribution, Latent};
@@ -53,6 +55,7 @@ pub use normal::Normal;
 pub use poisson::Poisson;
 pub use student_t::StudentT;
 pub use symmetric_dirichlet::SymmetricDirichlet;
+pub use term::Term;
 pub use uniform::Uniform;
 
 use std::fmt::Debug;
@@ -231,6 +234,15 @@ pub trait Density: Debug + Send + Sync {
     ///
     /// Returns `None` to be evaluated event by event; must agree with [`Density::log_prob`] to 1e-13 relative.
     fn batch(&self, _batch: &mut Batch<'_>) -> Option<f64> {
+        None
+    }
+
+    /// The log density in tensor operations, for readings that leave everything on the device.
+    ///
+    /// Returns terms whose sum over events is the log density, each a number (counted once an event) or a tensor; `None`
+    /// where tensor operations do not suffice. Must agree with [`Density::log_prob`] to rounding, gradients included;
+    /// nothing is checked against support and domains, which only the host can do.
+    fn on_device(&self, _value: Term, _parameters: [Term; 3]) -> Option<Vec<Term>> {
         None
     }
 }

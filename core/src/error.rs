@@ -137,6 +137,16 @@ pub enum Error {
         /// What was expected, and what to try.
         expected: &'static str,
     },
+    /// A statement cannot be evaluated without the host.
+    #[error(
+        "{operation}: {what} has no device form, so that a fit which stays on the device cannot evaluate it. Fit with another algorithm than `Resident`: the host path takes every model, on every device."
+    )]
+    NoDeviceForm {
+        /// What was being computed, with the site.
+        operation: String,
+        /// The distribution or the map.
+        what: String,
+    },
     /// Burn could not do what was asked.
     #[error(
         "{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type."

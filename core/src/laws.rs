@@ -2,12 +2,14 @@
 
 mod bijector;
 mod density;
+mod device;
 mod difference;
 mod model;
 mod operation;
 
 pub use bijector::{BijectorViolation, bijector};
 pub use density::{DensityCase, DensityViolation, density};
+pub use device::{DeviceViolation, bijector_on_device, density_on_device};
 pub use difference::derivative;
 pub use model::{ModelViolation, model};
 pub use operation::{OperationViolation, operation};

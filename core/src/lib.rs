@@ -25,6 +25,7 @@ mod site;
 mod sparse;
 pub mod special;
 mod theta;
+mod uploaded;
 
 pub use amortised::{Amortised, Encoder, Encoding};
 pub use array::Array;
@@ -37,7 +38,7 @@ pub use data::{
     partition_equally, partition_groups,
 };
 pub use design::Design;
-pub use device::{Device, Precision};
+pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
@@ -46,10 +47,11 @@ pub use model::Model;
 pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
-    Assessment, Draw, Encoded, Enhanced, Latents, LogDensity, pointwise_log_likelihood, predictive_draw, prior_draw,
+    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity,
+    pointwise_log_likelihood, predictive_draw, prior_draw,
 };
 pub use rows::Rows;
 pub use scope::{Minibatch, Moments, Scope};
 pub use site::{LocalBlock, Part, Role, Site, SiteTable};
 pub use sparse::SparseRows;
-pub use theta::{shared_theta, theta, with_shared_theta, with_theta};
+pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

@@ -3,10 +3,14 @@
 mod density;
 mod draw;
 mod encoding;
+mod resident;
+mod resident_encoding;
 
 pub use density::{Assessment, Enhanced, LogDensity};
 pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
 pub use encoding::Encoded;
+pub use resident::DeviceAssessment;
+pub use resident_encoding::DeviceEncoded;
 
 use crate::device::Device;
 use crate::error::{Error, Result};

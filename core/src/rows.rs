@@ -1,15 +1,18 @@
 //! Hands a plate its rows: all of them, or those of a minibatch.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
+use crate::uploaded::indices;
 
 /// The rows of a plate that are being evaluated.
 #[derive(Debug, Clone)]
 pub struct Rows<'a> {
     pub(crate) total: usize,
     pub(crate) chosen: Option<&'a [usize]>,
+    /// Whether what is taken of them is to stay on the device.
+    pub(crate) on_device: bool,
 }
 
 impl Rows<'_> {
@@ -57,9 +60,7 @@ impl Rows<'_> {
             });
         }
         let Some(chosen) = self.chosen else { return Ok(tensor.clone()) };
-        #[expect(clippy::cast_possible_wrap, reason = "row indices are far below 2^63")]
-        let indices: Vec<i64> = chosen.iter().map(|&row| row as i64).collect();
-        let indices = Tensor::<1, Int>::from_data(TensorData::new(indices, [chosen.len()]), &tensor.device());
+        let indices = indices(chosen.iter().copied(), &tensor.device());
         Ok(tensor.clone().select(0, indices))
     }
 

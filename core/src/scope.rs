@@ -2,9 +2,11 @@
 
 mod latent;
 mod layer;
+mod resident;
 mod statement;
 
 pub use layer::Moments;
+pub(crate) use resident::Resident;
 
 use burn::tensor::Tensor;
 
@@ -42,6 +44,8 @@ pub struct Scope<'a> {
     pub(crate) rowwise: bool,
     /// What log densities of the part are multiplied by, outside plates.
     pub(crate) weight: f64,
+    /// Latents on the device, for a reading of which nothing is read to the host.
+    pub(crate) resident: Option<Resident<'a>>,
     pub(crate) outcome: Outcome,
 }
 
@@ -168,6 +172,7 @@ impl<'a> Scope<'a> {
             minibatch: &[],
             rowwise: false,
             weight: 1.0,
+            resident: None,
             outcome: Outcome::default(),
         }
     }

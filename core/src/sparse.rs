@@ -1,6 +1,7 @@
 //! Holds a constant sparse matrix of covariates or counts and multiplies it by coefficients as one node of the tape.
 
 mod entries;
+mod on_device;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::handle::Handle;
 use crate::kernel::{sparse_product, sparse_transposed};
 use crate::operation;
 use crate::rows::Rows;
+use crate::uploaded::Uploaded;
 
 /// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
 ///
@@ -31,9 +33,16 @@ use crate::rows::Rows;
 pub struct SparseRows {
     entries: Arc<Entries>,
     columns: usize,
+    /// Whether products are to stay on the device, and the entries there.
+    on_device: bool,
+    uploaded: Arc<Uploaded<on_device::Uploads>>,
 }
 
 impl SparseRows {
+    fn of(entries: Entries, columns: usize) -> Self {
+        Self { entries: Arc::new(entries), columns, on_device: false, uploaded: Arc::default() }
+    }
+
     /// A matrix of `columns` columns from the entries (column, value) of each row, in any order.
     ///
     /// # Errors
@@ -66,7 +75,7 @@ impl SparseRows {
             }
             starts.push(places.len());
         }
-        Ok(Self { entries: Arc::new(Entries::new(starts, places, values)), columns })
+        Ok(Self::of(Entries::new(starts, places, values), columns))
     }
 
     /// The entries that are not zero of a dense row-major matrix of `shape` `[rows, columns]`.
@@ -93,7 +102,7 @@ impl SparseRows {
             }
             *end = places.len();
         }
-        Ok(Self { entries: Arc::new(Entries::new(starts, places, kept)), columns })
+        Ok(Self::of(Entries::new(starts, places, kept), columns))
     }
 
     /// The number of rows.
@@ -137,7 +146,7 @@ impl SparseRows {
                 expected: "indices below the number of rows",
             });
         }
-        Ok(Self { entries: Arc::new(self.entries.select(rows)), columns: self.columns })
+        Ok(Self { on_device: self.on_device, ..Self::of(self.entries.select(rows), self.columns) })
     }
 
     /// The rows of a plate's evaluation.
@@ -153,7 +162,8 @@ impl SparseRows {
                 remedy: "Give the plate as many rows as the matrix has.".into(),
             });
         }
-        rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))
+        let taken = rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))?;
+        Ok(Self { on_device: rows.on_device, ..taken })
     }
 
     /// The matrix product with coefficients: one node of the tape.
@@ -204,6 +214,9 @@ impl SparseRows {
                 expected: vec![outputs],
                 remedy: "Give one intercept for each column of the coefficients.".into(),
             });
+        }
+        if self.on_device {
+            return Ok(self.predictor_on_device(coefficients, intercepts));
         }
         // Tensors on the tape and constants are not mixed in one node: beside a tracked tensor a constant is read.
         let all = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];

@@ -84,6 +84,58 @@ pub(crate) fn gradient<M: Module>(module: &M, gradients: Option<&Gradients>) -> 
     collect.error.map_or(Ok(collect.values), Err)
 }
 
+/// The values of all float parameters of a module as flat tensors on their device, in the order Burn visits them.
+#[must_use]
+pub fn device_theta<M: Module>(module: &M) -> Vec<Tensor<1>> {
+    let mut read = DeviceRead { gradients: None, values: Vec::new() };
+    module.visit(&mut read);
+    read.values
+}
+
+/// The module with its float parameters set from what [`device_theta`] gave, moved or not, as leaves of the tape.
+///
+/// Parameters for which `values` has no tensor stay as they are.
+#[must_use]
+pub fn with_device_theta<M: Module>(module: &M, values: Vec<Tensor<1>>) -> M {
+    module.clone().map(&mut DeviceWrite { values: values.into_iter() })
+}
+
+/// The gradient by θ, left on the device; zeros where nothing on the tape depends on a parameter.
+pub(crate) fn device_gradient<M: Module>(module: &M, gradients: &Gradients) -> Vec<Tensor<1>> {
+    let mut read = DeviceRead { gradients: Some(gradients), values: Vec::new() };
+    module.visit(&mut read);
+    read.values
+}
+
+struct DeviceRead<'a> {
+    gradients: Option<&'a Gradients>,
+    values: Vec<Tensor<1>>,
+}
+
+impl ModuleVisitor for DeviceRead<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        let value = parameter.val();
+        let own = match self.gradients {
+            None => value.inner(),
+            Some(gradients) => value.grad(gradients).unwrap_or_else(|| value.inner().zeros_like()),
+        };
+        let numbers = own.dims().iter().product::<usize>();
+        self.values.push(own.reshape([numbers]));
+    }
+}
+
+struct DeviceWrite {
+    values: std::vec::IntoIter<Tensor<1>>,
+}
+
+impl ModuleMapper for DeviceWrite {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(value) = self.values.next() else { return parameter };
+        let shape = parameter.val().dims();
+        Param::initialized(parameter.id, value.reshape(shape).autodiff().require_grad())
+    }
+}
+
 struct Read {
     values: Vec<f64>,
     error: Option<Error>,

@@ -46,7 +46,7 @@ pub(crate) fn run(world: &World) -> Result<Value, Failure> {
         let curve = |label: &str, run: &Run, from: u64| {
             let after = run.points.iter().filter(|(step, _)| *step >= from);
             #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
-            let points = after.map(|(step, elbo)| ((step - from) as f64, *elbo)).collect();
+            let points: Vec<(f64, f64)> = after.map(|(step, elbo)| ((step - from) as f64, *elbo)).collect();
             (label.to_owned(), points)
         };
         let curves = [
@@ -58,7 +58,7 @@ pub(crate) fn run(world: &World) -> Result<Value, Failure> {
             ),
         ];
         let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
-        // plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
+        plot::curves(&world.options.output.join(&name), &curves, &title, Some(target))?;
         let points = |run: &Run| json!(run.points);
         results.push(json!({
             "case": case.name,

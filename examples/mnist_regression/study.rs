@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use partita::inference::{Counters, Ending, Posterior, Progress, RunRecord, StepInfo};
+use partita::inference::metrics::{self, Predictions};
+use partita::inference::{Counters, Posterior, Progress, RunRecord, StepInfo};
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{
     AlgorithmChoice, AverageChoice, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Schedule, Settings, fit,
@@ -166,8 +167,11 @@ impl Method {
             row["bytes"] = fit.report.bytes.into();
             let theta = &fit.report.theta;
             (row["sigma_weights"], row["sigma_intercepts"]) = (theta[0].exp().into(), theta[1].exp().into());
+            let predictions = Predictions::new(&probabilities, SHAPE[1], world.test.labels())?;
+            row["test_log_likelihood"] = metrics::test_log_likelihood(&predictions).into();
+            row["calibration_error"] = metrics::expected_calibration_error(&predictions).into();
             if self == Self::Sfvi && seed == world.options.seed {
-                pictures::draw(world, case, fit.posterior(), &probabilities)?;
+                pictures::draw(world, case, fit.posterior(), &predictions)?;
             }
         }
         row["seconds"] = start.elapsed().as_secs_f64().into();
@@ -260,11 +264,13 @@ fn fit_with_pause(
         Ok(fit)
     };
     let has_begun = || Ok::<_, Failure>(partita::inference::latest_checkpoint(place)?.is_some());
+    let round = if let AlgorithmChoice::SfviAvg(how) = algorithm { how.local_steps } else { 1 };
+    if round == settings.steps {
+        // A single round has no middle.
+        return Ok((go(None, has_begun()?)?, None));
+    }
     if !half_file.exists() {
         let fit = go(Some(settings.steps / 2), has_begun()?)?;
-        if fit.report.ending == Ending::Completed {
-            return Ok((fit, None));
-        }
         std::fs::write(&half_file, fit.report.elbo.to_string())?;
     }
     let half = std::fs::read_to_string(&half_file)?.parse()?;
@@ -289,7 +295,7 @@ impl Progress for Pause {
 }
 
 /// The share of rows whose most probable class is right, in per cent, and the probabilities.
-pub(crate) fn accuracy(
+fn accuracy(
     model: &MultinomialRegression,
     data: &ClassifiedRows,
     posterior: Posterior<'_>,
@@ -303,12 +309,6 @@ pub(crate) fn accuracy(
         family.draw(parameters, &noise).latent
     };
     let probabilities = model.predict(data.covariates(), theta, draw, (seed, draws), device)?;
-    let labels = data.labels();
-    let right = probabilities.chunks_exact(SHAPE[1]).zip(labels).filter(|(row, label)| {
-        let best = row.iter().enumerate().fold(0, |best, (class, p)| if *p > row[best] { class } else { best });
-        best == usize::from(**label)
-    });
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 images")]
-    let share = right.count() as f64 / labels.len() as f64;
+    let share = metrics::accuracy(&Predictions::new(&probabilities, SHAPE[1], data.labels())?);
     Ok((100.0 * share, probabilities))
 }

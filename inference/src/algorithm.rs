@@ -2,12 +2,14 @@
 
 mod central;
 mod pending;
+mod resident_silo;
 mod sfvi;
 mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
+pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
 pub use sfvi_avg::{Rounds, SfviAvg};
 pub use sfvi_avg_silo::AveragingSilo;

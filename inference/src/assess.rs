@@ -62,7 +62,7 @@ pub fn assess(
     #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
     let (standard_error, count) = ((variance / elbos.len().max(1) as f64).sqrt(), seen as f64);
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
-    let gradient_variance = (seen > 1).then(|| sums.iter().zip(&squares).map(spread).sum());
+    let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
     Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance })
 }
 

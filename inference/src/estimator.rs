@@ -51,8 +51,8 @@ pub enum Estimator {
     /// it, [`crate::FitOptions::elbo_draws`] of them with $`K`$ draws each.
     ///
     /// The weights need all shares: silos send the gradients of every draw, and learn with the next request what each
-    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased, and only `Total` takes
-    /// dependent noise, since the others change the draws behind one weight while the rest stand.
+    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased; and dependent noise only with
+    /// [`ImportanceGradient::Total`], since the other two are derived for independent draws.
     ImportanceWeighted {
         /// How its gradient is estimated.
         gradient: ImportanceGradient,

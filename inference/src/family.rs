@@ -21,6 +21,7 @@ pub use rows::{RowDraw, RowGaussian, RowOptions};
 pub use spread::Spread;
 
 pub(crate) use blocks::Blocks;
+pub(crate) use plan::DeviceKind;
 
 use std::fmt::Debug;
 

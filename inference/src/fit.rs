@@ -8,7 +8,9 @@ use std::time::Duration;
 use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{Algorithm, AveragingSilo, Central, CentralSilo, Posterior, Rounds, Sfvi, SfviAvg, Silo};
+use crate::algorithm::{
+    Algorithm, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+};
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
@@ -29,6 +31,13 @@ pub enum AlgorithmChoice {
     Central,
     /// SFVI with averaging: rounds of many local steps.
     SfviAvg(RoundOptions),
+    /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
+    ///
+    /// Traces, stop rules and checkpoints see the ends of intervals only: let checkpoints be a multiple of them.
+    Resident {
+        /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
+        interval: u64,
+    },
 }
 
 /// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`Rounds`].
@@ -289,21 +298,31 @@ fn parties<M: Model + 'static>(
             let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
+        AlgorithmChoice::Resident { interval } => {
+            let (name, data) = pooled(silos)?;
+            let party = caught(name, || ResidentSilo::new(name, model, data, device, settings))?;
+            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
+            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
+        }
         AlgorithmChoice::Central => {
-            let [(name, data)] = silos else {
-                return Err(match silos.len() {
-                    0 => Error::NoSilos,
-                    found => Error::Setting {
-                        setting: "silos",
-                        found: found.to_string(),
-                        expected: "one silo with the pooled data for `Central`; use `Sfvi` for more",
-                    },
-                });
-            };
+            let (name, data) = pooled(silos)?;
             let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name))?;
             let party = caught(name, || CentralSilo::new(name, model, data, device, settings))?;
             Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
         }
+    }
+}
+
+/// The one silo of a fit of pooled data.
+fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
+    match silos {
+        [(name, data)] => Ok((name, data)),
+        [] => Err(Error::NoSilos),
+        more => Err(Error::Setting {
+            setting: "silos",
+            found: more.len().to_string(),
+            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
+        }),
     }
 }
 

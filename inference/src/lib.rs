@@ -20,11 +20,13 @@ pub mod metrics;
 mod optimiser;
 mod panic;
 mod report;
+mod resident;
 mod run;
 mod settings;
 
 pub use algorithm::{
-    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, Rounds, Sfvi, SfviAvg, Silo, StepInfo,
+    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+    StepInfo,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};

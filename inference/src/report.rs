@@ -30,9 +30,9 @@ pub struct Report {
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
     pub elbo_se: f64,
-    /// The draws behind the bound.
+    /// The sampled bounds behind the bound.
     pub elbo_draws: usize,
-    /// The variance of a one-draw gradient by the global parameters, summed over them.
+    /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
     pub gradient_variance: Option<f64>,
     /// The model's own trained parameters.
     pub theta: Vec<f64>,

@@ -4,6 +4,7 @@ mod bayesian_network;
 mod conjugate_gaussian;
 mod corpus;
 mod dataset;
+mod deep_latent_gaussian;
 mod download;
 mod eight_schools;
 mod mixed_logistic;
@@ -16,6 +17,7 @@ pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp,
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
+pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
 pub use mnist::{ImageSet, Images, fashion_mnist, mnist};

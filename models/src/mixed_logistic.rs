@@ -109,8 +109,13 @@ impl Model for MixedLogistic {
 
     fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()> {
         scope.plate("child", data.rows(), |scope, rows| {
-            let effects =
-                Normal::new(0.0, elementwise(globals.omega.clone(), |omega| (-omega).exp(), |omega| -(-omega).exp()));
+            let omega = globals.omega.clone();
+            let deviation = if scope.stays_on_device() {
+                omega.neg().exp()
+            } else {
+                elementwise(omega, |omega| (-omega).exp(), |omega| -(-omega).exp())
+            };
+            let effects = Normal::new(0.0, deviation);
             let effects = if self.centred { effects } else { effects.non_centred() };
             let intercepts = scope.sample("b", effects)?;
             let logits = data.design.take(rows)?.predictor(globals.beta.clone(), Some(intercepts))?;

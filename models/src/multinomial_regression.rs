@@ -196,7 +196,11 @@ impl Model for MultinomialRegression {
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals> {
         let [columns, classes] = self.shape;
-        let scale = |log: &Param<Tensor<1>>| elementwise(log.val(), f64::exp, f64::exp);
+        let on_device = scope.stays_on_device();
+        let scale = |log: &Param<Tensor<1>>| match on_device {
+            true => log.val().exp(),
+            false => elementwise(log.val(), f64::exp, f64::exp),
+        };
         let weights = Normal::new(0.0, scale(&self.log_sigma_weights));
         let intercepts = Normal::new(0.0, scale(&self.log_sigma_intercepts));
         let (weights, intercepts) = (weights.iid([columns, classes]), intercepts.iid([classes]));

@@ -1,6 +1,7 @@
 //! Maps real numbers onto positive ones by the exponential, the default for scales, rates and concentrations.
 
 use super::{Bijector, above_zero, outside};
+use crate::distribution::Term;
 use crate::error::Result;
 
 /// The map $x = e^u$, elementwise, onto the positive numbers.
@@ -53,5 +54,9 @@ impl Bijector for ExponentialMap {
         for ((out, x), g) in out.iter_mut().zip(constrained).zip(gradient) {
             *out = x * g + weight;
         }
+    }
+
+    fn on_device(&self, unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        Some((unconstrained.clone().exp(), vec![unconstrained]))
     }
 }

@@ -1,6 +1,7 @@
 //! Leaves real numbers and real vectors as they are, the map of unconstrained latents.
 
 use super::{Bijector, outside};
+use crate::distribution::Term;
 use crate::error::Result;
 
 /// The map $x = u$, elementwise, onto the real numbers.
@@ -37,5 +38,9 @@ impl Bijector for IdentityMap {
 
     fn pull_back(&self, _: &[f64], _: &[f64], gradient: &[f64], _: f64, out: &mut [f64]) {
         out.copy_from_slice(gradient);
+    }
+
+    fn on_device(&self, unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        Some((unconstrained, Vec::new()))
     }
 }

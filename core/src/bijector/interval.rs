@@ -1,6 +1,7 @@
 //! Maps real numbers onto an open interval by a scaled logistic function, for probabilities and bounded settings.
 
 use super::{Bijector, outside};
+use crate::distribution::Term;
 use crate::error::{Error, Result};
 use crate::special::{sigmoid, softplus};
 
@@ -89,6 +90,11 @@ impl Bijector for IntervalMap {
             // The derivative of −log(1 + eᵘ) − log(1 + e⁻ᵘ) is σ(−u) − σ(u) = −tanh(u/2).
             *out = self.width() * sigmoid(*u) * sigmoid(-u) * g - weight * (0.5 * u).tanh();
         }
+    }
+
+    fn on_device(&self, unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        let slope = unconstrained.clone().log_sigmoid() + (-unconstrained.clone()).log_sigmoid() + self.width().ln();
+        Some((unconstrained.sigmoid() * self.width() + self.low, vec![slope]))
     }
 }
 

@@ -1,6 +1,10 @@
 //! Maps real vectors onto the simplex by breaking a stick, for mixture weights and category probabilities.
 
+use burn::tensor::activation::log_sigmoid;
+use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
+
 use super::{Bijector, above_zero, empty_event, outside};
+use crate::distribution::Term;
 use crate::error::Result;
 use crate::kernel::{exponential, stick};
 
@@ -93,6 +97,20 @@ impl Bijector for SimplexMap {
             out[i] = own * left[i] - later * broken[i] + weight * (1.0 - broken[i] * pieces(count + 1, i));
             later += own;
         }
+    }
+
+    fn on_device(&self, unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        let Term::Tensor(u) = unconstrained else { return None };
+        let (device, dtype, [events, count]) = (u.device(), u.dtype(), u.dims());
+        let shift: Vec<f64> = (0..count).map(|i| -log_pieces(count, i)).collect();
+        let options = TensorCreationOptions::new(device.inner()).with_dtype(dtype);
+        let a = u + Tensor::<2>::from_data(TensorData::new(shift, [1, count]), options.clone());
+        let (broken, left) = (log_sigmoid(a.clone()), log_sigmoid(-a));
+        let zero = Tensor::<2>::zeros([events, 1], options);
+        let rest = Tensor::cat(vec![zero.clone(), left.clone().cumsum(1)], 1);
+        let log_x = rest + Tensor::cat(vec![broken, zero], 1);
+        let log_det = log_x.clone().narrow(1, 0, count) + left;
+        Some((Term::Tensor(log_x.exp()), vec![Term::Tensor(log_det)]))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Maps real numbers onto positive ones by softplus, which grows linearly where the exponential would explode.
 
 use super::{Bijector, above_zero, outside};
+use crate::distribution::Term;
 use crate::error::Result;
 use crate::special::{sigmoid, softplus};
 
@@ -55,6 +56,10 @@ impl Bijector for SoftplusMap {
         for ((out, u), g) in out.iter_mut().zip(unconstrained).zip(gradient) {
             *out = sigmoid(*u) * g + weight * sigmoid(-u);
         }
+    }
+
+    fn on_device(&self, unconstrained: Term) -> Option<(Term, Vec<Term>)> {
+        Some((-(-unconstrained.clone()).log_sigmoid(), vec![unconstrained.log_sigmoid()]))
     }
 }
 

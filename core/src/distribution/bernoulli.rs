@@ -1,6 +1,6 @@
 //! Gives the Bernoulli distribution by its log odds.
 
-use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::kernel::bernoulli_logit;
 use crate::noise::NoiseStream;
 use crate::special::{sigmoid, softplus};
@@ -56,6 +56,10 @@ impl Density for Bernoulli {
         let other = sign * logits[0];
         gradient.add(factor, [0.0, -sign * sigmoid(other), 0.0, 0.0]);
         -softplus(other)
+    }
+
+    fn on_device(&self, value: Term, [logits, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![((value * 2.0 - 1.0) * logits).log_sigmoid()])
     }
 
     fn draw(&self, [logits, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

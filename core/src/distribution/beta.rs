@@ -1,7 +1,7 @@
 //! Gives the beta distribution on numbers between zero and one.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid};
 
@@ -73,6 +73,16 @@ impl Density for Beta {
         } else {
             binomial_kernel(one, zero, [log_value, log_rest]) + (one / (one + zero) * zero).ln() - log_value - log_rest
         }
+    }
+
+    fn on_device(&self, value: Term, [one, zero, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            (one.clone() - 1.0) * value.clone().ln(),
+            (zero.clone() - 1.0) * (-value).ln_1p(),
+            -one.clone().ln_gamma(),
+            -zero.clone().ln_gamma(),
+            (one + zero).ln_gamma(),
+        ])
     }
 
     fn draw(&self, [one, zero, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,6 +1,6 @@
 //! Gives the binomial distribution by its total and its log odds.
 
-use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
@@ -70,6 +70,16 @@ impl Density for Binomial {
             gradient.add(factor, [0.0, by_total, by_logits, 0.0]);
         }
         binomial_kernel(successes, failures, [log_success, log_failure])
+    }
+
+    fn on_device(&self, value: Term, [total, logits, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            value.clone() * logits.clone().log_sigmoid(),
+            (total.clone() - value.clone()) * (-logits).log_sigmoid(),
+            (total.clone() + 1.0).ln_gamma(),
+            -(value.clone() + 1.0).ln_gamma(),
+            -(total - value + 1.0).ln_gamma(),
+        ])
     }
 
     fn draw(&self, [total, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

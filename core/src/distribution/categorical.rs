@@ -1,6 +1,6 @@
 //! Gives the categorical distribution on class indices by its logits.
 
-use super::{Batch, Density, Domain, Gradient, ParameterRule, Support};
+use super::{Batch, Density, Domain, Gradient, ParameterRule, Support, Term};
 use crate::kernel::categorical_logit;
 use crate::noise::NoiseStream;
 use crate::special::log_sum_exp_parts;
@@ -48,6 +48,10 @@ impl Density for Categorical {
             *slot += factor * partial;
         }
         log_prob
+    }
+
+    fn on_device(&self, value: Term, [logits, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![logits.log_softmax().pick(value)])
     }
 
     fn draw(&self, [logits, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

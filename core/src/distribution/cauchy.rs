@@ -1,6 +1,6 @@
 //! Gives the Cauchy distribution, whose tails are too heavy for a mean.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::log1p_square;
 
@@ -61,6 +61,10 @@ impl Density for Cauchy {
         let [slope, by_scale] = slopes(z);
         gradient.add(factor, [-slope / scale[0], slope / scale[0], by_scale / scale[0], 0.0]);
         -PI.ln() - scale[0].ln() - log1p_square(z)
+    }
+
+    fn on_device(&self, value: Term, [location, scale, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![-Term::from(PI.ln()), -scale.clone().ln(), -((value - location) / scale).square().ln_1p()])
     }
 
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,7 +1,7 @@
 //! Gives the Dirichlet distribution on the simplex.
 
 use super::gamma::log_gamma_draw;
-use super::{Density, Domain, Gradient, ParameterRule, Support};
+use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{digamma_difference, ln_gamma, log_sum_exp};
 
@@ -61,6 +61,14 @@ impl Density for Dirichlet {
         let sum: f64 =
             value.iter().zip(concentration).map(|(x, alpha)| (alpha - 1.0) * x.ln() - ln_gamma(*alpha)).sum();
         sum + ln_gamma(total)
+    }
+
+    fn on_device(&self, value: Term, [concentration, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            (concentration.clone() - 1.0) * value.ln(),
+            -concentration.clone().ln_gamma(),
+            concentration.sum_columns().ln_gamma(),
+        ])
     }
 
     fn draw(&self, [concentration, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

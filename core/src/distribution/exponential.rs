@@ -1,6 +1,6 @@
 //! Gives the exponential distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 
 /// The exponential distribution.
@@ -49,6 +49,10 @@ impl Density for Exponential {
     fn log_prob(&self, value: &[f64], [rate, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
         gradient.add(factor, [-rate[0], (1.0 / rate[0]) - value[0], 0.0, 0.0]);
         rate[0].ln() - rate[0] * value[0]
+    }
+
+    fn on_device(&self, value: Term, [rate, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![rate.clone().ln(), -(rate * value)])
     }
 
     fn draw(&self, [rate, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

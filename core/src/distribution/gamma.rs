@@ -1,6 +1,6 @@
 //! Gives the gamma distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 
@@ -75,6 +75,14 @@ impl Density for Gamma {
         } else {
             poisson_kernel(concentration, mean, log_mean) + (concentration / value).ln()
         }
+    }
+
+    fn on_device(&self, value: Term, [concentration, rate, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            concentration.clone() * rate.clone().ln() - concentration.clone().ln_gamma(),
+            (concentration - 1.0) * value.clone().ln(),
+            -(rate * value),
+        ])
     }
 
     fn draw(&self, [concentration, rate, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,7 +1,7 @@
 //! Gives the half-Cauchy distribution on numbers above zero.
 
 use super::cauchy::slopes;
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::log1p_square;
 
@@ -58,6 +58,10 @@ impl Density for HalfCauchy {
         let [slope, by_scale] = slopes(z);
         gradient.add(factor, [-slope / scale[0], by_scale / scale[0], 0.0, 0.0]);
         FRAC_2_PI.ln() - scale[0].ln() - log1p_square(z)
+    }
+
+    fn on_device(&self, value: Term, [scale, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![FRAC_2_PI.ln().into(), -scale.clone().ln(), -(value / scale).square().ln_1p()])
     }
 
     fn draw(&self, [scale, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

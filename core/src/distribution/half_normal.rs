@@ -1,6 +1,6 @@
 //! Gives the half-normal distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::HALF_LOG_TWO_PI;
 
@@ -53,6 +53,10 @@ impl Density for HalfNormal {
         let ratio = value[0] / scale[0];
         gradient.add(factor, [-ratio / scale[0], (ratio - 1.0) * (ratio + 1.0) / scale[0], 0.0, 0.0]);
         LN_2 - 0.5 * ratio * ratio - scale[0].ln() - HALF_LOG_TWO_PI
+    }
+
+    fn on_device(&self, value: Term, [scale, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![(LN_2 - HALF_LOG_TWO_PI).into(), -scale.clone().ln(), (value / scale).square() * -0.5])
     }
 
     fn draw(&self, [scale, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,7 +1,7 @@
 //! Gives the inverse gamma distribution, by shape and scale.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 
@@ -76,6 +76,14 @@ impl Density for InverseGamma {
         } else {
             poisson_kernel(concentration, mean, log_mean) + (concentration / value).ln()
         }
+    }
+
+    fn on_device(&self, value: Term, [concentration, scale, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            concentration.clone() * scale.clone().ln() - concentration.clone().ln_gamma(),
+            -(concentration + 1.0) * value.clone().ln(),
+            -(scale / value),
+        ])
     }
 
     fn draw(&self, [concentration, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

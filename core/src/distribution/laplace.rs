@@ -1,6 +1,6 @@
 //! Gives the Laplace (double exponential) distribution.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::LN_2;
@@ -70,6 +70,10 @@ impl Density for Laplace {
         };
         gradient.add(factor, [-slope, slope, (distance - 1.0) / scale[0], 0.0]);
         -distance - scale[0].ln() - LN_2
+    }
+
+    fn on_device(&self, value: Term, [location, scale, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![(-LN_2).into(), -scale.clone().ln(), -((value - location).abs() / scale)])
     }
 
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

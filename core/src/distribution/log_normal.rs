@@ -1,6 +1,6 @@
 //! Gives the log-normal distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{HALF_LOG_TWO_PI, normal_cumulative};
 
@@ -71,6 +71,15 @@ impl Density for LogNormal {
             ],
         );
         -0.5 * deviation * deviation - scale[0].ln() - log_value - HALF_LOG_TWO_PI
+    }
+
+    fn on_device(&self, value: Term, [location, scale, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            ((value.clone().ln() - location) / scale.clone()).square() * -0.5,
+            -scale.ln(),
+            -value.ln(),
+            (-HALF_LOG_TWO_PI).into(),
+        ])
     }
 
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,6 +1,6 @@
 //! Gives the multinomial distribution on vectors of counts by its logits.
 
-use super::{Density, Domain, Gradient, ParameterRule, Support};
+use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{deviance, log_sum_exp_parts, stirling_error};
 
@@ -74,6 +74,14 @@ impl Density for Multinomial {
             }
         }
         sum
+    }
+
+    fn on_device(&self, value: Term, [_, logits, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            (value.clone().sum_columns() + 1.0).ln_gamma(),
+            -(value.clone() + 1.0).ln_gamma(),
+            value * logits.log_softmax(),
+        ])
     }
 
     fn draw(&self, [trials, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

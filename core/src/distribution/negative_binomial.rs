@@ -2,7 +2,7 @@
 
 use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
-use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
@@ -71,6 +71,16 @@ impl Density for NegativeBinomial {
         }
         (concentration / (concentration + count)).ln()
             + binomial_kernel(count, concentration, [log_success, log_failure])
+    }
+
+    fn on_device(&self, value: Term, [concentration, logits, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            (value.clone() + concentration.clone()).ln_gamma(),
+            -concentration.clone().ln_gamma(),
+            -(value.clone() + 1.0).ln_gamma(),
+            value * logits.clone().log_sigmoid(),
+            concentration * (-logits).log_sigmoid(),
+        ])
     }
 
     fn draw(&self, [concentration, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,6 +1,6 @@
 //! Gives the normal distribution, by location and standard deviation.
 
-use super::{Batch, Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Batch, Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::kernel::{NormalTerms, normal};
 use crate::noise::NoiseStream;
 use crate::special::{HALF_LOG_TWO_PI, normal_cumulative};
@@ -60,6 +60,10 @@ impl Density for Normal {
         gradient
             .add(factor, [-deviation / scale[0], deviation / scale[0], (deviation * deviation - 1.0) / scale[0], 0.0]);
         -0.5 * deviation * deviation - scale[0].ln() - HALF_LOG_TWO_PI
+    }
+
+    fn on_device(&self, value: Term, [location, scale, _]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![((value - location) / scale.clone()).square() * -0.5, -scale.ln(), (-HALF_LOG_TWO_PI).into()])
     }
 
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

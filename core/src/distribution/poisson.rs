@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::kernel::poisson_log;
 use crate::noise::NoiseStream;
 use crate::special::{ln_gamma, poisson_kernel};
@@ -60,6 +60,10 @@ impl Density for Poisson {
         let rate = log_rate[0].exp();
         gradient.add(factor, [0.0, value[0] - rate, 0.0, 0.0]);
         poisson_kernel(value[0], rate, log_rate[0])
+    }
+
+    fn on_device(&self, value: Term, [log_rate, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![value.clone() * log_rate.clone(), -log_rate.exp(), -(value + 1.0).ln_gamma()])
     }
 
     fn draw(&self, [log_rate, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

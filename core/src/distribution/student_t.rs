@@ -1,6 +1,6 @@
 //! Gives Student's t distribution with location and scale.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
 
@@ -89,6 +89,15 @@ impl Density for StudentT {
             - 0.5 * (PI * degrees).ln()
             - scale.ln()
             - 0.5 * (degrees + 1.0) * log_tail
+    }
+
+    fn on_device(&self, value: Term, [degrees, location, scale]: [Term; 3]) -> Option<Vec<Term>> {
+        Some(vec![
+            ((degrees.clone() + 1.0) * 0.5).ln_gamma() - (degrees.clone() * 0.5).ln_gamma(),
+            (degrees.clone() * PI).ln() * -0.5,
+            -scale.clone().ln(),
+            (degrees.clone() + 1.0) * -0.5 * (((value - location) / scale).square() / degrees).ln_1p(),
+        ])
     }
 
     fn draw(&self, [degrees, location, scale]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,7 +1,7 @@
 //! Gives the Dirichlet distribution with one concentration for all categories, as priors of topics have it.
 
 use super::gamma::log_gamma_draw;
-use super::{Density, Domain, Gradient, ParameterRule, Support};
+use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{digamma_difference, ln_gamma, log_sum_exp};
 
@@ -60,6 +60,17 @@ impl Density for SymmetricDirichlet {
             *slot += factor * (logs + count * digamma_difference(beta, (count - 1.0) * beta));
         }
         ln_gamma(count * beta) - count * ln_gamma(beta) + (beta - 1.0) * logs
+    }
+
+    fn on_device(&self, value: Term, [concentration, ..]: [Term; 3]) -> Option<Vec<Term>> {
+        let Term::Tensor(x) = &value else { return None };
+        #[expect(clippy::cast_precision_loss, reason = "events are far shorter than 2^52")]
+        let count = x.dims()[1] as f64;
+        Some(vec![
+            (concentration.clone() * count).ln_gamma(),
+            concentration.clone().ln_gamma() * -count,
+            (concentration - 1.0) * value.ln(),
+        ])
     }
 
     fn draw(&self, [concentration, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

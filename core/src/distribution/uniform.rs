@@ -1,6 +1,6 @@
 //! Gives the continuous uniform distribution on an interval.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support};
+use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 
 /// The continuous uniform distribution on an open interval.
@@ -59,6 +59,14 @@ impl Density for Uniform {
         gradient.add(factor, [0.0, 1.0 / width, -1.0 / width, 0.0]);
         // Bounds made by latents may leave an observation behind that was inside when it was checked.
         if value[0] < low[0] || value[0] > high[0] { f64::NEG_INFINITY } else { -width.ln() }
+    }
+
+    fn on_device(&self, _: Term, parameters: [Term; 3]) -> Option<Vec<Term>> {
+        // Bounds made by latents would have to be compared with the value on the host.
+        match parameters {
+            [Term::Number(low), Term::Number(high), _] => Some(vec![Term::Number(-(high - low).ln())]),
+            _ => None,
+        }
     }
 
     fn draw(&self, [low, high, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

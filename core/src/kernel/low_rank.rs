@@ -93,25 +93,31 @@ mod back {
         where width.is_multiple_of(BLOCK) && residuals.len() == ROWS * width && gradient.len() / ROWS * width == loadings.len()
     }
 
+    /// Two loadings at a time, so that what is read of the residuals serves both; the last may stand alone.
     #[inline(always)]
     fn tile<const FUSED: bool>(residuals: &[f64], loadings: &[f64], width: usize, gradient: &mut [f64]) {
+        const HALF: usize = ROWS / 2;
         let rank = gradient.len() / ROWS;
-        for k in 0..rank {
-            let loading = &loadings[k * width..(k + 1) * width];
+        for k in (0..rank).step_by(2) {
+            let pair = [k, (k + 1).min(rank - 1)].map(|k| k * width);
             for half in 0..2 {
-                const HALF: usize = ROWS / 2;
-                let mut sums = [[0.0; BLOCK]; HALF];
+                let mut sums = [[[0.0; BLOCK]; 2]; HALF];
                 for start in (0..width).step_by(BLOCK) {
-                    let loading = columns(loading, start);
+                    let loadings = pair.map(|place| columns(loadings, place + start));
                     for (row, sums) in sums.iter_mut().enumerate() {
                         let residual = columns(residuals, (half * HALF + row) * width + start);
-                        for ((sum, residual), loading) in sums.iter_mut().zip(residual).zip(loading) {
-                            *sum = add::<FUSED>(*sum, *residual, *loading);
+                        for (sums, loading) in sums.iter_mut().zip(loadings) {
+                            for ((sum, residual), loading) in sums.iter_mut().zip(residual).zip(loading) {
+                                *sum = add::<FUSED>(*sum, *residual, *loading);
+                            }
                         }
                     }
                 }
                 for (row, sums) in sums.into_iter().enumerate() {
-                    gradient[(half * HALF + row) * rank + k] = total(sums);
+                    let place = (half * HALF + row) * rank + k;
+                    for (slot, sum) in gradient[place..].iter_mut().take(2.min(rank - k)).zip(sums) {
+                        *slot = total(sum);
+                    }
                 }
             }
         }

@@ -23,7 +23,8 @@ use crate::sparse::SparseRows;
 ///
 /// # Numerics
 /// In f64, eight rows at a time: there is never a matrix of all rows by all columns, in neither direction. The largest
-/// logit of a row is taken out first.
+/// logit of a row is taken out first. Where counts stay on the device, the logits of the rows evaluated are one matrix
+/// there.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes disagree; [`Error::Support`] for a negative count.
@@ -73,6 +74,9 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
                 support: "counts that are not negative (the index is that of the row)".into(),
             });
         }
+    }
+    if counts.stays_on_device() {
+        return Ok(counts.low_rank_multinomial_on_device(factors, loadings));
     }
     let (factors, loadings) = (Handle::from(factors), Handle::from(loadings));
     let tracked = factors.is_tracked() || loadings.is_tracked();

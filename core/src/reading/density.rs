@@ -65,11 +65,11 @@ pub struct Enhanced {
 /// ```
 #[derive(Debug)]
 pub struct LogDensity<'a, M> {
-    model: &'a M,
-    device: &'a Device,
-    table: &'a SiteTable,
-    minibatch: &'a [Minibatch],
-    weight: f64,
+    pub(super) model: &'a M,
+    pub(super) device: &'a Device,
+    pub(super) table: &'a SiteTable,
+    pub(super) minibatch: &'a [Minibatch],
+    pub(super) weight: f64,
     moments: Option<Moments<'a>>,
 }
 
@@ -214,14 +214,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
         self.finish(scope, Some(lengths), &[])
     }
 
-    fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
+    pub(super) fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
         let mut scope = Scope::new(self.device, Table::Known(self.table), source);
         (scope.scoring, scope.tracking) = (true, true);
         scope
     }
 
     /// Rows now evaluated of a block.
-    fn rows(&self, block: usize) -> usize {
+    pub(super) fn rows(&self, block: usize) -> usize {
         let block = &self.table.blocks[block];
         let chosen = self.minibatch.iter().find(|batch| Some(&batch.plate) == block.plate.as_ref());
         chosen.map_or(block.rows, |batch| batch.rows.len())

@@ -37,33 +37,15 @@ impl Encoded {
         data: &M::Data,
         rows: Option<&[usize]>,
     ) -> Result<Option<Self>> {
-        let Some(block) = table.blocks().get(block) else {
-            return Err(Error::Argument {
-                operation: "encoding rows".into(),
-                argument: "block",
-                found: block.to_string(),
-                expected: "the place of a block of the site table",
-            });
+        let Some((Encoding { mean, log_scale }, plate)) = encode(model, table, block, data, (rows, false))? else {
+            return Ok(None);
         };
-        let Some(plate) = &block.plate else { return Ok(None) };
-        let rows = Rows { total: block.rows, chosen: rows };
-        let shape = [rows.len(), block.width];
-        let Some(Encoding { mean, log_scale }) = model.encode(plate, data, &rows)? else { return Ok(None) };
+        let shape = mean.dims();
         let mut parameters = Vec::with_capacity(2 * shape[0] * shape[1]);
         for (name, tensor) in [("mean", &mean), ("log-scale", &log_scale)] {
-            let operation = || format!("the {name} from the encoder of plate `{plate}`");
-            if tensor.dims() != shape {
-                return Err(Error::Shape {
-                    operation: operation(),
-                    found: tensor.dims().to_vec(),
-                    expected: shape.to_vec(),
-                    remedy: "An encoder gives every row evaluated as many numbers as its plate has latents in a row."
-                        .into(),
-                });
-            }
             let values = Handle::from(tensor.clone()).read()?.values;
             if let Some(found) = values.iter().copied().find(|value| !value.is_finite()) {
-                return Err(Error::NotFiniteMade { operation: operation(), found });
+                return Err(Error::NotFiniteMade { operation: operation(name, plate), found });
             }
             parameters.extend(values);
         }
@@ -103,4 +85,42 @@ impl Encoded {
         }
         theta::gradient(model, sum.map(|sum| sum.backward()).as_ref())
     }
+}
+
+fn operation(name: &str, plate: &str) -> String {
+    format!("the {name} from the encoder of plate `{plate}`")
+}
+
+/// What the model's encoder gives for some rows of a block, with the block's plate; refuses other shapes.
+pub(super) fn encode<'a, M: Model>(
+    model: &M,
+    table: &'a SiteTable,
+    block: usize,
+    data: &M::Data,
+    (chosen, on_device): (Option<&[usize]>, bool),
+) -> Result<Option<(Encoding, &'a str)>> {
+    let Some(block) = table.blocks().get(block) else {
+        return Err(Error::Argument {
+            operation: "encoding rows".into(),
+            argument: "block",
+            found: block.to_string(),
+            expected: "the place of a block of the site table",
+        });
+    };
+    let Some(plate) = &block.plate else { return Ok(None) };
+    let rows = Rows { total: block.rows, chosen, on_device };
+    let Some(encoding) = model.encode(plate, data, &rows)? else { return Ok(None) };
+    let expected = [rows.len(), block.width];
+    for (name, tensor) in [("mean", &encoding.mean), ("log-scale", &encoding.log_scale)] {
+        if tensor.dims() != expected {
+            return Err(Error::Shape {
+                operation: operation(name, plate),
+                found: tensor.dims().to_vec(),
+                expected: expected.to_vec(),
+                remedy: "An encoder gives every row evaluated as many numbers as its plate has latents in a row."
+                    .into(),
+            });
+        }
+    }
+    Ok(Some((encoding, plate)))
 }

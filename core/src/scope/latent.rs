@@ -20,6 +20,9 @@ impl Scope<'_> {
             Some(index) => index,
             None => self.register(&inner)?,
         };
+        if self.resident.is_some() {
+            return self.latent_on_device(name, index, inner, outer);
+        }
         let (unconstrained, constrained, log_dets) = self.value(name, index, &inner)?;
         let shape: [usize; D] = inner.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
             operation: self.operation(name),

@@ -49,6 +49,9 @@ impl<'a> Scope<'a> {
         if self.enter(name, Role::Observed, Some(&law))?.is_none() {
             return law.check(&self.operation(name), &handle.read()?.values);
         }
+        if self.resident.is_some() {
+            return self.score_on_device(name, law, handle);
+        }
         match self.observing {
             Observing::Score => {
                 if self.scoring && !self.quiet && self.by_row() {
@@ -119,7 +122,8 @@ impl<'a> Scope<'a> {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = batch.map_or(1.0, |batch| rows as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         self.plate = Some(Plate { name: name.to_owned(), total: rows, chosen, scale });
-        let result = body(self, &Rows { total: rows, chosen });
+        let on_device = self.resident.is_some();
+        let result = body(self, &Rows { total: rows, chosen, on_device });
         self.plate = None;
         result
     }
@@ -144,6 +148,10 @@ impl<'a> Scope<'a> {
             return self.factor_by_row(name, log_density);
         }
         let term = Handle::from(log_density.sum() * self.weight_here());
+        if self.resident.is_some() {
+            self.add(0.0, Some(term));
+            return Ok(());
+        }
         let found = term.read()?.values[0];
         if !found.is_finite() {
             return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });

@@ -35,6 +35,8 @@ pub struct Central {
     signature: String,
     step: u64,
     manifest: Manifest,
+    /// Steps between reports of a party that stays on its device; `None` for one that reports every step.
+    interval: Option<u64>,
 }
 
 impl Central {
@@ -73,7 +75,24 @@ impl Central {
             signature: global_signature(&table),
             step: 0,
             manifest,
+            interval: None,
         })
+    }
+
+    /// Asks for `interval` steps at once, of a [`super::ResidentSilo`].
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an interval of no steps.
+    pub fn every(self, interval: u64) -> Result<Self> {
+        if interval == 0 {
+            return Err(Error::Setting { setting: "interval", found: "0".into(), expected: "at least 1 step" });
+        }
+        Ok(Self { interval: Some(interval), ..self })
+    }
+
+    /// The steps asked for next.
+    fn due(&self) -> u64 {
+        self.interval.map_or(1, |interval| interval.min(self.settings.steps.saturating_sub(self.step)).max(1))
     }
 }
 
@@ -83,20 +102,26 @@ fn to_party(message: Message) -> Vec<Request> {
 
 impl Algorithm for Central {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        Ok(to_party(Message::new("central.step").word("step", self.step)))
+        let message = Message::new(if self.interval.is_some() { "central.steps" } else { "central.step" });
+        let message = message.word("step", self.step);
+        Ok(to_party(if self.interval.is_some() { message.word("count", self.due()) } else { message }))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let replies = replies(outcomes, &self.names, self.step)?;
         let reply = replies.first().ok_or(Error::NoSilos)?;
         let (gradient_norm, clipped) = (reply.get_number("gradient_norm")?, reply.get_number("clipped")? > 0.5);
-        let elbos = reply.expect_floats("elbo", self.settings.particles)?;
+        let elbos = reply.expect_floats("elbo", if self.interval.is_some() { 1 } else { self.settings.particles })?;
         let theta = reply.expect_floats("theta", self.theta.len())?;
         self.parameters = reply.expect_floats("global", self.parameters.len())?;
         self.theta = theta;
-        let elbo = self.settings.estimator.weigh(&elbos).bound;
-        let rate = self.settings.schedule.rate(self.step, self.settings.steps);
-        self.step += 1;
+        let elbo = match self.interval {
+            Some(_) => elbos[0],
+            None => self.settings.estimator.weigh(&elbos).bound,
+        };
+        let due = self.due();
+        let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
+        self.step += due;
         Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
     }
 

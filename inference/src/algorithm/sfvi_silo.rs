@@ -284,10 +284,8 @@ impl<M: Model> Silo<M> {
 
     /// Refuses a gradient by the local parameters that is not finite.
     pub(super) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
-        let blocks = gradient.iter().enumerate();
-        blocks
-            .map(|(block, gradient)| finite(&self.name, step, |index| self.describe_local(block, index), gradient))
-            .collect()
+        let mut blocks = gradient.iter().enumerate();
+        blocks.try_for_each(|(block, own)| finite(&self.name, step, |index| self.describe_local(block, index), own))
     }
 
     fn describe_local(&self, block: usize, index: usize) -> String {

@@ -64,6 +64,33 @@ pub enum Choice {
     Delta,
 }
 
+/// A family that has a device form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeviceKind {
+    Delta,
+    Diagonal,
+    FullRank,
+}
+
+impl Choice {
+    /// The device form of this choice.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a low-rank Gaussian.
+    pub(crate) fn on_device(self) -> Result<DeviceKind> {
+        match self {
+            Self::Delta => Ok(DeviceKind::Delta),
+            Self::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => Ok(DeviceKind::Diagonal),
+            Self::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => Ok(DeviceKind::FullRank),
+            Self::Gaussian(Gaussian { covariance: Covariance::LowRank(_), .. }) => Err(Error::Setting {
+                setting: "family of globals",
+                found: "low_rank with Resident".into(),
+                expected: "diagonal, full_rank or a point mass; the low-rank Gaussian has no device form yet",
+            }),
+        }
+    }
+}
+
 impl From<Gaussian> for Choice {
     fn from(gaussian: Gaussian) -> Self {
         Self::Gaussian(gaussian)
@@ -177,22 +204,26 @@ impl FamilyPlan {
     /// # Errors
     /// [`Error::Setting`] for a low rank of 0.
     pub fn global_family(&self, table: &SiteTable) -> Result<Box<dyn Family>> {
-        let mut joint = Vec::new();
-        let mut parts: Vec<(Vec<usize>, Box<dyn Family>)> = Vec::new();
-        for site in table.latents(Part::Global) {
-            let components: Vec<usize> = (site.offset()..site.offset() + site.width()).collect();
-            match self.sites.get(&site.name) {
-                Some(choice) => parts.push((components.clone(), over(*choice, components.len())?)),
-                None => joint.extend(components),
-            }
+        let components = |sites: Vec<&Site>| -> Vec<usize> {
+            sites.iter().flat_map(|site| site.offset()..site.offset() + site.width()).collect()
+        };
+        let parts = self.parts(table).into_iter().map(|(sites, choice)| (components(sites), choice));
+        let parts = parts.map(|(components, choice)| over(choice, components.len()).map(|family| (components, family)));
+        let mut parts = parts.collect::<Result<Vec<_>>>()?;
+        match (parts.len(), parts.pop()) {
+            (1, Some((_, family))) => Ok(family),
+            (_, last) => Ok(Box::new(Blocks::new(parts.into_iter().chain(last).collect()))),
         }
-        let default = if joint.len() <= FULL_RANK_GLOBALS { Gaussian::full_rank() } else { Gaussian::diagonal() };
-        let family = over(self.global.unwrap_or(default.into()), joint.len())?;
-        if parts.is_empty() {
-            return Ok(family);
-        }
-        parts.insert(0, (joint, family));
-        Ok(Box::new(Blocks::new(parts)))
+    }
+
+    /// The global sites that share a family: first those not named, together, then each that is.
+    pub(crate) fn parts<'a>(&self, table: &'a SiteTable) -> Vec<(Vec<&'a Site>, Choice)> {
+        let (named, joint): (Vec<_>, Vec<_>) =
+            table.latents(Part::Global).partition(|site| self.sites.contains_key(&site.name));
+        let numbers: usize = joint.iter().map(|site| site.width()).sum();
+        let default = if numbers <= FULL_RANK_GLOBALS { Gaussian::full_rank() } else { Gaussian::diagonal() };
+        let named = named.into_iter().filter_map(|site| Some((vec![site], *self.sites.get(&site.name)?)));
+        std::iter::once((joint, self.global.unwrap_or(default.into()))).chain(named).collect()
     }
 
     /// The family of one block of local latents.

@@ -1,7 +1,9 @@
 //! Draws how a fit went and what it found: traces, marginal densities and calibration as SVG, sheets of images as PNG.
 
+mod curves;
 mod density;
 mod marginals;
+mod png;
 mod reliability;
 mod sheet;
 mod trace;
@@ -14,6 +16,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+pub use curves::curves;
 pub use density::Density;
 pub use marginals::{Panel, marginals};
 pub use reliability::reliability;

@@ -8,7 +8,7 @@ use crate::dataset::{DatasetError, dataset};
 /// The 20 Newsgroups corpus over 2000 lemmas: 11,205 documents for training, 7,449 for testing.
 ///
 /// Headers, quotes, signatures, addresses and stop words are gone, and so are 192 documents without a word left. This
-/// form is published nowhere; [`octis`](super::octis) reads another one that is.
+/// form is published nowhere; [`octis`](super::octis()) reads another one that is.
 ///
 /// # Errors
 /// [`DatasetError::NotStaged`] where it is not in place, else as [`Dataset::read`](crate::Dataset::read);

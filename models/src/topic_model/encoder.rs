@@ -11,10 +11,11 @@ const LOG_SCALE: f64 = -1.0;
 /// An encoder from word counts to the posterior of a document's weights, for [`partita_core::Amortised`].
 ///
 /// ```math
-/// h = \mathrm{softplus}(x A + a), \qquad (\mu, \rho) = h B + b
+/// h = \mathrm{softplus}(x A + a), \qquad (\mu, \rho) = \tfrac1H\thinspace h B + b
 /// ```
 /// where $`x`$ holds a document's counts, scaled to Euclidean length one, and $`\log(1 + n_d)`$: which words there are, and
-/// how much they say. The matrix of documents by words stays sparse.
+/// how much they say. The matrix of documents by words stays sparse. The mean over the $`H`$ = `hidden` units keeps a step
+/// of Adam at the rate that suits the topics from moving the outputs by $`H`$ times that rate.
 ///
 /// # Shapes
 /// Data: counts `[documents, vocabulary]`; means and log-scales `[rows, topics]`.
@@ -32,24 +33,20 @@ pub struct TopicEncoder {
 impl TopicEncoder {
     /// An encoder with `hidden` units, whose weights start at normal numbers named by `seed`.
     ///
-    /// Every unit starts with variance about one; the means start near zero, the standard deviations near $e^{-1}$.
+    /// The means start near zero, the standard deviations near $e^{-1}$.
     #[must_use]
     pub fn new(vocabulary: usize, hidden: usize, topics: usize, seed: u64, device: &Device) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "layers are far narrower than 2^52")]
-        let weights = |block: u32, shape: [usize; 2], scale: f64| {
+        let weights = |block: u32, shape: [usize; 2]| {
             let mut values = vec![0.0; shape[0] * shape[1]];
             Noise::new(seed).stream(Key::new(Purpose::Initial, 0).block(block)).normal(&mut values);
-            values
-                .iter_mut()
-                .for_each(|value| *value *= scale / (hidden.max(1) as f64).powi(i32::from(block == 1)).sqrt());
             Param::from_tensor(device.tensor(values, shape))
         };
         let mut bias = vec![0.0; 2 * topics];
         bias[topics..].fill(LOG_SCALE);
         Self {
-            hidden: weights(0, [vocabulary + 1, hidden], 1.0),
+            hidden: weights(0, [vocabulary + 1, hidden]),
             hidden_bias: Param::from_tensor(device.tensor(vec![0.0; hidden], [1, hidden])),
-            output: weights(1, [hidden, 2 * topics], 0.1),
+            output: weights(1, [hidden, 2 * topics]),
             output_bias: Param::from_tensor(device.tensor(bias, [1, 2 * topics])),
         }
     }
@@ -58,7 +55,9 @@ impl TopicEncoder {
 impl Encoder<SparseRows> for TopicEncoder {
     fn encode(&self, data: &SparseRows, rows: &Rows<'_>) -> Result<Encoding> {
         let hidden = features(&data.take(rows)?)?.multiply(self.hidden.val())? + self.hidden_bias.val();
-        let both = softplus(hidden, 1.0).matmul(self.output.val()) + self.output_bias.val();
+        #[expect(clippy::cast_precision_loss, reason = "layers are far narrower than 2^52")]
+        let units = hidden.dims()[1].max(1) as f64;
+        let both = softplus(hidden, 1.0).matmul(self.output.val()) / units + self.output_bias.val();
         let [_, width] = both.dims();
         let half = width / 2;
         Ok(Encoding { mean: both.clone().narrow(1, 0, half), log_scale: both.narrow(1, half, half) })
@@ -75,5 +74,5 @@ fn features(counts: &SparseRows) -> Result<SparseRows> {
         let scaled = words.iter().zip(counts).map(|(word, count)| (*word, count / length));
         scaled.chain([(last, counts.iter().sum::<f64>().ln_1p())]).collect()
     };
-    SparseRows::new(&(0..counts.rows()).map(row).collect::<Vec<_>>(), columns + 1)
+    Ok(SparseRows::new(&(0..counts.rows()).map(row).collect::<Vec<_>>(), columns + 1)?.like(counts))
 }

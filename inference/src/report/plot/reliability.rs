@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, draw_legend, label, letters, picture, pixels};
 use crate::metrics::Calibration;
 
-const SIZE: (u32, u32) = (460, 560);
-const LEGEND: u32 = 34;
-const CAPTION: u32 = 30;
+const WIDTH: u32 = 460;
 
-/// The lower part of the picture, which shows the share of rows in each bin.
+/// Heights of the parts of the picture, from the top: title, one line of the legend, space, curves, shares.
+const TITLE: u32 = 28;
+const LINE: u32 = 24;
+const SPACE: u32 = 18;
+const CURVES: u32 = 398;
 const SHARES: u32 = 130;
 
 /// Draws the accuracy of the rows of each bin against their mean confidence, one curve for each predictor.
@@ -30,16 +33,17 @@ pub fn reliability(path: &Path, predictors: &[(String, Calibration)], title: &st
     }
     let name = |(name, calibration): &(String, Calibration)| format!("{name}, ECE {:.3}", calibration.error);
     let names: Vec<String> = predictors.iter().map(name).collect();
-    let height = SIZE.1 + LEGEND * u32::try_from(names.len() - 1).unwrap_or(u32::MAX) / 2;
-    picture(path, (SIZE.0, height), |root| {
-        let (top, rest) = root.split_vertically(pixels(CAPTION));
-        top.titled(title, letters(16))?;
-        let (legend, rest) = rest.split_vertically(pixels(height - SIZE.1 + LEGEND));
-        for (area, (index, name)) in legend.split_evenly((names.len(), 1)).iter().zip(names.iter().enumerate()) {
+    let legend = LINE * u32::try_from(names.len()).unwrap_or(u32::MAX);
+    picture(path, (WIDTH, TITLE + legend + SPACE + CURVES + SHARES), |root| {
+        let (top, rest) = root.split_vertically(pixels(TITLE));
+        let place = (i32::try_from(pixels(WIDTH / 2))?, i32::try_from(pixels(20))?);
+        top.draw(&Text::new(title, place, letters(16).pos(Pos::new(HPos::Center, VPos::Center))))?;
+        let (lines, rest) = rest.split_vertically(pixels(legend));
+        for (index, (area, name)) in lines.split_evenly((names.len(), 1)).iter().zip(&names).enumerate() {
             draw_legend(area, index + 1, &[name])?;
         }
-        let (upper, lower) = rest.split_vertically(pixels(SIZE.1 - LEGEND - CAPTION - SHARES));
-        draw_curves(&upper, predictors)?;
+        let (upper, lower) = rest.split_vertically(pixels(SPACE + CURVES));
+        draw_curves(&upper.margin(pixels(SPACE), 0, 0, 0), predictors)?;
         draw_shares(&lower, predictors)
     })
 }
@@ -77,6 +81,7 @@ fn draw_curves(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
 }
 
 fn draw_shares(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
+    let highest = predictors.iter().flat_map(|(_, calibration)| shares(calibration)).fold(0.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .margin_left(pixels(10))
         .margin_right(pixels(20))
@@ -84,7 +89,7 @@ fn draw_shares(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
         .margin_bottom(pixels(6))
         .x_label_area_size(pixels(38))
         .y_label_area_size(pixels(50))
-        .build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
+        .build_cartesian_2d(0.0..1.0, 0.0..1.08 * highest)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -100,19 +105,27 @@ fn draw_shares(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
         .x_desc("confidence")
         .y_desc("share of rows")
         .draw()?;
-    #[expect(clippy::cast_precision_loss, reason = "rows in memory are far fewer than 2^52")]
     for (index, (_, calibration)) in predictors.iter().enumerate() {
-        let all: usize = calibration.bins.iter().map(|bin| bin.rows).sum();
-        let (own, among) = (index as f64, predictors.len() as f64);
-        chart.draw_series(calibration.bins.iter().filter(|bin| bin.rows > 0).map(|bin| {
+        let (own, among) = (real(index), real(predictors.len()));
+        chart.draw_series(calibration.bins.iter().zip(shares(calibration)).map(|(bin, share)| {
             // The bars of one bin stand side by side, with a tenth of the bin free.
             let width = 0.9 * (bin.upper - bin.lower) / among;
             let left = bin.lower + 0.05 * (bin.upper - bin.lower) + own * width;
-            let share = bin.rows as f64 / all as f64;
             Rectangle::new([(left, 0.0), (left + width, share)], shade(index).mix(0.8).filled())
         }))?;
     }
     Ok(())
+}
+
+/// The share of all rows in each bin.
+fn shares(calibration: &Calibration) -> Vec<f64> {
+    let all: usize = calibration.bins.iter().map(|bin| bin.rows).sum();
+    calibration.bins.iter().map(|bin| real(bin.rows) / real(all)).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rows in memory are far fewer than 2^52")]
+fn real(count: usize) -> f64 {
+    count as f64
 }
 
 /// Black is left to the diagonal.

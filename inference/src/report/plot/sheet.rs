@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{PlotError, put};
+use super::{PlotError, png, put};
 
 /// One image of a sheet.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,13 +115,7 @@ pub fn contact_sheet(path: &Path, tiles: &[Tile], options: &SheetOptions) -> Res
             }
         }
     }
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(|error| refused(error.to_string()))?;
-    writer.write_image_data(&canvas).map_err(|error| refused(error.to_string()))?;
-    writer.finish().map_err(|error| refused(error.to_string()))?;
+    let bytes = png::encode(width, height, &canvas).map_err(|error| refused(error.to_string()))?;
     put(path, &bytes)
 }
 

@@ -1,0 +1,37 @@
+//! Scores a batch with the device form of its density: tensor operations only, so that nothing is read from the device.
+
+use burn::tensor::Tensor;
+
+use super::Term;
+use super::batch::{Law, Parameter};
+use crate::handle::Handle;
+
+impl Law {
+    /// The terms of the log density of `value`, or `None` where the density has no device form.
+    pub(crate) fn on_device(self, value: Handle) -> Option<Vec<Term>> {
+        let (widths, event) = (self.widths(), self.event_len());
+        let mut parameters = [const { Term::Number(0.0) }; 3];
+        for ((slot, parameter), width) in parameters.iter_mut().zip(self.parameters).zip(widths) {
+            *slot = parameter.term(width);
+        }
+        self.density.on_device(Term::Tensor(value.by_event(event)), parameters)
+    }
+}
+
+impl Parameter {
+    /// The parameter as a term, with `width` numbers an event.
+    pub(crate) fn term(self, width: usize) -> Term {
+        match self {
+            Self::Number(value) => Term::Number(value),
+            Self::Tensor(handle) => Term::Tensor(handle.by_event(width)),
+        }
+    }
+}
+
+impl Handle {
+    /// The tensor with one row an event of `width` numbers.
+    pub(crate) fn by_event(self, width: usize) -> Tensor<2> {
+        let numbers: usize = self.shape().iter().product();
+        self.typed::<1>().reshape([numbers / width.max(1), width])
+    }
+}
