@@ -111,7 +111,7 @@ mod tests {
         if !vectorised() {
             return;
         }
-        let (wide, narrow) = (drawn(2141, diagonal_draw), drawn(2141, |draw| vector(draw)));
+        let (wide, narrow) = (drawn(2141, diagonal_draw), drawn(2141, vector));
         wide.iter().zip(&narrow).for_each(|(wide, narrow)| assert_eq!(bits(wide), bits(narrow)));
     }
 }

@@ -309,7 +309,8 @@ impl<M: Model> CentralSilo<M> {
         let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
         draws.iter().zip(&weights.theta).for_each(|(draw, factor)| add_scaled(&mut by_theta, *factor, &draw.by_theta));
         let by_global = draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_global));
-        let mut gradient = descent(by_global.map(|own| vec![own]).collect(), &weights.family, weights.share).concat();
+        let by_global = descent(by_global.map(|own| vec![own]).collect(), &weights.family, weights.share);
+        let mut gradient = by_global.into_iter().next().unwrap_or_default();
         if let Some(theta) = through_encoder {
             add(&mut by_theta, &theta);
         }
