@@ -64,6 +64,9 @@ struct Options {
     /// The learning rate, which falls to zero as a cosine.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,
+    /// How far the topics are scattered at the start, alike for all silos; 0 lets every silo break their symmetry itself.
+    #[arg(long, default_value_t = 1.0)]
+    scatter: f64,
     /// Topics.
     #[arg(long, default_value_t = 21)]
     topics: usize,
@@ -314,7 +317,7 @@ fn one<M: Model<Data = SparseRows> + 'static>(
     let settings = Settings {
         steps: options.steps,
         seed: options.seed,
-        family: FamilyPlan::new().global(Gaussian::diagonal()),
+        family: FamilyPlan::new().global(Gaussian::diagonal()).scattered(options.scatter, options.seed),
         schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
         minibatch: [("document".to_owned(), options.batch)].into(),
         ..Settings::default()

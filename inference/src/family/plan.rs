@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use partita_core::{LocalBlock, Part, Site, SiteTable};
+use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
 use super::{Blocks, Delta, DiagonalGaussian, Family, FullRankGaussian, LowRankGaussian, RowGaussian, RowOptions};
 use crate::error::{Error, Result};
@@ -114,6 +114,8 @@ pub struct FamilyPlan {
     local: Option<Choice>,
     sites: BTreeMap<String, Choice>,
     initial_scale: f64,
+    /// How far the global means are scattered at the start, and the seed of that.
+    scatter: Option<(f64, u64)>,
 }
 
 impl Default for FamilyPlan {
@@ -129,7 +131,7 @@ impl FamilyPlan {
     /// The default plan.
     #[must_use]
     pub fn new() -> Self {
-        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1 }
+        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1, scatter: None }
     }
 
     /// Chooses the family of the global latents not named in [`FamilyPlan::site`], taken together.
@@ -160,17 +162,34 @@ impl FamilyPlan {
         self
     }
 
+    /// Scatters the starting means of the global latents by normal numbers times `deviation`, on the unconstrained scale.
+    ///
+    /// Where latents may be exchanged (topics, components, hidden units) all parties have to break the symmetry alike: with
+    /// rounds of local steps from a symmetric start every silo breaks it in its own way, and the average blurs.
+    #[must_use]
+    pub fn scattered(mut self, deviation: f64, seed: u64) -> Self {
+        self.scatter = Some((deviation, seed));
+        self
+    }
+
     /// The standard deviation every family starts at.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.initial_scale
     }
 
-    /// The parameters at which a global family starts: its means where the model says ([`SiteTable::start`]).
+    /// The parameters at which a global family starts: its means where the model says ([`SiteTable::start`]), scattered
+    /// where the plan says.
     #[must_use]
     pub fn start(&self, family: &dyn Family, table: &SiteTable) -> Vec<f64> {
         let mut parameters = family.initial(self.initial_scale);
-        family.set_mean(&mut parameters, &table.start());
+        let mut means = table.start();
+        if let Some((deviation, seed)) = self.scatter {
+            let mut noise = vec![0.0; means.len()];
+            Noise::new(seed).stream(Key::new(Purpose::Initial, 0)).normal(&mut noise);
+            partita_core::kernel::add_scaled(&mut means, deviation, &noise);
+        }
+        family.set_mean(&mut parameters, &means);
         parameters
     }
 
@@ -184,6 +203,13 @@ impl FamilyPlan {
                 setting: "initial_scale",
                 found: self.initial_scale.to_string(),
                 expected: "a finite number > 0, such as 0.1",
+            });
+        }
+        if let Some((deviation, _)) = self.scatter.filter(|(deviation, _)| !(deviation.is_finite() && *deviation >= 0.0)) {
+            return Err(Error::Setting {
+                setting: "scattered",
+                found: deviation.to_string(),
+                expected: "a finite standard deviation >= 0, such as 0.5",
             });
         }
         let known = |name: &str| {
