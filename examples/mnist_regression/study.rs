@@ -212,7 +212,7 @@ fn independent(world: &World, silos: &[(String, ClassifiedRows)], settings: &Set
         let options = FitOptions {
             settings: settings.clone(),
             elbo_draws: 1,
-            summary_draws: 2,
+            summary_draws: 0,
             interrupt: Some(Arc::clone(flag)),
             ..FitOptions::default()
         };
@@ -253,7 +253,7 @@ fn fit_with_pause(
             settings: settings.clone(),
             threads: world.options.threads,
             elbo_draws: ELBO_DRAWS,
-            summary_draws: 2,
+            summary_draws: 0,
             checkpoint: Some((place.to_owned(), every)),
             resume,
             interrupt: Some(flag),
