@@ -107,7 +107,7 @@ fn the_sparse_predictor_keeps_the_laws_for_few_and_many_outputs() {
         let expected: Vec<f64> = (0..4 * outputs).map(product).collect();
         let coefficients = array(&weights, &[4, outputs]);
         let multiply = |x: &[Tensor<2>]| rows.multiply(x[0].clone());
-        operation("sparse product", &Device::flex(), &[coefficients.clone()], &expected, multiply).unwrap();
+        operation("sparse product", &Device::flex(), std::slice::from_ref(&coefficients), &expected, multiply).unwrap();
         let expected: Vec<f64> = (0..4 * outputs).map(|cell| expected[cell] + intercepts[cell % outputs]).collect();
         let predictor = |x: &[Tensor<2>]| rows.predictor(x[0].clone(), Some(x[1].clone().reshape([outputs])));
         let inputs = [coefficients, array(&intercepts, &[1, outputs])];

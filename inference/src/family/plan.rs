@@ -205,7 +205,9 @@ impl FamilyPlan {
                 expected: "a finite number > 0, such as 0.1",
             });
         }
-        if let Some((deviation, _)) = self.scatter.filter(|(deviation, _)| !(deviation.is_finite() && *deviation >= 0.0)) {
+        if let Some((deviation, _)) =
+            self.scatter.filter(|(deviation, _)| !(deviation.is_finite() && *deviation >= 0.0))
+        {
             return Err(Error::Setting {
                 setting: "scattered",
                 found: deviation.to_string(),
