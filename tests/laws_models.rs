@@ -63,7 +63,8 @@ fn documents() -> Result<SparseRows> {
 fn the_topic_model_keeps_the_laws_with_either_link() {
     let device = Device::flex();
     for link in [TopicLink::Experts, TopicLink::Printed] {
-        model(&TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device).link(link), &device, &documents().unwrap()).unwrap();
+        model(&TopicModel::new(2, 5, &device).starting(0.8, 0.6, &device).link(link), &device, &documents().unwrap())
+            .unwrap();
     }
 }
 
