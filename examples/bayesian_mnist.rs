@@ -53,13 +53,13 @@ struct Options {
     #[arg(long, value_enum, default_value_t = EstimatorName::Local)]
     estimator: EstimatorName,
     /// Optimiser steps.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 12_000)]
     steps: u64,
     /// Digits a step; with silos, of each.
     #[arg(long, default_value_t = 256)]
     batch: usize,
     /// The first learning rate; it falls to zero as a cosine.
-    #[arg(long, default_value_t = 0.003)]
+    #[arg(long, default_value_t = 0.008)]
     rate: f64,
     /// Monte Carlo draws a step.
     #[arg(long, default_value_t = 1)]
