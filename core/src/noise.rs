@@ -228,3 +228,28 @@ impl NoiseStream {
         self.generator.next_u64()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_vectors_are_the_same_for_any_number_of_threads_and_begin_as_short_ones() {
+        let key = Key::new(Purpose::Fit, 3);
+        let drawn = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let mut values = vec![0.0; 3 * STREAM_LENGTH + 5];
+            pool.install(|| Noise::new(7).normal(key, &mut values));
+            values
+        };
+        let (alone, together) = (drawn(1), drawn(3));
+        assert!(alone.iter().zip(&together).all(|(a, b)| a.to_bits() == b.to_bits()));
+        let mut short = vec![0.0; STREAM_LENGTH];
+        Noise::new(7).normal(key, &mut short);
+        assert!(alone.iter().zip(&short).all(|(a, b)| a.to_bits() == b.to_bits()));
+        // Parts are of different streams: the mean of their products is 0 within five standard errors.
+        let [first, second] = [&alone[..STREAM_LENGTH], &alone[STREAM_LENGTH..2 * STREAM_LENGTH]];
+        let product: f64 = first.iter().zip(second).map(|(a, b)| a * b).sum();
+        assert!((product / (STREAM_LENGTH as f64).sqrt()).abs() < 5.0);
+    }
+}
