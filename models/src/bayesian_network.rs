@@ -224,7 +224,7 @@ impl<N: Network> BayesianNetwork<N> {
     ///
     /// # References
     /// MacKay (1995), Probable networks and plausible predictions; Titsias and Lázaro-Gredilla (2014), Doubly stochastic
-    /// variational Bayes for non-conjugate inference, section 4.
+    /// variational Bayes for non-conjugate inference.
     #[must_use]
     pub fn relevance(network: N, head: Head, initial_scale: f64, device: &Device) -> Self {
         let count = Module::num_params(&network);
