@@ -137,16 +137,7 @@ fn one_step(
     counters: &mut Counters,
 ) -> Result<StepInfo> {
     let requests = caught(COORDINATOR, || algorithm.outgoing())?;
-    counters.rounds += 1;
-    counters.messages += requests.len() as u64;
-    counters.bytes_to_silos += requests.iter().map(|request| request.message.size() as u64).sum::<u64>();
-    let outcomes = exchange.exchange(requests, algorithm.manifest(), options.deadline)?;
-    for outcome in &outcomes {
-        if let crate::exchange::Outcome::Reply(reply) = outcome {
-            counters.messages += 1;
-            counters.bytes_from_silos += reply.size() as u64;
-        }
-    }
+    let outcomes = counted(exchange, requests, algorithm.manifest(), options.deadline, counters)?;
     let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
     counters.gradient_steps = info.step;
     counters.clipped_steps += u64::from(info.clipped);
