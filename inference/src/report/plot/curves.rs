@@ -4,7 +4,8 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, draw_legend, label, letters, picture, pixels};
+use super::trace::bound_axes;
+use super::{Area, Drawn, FINE, INK, PlotError, colour, draw_legend, picture, pixels};
 
 const SIZE: (u32, u32) = (760, 460);
 const LEGEND: u32 = 40;
@@ -66,24 +67,7 @@ fn draw_runs(
     (steps, frame, level): (std::ops::Range<f64>, std::ops::Range<f64>, Option<f64>),
 ) -> Drawn {
     let (low, ends) = (frame.start, [steps.start, steps.end]);
-    let mut builder = ChartBuilder::on(area);
-    builder.caption(title, letters(17)).margin(pixels(14)).margin_right(pixels(30));
-    let mut chart =
-        builder.x_label_area_size(pixels(40)).y_label_area_size(pixels(76)).build_cartesian_2d(steps, frame)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RULE.stroke_width(FINE))
-        .axis_style(INK.stroke_width(FINE))
-        .label_style(letters(13))
-        .set_all_tick_mark_size(pixels(4))
-        .x_labels(8)
-        .y_labels(7)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .x_desc("step")
-        .y_desc("ELBO, nats")
-        .draw()?;
+    let mut chart = bound_axes(area, title, (steps, frame))?;
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }

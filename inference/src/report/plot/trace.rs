@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, label, letters, picture, pixels};
@@ -111,7 +112,26 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut builder = ChartBuilder::on(root);
+    let mut chart = bound_axes(root, caption, (steps, frame))?;
+    chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
+    chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
+    Ok(())
+}
+
+/// A chart of bounds against steps.
+type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
+
+/// Axes of bounds against steps.
+pub(super) fn bound_axes<'a, 'b, X>(
+    area: &'b Area<'a>,
+    caption: &str,
+    (steps, frame): (X, std::ops::Range<f64>),
+) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    let mut builder = ChartBuilder::on(area);
     builder.caption(caption, letters(17)).margin(pixels(14)).margin_right(pixels(30));
     let mut chart =
         builder.x_label_area_size(pixels(40)).y_label_area_size(pixels(76)).build_cartesian_2d(steps, frame)?;
@@ -129,7 +149,5 @@ where
         .x_desc("step")
         .y_desc("ELBO, nats")
         .draw()?;
-    chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
-    chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
-    Ok(())
+    Ok(chart)
 }
