@@ -1,6 +1,7 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod local_objective;
 mod pending;
 mod resident_silo;
 mod sfvi;

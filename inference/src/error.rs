@@ -133,6 +133,18 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// Natural parameters are those of no density.
+    #[error(
+        "{operation}: {component} has precision (or shape, or rate) {found}, expected a finite number > 0: the product of factors is no density."
+    )]
+    Improper {
+        /// What was being computed.
+        operation: String,
+        /// Where.
+        component: String,
+        /// What was found there.
+        found: f64,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {
