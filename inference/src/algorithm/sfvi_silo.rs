@@ -57,6 +57,7 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
+        settings.check_observations(&table)?;
         let family = settings.family.global_family(&table)?;
         let start = settings.family.start(&*family, &table);
         let theta_len = shared_theta(model)?.len();
@@ -402,7 +403,10 @@ impl Context<'_> {
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
             return self.enhanced((model, data), &global, inner, particle);
         }
-        let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let density = LogDensity::new(model, self.device, self.table)
+            .minibatch(&self.rows.minibatch)
+            .weight(weight)
+            .loss(self.settings.loss);
         let density = match &self.layers {
             Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
             None => density,
