@@ -1,6 +1,7 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod fed_opt;
 mod pending;
 mod resident_silo;
 mod sfvi;
@@ -9,6 +10,7 @@ mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
+pub use fed_opt::{FedOpt, PointRounds};
 pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
 pub use sfvi_avg::{Rounds, SfviAvg};

@@ -22,11 +22,12 @@ mod panic;
 mod report;
 mod resident;
 mod run;
+mod server;
 mod settings;
 
 pub use algorithm::{
-    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
-    StepInfo,
+    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, FedOpt, PointRounds, Posterior, ResidentSilo, Rounds,
+    Sfvi, SfviAvg, Silo, StepInfo,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -39,11 +40,14 @@ pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
     RowDraw, RowGaussian, RowOptions, Spread,
 };
-pub use fit::{AlgorithmChoice, AverageChoice, Fit, FitOptions, RoundOptions, fit};
+pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit};
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
+pub use server::{
+    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
+};
 pub use settings::Settings;
