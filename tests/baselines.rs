@@ -16,7 +16,7 @@ use partita::inference::{
 };
 use partita::models::{ClassifiedRows, ConjugateGaussian, MultinomialRegression};
 use partita::{
-    AlgorithmChoice, Choice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Key, Mask, Model, Noise,
+    AlgorithmChoice, Choice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Key, Loss, Mask, Model, Noise,
     NoiseStream, Normal, Optimiser, Purpose, Result, Schedule, Scope, ServerChoice, Settings, SparseRows, fit,
 };
 use serde_json::Value;
@@ -142,21 +142,28 @@ fn one_local_step_on_all_rows_is_a_gradient_step_on_the_pooled_rows_for_any_part
     let plan = || FamilyPlan::new().scattered(0.3, 4);
     let (steps, rate) = (30, 0.5);
     // Pooled data by another algorithm: the gradient of the whole log joint density, at a rate for each of 24 rows.
-    let pooled = Settings {
-        family: plan().global(Choice::Delta),
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
-        ..settings(steps, rate / 24.0)
-    };
-    let options =
-        FitOptions { algorithm: AlgorithmChoice::Central, settings: pooled, elbo_draws: 1, ..FitOptions::default() };
-    let central = fit(&model, &classified(&[24], &device), &device, &options, None).unwrap();
-    let expected = [central.posterior().parameters, central.posterior().theta].concat();
-    let ones = [1; 24];
-    for sizes in [&[24][..], &[3, 14, 7], &[12, 12], &ones] {
-        let ours = Settings { family: plan(), ..settings(steps, rate) };
-        let found = fitted(&model, &classified(sizes, &device), FedOptOptions::fed_avg(1), ours);
-        close(&[found.posterior().parameters, found.posterior().theta].concat(), &expected, SAME);
-        assert!((found.report.elbo - central.report.elbo).abs() < 1e-10 && found.report.elbo_draws == 1);
+    for loss in [Loss::NegativeLogLikelihood, Loss::GeneralisedCrossEntropy(0.7)] {
+        let pooled = Settings {
+            family: plan().global(Choice::Delta),
+            optimiser: Optimiser::Sgd { momentum: 0.0 },
+            loss,
+            ..settings(steps, rate / 24.0)
+        };
+        let options = FitOptions {
+            algorithm: AlgorithmChoice::Central,
+            settings: pooled,
+            elbo_draws: 1,
+            ..FitOptions::default()
+        };
+        let central = fit(&model, &classified(&[24], &device), &device, &options, None).unwrap();
+        let expected = [central.posterior().parameters, central.posterior().theta].concat();
+        let ones = [1; 24];
+        for sizes in [&[24][..], &[3, 14, 7], &[12, 12], &ones] {
+            let ours = Settings { family: plan(), loss, ..settings(steps, rate) };
+            let found = fitted(&model, &classified(sizes, &device), FedOptOptions::fed_avg(1), ours);
+            close(&[found.posterior().parameters, found.posterior().theta].concat(), &expected, SAME);
+            assert!((found.report.elbo - central.report.elbo).abs() < 1e-10 && found.report.elbo_draws == 1);
+        }
     }
 }
 
@@ -494,7 +501,8 @@ fn the_report_says_what_ran_and_what_it_cost() {
     assert_eq!((options.particles, options.optimiser), (1, Optimiser::Sgd { momentum: 0.0 }));
     assert_eq!(options.family, FamilyPlan::new().point_masses());
     // Five rounds with two silos, then one exchange with all three for the log joint density; two messages each.
-    assert_eq!((found.report.rounds, found.report.messages, found.report.gradient_steps), (6, 26, 50));
+    assert_eq!((found.report.rounds, found.report.messages), (6, 26));
+    assert_eq!((found.report.gradient_steps, found.report.silo_steps), (50, 100));
     let line = found.report.site("line[0]").unwrap();
     assert_eq!((line.mean, line.sd), (found.posterior().parameters[0], 0.0));
 }

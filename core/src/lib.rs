@@ -15,6 +15,7 @@ pub mod kernel;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod linear;
+mod loss;
 mod model;
 mod noise;
 mod operation;
@@ -43,6 +44,7 @@ pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
 pub use linear::BayesianLinear;
+pub use loss::Loss;
 pub use model::Model;
 pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
+use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
+    Sfvi, SfviAvg, Silo,
 };
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -37,6 +38,8 @@ pub enum AlgorithmChoice {
     SfviAvg(RoundOptions),
     /// Federated point estimation: FedAvg and its kin.
     FedOpt(FedOptOptions),
+    /// Partitioned variational inference: one approximate factor a silo.
+    Pvi(PviOptions),
     /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
     ///
     /// Traces, stop rules and checkpoints see the ends of intervals only: let checkpoints be a multiple of them.
@@ -298,7 +301,7 @@ fn parties<M: Model + 'static>(
             let mut sizes = Vec::new();
             for ((name, data), index) in silos.iter().zip(0_u32..) {
                 let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(observations(&silo));
+                sizes.push(rows_of(silo.table()));
                 programs.push(Box::new(AveragingSilo::new(silo, index)));
             }
             let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
@@ -312,11 +315,23 @@ fn parties<M: Model + 'static>(
             let mut sizes = Vec::new();
             for ((name, data), index) in silos.iter().zip(0_u32..) {
                 let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(observations(&silo));
+                sizes.push(rows_of(silo.table()));
                 programs.push(Box::new(AveragingSilo::of_points(silo, index)?));
             }
             let rounds = how.rounds(sizes)?;
             let algorithm = caught(COORDINATOR, || FedOpt::new(model, device, settings, &names, rounds))?;
+            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
+        }
+        AlgorithmChoice::Pvi(how) => {
+            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
+            let mut sizes = Vec::new();
+            for ((name, data), index) in silos.iter().zip(0_u32..) {
+                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
+                // A model without plates has no rows to count: its silos count alike.
+                sizes.push(rows_of(silo.table()).max(1));
+                programs.push(Box::new(PviSilo::new(silo, index, how)?));
+            }
+            let algorithm = caught(COORDINATOR, || Pvi::new(model, device, settings, (&names, sizes), how))?;
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
         AlgorithmChoice::Resident { interval } => {
@@ -335,8 +350,8 @@ fn parties<M: Model + 'static>(
 }
 
 /// The rows of all plates of a silo.
-fn observations<M: Model>(silo: &Silo<M>) -> usize {
-    silo.table().blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
+fn rows_of(table: &SiteTable) -> usize {
+    table.blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
 }
 
 /// The one silo of a fit of pooled data.

@@ -8,6 +8,7 @@ mod checkpoint;
 mod error;
 mod estimator;
 mod exchange;
+mod exponential_family;
 mod family;
 mod fit;
 mod held_out;
@@ -24,10 +25,12 @@ mod resident;
 mod run;
 mod server;
 mod settings;
+mod solver;
 
 pub use algorithm::{
-    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, FedOpt, PointRounds, Posterior, ResidentSilo, Rounds,
-    Sfvi, SfviAvg, Silo, StepInfo,
+    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, FedOpt, Order, PointRounds,
+    Posterior, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally,
+    VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -36,6 +39,7 @@ pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
+pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
     RowDraw, RowGaussian, RowOptions, Spread,
@@ -51,3 +55,7 @@ pub use server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
 };
 pub use settings::Settings;
+pub use solver::{
+    Conjugate, EarlyStop, GradientDescent, LocalProblem, LocalSolver, Monitor, Sampled, Solved, SolverChoice, Start,
+    Visit,
+};

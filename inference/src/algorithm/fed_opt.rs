@@ -1,10 +1,11 @@
 //! Gives the coordinator of federated point estimation: local steps on mean losses, then one rule that joins the points.
 
-use partita_core::{Device, Key, Model, Noise, Purpose};
+use partita_core::{Device, Model, Noise};
 
+use super::pvi_schedule::subset;
 use super::sfvi::STATE as INNER_STATE;
 use super::sfvi_avg::{RoundAnswer, as_float, check_rounds, round_manifest};
-use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, finite, replies, same_run};
+use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite, replies, same_run};
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::manifest::Manifest;
@@ -88,13 +89,8 @@ impl<M: Model> FedOpt<M> {
     /// The silos of the present round, in their order.
     fn asked(&self) -> Vec<usize> {
         let all = self.rounds.sizes.len();
-        let mut places: Vec<usize> = (0..all).collect();
-        if let Some(count) = self.rounds.silos_a_round.filter(|&count| count < all) {
-            Noise::new(self.inner.settings.seed).stream(Key::new(Purpose::Silos, self.round)).shuffle(&mut places);
-            places.truncate(count);
-            places.sort_unstable();
-        }
-        places
+        let size = self.rounds.silos_a_round.unwrap_or(all);
+        subset((0..all).collect(), size, Noise::new(self.inner.settings.seed), self.round)
     }
 
     fn total(&self) -> f64 {
@@ -141,7 +137,8 @@ impl<M: Model> Algorithm for FedOpt<M> {
         self.round += 1;
         self.inner.step = self.round * self.rounds.local_steps;
         let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
-        Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate })
+        let tally = Tally::steps(self.rounds.local_steps, asked.len());
+        Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate, tally })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
