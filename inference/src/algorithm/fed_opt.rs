@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model, Noise};
 
-use super::pvi_schedule::subset;
+use super::pvi::subset;
 use super::sfvi::STATE as INNER_STATE;
 use super::sfvi_avg::{RoundAnswer, as_float, check_rounds, round_manifest};
 use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite, replies, same_run};

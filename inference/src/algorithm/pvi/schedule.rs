@@ -94,7 +94,7 @@ pub(super) struct Turn {
 }
 
 /// A random subset of so many silos for the `turn`-th exchange, in their order.
-pub(super) fn subset(mut silos: Vec<usize>, size: usize, noise: Noise, turn: u64) -> Vec<usize> {
+pub(in crate::algorithm) fn subset(mut silos: Vec<usize>, size: usize, noise: Noise, turn: u64) -> Vec<usize> {
     noise.stream(Key::new(Purpose::Schedule, turn)).shuffle(&mut silos);
     silos.truncate(size);
     silos.sort_unstable();
