@@ -2,6 +2,7 @@
 
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
+use partita_core::NoiseStream;
 
 use super::triangle::{each, pack, pairs, unpack};
 use super::{ExponentialFamily, Impropriety};
@@ -97,6 +98,26 @@ impl Piece<'_> {
             (0..self.len()).map(|i| factor[(i, i)].ln()).sum()
         });
         half_square - half_log + constant
+    }
+
+    /// $`\mu + L^{-\top}\varepsilon`$ with $`\Lambda = LL^\top`$; not numbers where the piece is improper.
+    fn draw(&self, noise: &mut NoiseStream) -> Vec<f64> {
+        let (mut point, spread) = self.moments();
+        let mut standard = vec![0.0; point.len()];
+        noise.normal(&mut standard);
+        match (spread, self.part.is_full.then(|| self.cholesky()).flatten()) {
+            (Spread::Full(_), Some(cholesky)) => {
+                let factor = cholesky.L();
+                for row in (0..point.len()).rev() {
+                    standard[row] /= factor[(row, row)];
+                    let solved = standard[row];
+                    (0..row).for_each(|column| standard[column] -= factor[(row, column)] * solved);
+                }
+            }
+            (spread, _) => standard.iter_mut().zip(spread.deviations()).for_each(|(slot, sd)| *slot *= sd),
+        }
+        point.iter_mut().zip(standard).for_each(|(slot, standard)| *slot += standard);
+        point
     }
 
     fn impropriety(&self) -> Option<Impropriety> {
@@ -407,5 +428,14 @@ impl ExponentialFamily for NormalFamily {
             }
         }
         score
+    }
+
+    fn draw(&self, natural: &[f64], noise: &mut NoiseStream) -> Vec<f64> {
+        let mut point = vec![0.0; self.len];
+        for piece in self.pieces(natural) {
+            let own = piece.draw(noise);
+            piece.part.components.iter().zip(own).for_each(|(&component, own)| point[component] = own);
+        }
+        point
     }
 }
