@@ -145,6 +145,22 @@ pub enum Error {
         /// What was found there.
         found: f64,
     },
+    /// A divergence does not exist between a density and its cavity.
+    #[error(
+        "{divergence} with index {index}: the variance of component {component} is {found}, expected below {largest}, where the integral exists. Start narrower (`Start::Tight` with a standard deviation below {}), lower the learning rate, or choose an index nearer to 1.", largest.sqrt()
+    )]
+    DivergenceDomain {
+        /// Which divergence.
+        divergence: &'static str,
+        /// Its index, such as the $`\alpha`$ of Rényi.
+        index: f64,
+        /// The component, or the largest entry of the direction, that is too wide.
+        component: usize,
+        /// Its variance.
+        found: f64,
+        /// The largest variance for which the divergence exists, approached and never reached.
+        largest: f64,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {

@@ -1,5 +1,7 @@
 //! Gives the normal densities as an exponential family: independent components, any covariance, or parts of either.
 
+mod gradient;
+
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 use partita_core::NoiseStream;
@@ -185,15 +187,25 @@ impl NormalFamily {
         })
     }
 
+    /// Components of each part with their mean, and covariance or standard deviations, of a proper member.
+    pub(crate) fn moments_by_part<'a>(
+        &'a self,
+        natural: &'a [f64],
+    ) -> impl Iterator<Item = (&'a [usize], Vec<f64>, Spread)> {
+        self.pieces(natural).map(|piece| {
+            let (mean, spread) = piece.moments();
+            (piece.part.components.as_slice(), mean, spread)
+        })
+    }
+
     /// Mean, and covariance or standard deviations, of a proper member.
     #[must_use]
     pub fn moments(&self, natural: &[f64]) -> (Vec<f64>, Spread) {
         let mut mean = vec![0.0; self.len];
         let mut spreads = Vec::new();
-        for piece in self.pieces(natural) {
-            let (own, spread) = piece.moments();
-            piece.part.components.iter().zip(own).for_each(|(&component, own)| mean[component] = own);
-            spreads.push((piece.part.components.clone(), spread));
+        for (components, own, spread) in self.moments_by_part(natural) {
+            components.iter().zip(own).for_each(|(&component, own)| mean[component] = own);
+            spreads.push((components.to_vec(), spread));
         }
         (mean, Spread::join(spreads, self.len))
     }
