@@ -161,6 +161,22 @@ pub enum Error {
         /// The largest variance for which the divergence exists, approached and never reached.
         largest: f64,
     },
+    /// The product of prior and factors is no density.
+    #[error(
+        "silo `{silos}`, step {step}: with damping rho = {damping} the product of the prior and the silos' factors is no density: the precision at site `{site}` is {found}, expected > 0. Lower the damping (1 over the number of silos that answer together is safe), solve the local problems further, or allow backtracking."
+    )]
+    ImproperProduct {
+        /// The silos whose change makes it so; all that answered, where only their sum does.
+        silos: String,
+        /// The step.
+        step: u64,
+        /// The damping factor.
+        damping: f64,
+        /// The site.
+        site: String,
+        /// The precision found, or the smallest eigenvalue of the precision matrix.
+        found: f64,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {

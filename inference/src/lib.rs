@@ -28,8 +28,8 @@ mod settings;
 mod solver;
 
 pub use algorithm::{
-    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
-    StepInfo,
+    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, Order, Posterior, PriorShare,
+    Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally, VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
