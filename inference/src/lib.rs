@@ -56,6 +56,6 @@ pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
 pub use settings::Settings;
 pub use solver::{
-    Conjugate, EarlyStop, GradientDescent, LocalProblem, LocalSolver, Monitor, Sampled, Solved, SolverChoice, Start,
-    Visit,
+    Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, Monitor, NaturalGradient,
+    PowerExpectation, Sampled, Solved, SolverChoice, Start, Visit,
 };
