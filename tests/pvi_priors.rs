@@ -190,8 +190,8 @@ fn moments<M: Model + 'static>(
     algorithm: AlgorithmChoice,
 ) -> (Vec<f64>, Vec<f64>) {
     let settings = Settings {
-        steps: 6_000,
-        particles: 4,
+        steps: 3_000,
+        particles: 2,
         family: FamilyPlan::new().global(Gaussian::full_rank()),
         ..Settings::default()
     };
