@@ -1,6 +1,7 @@
 //! States models of the world, and finds the public data they are shown on.
 
 mod bayesian_network;
+mod clutter;
 mod conjugate_gaussian;
 mod corpus;
 mod dataset;
@@ -14,6 +15,7 @@ mod six_cities;
 mod topic_model;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
+pub use clutter::{Clutter, ClutterPosterior, ClutterSettings};
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
