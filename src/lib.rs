@@ -10,6 +10,7 @@ pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{
     AlgorithmChoice, AverageChoice, Choice, Clip, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, ImportanceGradient,
-    Metrics, Optimiser, Report, RoundOptions, Schedule, Settings, StopRule, check, fit,
+    Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule, Settings, SolverChoice, StopRule, VisitSchedule,
+    check, fit,
 };
 pub use partita_models as models;

@@ -8,6 +8,7 @@ mod checkpoint;
 mod error;
 mod estimator;
 mod exchange;
+mod exponential_family;
 mod family;
 mod fit;
 mod held_out;
@@ -23,10 +24,11 @@ mod report;
 mod resident;
 mod run;
 mod settings;
+mod solver;
 
 pub use algorithm::{
-    Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
-    StepInfo,
+    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, Order, Posterior, PriorShare,
+    Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally, VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -35,6 +37,7 @@ pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
+pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
     RowDraw, RowGaussian, RowOptions, Spread,
@@ -47,3 +50,7 @@ pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
 pub use settings::Settings;
+pub use solver::{
+    Conjugate, EarlyStop, GradientDescent, LocalProblem, LocalSolver, Monitor, Sampled, Solved, SolverChoice, Start,
+    Visit,
+};

@@ -9,7 +9,7 @@ use partita_core::{
 };
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
-use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
+use super::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers, descent, draw_blocks};
@@ -122,7 +122,7 @@ impl Algorithm for Central {
         let due = self.due();
         let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
         self.step += due;
-        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate, tally: Tally::steps(due, 1) })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model};
 
 use super::sfvi_silo::describe_global;
-use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, finite, replies};
+use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite, replies};
 use crate::average::Averaging;
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
@@ -151,7 +151,8 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         let elbo = crate::average::weighted(bounds.iter().map(Vec::as_slice), &weights)[0];
         finite("the coordinator", step, |_| "the bound".into(), &[elbo])?;
         let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
-        Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate })
+        let tally = Tally::steps(self.rounds.local_steps, self.inner.silos.len());
+        Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate, tally })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -1,13 +1,11 @@
 //! Gives the silo's side of SFVI-Avg: many steps of variational inference on its own data, from the common posterior.
 
-use partita_core::kernel::add_scaled;
-use partita_core::{LogDensity, Model, Purpose};
+use partita_core::{Model, Purpose};
 
-use super::finite;
-use super::sfvi_silo::{Draws, Silo, describe_global, global_key, noise_of};
+use super::local_objective::GlobalPrior;
+use super::sfvi_silo::{Draws, Silo};
 use crate::checkpoint;
 use crate::error::Result;
-use crate::estimator::{Share, add};
 use crate::exchange::SiloProgram;
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
@@ -69,58 +67,21 @@ impl<M: Model> AveragingSilo<M> {
         (weight, entropy_weight): (f64, f64),
     ) -> Result<f64> {
         let silo = &mut self.silo;
-        let particles = silo.settings.particles;
-        let owner = self.index;
-        let draw = Draws { purpose: Purpose::Fit, step, count: particles, owner, weight, entropy_weight };
-        let mut rows = silo.locals.rows(step);
-        let (mut shares, local): (Vec<Share>, Vec<_>) = silo.shares(globals, &mut rows, draw)?.into_iter().unzip();
-        silo.check(&shares, step)?;
-        let private = silo.locals.keep_private(&mut shares);
-        for gradient in &local {
-            silo.check_local(gradient, step)?;
-        }
-        let estimator = silo.settings.estimator;
-        let (mut elbos, mut gradients) = (Vec::new(), Vec::new());
-        for (share, particle) in shares.iter().zip(0_u32..) {
-            let key = global_key(Purpose::Fit, step, owner).particle(particle);
-            let noise = noise_of(&*silo.family, &silo.settings, key);
-            let global = silo.family.draw(globals, &noise);
-            let prior = LogDensity::new(&silo.workers[0].0, &silo.device, &silo.table).global(&global.latent)?;
-            let mut own = estimator.global_share(prior, &*silo.family, globals, &global);
-            add(&mut own.location, &share.location);
-            add(&mut own.deviation, &share.deviation);
-            own.variance.clone_from(&share.variance);
-            let mut gradient = vec![0.0; globals.len()];
-            own.pull_back(&*silo.family, globals, &noise, &mut gradient)?;
-            if estimator.adds_entropy_gradient() {
-                silo.family.add_entropy_gradient(globals, &mut gradient);
-            }
-            own.theta.truncate(values.len());
-            add(&mut own.theta, &share.theta);
-            elbos.push(own.elbo + share.elbo);
-            gradients.push((gradient, own.theta));
-        }
-        let weights = estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; globals.len() + values.len()];
-        let (by_global, by_theta) = gradient.split_at_mut(globals.len());
-        for ((own, own_theta), (family, theta)) in gradients.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            add_scaled(by_global, *family, own);
-            add_scaled(by_theta, *theta, own_theta);
-        }
-        gradient.iter_mut().for_each(|g| *g *= -weights.share);
-        let who = silo.name.clone();
-        finite(&who, step, |index| describe_global(&silo.table, index % silo.family.len().max(1)), &gradient)?;
-        if silo.settings.clip.is_some_and(|clip| clip.apply(&mut gradient)) {
+        let (owner, count) = (self.index, silo.settings.particles);
+        let draw = Draws { purpose: Purpose::Fit, step, count, owner, weight, entropy_weight };
+        let mut objective = silo.local_objective(globals, values.len(), draw, GlobalPrior::Model)?;
+        let bound = objective.bound;
+        if silo.settings.clip.is_some_and(|clip| clip.apply(&mut objective.gradient)) {
             self.clipped += 1;
         }
         let rate = silo.settings.schedule.rate(step, silo.settings.steps);
         let mut all = [globals.as_slice(), values].concat();
-        self.rule.step(rate, &mut all, &gradient);
+        self.rule.step(rate, &mut all, &objective.gradient);
         *values = all.split_off(globals.len());
         *globals = all;
-        silo.locals.descend(&rows, weights.descent(local), &private, rate);
+        silo.move_locals(objective, rate);
         silo.set_theta(values)?;
-        Ok(weights.bound)
+        Ok(bound)
     }
 }
 

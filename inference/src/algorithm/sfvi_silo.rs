@@ -120,6 +120,12 @@ impl<M: Model> Silo<M> {
 
     pub(super) fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
         let parameters = request.expect_floats("global", self.family.parameter_len())?;
+        self.read_theta(request)?;
+        Ok(parameters)
+    }
+
+    /// Reads the shared part of θ, and makes sure that the request is of this run.
+    pub(super) fn read_theta(&mut self, request: &Message) -> Result<()> {
         let seed = request.get_word("seed")?;
         if seed != self.settings.seed {
             return Err(Error::Message {
@@ -128,8 +134,7 @@ impl<M: Model> Silo<M> {
             });
         }
         let shared = if self.theta_len > 0 { request.expect_floats("theta", self.theta_len)? } else { Vec::new() };
-        self.set_theta(&shared)?;
-        Ok(parameters)
+        self.set_theta(&shared)
     }
 
     /// Replaces the part of θ that parties share; the private part is that of the latest step.
