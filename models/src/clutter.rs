@@ -15,7 +15,8 @@ use partita_core::{Model, NoiseStream, Normal, Result, Scope};
 /// $\lambda$ = `noise_sd`, all known.
 ///
 /// # Shapes
-/// Global `theta` `[1]`; data `[rows]` in the plate `row`, as the factor `x`: a mixture is no distribution of its own here.
+/// Global `theta` `[1]`; data `[rows]` in the plate `row`. A mixture is no distribution of its own, so `x` is a factor; with
+/// $w = 0$ it is the normal observation that a misspecified model takes all numbers for, and robust losses apply to it.
 ///
 /// # Example
 /// ```
@@ -105,10 +106,10 @@ impl Model for Clutter {
             let component = |deviation: Tensor<1>, log_weight: f64, sd: f64| {
                 deviation.powi_scalar(2) * (-0.5 / (sd * sd)) + (log_weight - sd.ln() - HALF_LOG_TWO_PI)
             };
-            let signal = component(x.clone() - theta.clone(), (1.0 - own.noise_weight).ln(), own.signal_sd);
             if own.noise_weight <= 0.0 {
-                return scope.factor("x", signal);
+                return scope.observe("x", Normal::new(theta.clone(), own.signal_sd).over(rows), x);
             }
+            let signal = component(x.clone() - theta.clone(), (1.0 - own.noise_weight).ln(), own.signal_sd);
             let noise = component(x - own.noise_mean, own.noise_weight.ln(), own.noise_sd);
             let largest = signal.clone().max_pair(noise.clone()).detach();
             scope.factor("x", ((signal - largest.clone()).exp() + (noise - largest.clone()).exp()).log() + largest)

@@ -194,7 +194,8 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         let (model, data) = &self.silo.workers[0];
         let locals = vec![Vec::new(); self.silo.table.blocks().len()];
         let latents = partita_core::Latents { globals: point, locals: &locals };
-        let assessment = LogDensity::new(model, &self.silo.device, &self.silo.table).local(latents, data)?;
+        let density = LogDensity::new(model, &self.silo.device, &self.silo.table).loss(self.silo.settings.loss);
+        let assessment = density.local(latents, data)?;
         let (name, step) = (&self.silo.name, self.silo.step);
         super::finite(name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
         Ok((assessment.value, assessment.globals))
