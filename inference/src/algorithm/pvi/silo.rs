@@ -2,9 +2,10 @@
 
 use partita_core::{LogDensity, Model, Purpose};
 
-use super::local_objective::GlobalPrior;
-use super::pvi::{Factors, PviOptions};
-use super::sfvi_silo::{Draws, Silo, describe_global};
+use super::super::finite;
+use super::super::local_objective::GlobalPrior;
+use super::super::sfvi_silo::{Draws, Silo, describe_global};
+use super::options::{Factors, PviOptions};
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
@@ -197,7 +198,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         let density = LogDensity::new(model, &self.silo.device, &self.silo.table).loss(self.silo.settings.loss);
         let assessment = density.local(latents, data)?;
         let (name, step) = (&self.silo.name, self.silo.step);
-        super::finite(name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
+        finite(name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
         Ok((assessment.value, assessment.globals))
     }
 }
