@@ -35,8 +35,9 @@ pub use bijector::{
     OrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
-    BadCell, DataError, Minibatches, Table, partition_by_key, partition_by_label_skew, partition_by_sizes,
-    partition_equally, partition_groups,
+    BadCell, DataError, Minibatches, Scaling, SmallLarge, Table, distinct_labels, partition_by_class,
+    partition_by_k_means, partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes,
+    partition_each_row, partition_equally, partition_groups, partition_small_large,
 };
 pub use design::Design;
 pub use device::{Device, Precision, host_reads};

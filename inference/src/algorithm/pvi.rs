@@ -8,6 +8,7 @@ mod silo;
 mod state;
 
 pub use options::{Absence, Factors, PriorShare, PviOptions};
+pub(super) use schedule::subset;
 pub use schedule::{Delays, Order, VisitSchedule};
 pub use silo::PviSilo;
 

@@ -98,7 +98,8 @@ impl<M: Model> PviSilo<M> {
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
         let (first, steps, total) =
             (request.get_word("step")?, request.get_word("local_steps")?, self.silo.settings.steps);
-        let visit = Visit { received, first, steps, total };
+        let is_prior = version == 1;
+        let visit = Visit { received, is_prior, first, steps, total };
         let mut problem = Problem { silo: &mut self.silo, index: self.index, natural: &self.natural, cavity: &cavity };
         let solved = self.solver.solve(&mut problem, &visit)?;
         self.natural.check("the solution of a local problem", &solved.natural)?;
@@ -166,6 +167,10 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
 
     fn natural_family(&self) -> &NormalFamily {
         self.natural
+    }
+
+    fn initial(&self) -> Vec<f64> {
+        self.silo.settings.family.start(&*self.silo.family, &self.silo.table)
     }
 
     fn cavity(&self) -> &[f64] {
