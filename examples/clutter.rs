@@ -23,7 +23,7 @@ mod method;
 use std::path::PathBuf;
 
 use clap::Parser;
-use partita::inference::plot::{Density, Panel, marginals};
+use partita::inference::plot::{Density, Panel, lines, marginals};
 use partita::inference::write_atomically;
 use partita::models::{Clutter, ClutterPosterior, ClutterSettings};
 use partita::{Array, Key, Loss, Noise, NoiseStream, Purpose, StudentT};
@@ -81,7 +81,7 @@ fn main() -> Result<(), Failure> {
     result.insert("seed".into(), options.seed.into());
     write_atomically(&options.output.join("result.json"), &serde_json::to_vec_pretty(&result)?)?;
     marginals(&options.output.join("posteriors.svg"), &panels)?;
-    println!("\nWrote result.json and posteriors.svg to {}", options.output.display());
+    println!("\nWrote result.json, influence.svg and posteriors.svg to {}", options.output.display());
     Ok(())
 }
 
@@ -166,7 +166,7 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
     print!("{:<24}", "loss");
     DISTANCES.iter().for_each(|distance| print!(" {distance:>7}"));
     println!();
-    let mut rows = Vec::new();
+    let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for loss in [Loss::NegativeLogLikelihood, Loss::Gamma(1.5), Loss::Beta(1.5)] {
         let method = Method::pvi(options, loss);
         let fitted = |outlier: Option<f64>| {
@@ -190,7 +190,10 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
             claims.judge(format!("influence is below 0.02 from distance 4 on under the {loss}"), fades);
         }
         rows.push(json!({"loss": loss.to_string(), "distances": DISTANCES, "influence": curve}));
+        curves.push((loss.to_string(), DISTANCES.into_iter().zip(curve).collect()));
     }
+    let axes = ["distance of the number", "Fisher-Rao distance of the posteriors"];
+    lines(&options.output.join("influence.svg"), &curves, "Influence of one number more", axes)?;
     claims.print_new();
     Ok(rows.into())
 }

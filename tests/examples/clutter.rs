@@ -29,6 +29,8 @@ fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() 
         }
     }
     assert!(judged >= 15, "{judged} claims:\n{text}");
-    let svg = std::fs::read_to_string(folder.path().join("posteriors.svg")).unwrap();
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for plot in ["posteriors.svg", "influence.svg"] {
+        let svg = std::fs::read_to_string(folder.path().join(plot)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{plot}");
+    }
 }
