@@ -3,6 +3,8 @@
 
 #[path = "examples/bayesian_mnist.rs"]
 mod bayesian_mnist;
+#[path = "examples/clutter.rs"]
+mod clutter;
 mod fixtures;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
