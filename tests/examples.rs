@@ -6,6 +6,8 @@ mod bayesian_mnist;
 mod fixtures;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/pvi_uci.rs"]
+mod pvi_uci;
 #[path = "examples/topics.rs"]
 mod topics;
 #[path = "examples/vae.rs"]
