@@ -1,12 +1,10 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod fed_opt;
 mod local_objective;
 mod pending;
 mod pvi;
-mod pvi_ledger;
-mod pvi_schedule;
-mod pvi_silo;
 mod resident_silo;
 mod sfvi;
 mod sfvi_avg;
@@ -14,9 +12,8 @@ mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
-pub use pvi::{Absence, Factors, PriorShare, Pvi, PviOptions};
-pub use pvi_schedule::{Delays, Order, VisitSchedule};
-pub use pvi_silo::PviSilo;
+pub use fed_opt::{FedOpt, PointRounds};
+pub use pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
 pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
 pub use sfvi_avg::{Rounds, SfviAvg};

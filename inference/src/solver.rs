@@ -33,6 +33,9 @@ pub trait LocalProblem {
     /// The same densities in natural parameters.
     fn natural_family(&self) -> &NormalFamily;
 
+    /// Where the family's parameters start before anything is known: [`crate::FamilyPlan::start`].
+    fn initial(&self) -> Vec<f64>;
+
     /// Natural parameters of the cavity.
     fn cavity(&self) -> &[f64];
 
@@ -65,6 +68,8 @@ pub struct Sampled {
 pub struct Visit {
     /// Natural parameters of the posterior that the coordinator sent.
     pub received: Vec<f64>,
+    /// Whether that is still the prior, which may be far too wide to start from.
+    pub is_prior: bool,
     /// The first step of the visit: it names the noise.
     pub first: u64,
     /// The most steps to take.

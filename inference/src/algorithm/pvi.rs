@@ -1,11 +1,23 @@
 //! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
 
-use partita_core::{Device, LogDensity, Model, Part, SiteTable};
-use serde::{Deserialize, Serialize};
+mod ledger;
+mod options;
+mod product;
+mod schedule;
+mod silo;
+mod state;
 
-use super::pvi_ledger::Ledger;
-use super::pvi_schedule::{Delays, Turn, VisitSchedule, Work};
-use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite, same_run};
+pub use options::{Absence, Factors, PriorShare, PviOptions};
+pub(super) use schedule::subset;
+pub use schedule::{Delays, Order, VisitSchedule};
+pub use silo::PviSilo;
+
+use ledger::Ledger;
+use schedule::{Turn, Work};
+
+use partita_core::{Device, LogDensity, Model};
+
+use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite};
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
@@ -13,127 +25,7 @@ use crate::manifest::{Field, Manifest};
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
-use crate::solver::{SolverChoice, quadratic};
-
-const STATE: &str = "pvi.coordinator";
-
-/// What a silo takes out of the posterior before it solves its local problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Factors {
-    /// Its own factor: partitioned variational inference.
-    #[default]
-    Own,
-    /// Nothing: one sweep is variational continual learning, more are streaming variational Bayes, which counts data again
-    /// with every sweep.
-    Forgotten,
-    /// The mean factor of all silos, $`(q/p)^{1/M}`$, as in stochastic (power) expectation propagation: no silo keeps one.
-    Shared,
-}
-
-/// What a silo finds before the factors in the posterior that it is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum PriorShare {
-    /// The prior.
-    #[default]
-    Whole,
-    /// The prior to the power $`N_m/N`$: with one undamped synchronous round the Bayesian committee machine that splits it.
-    BySize,
-}
-
-/// What becomes of a round when a silo does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Absence {
-    /// The run ends with an error that names the silo.
-    #[default]
-    Fail,
-    /// The silo's factor stays in the posterior as it is, and the run goes on.
-    GoOn,
-}
-
-/// How PVI goes about it.
-///
-/// # Example
-/// ```
-/// use partita_inference::{PviOptions, VisitSchedule};
-/// let options = PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(0.1), ..PviOptions::new(200) };
-/// assert!(options.check().is_ok());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct PviOptions {
-    /// Which silos are visited.
-    pub schedule: VisitSchedule,
-    /// $`\rho`$, applied once, by the silo: its answer is $`\rho(\eta_{q_m} - \eta_q)`$. `None` is 1 where one silo is
-    /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
-    /// proper whenever the local solutions are.
-    pub damping: Option<f64>,
-    /// The most gradient steps of a visit; [`Settings::steps`] counts them over all exchanges.
-    pub local_steps: u64,
-    /// How a silo solves its local problem.
-    pub solver: SolverChoice,
-    /// What a silo takes out of the posterior.
-    pub factors: Factors,
-    /// What part of the prior a silo sees.
-    pub prior: PriorShare,
-    /// How often an answer whose product is no density may be halved before the run ends with an error; every time is counted
-    /// and reported. Not in the papers, which know damping alone.
-    pub backtracking: u32,
-    /// What happens when a silo does not answer.
-    pub absence: Absence,
-    /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never.
-    pub theta_every: u64,
-}
-
-impl PviOptions {
-    /// Sequential visits of at most so many gradient steps, undamped, each silo with its own factor.
-    #[must_use]
-    pub fn new(local_steps: u64) -> Self {
-        Self {
-            schedule: VisitSchedule::Sequential(super::pvi_schedule::Order::Fixed),
-            damping: None,
-            local_steps,
-            solver: SolverChoice::default(),
-            factors: Factors::Own,
-            prior: PriorShare::Whole,
-            backtracking: 0,
-            absence: Absence::Fail,
-            theta_every: 1,
-        }
-    }
-
-    /// Refuses options that mean nothing.
-    ///
-    /// # Errors
-    /// [`Error::Setting`].
-    pub fn check(&self) -> Result<()> {
-        self.schedule.check()?;
-        self.solver.check()?;
-        if self.local_steps == 0 {
-            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
-        }
-        match self.damping {
-            Some(damping) if !(damping > 0.0 && damping <= 1.0) => Err(Error::Setting {
-                setting: "damping",
-                found: damping.to_string(),
-                expected: "a number in (0, 1], or None for 1 over the number of silos that answer together",
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// $`\rho`$ with so many silos.
-    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
-    fn damping_of(&self, silos: usize) -> f64 {
-        let together = match self.schedule {
-            VisitSchedule::Sequential(_) => 1,
-            VisitSchedule::Subset(size) => size.min(silos),
-            VisitSchedule::Synchronous | VisitSchedule::Asynchronous(_) => silos,
-        };
-        self.damping.unwrap_or(1.0 / together.max(1) as f64)
-    }
-}
+use crate::solver::quadratic;
 
 /// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
 ///
@@ -371,55 +263,6 @@ impl<M: Model> Pvi<M> {
         (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
     }
 
-    /// Multiplies the posterior by the silos' changes.
-    fn apply(&mut self, changes: &[(usize, Vec<f64>)]) -> Result<bool> {
-        let mut sum = vec![0.0; self.natural.len()];
-        changes.iter().for_each(|(_, change)| crate::estimator::add(&mut sum, change));
-        let with = |share: f64| self.natural.iter().zip(&sum).map(|(old, new)| old + share * new).collect::<Vec<f64>>();
-        let mut share = 1.0;
-        let mut candidate = with(share);
-        for _ in 0..self.options.backtracking {
-            if self.family.impropriety(&candidate).is_none() {
-                break;
-            }
-            share *= 0.5;
-            candidate = with(share);
-        }
-        if self.family.impropriety(&candidate).is_some() {
-            return Err(self.improper(&with(1.0), changes));
-        }
-        let before = std::mem::replace(&mut self.natural, candidate);
-        for (silo, change) in changes {
-            self.ledger.take(*silo, change, share);
-        }
-        if let [(silo, _)] = changes {
-            self.turn.residuals[*silo] = self.family.kl_divergence(&self.natural, &before);
-        }
-        Ok(share < 1.0)
-    }
-
-    /// The error for a product that is no density, with the silos whose own change makes it so, or all of them.
-    fn improper(&self, product: &[f64], changes: &[(usize, Vec<f64>)]) -> Error {
-        let alone =
-            |change: &Vec<f64>| self.natural.iter().zip(change).map(|(old, new)| old + new).collect::<Vec<f64>>();
-        let guilty: Vec<&(usize, Vec<f64>)> =
-            changes.iter().filter(|(_, change)| self.family.impropriety(&alone(change)).is_some()).collect();
-        let named = |(silo, _): &(usize, Vec<f64>)| self.inner.silos[*silo].clone();
-        let silos = match guilty.as_slice() {
-            [] => changes.iter().map(named).collect::<Vec<_>>(),
-            some => some.iter().map(|change| named(change)).collect(),
-        };
-        let found = self.family.impropriety(product);
-        let (component, precision) = found.map_or((0, f64::NAN), |found| (found.component, found.found));
-        Error::ImproperProduct {
-            silos: silos.join("`, `"),
-            step: self.inner.step,
-            damping: self.options.damping_of(self.sizes.len()),
-            site: site_of(&self.inner.table, component),
-            found: precision,
-        }
-    }
-
     /// The bound as far as it is known: the silos' last expected log likelihoods less the divergence from the prior.
     fn bound(&self) -> f64 {
         let known: f64 = self.ledger.log_likelihoods.iter().filter(|value| value.is_finite()).sum();
@@ -464,12 +307,6 @@ fn prior_of<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Result<Vec<f64>
     })?;
     family.check("the model's prior", &natural)?;
     Ok(natural)
-}
-
-fn site_of(table: &SiteTable, component: usize) -> String {
-    let site =
-        table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&component));
-    site.map_or_else(|| format!("component {component}"), |site| site.name.clone())
 }
 
 /// What PVI lets leave a silo.
@@ -575,72 +412,11 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn save(&self) -> Message {
-        let mut state = self.inner.save();
-        STATE.clone_into(&mut state.kind);
-        let state = state
-            .floats("pvi.natural", &self.natural)
-            .floats("pvi.prior", &self.prior)
-            .word("pvi.version", self.version)
-            .word("pvi.turn", self.turn.turn)
-            .word("pvi.theta_done", u64::from(self.theta_done))
-            .floats("pvi.residuals", &self.turn.residuals)
-            .number("pvi.clock", self.clock);
-        let state = self
-            .theta_rule
-            .save()
-            .into_iter()
-            .fold(state, |state, (name, values)| state.floats(&format!("pvi.theta_rule.{name}"), &values));
-        let state = self.work.iter().enumerate().fold(state, |state, (silo, work)| match work {
-            Some(work) => state
-                .number(&format!("pvi.work.{silo}.until"), work.until)
-                .word(&format!("pvi.work.{silo}.version"), work.version)
-                .floats(&format!("pvi.work.{silo}.natural"), &work.natural),
-            None => state,
-        });
-        self.ledger.save(state)
+        self.state()
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        let globals = super::sfvi_silo::global_signature(&self.inner.table);
-        same_run(state, STATE, &globals, self.inner.settings.seed)?;
-        let ledger = self.ledger.load(state)?;
-        let natural = state.expect_floats("pvi.natural", self.natural.len())?;
-        let prior = state.expect_floats("pvi.prior", self.prior.len())?;
-        let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
-        let prefix = "pvi.theta_rule.";
-        let mut rule = Vec::new();
-        for record in state.records.iter().filter(|record| record.name.starts_with(prefix)) {
-            rule.push((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?));
-        }
-        let mut work = Vec::new();
-        for silo in 0..self.sizes.len() {
-            let natural = format!("pvi.work.{silo}.natural");
-            work.push(match state.has(&natural) {
-                true => Some(Work {
-                    until: state.get_number(&format!("pvi.work.{silo}.until"))?,
-                    version: state.get_word(&format!("pvi.work.{silo}.version"))?,
-                    natural: state.expect_floats(&natural, self.natural.len())?,
-                }),
-                false => None,
-            });
-        }
-        if !self.theta_rule.load(rule) {
-            let problem = "its optimiser state is of another optimiser".to_owned();
-            return Err(Error::Message { kind: state.kind.clone(), problem });
-        }
-        let mut inner = state.clone();
-        self.inner.state_kind().clone_into(&mut inner.kind);
-        inner.records.retain(|record| !record.name.starts_with("pvi."));
-        inner.numbers.retain(|(name, _)| !name.starts_with("pvi."));
-        self.inner.load(&inner)?;
-        (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
-            (natural, prior, residuals, work, ledger);
-        self.version = state.get_word("pvi.version")?;
-        self.turn.turn = state.get_word("pvi.turn")?;
-        self.theta_done = state.get_word("pvi.theta_done")? == 1;
-        self.clock = state.get_number("pvi.clock")?;
-        self.asked.clear();
-        self.publish()
+        self.restore(state)
     }
 }
 

@@ -12,10 +12,10 @@ use crate::settings::Settings;
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Start {
-    /// At the posterior that the coordinator sent.
+    /// At the posterior that the coordinator sent; while that is still the prior, at [`crate::FamilyPlan::start`].
     #[default]
     Received,
-    /// At the silo's own last solution; at the posterior received on the first visit.
+    /// At the silo's own last solution; on the first visit as [`Start::Received`].
     Previous,
     /// At the means received with this standard deviation, a small one: with early stopping on the expected log likelihood
     /// every visit must start tight, or it never gets the chance to stop.
@@ -103,12 +103,13 @@ impl GradientSolver {
         Self { options, settings: settings.clone(), device: device.clone(), rule, previous: Vec::new() }
     }
 
-    fn start(&self, problem: &dyn LocalProblem, received: &[f64]) -> Result<Vec<f64>> {
+    fn start(&self, problem: &dyn LocalProblem, visit: &Visit) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
-            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), received),
+            Start::Received | Start::Previous if visit.is_prior => Ok(problem.initial()),
+            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &visit.received),
             Start::Tight { deviation } => {
-                let (mean, _) = problem.natural_family().moments(received);
+                let (mean, _) = problem.natural_family().moments(&visit.received);
                 let mut parameters = problem.family().initial(deviation);
                 problem.family().set_mean(&mut parameters, &mean);
                 Ok(parameters)
@@ -119,7 +120,7 @@ impl GradientSolver {
 
 impl LocalSolver for GradientSolver {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
-        let mut parameters = self.start(problem, &visit.received)?;
+        let mut parameters = self.start(problem, visit)?;
         if !self.options.keep_optimiser {
             self.rule = self.settings.optimiser.start(&self.device);
         }

@@ -2,9 +2,10 @@
 
 use partita_core::{LogDensity, Model, Purpose};
 
-use super::local_objective::GlobalPrior;
-use super::pvi::{Factors, PviOptions};
-use super::sfvi_silo::{Draws, Silo, describe_global};
+use super::super::finite;
+use super::super::local_objective::GlobalPrior;
+use super::super::sfvi_silo::{Draws, Silo, describe_global};
+use super::options::{Factors, PviOptions};
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
@@ -97,7 +98,8 @@ impl<M: Model> PviSilo<M> {
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
         let (first, steps, total) =
             (request.get_word("step")?, request.get_word("local_steps")?, self.silo.settings.steps);
-        let visit = Visit { received, first, steps, total };
+        let is_prior = version == 1;
+        let visit = Visit { received, is_prior, first, steps, total };
         let mut problem = Problem { silo: &mut self.silo, index: self.index, natural: &self.natural, cavity: &cavity };
         let solved = self.solver.solve(&mut problem, &visit)?;
         self.natural.check("the solution of a local problem", &solved.natural)?;
@@ -167,6 +169,10 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         self.natural
     }
 
+    fn initial(&self) -> Vec<f64> {
+        self.silo.settings.family.start(&*self.silo.family, &self.silo.table)
+    }
+
     fn cavity(&self) -> &[f64] {
         self.cavity
     }
@@ -194,9 +200,10 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         let (model, data) = &self.silo.workers[0];
         let locals = vec![Vec::new(); self.silo.table.blocks().len()];
         let latents = partita_core::Latents { globals: point, locals: &locals };
-        let assessment = LogDensity::new(model, &self.silo.device, &self.silo.table).local(latents, data)?;
+        let density = LogDensity::new(model, &self.silo.device, &self.silo.table).loss(self.silo.settings.loss);
+        let assessment = density.local(latents, data)?;
         let (name, step) = (&self.silo.name, self.silo.step);
-        super::finite(name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
+        finite(name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
         Ok((assessment.value, assessment.globals))
     }
 }
