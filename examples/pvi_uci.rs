@@ -25,6 +25,7 @@ use clap::{Parser, ValueEnum};
 use partita::inference::{plot, write_atomically};
 use partita::models::{LabelledTable, adult, bank, credit};
 use partita::{Device, SmallLarge};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use study::{Curve, Method};
@@ -58,8 +59,8 @@ struct Options {
     /// Gradient steps of global VI.
     #[arg(long, default_value_t = 2_000)]
     global_steps: u64,
-    /// Draws of a gradient step.
-    #[arg(long, default_value_t = 1)]
+    /// Draws of a gradient step: with one alone local solutions are so noisy that sequential PVI runs away on bank B.
+    #[arg(long, default_value_t = 4)]
     particles: usize,
     /// Threads for silos; the result does not depend on them.
     #[arg(long, default_value_t = 2)]
@@ -67,6 +68,9 @@ struct Options {
     /// The folder for result.json and the pictures.
     #[arg(long, default_value = "output/pvi_uci")]
     output: PathBuf,
+    /// Takes the seeds that an earlier run with the same settings has finished from the folder of the result.
+    #[arg(long)]
+    resume: bool,
     /// Credit alone with few steps and seeds: to see that it runs.
     #[arg(long)]
     quick: bool,
@@ -150,13 +154,9 @@ fn main() -> Result<(), Failure> {
         for &split in &options.split {
             let mut panel = Panel { table: name.name(), split, seeds: Vec::new() };
             for seed in options.seed..options.seed + options.seeds {
-                let world = study::World::new(&table, (split, name.imbalance()), seed, &options, &device)?;
-                panel.seeds.push(world.curves()?);
-                println!(
-                    "{} {split:?}, seed {seed}: {}",
-                    name.name(),
-                    study::ends(panel.seeds.last().into_iter().flatten())
-                );
+                let curves = seed_of(&table, (*name, split), seed, (&options, &device))?;
+                println!("{} {split:?}, seed {seed}: {}", name.name(), study::ends(&curves));
+                panel.seeds.push(curves);
             }
             draw(&options, &panel)?;
             panels.push(panel);
@@ -179,6 +179,34 @@ fn main() -> Result<(), Failure> {
     write_atomically(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
     println!("\nWrote {}", path.display());
     Ok(())
+}
+
+/// The curves of one seed, kept beside the result or fitted now.
+fn seed_of(
+    table: &LabelledTable,
+    (name, split): (TableName, Split),
+    seed: u64,
+    (options, device): (&Options, &Device),
+) -> Result<Vec<Curve>, Failure> {
+    let settings = study::settings_of(options);
+    let place = options.output.join(format!("{}_{split:?}_{seed}.json", name.name()).to_lowercase());
+    if options.resume && place.exists() {
+        let kept: Kept = serde_json::from_str(&std::fs::read_to_string(&place)?)?;
+        if kept.settings == settings {
+            return Ok(kept.curves);
+        }
+    }
+    let curves = study::World::new(table, (split, name.imbalance()), seed, options, device)?.curves()?;
+    let kept = Kept { settings, curves };
+    write_atomically(&place, serde_json::to_string(&kept)?.as_bytes())?;
+    Ok(kept.curves)
+}
+
+/// The curves of one seed, as they are kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    settings: String,
+    curves: Vec<Curve>,
 }
 
 /// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis, for the first seed.

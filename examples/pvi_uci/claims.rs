@@ -61,6 +61,7 @@ impl Panel {
         let point = |place| Point {
             loss: average(place, |point| point.loss),
             error: average(place, |point| point.error),
+            improper: curves.iter().map(|curve| curve.points[place].improper).sum(),
             ..curves[0].points[place]
         };
         (0..count).map(point).collect()
@@ -177,21 +178,22 @@ fn list(values: &[f64]) -> String {
 pub(crate) fn print_table(panel: &Panel) {
     println!("\n{}: test loss in nats a row over {} seeds", panel.place(), panel.seeds.len());
     println!(
-        "{:<17} {:>7} {:>9} {:>8} {:>8} {:>8} {:>9} {:>11}",
-        "", "loss", "gap", "sd", "error %", "rounds", "messages", "silo steps"
+        "{:<17} {:>7} {:>9} {:>8} {:>8} {:>8} {:>9} {:>11} {:>9}",
+        "", "loss", "gap", "sd", "error %", "rounds", "messages", "silo steps", "improper"
     );
     for method in Method::ALL {
         let Some(last) = panel.mean(method).last().copied() else { continue };
         let gap = last.loss - panel.end(Method::GlobalVi);
         println!(
-            "{:<17} {:>7.4} {gap:>+9.4} {:>8.4} {:>8.2} {:>8} {:>9} {:>11}",
+            "{:<17} {:>7.4} {gap:>+9.4} {:>8.4} {:>8.2} {:>8} {:>9} {:>11} {:>9}",
             method.label(),
             last.loss,
             panel.spread(method),
             100.0 * last.error,
             last.round,
             last.messages,
-            last.steps
+            last.steps,
+            last.improper
         );
     }
 }
@@ -199,8 +201,15 @@ pub(crate) fn print_table(panel: &Panel) {
 /// Everything measured in one panel.
 pub(crate) fn json_of(panel: &Panel) -> Value {
     let point = |point: &Point| {
-        let Point { round, messages, steps, loss, error } = point;
-        json!({ "round": round, "messages": messages, "silo_steps": steps, "loss": loss, "error": error })
+        let Point { round, messages, steps, loss, error, improper } = point;
+        json!({
+            "round": round,
+            "messages": messages,
+            "silo_steps": steps,
+            "loss": loss,
+            "error": error,
+            "improper_cavities": improper,
+        })
     };
     let curve = |(method, curve): (&Method, &Curve)| {
         json!({

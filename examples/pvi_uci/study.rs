@@ -16,6 +16,8 @@ use partita::{
     partition_equally, partition_small_large,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{Failure, Options, Split};
 
 /// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
@@ -85,14 +87,14 @@ impl Method {
 }
 
 /// The test loss of a method as it goes on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
     pub(crate) seconds: f64,
 }
 
 /// Where a method is after an exchange or a sweep.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Sweeps of sequential methods, rounds of the others.
     pub(crate) round: u64,
@@ -104,6 +106,8 @@ pub(crate) struct Point {
     pub(crate) loss: f64,
     /// The share of test rows whose more probable label is wrong.
     pub(crate) error: f64,
+    /// Local problems so far whose cavity was no density: a sign of noisy local solutions.
+    pub(crate) improper: u64,
 }
 
 /// What all methods share: the silos, the test rows and the settings of one seed.
@@ -187,9 +191,9 @@ impl<'a> World<'a> {
         for (end, round) in ends.iter().zip(1..) {
             add(&mut counted, advance(&mut *algorithm, &mut exchange, *end)?);
             let (loss, error) = self.judge(&*algorithm)?;
-            let steps = counted.silo_steps;
+            let (steps, improper) = (counted.silo_steps, counted.improper_cavities);
             let round = if how.is_some() { round } else { *end };
-            points.push(Point { round, messages: counted.messages, steps, loss, error });
+            points.push(Point { round, messages: counted.messages, steps, loss, error, improper });
         }
         Ok(Curve { points, seconds: start.elapsed().as_secs_f64() })
     }
@@ -218,7 +222,7 @@ fn add(sum: &mut Counters, more: Counters) {
     sum.rounds += more.rounds;
     sum.messages += more.messages;
     sum.silo_steps += more.silo_steps;
-    sum.gradient_steps += more.gradient_steps;
+    sum.improper_cavities += more.improper_cavities;
 }
 
 /// The steps of global VI after which the loss is measured: the first, then each a tenth later than the one before.
@@ -231,8 +235,14 @@ fn measured(last: u64) -> Vec<u64> {
     ends
 }
 
+/// What a curve depends on, to know those of an earlier run again.
+pub(crate) fn settings_of(options: &Options) -> String {
+    let Options { rounds, local_steps, global_steps, particles, .. } = options;
+    format!("{rounds} rounds, {local_steps} local and {global_steps} global steps, {particles} draws")
+}
+
 /// The last losses of some curves in words.
-pub(crate) fn ends<'a>(curves: impl Iterator<Item = &'a Curve>) -> String {
+pub(crate) fn ends(curves: &[Curve]) -> String {
     let one = |(method, curve): (&Method, &Curve)| {
         let loss = curve.points.last().map_or(f64::NAN, |point| point.loss);
         format!("{} {loss:.4} ({:.0} s)", method.label(), curve.seconds)
