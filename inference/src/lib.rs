@@ -38,7 +38,7 @@ pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
-pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
+pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, SiloProgram, Threads};
 pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
@@ -50,7 +50,9 @@ pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
-pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
+pub use run::{
+    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run, run_by_arrival,
+};
 pub use server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
 };
