@@ -113,7 +113,7 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let data = data(&device);
     let at = 0.3;
     let difference = (log_evidence(at + 1e-5, &data) - log_evidence(at - 1e-5, &data)) / 2e-5;
-    let particles = 4_000;
+    let particles = 400;
     let full_rank = FamilyPlan::new().global(Gaussian::full_rank());
     let settings = Settings { steps: 10, particles, family: full_rank, ..Settings::default() };
     let options = PviOptions {
