@@ -55,6 +55,8 @@ pub struct Pvi<M: Model> {
     prior: Vec<f64>,
     /// Solves for the factor of a prior that is not of the family.
     prior_solver: Option<Box<dyn LocalSolver>>,
+    /// The expected log density of such a prior, in nats, as last sampled.
+    log_prior: Option<f64>,
     natural: Vec<f64>,
     ledger: Ledger,
     turn: Turn,
@@ -132,6 +134,7 @@ impl<M: Model> Pvi<M> {
             family,
             prior,
             prior_solver,
+            log_prior: None,
             sizes,
             manifest,
         };
@@ -165,10 +168,11 @@ impl<M: Model> Pvi<M> {
     }
 
     /// $`\log Z_q = A(\eta_q) - A(\eta_0)`$ in nats: with the silos' local free energies at the common posterior it makes the
-    /// bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$.
+    /// bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$. `None` for a prior that a factor stands for.
     #[must_use]
-    pub fn log_normaliser(&self) -> f64 {
-        self.family.log_partition(&self.natural) - self.family.log_partition(&self.prior)
+    pub fn log_normaliser(&self) -> Option<f64> {
+        let difference = || self.family.log_partition(&self.natural) - self.family.log_partition(&self.prior);
+        self.prior_solver.is_none().then(difference)
     }
 
     /// The largest violation of $`\eta_q = \eta_0 + \sum_m \eta_m`$, relative to the largest entry.
@@ -219,12 +223,13 @@ impl<M: Model> Pvi<M> {
     /// Whether $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$, in which expected log likelihoods cancel: whether
     /// $`\mathrm{KL}(q\,\|\,p) = \sum_m \mathrm{E}_q[\log t_m] - \log Z_q`$.
     fn free_energies_add_up(&self) -> bool {
+        let Some(log_normaliser) = self.log_normaliser() else { return true };
         let means = self.family.mean_parameters(&self.natural);
         let dot = |a: &[f64]| crate::exponential_family::dot(a, &means);
         let factors: f64 = self.ledger.factors.iter().map(|factor| dot(factor)).sum();
         let divergence = self.family.kl_divergence(&self.natural, &self.prior);
         let size = dot(&self.natural).abs() + dot(&self.prior).abs() + factors.abs() + 1.0;
-        (divergence - (factors - self.log_normaliser())).abs() <= 1e-9 * size
+        (divergence - (factors - log_normaliser)).abs() <= 1e-9 * size
     }
 
     fn theta_is_due(&self) -> bool {
@@ -289,7 +294,11 @@ impl<M: Model> Pvi<M> {
     /// The bound as far as it is known: the silos' last expected log likelihoods less the divergence from the prior.
     fn bound(&self) -> f64 {
         let known: f64 = self.ledger.log_likelihoods.iter().filter(|value| value.is_finite()).sum();
-        known - self.family.kl_divergence(&self.natural, &self.prior)
+        known
+            + match self.log_prior {
+                Some(log_prior) => log_prior + self.family.entropy(&self.natural),
+                None => -self.family.kl_divergence(&self.natural, &self.prior),
+            }
     }
 
     /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.

@@ -1,6 +1,6 @@
 //! Puts the model's prior into natural parameters: exactly where it is normal, and by a factor of its own where it is not.
 
-use partita_core::{LogDensity, Model, Purpose};
+use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 
 use super::super::finite;
 use super::super::sfvi::Sfvi;
@@ -50,6 +50,7 @@ impl<M: Model> Pvi<M> {
         self.family.check("the factor of the prior", &solved.natural)?;
         // The coordinator answers after the silos, alone: undamped, the posterior is its local optimum.
         let change: Vec<f64> = solved.natural.iter().zip(&self.natural).map(|(new, old)| new - old).collect();
+        self.log_prior = Some(solved.log_likelihood);
         add(&mut self.prior, &change);
         self.natural = solved.natural;
         Ok(())
@@ -78,6 +79,10 @@ impl<M: Model> LocalProblem for PriorProblem<'_, M> {
 
     fn cavity(&self) -> &[f64] {
         self.cavity
+    }
+
+    fn noise(&self, step: u64) -> (Noise, Key) {
+        (Noise::new(self.inner.settings.seed), Key::new(Purpose::Fit, step).silo(OWNER))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "particles are far fewer than 2^52")]
