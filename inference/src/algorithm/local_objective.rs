@@ -64,28 +64,36 @@ impl<M: Model> Silo<M> {
         let estimator = self.settings.estimator;
         let diverged = self.diverged(globals, prior)?;
         let (mut elbos, mut by_draw) = (Vec::new(), Vec::new());
-        for (share, particle) in shares.iter().zip(0_u32..) {
+        for (share, particle) in shares.into_iter().zip(0_u32..) {
             let key = global_key(purpose, step, owner).particle(particle);
-            let noise = noise_of(&*self.family, &self.settings, key);
-            let global = self.family.draw(globals, &noise);
-            let mut own = match self.prior_at(prior, &global.latent)? {
-                Some(prior) => estimator.global_share(prior, &*self.family, globals, &global),
-                None => {
-                    let zeros = vec![0.0; self.family.len()];
-                    Share { location: zeros.clone(), deviation: zeros, ..Share::default() }
-                }
-            };
-            add(&mut own.location, &share.location);
-            add(&mut own.deviation, &share.deviation);
-            own.variance.clone_from(&share.variance);
             let mut gradient = vec![0.0; globals.len()];
-            own.pull_back(&*self.family, globals, &noise, &mut gradient)?;
-            if diverged.is_none() && estimator.adds_entropy_gradient() {
-                self.family.add_entropy_gradient(globals, &mut gradient);
-            }
+            let mut own = if diverged.is_some() {
+                // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
+                let noise = match share.deviation.iter().any(|number| *number != 0.0) {
+                    true => noise_of(&*self.family, &self.settings, key),
+                    false => vec![0.0; self.family.noise_len()],
+                };
+                share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+                share
+            } else {
+                let noise = noise_of(&*self.family, &self.settings, key);
+                let global = self.family.draw(globals, &noise);
+                let prior = self.prior_at(prior, &global.latent)?;
+                let mut own = estimator.global_share(prior, &*self.family, globals, &global);
+                own.elbo += share.elbo;
+                add(&mut own.location, &share.location);
+                add(&mut own.deviation, &share.deviation);
+                own.variance = share.variance;
+                own.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+                if estimator.adds_entropy_gradient() {
+                    self.family.add_entropy_gradient(globals, &mut gradient);
+                }
+                own.theta.resize(theta_len, 0.0);
+                add(&mut own.theta, &share.theta);
+                own
+            };
             own.theta.resize(theta_len, 0.0);
-            add(&mut own.theta, &share.theta);
-            elbos.push(own.elbo + share.elbo);
+            elbos.push(own.elbo);
             by_draw.push((gradient, own.theta));
         }
         let mut weights = estimator.weigh(&elbos);
@@ -111,21 +119,21 @@ impl<M: Model> Silo<M> {
         self.locals.descend(&rows, weights.descent(gradients), &private, rate);
     }
 
-    /// The prior's logarithm at a draw; none where a divergence takes its place.
-    fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<Option<Assessment>> {
+    /// The prior's logarithm at a draw; zero where a divergence takes its place.
+    fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<Assessment> {
         match prior {
             GlobalPrior::Model(power) => {
                 let mut own = LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?;
                 own.value *= power;
                 own.globals.iter_mut().chain(&mut own.theta).for_each(|g| *g *= power);
-                Ok(Some(own))
+                Ok(own)
             }
-            GlobalPrior::Factor(family, natural) => Ok(Some(Assessment {
+            GlobalPrior::Factor(family, natural) => Ok(Assessment {
                 value: dot(natural, &family.statistics(latent)),
                 globals: family.score(natural, latent),
                 ..Assessment::default()
-            })),
-            GlobalPrior::Diverging(..) => Ok(None),
+            }),
+            GlobalPrior::Diverging(..) => Ok(Assessment { globals: vec![0.0; latent.len()], ..Assessment::default() }),
         }
     }
 

@@ -95,12 +95,10 @@ impl Axes {
 
     /// Refuses a $`q`$ whose variance somewhere reaches that of $`p`$ over `least`.
     pub(super) fn above(&self, least: f64, (divergence, index): (&'static str, f64)) -> Result<()> {
-        // A ratio that is not a number is refused too.
-        let is_small = |ratio: f64| !(ratio > least);
         let Some(place) = (0..self.ratio.len()).min_by(|&a, &b| self.ratio[a].total_cmp(&self.ratio[b])) else {
             return Ok(());
         };
-        if !is_small(self.ratio[place]) {
+        if self.ratio[place] > least {
             return Ok(());
         }
         let mut before = 0;

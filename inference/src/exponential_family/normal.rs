@@ -178,6 +178,11 @@ impl NormalFamily {
         self.parts.iter().all(|part| !part.is_full || part.components.len() <= 1)
     }
 
+    /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then $`-\tfrac12\lambda`$.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.parts.as_slice(), [part] if !part.is_full && part.components.iter().copied().eq(0..self.len))
+    }
+
     fn pieces<'a>(&'a self, natural: &'a [f64]) -> impl Iterator<Item = Piece<'a>> {
         let (first, mut rest) = natural.split_at(self.len);
         self.parts.iter().map(move |part| {
