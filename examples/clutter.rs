@@ -49,6 +49,9 @@ struct Options {
     /// Local steps of a visit.
     #[arg(long, default_value_t = 10)]
     local_steps: u64,
+    /// What part of a silo's answer is taken.
+    #[arg(long, default_value_t = 1.0)]
+    damping: f64,
     /// The learning rate at the start; it falls to zero along a cosine.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,

@@ -31,6 +31,7 @@ impl Posterior {
 pub(crate) struct Method {
     rounds: u64,
     local_steps: u64,
+    damping: f64,
     settings: Settings,
 }
 
@@ -42,11 +43,12 @@ impl Method {
             particles: options.particles,
             noise: NoiseKind::Sobol,
             schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
-            family: FamilyPlan::new().global(Gaussian::diagonal()),
+            // As wide as the prior, so that the first silos do not claim more than one number can tell.
+            family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(3.0),
             loss,
             ..Settings::default()
         };
-        Self { rounds: options.rounds, local_steps: options.local_steps, settings }
+        Self { rounds: options.rounds, local_steps: options.local_steps, damping: options.damping, settings }
     }
 
     pub(crate) fn fit(&self, model: &Clutter, silos: &[Vec<f64>]) -> Result<Posterior, Failure> {
@@ -60,7 +62,11 @@ impl Method {
         let steps = self.rounds * local_steps * silos.len() as u64;
         let solver = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
         let options = FitOptions {
-            algorithm: AlgorithmChoice::Pvi(PviOptions { solver, ..PviOptions::new(local_steps) }),
+            algorithm: AlgorithmChoice::Pvi(PviOptions {
+                solver,
+                damping: Some(self.damping),
+                ..PviOptions::new(local_steps)
+            }),
             settings: Settings { steps, ..self.settings.clone() },
             threads: 1,
             summary_draws: 0,
