@@ -69,15 +69,30 @@ impl Family for DiagonalGaussian {
     }
 
     fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+        self.add_gradient(parameters, noise, [location, deviation], (1.0, false), out);
+    }
+
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        [location, deviation]: [&[f64]; 2],
+        (factor, entropy): (f64, bool),
+        out: &mut [f64],
+    ) {
         let (out_mean, out_log_scale) = out.split_at_mut(self.len);
-        add_scaled(out_mean, 1.0, location);
+        out_mean
+            .par_chunks_mut(PART)
+            .zip(location.par_chunks(PART))
+            .for_each(|(out, location)| add_scaled(out, factor, location));
         let inputs =
             parameters[self.len..].par_chunks(PART).zip(deviation.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let entropy = f64::from(u8::from(entropy));
         out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, deviation), noise))| {
             let mut scale = log_scale.to_vec();
             exponential(&mut scale);
             for (((slot, b), s), e) in out.iter_mut().zip(deviation).zip(&scale).zip(noise) {
-                *slot += b * s * e;
+                *slot += factor * (b * s * e + entropy);
             }
         });
     }

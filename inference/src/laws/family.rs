@@ -166,6 +166,18 @@ impl Place<'_> {
             index,
             found,
             expected,
+        })?;
+        let (factor, whole) = (-0.5, [gradient, gradient]);
+        let scaled =
+            |parameters: &[f64]| factor * (by_mean(parameters) + by_deviation(parameters) + family.entropy(parameters));
+        let mut out = vec![BEFORE; self.parameters.len()];
+        family.add_gradient(&self.parameters, &self.noise, whole, (factor, true), &mut out);
+        self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::PullBack {
+            family: name,
+            path: "whole gradient with that of the entropy",
+            index,
+            found,
+            expected,
         })
     }
 
