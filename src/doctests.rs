@@ -3,5 +3,8 @@
 #[doc = include_str!("../docs/src/tutorial-six-cities.md")]
 mod tutorial_six_cities {}
 
+#[doc = include_str!("../docs/src/explanation-losses.md")]
+mod explanation_losses {}
+
 #[doc = include_str!("../docs/src/how-to-bayesian-network.md")]
 mod how_to_bayesian_network {}

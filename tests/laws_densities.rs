@@ -88,6 +88,9 @@ enum Mistake {
     DrawShape,
     DrawSupport,
     Cumulative,
+    Integral,
+    IntegralAtOne,
+    IntegralDerivative,
 }
 
 impl Density for Mistake {
@@ -139,6 +142,25 @@ impl Density for Mistake {
         let factor = if *self == Self::Cumulative { 1.0 + 1e-4 } else { 1.0 };
         Normal.cumulative(value, parameters).map(|cumulative| factor * cumulative)
     }
+
+    fn log_power_integral(
+        &self,
+        power: f64,
+        parameters: [&[f64]; 3],
+        scale: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let found = Normal.log_power_integral(power, parameters, scale, gradient)?;
+        if let (Self::IntegralDerivative, [slot]) = (self, &mut *gradient.parameters[1]) {
+            *slot += scale * 1e-5;
+        }
+        let off = match self {
+            Self::Integral => 0.02 * (power - 1.0),
+            Self::IntegralAtOne => 1e-6,
+            _ => 0.0,
+        };
+        Some(found + off)
+    }
 }
 
 fn found(mistake: Mistake) -> Result<(), DensityViolation> {
@@ -165,6 +187,14 @@ fn wrong_draws_are_found() {
 #[test]
 fn a_wrong_cumulative_function_is_found() {
     assert!(matches!(found(Mistake::Cumulative), Err(DensityViolation::Cumulative { .. })));
+}
+
+#[test]
+fn a_wrong_integral_of_a_power_is_found() {
+    use DensityViolation::{Derivative, Integral};
+    assert!(matches!(found(Mistake::Integral), Err(Integral { power: 1.5, .. })));
+    assert!(matches!(found(Mistake::IntegralAtOne), Err(Integral { power: 1.0, .. })));
+    assert!(matches!(found(Mistake::IntegralDerivative), Err(Derivative { argument: "scale", .. })));
 }
 
 #[test]

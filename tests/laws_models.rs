@@ -4,9 +4,9 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::laws::{ModelViolation, model};
 use partita::models::{
-    BinaryPictures, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian, EIGHT_SCHOOLS,
-    EightSchools, KnownTopics, MixedLogistic, MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel,
-    six_cities,
+    BinaryPictures, BinaryRows, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian,
+    EIGHT_SCHOOLS, EightSchools, GaussianMean, KnownTopics, LinearRegression, LogisticRegression, MeasuredRows,
+    MixedLogistic, MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel, six_cities,
 };
 use partita::{
     Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, Latents, LogDensity, LogNormal, Model,
@@ -52,6 +52,17 @@ fn the_multinomial_regression_keeps_the_laws_centred_and_not() {
     let data = ClassifiedRows::new(covariates, &[1, 0, 3], &device).unwrap();
     model(&MultinomialRegression::new([3, 4], &device), &device, &data).unwrap();
     model(&MultinomialRegression::new([3, 4], &device).centred(), &device, &data).unwrap();
+}
+
+#[test]
+fn the_regressions_and_the_gaussian_mean_keep_the_laws() {
+    let device = Device::flex();
+    let (inputs, targets) = ([0.5, -1.0, 2.0, 0.3, -0.7, 1.1], [1.0, -0.4, 2.5]);
+    let rows = BinaryRows::new(&inputs, 2, &[true, false, true], &device).unwrap();
+    model(&LogisticRegression::new(2).prior_sd(1.5), &device, &rows).unwrap();
+    let rows = MeasuredRows::new(&inputs, 2, &targets, &device).unwrap();
+    model(&LinearRegression::new(2, 0.6).prior_sd(1.5), &device, &rows).unwrap();
+    model(&GaussianMean {}, &device, &GaussianMean::data(&targets, &device)).unwrap();
 }
 
 fn documents() -> Result<SparseRows> {

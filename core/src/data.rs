@@ -8,6 +8,8 @@ mod table;
 pub use error::{BadCell, DataError};
 pub use minibatch::Minibatches;
 pub use partition::{
-    partition_by_key, partition_by_label_skew, partition_by_sizes, partition_equally, partition_groups,
+    Scaling, SmallLarge, distinct_labels, partition_by_class, partition_by_k_means, partition_by_key,
+    partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row, partition_equally,
+    partition_groups, partition_small_large,
 };
 pub use table::Table;

@@ -20,12 +20,14 @@ mod half_normal;
 mod inverse_gamma;
 mod laplace;
 mod log_normal;
+mod loss;
 mod multinomial;
 mod multivariate_normal;
 mod negative_binomial;
 mod normal;
 mod on_device;
 mod poisson;
+mod power;
 mod student_t;
 mod symmetric_dirichlet;
 mod term;
@@ -118,6 +120,12 @@ impl Support {
             Self::CountUpTo(largest) => event.iter().all(|v| count(*v) && *v <= largest),
         }
     }
+
+    /// Whether values are counts or classes, which have probabilities and not densities.
+    #[must_use]
+    pub fn is_discrete(&self) -> bool {
+        matches!(self, Self::Boolean | Self::Count | Self::CountUpTo(_) | Self::CountVector)
+    }
 }
 
 /// The domain of a parameter.
@@ -190,7 +198,8 @@ pub struct Gradient<'a> {
 ///
 /// # Laws
 /// `laws::density` checks: gradients against central differences, draws inside the support, draws against
-/// `mean` and `variance` (k·SE) and, for univariate densities with a `cdf`, against the Kolmogorov-Smirnov bound.
+/// `mean` and `variance` (k·SE) and, for univariate densities with a `cdf`, against the Kolmogorov-Smirnov bound; integrals
+/// of powers against differences and draws.
 pub trait Density: Debug + Send + Sync {
     /// The distribution's name in error messages.
     fn name(&self) -> &'static str;
@@ -227,6 +236,21 @@ pub trait Density: Debug + Send + Sync {
 
     /// A parameter at odds with the others (such as an upper bound below the lower): its name, value, and what was expected.
     fn conflict(&self, _parameters: [&[f64]; 3]) -> Option<(&'static str, f64, &'static str)> {
+        None
+    }
+
+    /// $\log\int p(y)^\beta\thinspace dy$ with $\beta$ = `power` ≥ 1, a sum over a discrete support; adds `scale` times its
+    /// derivatives by the parameters.
+    ///
+    /// The normalising integral of [`crate::Loss::Beta`] and [`crate::Loss::Gamma`]. Infinite where it diverges, with no
+    /// derivative added; `None` where it is not known, and the distribution then takes no part in these losses.
+    fn log_power_integral(
+        &self,
+        _power: f64,
+        _parameters: [&[f64]; 3],
+        _scale: f64,
+        _gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
         None
     }
 

@@ -147,6 +147,18 @@ pub enum Error {
         /// The distribution or the map.
         what: String,
     },
+    /// A loss is not defined for an observation.
+    #[error("{operation}: the {loss} of {distribution} cannot be evaluated, since {problem}")]
+    Loss {
+        /// What was being computed, with the site.
+        operation: String,
+        /// The loss, with its index.
+        loss: String,
+        /// The distribution.
+        distribution: &'static str,
+        /// Why, and what to try.
+        problem: &'static str,
+    },
     /// Burn could not do what was asked.
     #[error(
         "{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type."
@@ -168,6 +180,9 @@ impl Error {
             }
             Self::NotFinite { found, index, .. } => Self::NotFinite { operation: named(), found, index },
             Self::NotFiniteMade { found, .. } => Self::NotFiniteMade { operation: named(), found },
+            Self::Loss { loss, distribution, problem, .. } => {
+                Self::Loss { operation: named(), loss, distribution, problem }
+            }
             other => other,
         }
     }

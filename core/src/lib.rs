@@ -15,6 +15,7 @@ pub mod kernel;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod linear;
+mod loss;
 mod model;
 mod noise;
 mod operation;
@@ -34,8 +35,9 @@ pub use bijector::{
     OrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
-    BadCell, DataError, Minibatches, Table, partition_by_key, partition_by_label_skew, partition_by_sizes,
-    partition_equally, partition_groups,
+    BadCell, DataError, Minibatches, Scaling, SmallLarge, Table, distinct_labels, partition_by_class,
+    partition_by_k_means, partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes,
+    partition_each_row, partition_equally, partition_groups, partition_small_large,
 };
 pub use design::Design;
 pub use device::{Device, Precision, host_reads};
@@ -43,6 +45,7 @@ pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
 pub use linear::BayesianLinear;
+pub use loss::Loss;
 pub use model::Model;
 pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};

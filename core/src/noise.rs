@@ -81,6 +81,8 @@ pub enum Purpose {
     Initial = 7,
     /// Checks and laws.
     Check = 8,
+    /// Order and time in which silos are visited.
+    Schedule = 9,
 }
 
 /// The numbers of a key that come from one stream of its generator.

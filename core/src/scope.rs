@@ -14,6 +14,7 @@ use crate::array::Array;
 use crate::device::Device;
 use crate::error::Result;
 use crate::handle::Handle;
+use crate::loss::Loss;
 use crate::noise::Noise;
 use crate::site::{Part, SiteTable};
 
@@ -44,6 +45,8 @@ pub struct Scope<'a> {
     pub(crate) rowwise: bool,
     /// What log densities of the part are multiplied by, outside plates.
     pub(crate) weight: f64,
+    /// What observations cost; log densities of latents and factors are as they are.
+    pub(crate) loss: Loss,
     /// Latents on the device, for a reading of which nothing is read to the host.
     pub(crate) resident: Option<Resident<'a>>,
     pub(crate) outcome: Outcome,
@@ -172,6 +175,7 @@ impl<'a> Scope<'a> {
             minibatch: &[],
             rowwise: false,
             weight: 1.0,
+            loss: Loss::default(),
             resident: None,
             outcome: Outcome::default(),
         }

@@ -1,7 +1,10 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod fed_opt;
+mod local_objective;
 mod pending;
+mod pvi;
 mod resident_silo;
 mod sfvi;
 mod sfvi_avg;
@@ -9,6 +12,8 @@ mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
+pub use fed_opt::{FedOpt, PointRounds};
+pub use pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
 pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
 pub use sfvi_avg::{Rounds, SfviAvg};
@@ -87,6 +92,28 @@ pub struct StepInfo {
     pub clipped: bool,
     /// The learning rate.
     pub rate: f64,
+    /// What the step took.
+    pub tally: Tally,
+}
+
+/// What one exchange took, to be added up over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Gradient steps of the silo that took the most: those that pass one after another.
+    pub parallel_steps: u64,
+    /// Gradient steps of all silos together.
+    pub silo_steps: u64,
+    /// Local problems whose cavity was no density.
+    pub improper_cavities: u64,
+    /// Exchanges whose answers were shortened because their product was no density.
+    pub shortened_rounds: u64,
+}
+
+impl Tally {
+    /// So many steps, taken by so many silos at once.
+    pub(crate) fn steps(steps: u64, silos: usize) -> Self {
+        Self { parallel_steps: steps, silo_steps: steps * silos as u64, ..Self::default() }
+    }
 }
 
 /// Sampled bounds and gradients at one posterior.

@@ -133,6 +133,34 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// Natural parameters are those of no density.
+    #[error(
+        "{operation}: {component} has precision (or shape, or rate) {found}, expected a finite number > 0: the product of factors is no density."
+    )]
+    Improper {
+        /// What was being computed.
+        operation: String,
+        /// Where.
+        component: String,
+        /// What was found there.
+        found: f64,
+    },
+    /// The product of prior and factors is no density.
+    #[error(
+        "silo `{silos}`, step {step}: with damping rho = {damping} the product of the prior and the silos' factors is no density: the precision at site `{site}` is {found}, expected > 0. Lower the damping (1 over the number of silos that answer together is safe), solve the local problems further, or allow backtracking."
+    )]
+    ImproperProduct {
+        /// The silos whose change makes it so; all that answered, where only their sum does.
+        silos: String,
+        /// The step.
+        step: u64,
+        /// The damping factor.
+        damping: f64,
+        /// The site.
+        site: String,
+        /// The precision found, or the smallest eigenvalue of the precision matrix.
+        found: f64,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {

@@ -1,15 +1,20 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
+mod fed_opt_options;
+
+pub use fed_opt_options::FedOptOptions;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
+use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, Posterior, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
+    Sfvi, SfviAvg, Silo,
 };
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -21,7 +26,7 @@ use crate::run::{Progress, RunOptions, RunRecord, Silent, StopRule, run};
 use crate::settings::Settings;
 
 /// Which algorithm fits the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AlgorithmChoice {
     /// Structured federated variational inference over any number of silos.
@@ -31,6 +36,10 @@ pub enum AlgorithmChoice {
     Central,
     /// SFVI with averaging: rounds of many local steps.
     SfviAvg(RoundOptions),
+    /// Federated point estimation: FedAvg and its kin.
+    FedOpt(FedOptOptions),
+    /// Partitioned variational inference: one approximate factor a silo.
+    Pvi(PviOptions),
     /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
     ///
     /// Traces, stop rules and checkpoints see the ends of intervals only: let checkpoints be a multiple of them.
@@ -228,6 +237,11 @@ pub fn fit<M: Model + 'static>(
     // to be refused.
     let threads = options.threads / silos.len().max(1);
     let settings = Settings { threads: threads.max(options.threads.min(1)), ..options.settings.clone() };
+    // All draws of a point mass are alike: one stands for all.
+    let (settings, elbo_draws) = match options.algorithm {
+        AlgorithmChoice::FedOpt(how) => (how.settings(settings), 1),
+        _ => (settings, options.elbo_draws),
+    };
     let (mut algorithm, mut exchange) = parties(model, silos, device, options, &settings)?;
     let run_options = RunOptions {
         steps: settings.steps,
@@ -245,7 +259,7 @@ pub fn fit<M: Model + 'static>(
     let work = || -> Result<(RunRecord, ElboEstimate)> {
         let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
         let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
+        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, elbo_draws, counters))?;
         Ok((record, bound))
     };
     let (record, bound) = pool(options.threads)?.install(work)?;
@@ -287,15 +301,37 @@ fn parties<M: Model + 'static>(
             let mut sizes = Vec::new();
             for ((name, data), index) in silos.iter().zip(0_u32..) {
                 let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(
-                    silo.table().blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum(),
-                );
+                sizes.push(rows_of(silo.table()));
                 programs.push(Box::new(AveragingSilo::new(silo, index)));
             }
             let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
             let averaging = averaging.rule();
             let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
             let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
+            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
+        }
+        AlgorithmChoice::FedOpt(how) => {
+            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
+            let mut sizes = Vec::new();
+            for ((name, data), index) in silos.iter().zip(0_u32..) {
+                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
+                sizes.push(rows_of(silo.table()));
+                programs.push(Box::new(AveragingSilo::of_points(silo, index)?));
+            }
+            let rounds = how.rounds(sizes)?;
+            let algorithm = caught(COORDINATOR, || FedOpt::new(model, device, settings, &names, rounds))?;
+            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
+        }
+        AlgorithmChoice::Pvi(how) => {
+            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
+            let mut sizes = Vec::new();
+            for ((name, data), index) in silos.iter().zip(0_u32..) {
+                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
+                // A model without plates has no rows to count: its silos count alike.
+                sizes.push(rows_of(silo.table()).max(1));
+                programs.push(Box::new(PviSilo::new(silo, index, how)?));
+            }
+            let algorithm = caught(COORDINATOR, || Pvi::new(model, device, settings, (&names, sizes), how))?;
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
         AlgorithmChoice::Resident { interval } => {
@@ -311,6 +347,11 @@ fn parties<M: Model + 'static>(
             Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
         }
     }
+}
+
+/// The rows of all plates of a silo.
+fn rows_of(table: &SiteTable) -> usize {
+    table.blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
 }
 
 /// The one silo of a fit of pooled data.

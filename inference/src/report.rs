@@ -48,6 +48,12 @@ pub struct Report {
     pub gradient_steps: u64,
     /// Steps whose gradient was clipped.
     pub clipped_steps: u64,
+    /// Gradient steps of all silos together.
+    pub silo_steps: u64,
+    /// Local problems of PVI whose cavity was no density.
+    pub improper_cavities: u64,
+    /// Rounds of PVI whose answers were shortened by backtracking.
+    pub shortened_rounds: u64,
     /// Wall time of the fit in seconds.
     pub seconds: f64,
     /// The seed.
@@ -86,6 +92,9 @@ impl Report {
             bytes_from_silos: counters.bytes_from_silos,
             gradient_steps: counters.gradient_steps,
             clipped_steps: counters.clipped_steps,
+            silo_steps: counters.silo_steps,
+            improper_cavities: counters.improper_cavities,
+            shortened_rounds: counters.shortened_rounds,
             seconds,
             seed: settings.seed,
             device,
@@ -159,6 +168,12 @@ impl fmt::Display for Report {
             self.bytes,
             self.bytes_from_silos
         )?;
+        if self.improper_cavities > 0 {
+            writeln!(formatter, "{} local problems had a cavity that is no density", self.improper_cavities)?;
+        }
+        if self.shortened_rounds > 0 {
+            writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
+        }
         if self.clipped_steps > 0 {
             writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
         }

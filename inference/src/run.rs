@@ -1,8 +1,10 @@
 //! Runs an algorithm over an exchange: the one loop for every algorithm and every transport.
 
+mod by_arrival;
 mod progress;
 mod stop;
 
+pub use by_arrival::{Asynchronous, run_by_arrival};
 pub use progress::{Metrics, Progress, Silent};
 pub use stop::StopRule;
 
@@ -61,10 +63,27 @@ pub struct Counters {
     pub bytes_to_silos: u64,
     /// Bytes of encoded messages from silos to the coordinator.
     pub bytes_from_silos: u64,
-    /// Optimiser steps of the globals; in rounds of local steps, of each silo.
+    /// Optimiser steps of the globals that pass one after another; in rounds of local steps, of the silo that takes most.
     pub gradient_steps: u64,
     /// Steps whose gradient was clipped.
     pub clipped_steps: u64,
+    /// Gradient steps of all silos together.
+    pub silo_steps: u64,
+    /// Local problems of PVI whose cavity was no density.
+    pub improper_cavities: u64,
+    /// Rounds of PVI whose answers were shortened by backtracking.
+    pub shortened_rounds: u64,
+}
+
+impl Counters {
+    /// Adds what a step took.
+    fn add(&mut self, info: &StepInfo) {
+        self.gradient_steps += info.tally.parallel_steps;
+        self.silo_steps += info.tally.silo_steps;
+        self.improper_cavities += info.tally.improper_cavities;
+        self.shortened_rounds += info.tally.shortened_rounds;
+        self.clipped_steps += u64::from(info.clipped);
+    }
 }
 
 /// How a run went.
@@ -139,8 +158,7 @@ fn one_step(
     let requests = caught(COORDINATOR, || algorithm.outgoing())?;
     let outcomes = counted(exchange, requests, algorithm.manifest(), options.deadline, counters)?;
     let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
-    counters.gradient_steps = info.step;
-    counters.clipped_steps += u64::from(info.clipped);
+    counters.add(&info);
     Ok(info)
 }
 
@@ -188,8 +206,18 @@ fn save(
     ask_all(exchange, &Message::new("silo.save").setting("folder", &path), options, step)?;
     let c = record.counters;
     let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
-    let counts =
-        [c.rounds, c.messages, c.bytes_to_silos, c.bytes_from_silos, c.gradient_steps, c.clipped_steps].map(as_float);
+    let counts = [
+        c.rounds,
+        c.messages,
+        c.bytes_to_silos,
+        c.bytes_from_silos,
+        c.gradient_steps,
+        c.clipped_steps,
+        c.silo_steps,
+        c.improper_cavities,
+        c.shortened_rounds,
+    ]
+    .map(as_float);
     let state =
         state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
     checkpoint::commit(root, &folder, &state)
@@ -218,10 +246,29 @@ fn resume(
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
         return Err(Error::Checkpoint { path: root.clone(), problem });
     };
-    let counts = state.expect_floats("run.counters", 6)?;
-    let [rounds, messages, bytes_to_silos, bytes_from_silos, gradient_steps, clipped_steps] =
-        std::array::from_fn(|index| counts[index] as u64);
-    record.counters = Counters { rounds, messages, bytes_to_silos, bytes_from_silos, gradient_steps, clipped_steps };
+    let counts = state.expect_floats("run.counters", 9)?;
+    let [
+        rounds,
+        messages,
+        bytes_to_silos,
+        bytes_from_silos,
+        gradient_steps,
+        clipped_steps,
+        silo_steps,
+        improper_cavities,
+        shortened_rounds,
+    ] = std::array::from_fn(|index| counts[index] as u64);
+    record.counters = Counters {
+        rounds,
+        messages,
+        bytes_to_silos,
+        bytes_from_silos,
+        gradient_steps,
+        clipped_steps,
+        silo_steps,
+        improper_cavities,
+        shortened_rounds,
+    };
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
     let step = state.get_word("step")?;

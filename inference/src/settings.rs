@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use partita_core::NoiseKind;
+use partita_core::{Loss, NoiseKind, Role, SiteTable};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -26,6 +26,12 @@ pub struct Settings {
     pub seed: u64,
     /// How the gradient of the ELBO is estimated.
     pub estimator: Estimator,
+    /// What an observation costs. With another loss than the negative log likelihood the fit is of a generalised posterior,
+    /// and the bound that is maximised and reported is minus its objective,
+    /// $`\mathrm{E}_q[\sum_i \ell(x_i, Z)] + \mathrm{KL}(q \,\|\, p)`$: it no longer bounds an evidence, and compares
+    /// with bounds of the same loss and index only.
+    #[serde(default)]
+    pub loss: Loss,
     /// Monte Carlo draws averaged in a step.
     pub particles: usize,
     /// How the noise of these draws hangs together.
@@ -51,6 +57,7 @@ impl Default for Settings {
             steps: 10_000,
             seed: 1,
             estimator: Estimator::StickingTheLanding,
+            loss: Loss::NegativeLogLikelihood,
             particles: 1,
             noise: NoiseKind::Independent,
             family: FamilyPlan::new(),
@@ -87,7 +94,38 @@ impl Settings {
         least_one("threads", self.threads)?;
         least_one("steps", usize::from(self.steps > 0))?;
         self.minibatch.values().try_for_each(|&rows| least_one("minibatch rows", rows))?;
+        self.check_loss()?;
         self.check_draws()
+    }
+
+    /// Refuses a loss out of its domain, and estimators that need log likelihoods.
+    fn check_loss(&self) -> Result<()> {
+        let refuse = |found: String, expected| Err(Error::Setting { setting: "loss", found, expected });
+        if let Err(partita_core::Error::Argument { found, expected, .. }) = self.loss.check() {
+            return refuse(format!("{} (index {found})", self.loss), expected);
+        }
+        if self.loss.is_log() {
+            return Ok(());
+        }
+        match self.estimator {
+            Estimator::LocallyEnhanced { .. } | Estimator::ImportanceWeighted { .. } => {
+                let expected = "the negative log likelihood, since importance weights are ratios of densities; StickingTheLanding, Total, ClosedFormEntropy and LocalReparameterisation take every loss";
+                refuse(format!("{} with {:?}", self.loss, self.estimator), expected)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a loss that a model has no observation for.
+    pub(crate) fn check_observations(&self, table: &SiteTable) -> Result<()> {
+        if self.loss.is_log() || table.sites().iter().any(|site| site.role == Role::Observed) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "loss",
+            found: format!("{} with a model that observes nothing", self.loss),
+            expected: "a model with `scope.observe`, since factors have no observations",
+        })
     }
 
     /// Refuses estimators, minibatches and noise that do not go together.

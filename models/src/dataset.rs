@@ -2,12 +2,15 @@
 
 mod error;
 mod registry;
+pub(crate) mod tar;
+pub(crate) mod zip;
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use crate::download::download;
@@ -44,17 +47,22 @@ pub struct Dataset {
 pub enum Source {
     /// This address delivers it.
     Address(&'static str),
+    /// This address delivers a zip archive that it lies in. The path names the entry; where archives lie in archives, one
+    /// entry after the other.
+    Zip(&'static str, &'static [&'static str]),
     /// No address delivers it; these sentences say how to get it, or what to use instead.
     Prepared(&'static str),
 }
 
-/// A SHA-256 checksum in lower-case hexadecimal digits, and the bytes it is of.
+/// A checksum in lower-case hexadecimal digits, and the bytes it is of; SHA-256 where no other is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
     /// Of the content, whether or not it lies compressed.
     Content(&'static str),
     /// Of the file as its address delivers it, compressed if its path ends in `.gz`.
     Delivered(&'static str),
+    /// As [`Checksum::Delivered`], but of MD5: for files whose SHA-256 nobody has published. It finds damage, not forgery.
+    DeliveredMd5(&'static str),
 }
 
 /// The data set called `name`.
@@ -131,7 +139,7 @@ impl Dataset {
             return Ok((path, content));
         }
         let address = match self.source {
-            Source::Address(address) => address,
+            Source::Address(address) | Source::Zip(address, _) => address,
             Source::Prepared(remedy) => {
                 return Err(DatasetError::NotStaged {
                     dataset: self.name.into(),
@@ -147,8 +155,10 @@ impl Dataset {
 
     /// The content of `bytes`, which are or will be the file at `path`; refused if they are not this data set's.
     pub(crate) fn open(&self, bytes: &[u8], path: &Path, origin: &str) -> Result<Vec<u8>, DatasetError> {
-        if let Checksum::Delivered(expected) = self.checksum {
-            self.check(bytes, expected, origin)?;
+        match self.checksum {
+            Checksum::Delivered(expected) => self.check(&hexadecimal(&Sha256::digest(bytes)), expected, origin)?,
+            Checksum::DeliveredMd5(expected) => self.check(&hexadecimal(&Md5::digest(bytes)), expected, origin)?,
+            Checksum::Content(_) => {}
         }
         let content = if path.extension().is_some_and(|ending| ending == "gz") {
             let mut content = Vec::new();
@@ -162,25 +172,36 @@ impl Dataset {
             bytes.to_vec()
         };
         if let Checksum::Content(expected) = self.checksum {
-            self.check(&content, expected, origin)?;
+            self.check(&hexadecimal(&Sha256::digest(&content)), expected, origin)?;
         }
         Ok(content)
     }
 
-    fn check(&self, bytes: &[u8], expected: &str, origin: &str) -> Result<(), DatasetError> {
-        let found: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    /// The file itself among the `bytes` that its address delivered.
+    pub(crate) fn unpack(&self, bytes: Vec<u8>) -> Result<Vec<u8>, DatasetError> {
+        let Source::Zip(address, path) = self.source else { return Ok(bytes) };
+        let name = format!("data set `{}` from {address}", self.name);
+        path.iter().try_fold(bytes, |archive, entry| zip::entry(&name, &archive, entry))
+    }
+
+    fn check(&self, found: &str, expected: &str, origin: &str) -> Result<(), DatasetError> {
         if found == expected {
             return Ok(());
         }
         Err(DatasetError::Checksum {
             dataset: self.name.into(),
             origin: origin.into(),
-            found,
+            found: found.into(),
             expected: expected.into(),
             remedy: match self.source {
                 Source::Address(address) => format!("fetch {address} by hand."),
+                Source::Zip(address, path) => format!("fetch {address} by hand and unpack {}.", path.join(", then ")),
                 Source::Prepared(remedy) => remedy.into(),
             },
         })
     }
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

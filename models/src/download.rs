@@ -21,7 +21,7 @@ const CHUNK: usize = 64 * 1024;
 /// The bytes go to a file beside it first, which is renamed once it is whole; bytes with another checksum are not
 /// written at all. Whatever happens, no other file is touched and the temporary one is gone.
 pub(crate) fn download(dataset: &Dataset, address: &str, destination: &Path) -> Result<Vec<u8>, DatasetError> {
-    let bytes = fetch(dataset, address)?;
+    let bytes = dataset.unpack(fetch(dataset, address)?)?;
     let content = dataset.open(&bytes, destination, address)?;
     write_atomically(destination, &bytes)?;
     Ok(content)

@@ -186,6 +186,60 @@ fn a_download_that_is_not_compressed_as_its_name_says_is_refused() {
     assert!(files(cache.path()).is_empty());
 }
 
+/// A zip archive of stored entries: local headers, contents, directory, end.
+fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for (name, content) in entries {
+        let mut crc = flate2::Crc::new();
+        crc.update(content);
+        let size = u32::try_from(content.len()).unwrap().to_le_bytes();
+        let sums = [crc.sum().to_le_bytes(), size, size].concat();
+        let lengths = [u16::try_from(name.len()).unwrap().to_le_bytes(), [0, 0]].concat();
+        let offset = u32::try_from(bytes.len()).unwrap().to_le_bytes();
+        bytes.extend([b"PK\x03\x04".as_slice(), &[20, 0, 0, 0, 0, 0, 0, 0, 0, 0], &sums, &lengths].concat());
+        bytes.extend([name.as_bytes(), content].concat());
+        directory.extend([b"PK\x01\x02".as_slice(), &[20, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0], &sums, &lengths].concat());
+        directory.extend([&[0; 10], offset.as_slice(), name.as_bytes()].concat());
+    }
+    let count = u16::try_from(entries.len()).unwrap().to_le_bytes();
+    let (length, start) = (u32::try_from(directory.len()).unwrap(), u32::try_from(bytes.len()).unwrap());
+    let end = [b"PK\x05\x06".as_slice(), &[0; 4], &count, &count, &length.to_le_bytes(), &start.to_le_bytes(), &[0; 2]];
+    [bytes, directory, end.concat()].concat()
+}
+
+#[test]
+fn a_file_in_an_archive_in_an_archive_is_unpacked_and_kept_alone() {
+    let inner = zip(&[("readme.txt", b"nothing"), ("made_up.csv", BODY)]);
+    let outer: &'static [u8] = Box::leak(zip(&[("inner.zip", &inner)]).into_boxed_slice());
+    let located = |path: &'static [&'static str], cache: &Path| {
+        let (dataset, server) = serve("200 OK", outer, outer.len());
+        let Source::Address(address) = dataset.source else { panic!("the server has an address") };
+        let found = Dataset { source: Source::Zip(address, path), ..dataset }.locate_in(None, Some(cache));
+        server.join().unwrap();
+        found
+    };
+    let cache = tempfile::tempdir().unwrap();
+    assert_eq!(fs::read(located(&["inner.zip", "made_up.csv"], cache.path()).unwrap()).unwrap(), BODY);
+    assert_eq!(files(cache.path()), ["made_up.csv"]);
+    let cache = tempfile::tempdir().unwrap();
+    let error = located(&["inner.zip", "other.csv"], cache.path()).unwrap_err().to_string();
+    assert!(error.contains("found the entries readme.txt, made_up.csv, expected an entry other.csv"), "{error}");
+    let error = located(&["inner.zip", "readme.txt"], cache.path()).unwrap_err();
+    assert!(matches!(error, DatasetError::Checksum { .. }), "{error}");
+    assert!(files(cache.path()).is_empty());
+}
+
+#[test]
+fn a_file_whose_publisher_gives_no_sha256_is_known_by_its_md5() {
+    // MD5 of BODY, by `md5sum`.
+    for (checksum, right) in [("a93a8805a5a903caedb0e0ffbba59370", true), ("0123456789abcdef0123456789abcdef", false)] {
+        let cache = tempfile::tempdir().unwrap();
+        put(cache.path(), BODY);
+        let dataset = Dataset { checksum: Checksum::DeliveredMd5(checksum), ..unreachable() };
+        assert_eq!(dataset.locate_in(None, Some(cache.path())).is_ok(), right);
+    }
+}
+
 #[test]
 fn a_data_set_without_an_address_says_where_it_is_looked_for_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -106,6 +106,20 @@ pub enum DataError {
         /// What to try.
         remedy: &'static str,
     },
+    /// There is less of something than a way of splitting needs.
+    #[error("{operation}: found {found} {what}, expected at least {expected}. {remedy}")]
+    Shortage {
+        /// The way of splitting.
+        operation: &'static str,
+        /// What there is too little of.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many are needed.
+        expected: usize,
+        /// What to try.
+        remedy: &'static str,
+    },
     /// The sizes of silos do not add to the number of rows.
     #[error(
         "splitting rows by given sizes: the sizes {sizes:?} add to {sum}, expected {rows}, one for each row. Change a size; no row is dropped silently."

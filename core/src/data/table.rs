@@ -46,9 +46,30 @@ impl Table {
     /// # Errors
     /// As [`Table::from_path`].
     pub fn from_reader(file: &str, reader: impl Read) -> Result<Self, DataError> {
+        Self::delimited(file, reader, b',', None)
+    }
+
+    /// As [`Table::from_reader`], with cells that `delimiter` separates, and `names` where no first line names the columns.
+    ///
+    /// # Errors
+    /// As [`Table::from_path`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::Table;
+    /// let table = Table::delimited("towers.data", "1.5;Basel\n".as_bytes(), b';', Some(&["height", "city"]))?;
+    /// assert_eq!(table.numbers(["height"])?, [[1.5]]);
+    /// # Ok::<(), partita_core::DataError>(())
+    /// ```
+    pub fn delimited(file: &str, reader: impl Read, delimiter: u8, names: Option<&[&str]>) -> Result<Self, DataError> {
         let unreadable = |error: csv::Error| DataError::Unreadable { file: file.into(), reason: error.to_string() };
-        let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(reader);
-        let names: Vec<String> = reader.headers().map_err(unreadable)?.iter().map(String::from).collect();
+        let mut builder = ReaderBuilder::new();
+        builder.flexible(true).trim(Trim::All).delimiter(delimiter).has_headers(names.is_none());
+        let mut reader = builder.from_reader(reader);
+        let names: Vec<String> = match names {
+            Some(names) => names.iter().copied().map(String::from).collect(),
+            None => reader.headers().map_err(unreadable)?.iter().map(String::from).collect(),
+        };
         if names.is_empty() {
             return Err(DataError::Empty { file: file.into(), found: "nothing" });
         }

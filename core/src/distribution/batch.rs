@@ -10,6 +10,7 @@ use super::{Density, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::loss::Loss;
 use crate::noise::NoiseStream;
 
 /// Marks distributions with a density on real numbers: they may be latent.
@@ -182,6 +183,35 @@ impl<const D: usize, S> Distribution<D, S> {
         let view = self.law.view(&arrays);
         view.check("log_prob_of", &value.values)?;
         Ok(view.evaluate(&value.values, 1.0, evaluate::Wanted::default()).total)
+    }
+
+    /// The `loss` of a value on the host, summed over the events of the batch; see [`Loss`].
+    ///
+    /// # Errors
+    /// As for [`Distribution::log_prob_of`]; [`Error::Argument`] for an index outside its domain, [`Error::Loss`] for a
+    /// distribution without the normalising integral that the loss needs, [`Error::NotFiniteMade`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Loss, Normal};
+    /// // -2 N(0|0,1)^½ + ⅔ ∫ N^1.5, and the shift 1/0.5 - 1 = 1.
+    /// let loss = Normal::new(0.0, 1.0).loss_of(Loss::Beta(1.5), &Array::scalar(0.0))?;
+    /// assert!((loss - 1.0 + 0.919_427_840_505_9).abs() < 1e-9);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn loss_of(&self, loss: Loss, value: &Array) -> Result<f64> {
+        loss.check()?;
+        let arrays = self.law.arrays()?;
+        self.law.check_shape(|| "loss_of".into(), &value.shape)?;
+        let view = self.law.view(&arrays);
+        view.check("loss_of", &value.values)?;
+        if loss.is_log() {
+            return Ok(-view.evaluate(&value.values, 1.0, evaluate::Wanted::default()).total);
+        }
+        let found = view.evaluate_loss(loss, &value.values, 1.0, evaluate::Wanted::default());
+        let total = -found.map_err(|error| error.at(|| "loss_of".into()))?.total;
+        view.finite(&value.values, total).map_err(|error| error.at(|| "loss_of".into()))?;
+        Ok(total)
     }
 
     /// The log density of a tensor, summed over the batch, in nats: one node of the tape.

@@ -62,6 +62,20 @@ impl Density for Bernoulli {
         Some(vec![((value * 2.0 - 1.0) * logits).log_sigmoid()])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [logits, ..]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        // In the log odds of the likelier outcome, for which neither term overflows and the derivatives do not cancel.
+        let likelier = logits[0].abs();
+        let slope = power * (sigmoid(-likelier) - sigmoid(-power * likelier));
+        gradient.add(factor, [0.0, slope * logits[0].signum(), 0.0, 0.0]);
+        Some(softplus(-power * likelier) - power * softplus(-likelier))
+    }
+
     fn draw(&self, [logits, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         out[0] = if noise.uniform() < sigmoid(logits[0]) { 1.0 } else { 0.0 };
     }

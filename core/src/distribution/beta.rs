@@ -85,6 +85,27 @@ impl Density for Beta {
         ])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [one, zero, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let [own_one, own_zero] = [one, zero].map(|concentration| power * (concentration[0] - 1.0) + 1.0);
+        // A density with a pole has powers that are not integrable.
+        if own_one <= 0.0 || own_zero <= 0.0 {
+            return Some(f64::INFINITY);
+        }
+        if gradient.is_wanted() {
+            // ψ(a) - ψ(a + b) of both beta functions.
+            let by_one = digamma_difference(one[0], zero[0]) - digamma_difference(own_one, own_zero);
+            let by_zero = digamma_difference(zero[0], one[0]) - digamma_difference(own_zero, own_one);
+            gradient.add(factor, [0.0, power * by_one, power * by_zero, 0.0]);
+        }
+        Some(ln_beta(own_one, own_zero) - power * ln_beta(one[0], zero[0]))
+    }
+
     fn draw(&self, [one, zero, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let log_odds = log_gamma_draw(one[0], noise) - log_gamma_draw(zero[0], noise);
         out[0] = sigmoid(log_odds).clamp(f64::MIN_POSITIVE, 1.0 - 0.5 * f64::EPSILON);

@@ -1,5 +1,6 @@
 //! Gives the binomial distribution by its total and its log odds.
 
+use super::power::log_power_sum;
 use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
@@ -80,6 +81,18 @@ impl Density for Binomial {
             -(value.clone() + 1.0).ln_gamma(),
             -(total - value + 1.0).ln_gamma(),
         ])
+    }
+
+    fn log_power_integral(
+        &self,
+        power: f64,
+        parameters: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let [total, logits, _] = parameters;
+        let mode = ((total[0] + 1.0) * sigmoid(logits[0])).floor().min(total[0]);
+        log_power_sum((self, parameters), power, (mode, total[0], 0.0), factor, gradient)
     }
 
     fn draw(&self, [total, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -54,6 +54,24 @@ impl Density for Categorical {
         Some(vec![logits.log_softmax().pick(value)])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [logits, ..]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let powers: Vec<f64> = logits.iter().map(|logit| power * logit).collect();
+        let (largest, rest) = log_sum_exp_parts(logits);
+        let (largest_power, rest_power) = log_sum_exp_parts(&powers);
+        for ((slot, logit), own) in gradient.parameters[0].iter_mut().zip(logits).zip(&powers) {
+            let change = ((own - largest_power) - rest_power).exp() - ((logit - largest) - rest).exp();
+            *slot += factor * power * change;
+        }
+        // The largest of the powers is the power of the largest, and cancels.
+        Some(rest_power - power * rest)
+    }
+
     fn draw(&self, [logits, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let (largest, rest) = log_sum_exp_parts(logits);
         let mut left = noise.uniform();

@@ -2,7 +2,7 @@
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
-use crate::special::log1p_square;
+use crate::special::{ln_gamma_difference, log1p_square};
 
 use std::f64::consts::PI;
 
@@ -67,6 +67,17 @@ impl Density for Cauchy {
         Some(vec![-Term::from(PI.ln()), -scale.clone().ln(), -((value - location) / scale).square().ln_1p()])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [_, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        gradient.add(factor, [0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
+        Some(log_standard_integral(power) + (1.0 - power) * scale[0].ln())
+    }
+
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         out[0] = (location[0] + scale[0] * (PI * (noise.uniform() - 0.5)).tan()).clamp(f64::MIN, f64::MAX);
     }
@@ -94,4 +105,9 @@ pub(super) fn slopes(z: f64) -> [f64; 2] {
         let spread = 1.0 + z * z;
         [2.0 * z / spread, (z - 1.0) * (z + 1.0) / spread]
     }
+}
+
+/// $\log\int p^\beta$ of the standard Cauchy density, $\pi^{1/2-\beta}\thinspace\Gamma(\beta-\frac12)/\Gamma(\beta)$.
+pub(super) fn log_standard_integral(power: f64) -> f64 {
+    (0.5 - power) * PI.ln() - ln_gamma_difference(power - 0.5, 0.5)
 }

@@ -71,6 +71,29 @@ impl Density for Dirichlet {
         ])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [concentration, ..]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let own = |concentration: &f64| power * (concentration - 1.0) + 1.0;
+        if concentration.iter().any(|concentration| own(concentration) <= 0.0) {
+            return Some(f64::INFINITY);
+        }
+        let (total, own_total) = (concentration.iter().sum::<f64>(), concentration.iter().map(own).sum::<f64>());
+        let mut log_integral = power * ln_gamma(total) - ln_gamma(own_total);
+        for concentration in concentration {
+            log_integral += ln_gamma(own(concentration)) - power * ln_gamma(*concentration);
+        }
+        for (slot, concentration) in gradient.parameters[0].iter_mut().zip(concentration) {
+            let all = digamma_difference(*concentration, total - concentration);
+            *slot += factor * power * (all - digamma_difference(own(concentration), own_total - own(concentration)));
+        }
+        Some(log_integral)
+    }
+
     fn draw(&self, [concentration, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         for (slot, alpha) in out.iter_mut().zip(concentration) {
             *slot = log_gamma_draw(*alpha, noise);

@@ -7,6 +7,7 @@ use super::{Batch, Density, Domain, Gradient, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::loss::Loss;
 use crate::operation::{self, PullBack};
 
 /// Which derivatives are asked for: by the value, and by each parameter.
@@ -24,6 +25,14 @@ pub(crate) struct Evaluation {
     pub(crate) parameters: [Vec<f64>; 3],
     /// Numbers of a parameter that serves all events while its derivative is still event by event; 0 for the others.
     pub(crate) shared: [usize; 4],
+}
+
+/// How an observation is to be scored.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    /// Row by row, so many; only of log densities.
+    rows: Option<usize>,
+    loss: Loss,
 }
 
 /// A log density as it enters a joint density: its value, and its node where gradients flow.
@@ -177,6 +186,17 @@ impl<'a> View<'a> {
         Evaluation { shared, ..View { parameters, ..*self }.evaluate(values, scale, wanted) }
     }
 
+    /// What the joint density gains by the observation, with its derivatives: in all, or row by row.
+    fn evaluate_by(&self, values: &[f64], scale: f64, wanted: Wanted, wish: Wish) -> Result<(Evaluation, Vec<f64>)> {
+        let evaluation = if wish.loss.is_log() {
+            self.evaluate_for(values, scale, wanted, wish.rows)
+        } else {
+            self.evaluate_loss(wish.loss, values, scale, wanted)?
+        };
+        let totals = self.totals(values, evaluation.total, wish.rows);
+        Ok((evaluation, totals))
+    }
+
     /// The total, or the totals of rows.
     fn totals(&self, values: &[f64], total: f64, rows: Option<usize>) -> Vec<f64> {
         let Some(rows) = rows else { return vec![total] };
@@ -251,26 +271,30 @@ impl Law {
     /// Takes what it reads: a tensor that nobody else holds is moved to the host instead of copied. The caller says of
     /// what an error is with [`Error::at`].
     pub(crate) fn score(self, value: Handle, scale: f64) -> Result<Scored> {
-        let (totals, tape) = self.on_tape(value, scale, None)?;
+        self.score_by(Loss::NegativeLogLikelihood, value, scale)
+    }
+
+    /// Minus `scale` times the loss of `value`, as [`Law::score`] for the log density.
+    pub(crate) fn score_by(self, loss: Loss, value: Handle, scale: f64) -> Result<Scored> {
+        let (totals, tape) = self.on_tape(value, scale, Wish { rows: None, loss })?;
         Ok(Scored { total: totals[0], tape })
     }
 
     /// The log density of `value` summed within each of `rows` rows; a node of the tape as for [`Law::score`].
     pub(crate) fn score_rows(self, value: Handle, rows: usize) -> Result<ScoredRows> {
-        let (rows, tape) = self.on_tape(value, 1.0, Some(rows))?;
+        let (rows, tape) = self.on_tape(value, 1.0, Wish { rows: Some(rows), loss: Loss::NegativeLogLikelihood })?;
         Ok(ScoredRows { rows, tape })
     }
 
     /// One total, or one for each row, and the node.
-    fn on_tape(self, value: Handle, scale: f64, rows: Option<usize>) -> Result<(Vec<f64>, Option<Handle>)> {
+    fn on_tape(self, value: Handle, scale: f64, wish: Wish) -> Result<(Vec<f64>, Option<Handle>)> {
         self.sound()?;
         let tracked = [value.is_tracked(), self.tracks(0), self.tracks(1), self.tracks(2)];
         let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
         if tracked == [false; 4] {
             let (arrays, value) = (self.arrays()?, value.read()?);
             let view = self.view(&arrays);
-            let evaluation = view.evaluate(&value.values, scale, wanted);
-            let totals = view.totals(&value.values, evaluation.total, rows);
+            let (_, totals) = view.evaluate_by(&value.values, scale, wanted, wish)?;
             return view.finite(&value.values, totals.iter().sum()).map(|()| (totals, None));
         }
         let (density, widths, event) = (self.density, self.widths(), self.event_len());
@@ -295,8 +319,13 @@ impl Law {
                 }
                 let slice = |k: usize| all[k].as_ref().map_or(&[] as &[f64], |array| array.values.as_slice());
                 let view = View { density, parameters: [slice(1), slice(2), slice(3)], widths, event };
-                let evaluation = view.evaluate_for(slice(0), scale, wanted, rows);
-                let totals = view.totals(slice(0), evaluation.total, rows);
+                let (evaluation, totals) = match view.evaluate_by(slice(0), scale, wanted, wish) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        let _ = result.set(Err(error));
+                        return (Array::scalar(f64::NAN), Box::new(|_| Vec::new()));
+                    }
+                };
                 let total = if view.in_domain(wanted.parameters) { totals.iter().sum() } else { f64::NAN };
                 let shape = vec![totals.len()];
                 let output = Array { values: totals.clone(), shape };

@@ -55,6 +55,17 @@ impl Density for Exponential {
         Some(vec![rate.clone().ln(), -(rate * value)])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [rate, ..]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        gradient.add(factor, [0.0, (power - 1.0) / rate[0], 0.0, 0.0]);
+        Some((power - 1.0) * rate[0].ln() - power.ln())
+    }
+
     fn draw(&self, [rate, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         out[0] = (-noise.uniform().ln() / rate[0]).clamp(f64::MIN_POSITIVE, f64::MAX);
     }

@@ -85,6 +85,26 @@ impl Density for Gamma {
         ])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [concentration, rate, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        // Finite where x^(β(α - 1)) is integrable at zero.
+        let own = power * (concentration[0] - 1.0) + 1.0;
+        if own <= 0.0 {
+            return Some(f64::INFINITY);
+        }
+        if gradient.is_wanted() {
+            let by_concentration = power * (digamma(own) - digamma(concentration[0]) - power.ln());
+            gradient.add(factor, [0.0, by_concentration, (power - 1.0) / rate[0], 0.0]);
+        }
+        let constants = ln_gamma(own) - power * ln_gamma(concentration[0]) - own * power.ln();
+        Some((power - 1.0) * rate[0].ln() + constants)
+    }
+
     fn draw(&self, [concentration, rate, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let log_draw = log_gamma_draw(concentration[0], noise) - rate[0].ln();
         out[0] = log_draw.exp().clamp(f64::MIN_POSITIVE, f64::MAX);

@@ -1,11 +1,11 @@
 //! Gives the half-Cauchy distribution on numbers above zero.
 
-use super::cauchy::slopes;
+use super::cauchy::{log_standard_integral, slopes};
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::log1p_square;
 
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, LN_2};
 
 /// The half-Cauchy distribution: the absolute value of a Cauchy number with location 0.
 ///
@@ -62,6 +62,17 @@ impl Density for HalfCauchy {
 
     fn on_device(&self, value: Term, [scale, ..]: [Term; 3]) -> Option<Vec<Term>> {
         Some(vec![FRAC_2_PI.ln().into(), -scale.clone().ln(), -(value / scale).square().ln_1p()])
+    }
+
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [scale, ..]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        gradient.add(factor, [0.0, (1.0 - power) / scale[0], 0.0, 0.0]);
+        Some(log_standard_integral(power) + (1.0 - power) * (scale[0].ln() - LN_2))
     }
 
     fn draw(&self, [scale, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -59,6 +59,17 @@ impl Density for HalfNormal {
         Some(vec![(LN_2 - HALF_LOG_TWO_PI).into(), -scale.clone().ln(), (value / scale).square() * -0.5])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [scale, ..]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        gradient.add(factor, [0.0, (1.0 - power) / scale[0], 0.0, 0.0]);
+        Some((1.0 - power) * (scale[0].ln() + HALF_LOG_TWO_PI - LN_2) - 0.5 * power.ln())
+    }
+
     fn draw(&self, [scale, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         out[0] = (scale[0] * noise.standard_normal().abs()).max(f64::MIN_POSITIVE);
     }

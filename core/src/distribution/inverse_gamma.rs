@@ -86,6 +86,22 @@ impl Density for InverseGamma {
         ])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [concentration, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let own = power * (concentration[0] + 1.0) - 1.0;
+        if gradient.is_wanted() {
+            let by_concentration = power * (digamma(own) - digamma(concentration[0]) - power.ln());
+            gradient.add(factor, [0.0, by_concentration, (1.0 - power) / scale[0], 0.0]);
+        }
+        let constants = ln_gamma(own) - power * ln_gamma(concentration[0]) - own * power.ln();
+        Some((1.0 - power) * scale[0].ln() + constants)
+    }
+
     fn draw(&self, [concentration, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let log_draw = scale[0].ln() - log_gamma_draw(concentration[0], noise);
         out[0] = log_draw.exp().clamp(f64::MIN_POSITIVE, f64::MAX);

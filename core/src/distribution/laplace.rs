@@ -76,6 +76,17 @@ impl Density for Laplace {
         Some(vec![(-LN_2).into(), -scale.clone().ln(), -((value - location).abs() / scale)])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [_, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        gradient.add(factor, [0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
+        Some((1.0 - power) * (scale[0].ln() + LN_2) - power.ln())
+    }
+
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let distance = -scale[0] * noise.uniform().ln();
         out[0] = if noise.uniform() < 0.5 { location[0] - distance } else { location[0] + distance };

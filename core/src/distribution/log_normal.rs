@@ -82,6 +82,20 @@ impl Density for LogNormal {
         ])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [location, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        // In log x, the power of the density times x is a normal density that is tilted by exp((1 - β) log x).
+        let (less, location, scale) = (1.0 - power, location[0], scale[0]);
+        let tilt = less * scale / power;
+        gradient.add(factor, [0.0, less, less * (tilt + 1.0 / scale), 0.0]);
+        Some(less * (HALF_LOG_TWO_PI + scale.ln() + location + 0.5 * tilt * scale) - 0.5 * power.ln())
+    }
+
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         out[0] = (location[0] + scale[0] * noise.standard_normal()).exp().clamp(f64::MIN_POSITIVE, f64::MAX);
     }

@@ -73,6 +73,25 @@ impl Density for MultivariateNormal {
         -0.5 * square - log_det - order as f64 * HALF_LOG_TWO_PI
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [mean, scale_tril, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let order = mean.len();
+        let mut log_det = 0.0;
+        for index in (0..scale_tril.len()).step_by(order + 1) {
+            log_det += scale_tril[index].ln();
+            if let Some(slot) = gradient.parameters[1].get_mut(index) {
+                *slot += factor * (1.0 - power) / scale_tril[index];
+            }
+        }
+        let order = order as f64;
+        Some((1.0 - power) * (log_det + order * HALF_LOG_TWO_PI) - 0.5 * order * power.ln())
+    }
+
     fn draw(&self, [mean, scale_tril, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let order = mean.len();
         noise.normal(out);

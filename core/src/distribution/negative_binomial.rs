@@ -2,6 +2,7 @@
 
 use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
+use super::power::log_power_sum;
 use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::noise::NoiseStream;
 use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
@@ -81,6 +82,20 @@ impl Density for NegativeBinomial {
             value * logits.clone().log_sigmoid(),
             concentration * (-logits).log_sigmoid(),
         ])
+    }
+
+    fn log_power_integral(
+        &self,
+        power: f64,
+        parameters: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let [concentration, logits, _] = parameters;
+        let mode = ((concentration[0] - 1.0).max(0.0) * logits[0].exp()).floor();
+        // The ratio of one probability to the last tends to the probability of a success, from below if α < 1.
+        let ratio = (-power * softplus(-logits[0])).exp();
+        log_power_sum((self, parameters), power, (mode, f64::INFINITY, ratio), factor, gradient)
     }
 
     fn draw(&self, [concentration, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -66,6 +66,18 @@ impl Density for Normal {
         Some(vec![((value - location) / scale.clone()).square() * -0.5, -scale.ln(), (-HALF_LOG_TWO_PI).into()])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [_, scale, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        // A power of a normal density is another one of variance σ²/β, up to its constant.
+        gradient.add(factor, [0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
+        Some((1.0 - power) * (scale[0].ln() + HALF_LOG_TWO_PI) - 0.5 * power.ln())
+    }
+
     fn draw(&self, [location, scale, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         out[0] = location[0] + scale[0] * noise.standard_normal();
     }

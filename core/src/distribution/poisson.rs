@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use super::power::log_power_sum;
 use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
 use crate::kernel::poisson_log;
 use crate::noise::NoiseStream;
@@ -64,6 +65,17 @@ impl Density for Poisson {
 
     fn on_device(&self, value: Term, [log_rate, ..]: [Term; 3]) -> Option<Vec<Term>> {
         Some(vec![value.clone() * log_rate.clone(), -log_rate.exp(), -(value + 1.0).ln_gamma()])
+    }
+
+    fn log_power_integral(
+        &self,
+        power: f64,
+        parameters: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let mode = parameters[0][0].exp().floor();
+        log_power_sum((self, parameters), power, (mode, f64::INFINITY, 0.0), factor, gradient)
     }
 
     fn draw(&self, [log_rate, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -100,6 +100,26 @@ impl Density for StudentT {
         ])
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [degrees, _, scale]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        // A power of the density is another one of the same kind, with ν' = β(ν + 1) - 1 degrees of freedom, up to its scale.
+        let (degrees, scale) = (degrees[0], scale[0]);
+        let own = power * (degrees + 1.0) - 1.0;
+        let log_peak = ln_gamma_difference(0.5 * degrees, 0.5) - 0.5 * (degrees * PI).ln();
+        let log_area = 0.5 * (degrees * PI).ln() - ln_gamma_difference(0.5 * own, 0.5);
+        if gradient.is_wanted() {
+            let change = digamma_difference(0.5 * degrees, 0.5) - digamma_difference(0.5 * own, 0.5);
+            let by_degrees = 0.5 * (power * change + (1.0 - power) / degrees);
+            gradient.add(factor, [0.0, by_degrees, 0.0, (1.0 - power) / scale]);
+        }
+        Some(power * log_peak + log_area + (1.0 - power) * scale.ln())
+    }
+
     fn draw(&self, [degrees, location, scale]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let mixing = noise.gamma(0.5 * degrees[0]) / (0.5 * degrees[0]);
         let draw = location[0] + scale[0] * noise.standard_normal() / mixing.max(f64::MIN_POSITIVE).sqrt();

@@ -69,6 +69,18 @@ impl Density for Uniform {
         }
     }
 
+    fn log_power_integral(
+        &self,
+        power: f64,
+        [low, high, _]: [&[f64]; 3],
+        factor: f64,
+        gradient: &mut Gradient<'_>,
+    ) -> Option<f64> {
+        let width = high[0] - low[0];
+        gradient.add(factor, [0.0, (power - 1.0) / width, (1.0 - power) / width, 0.0]);
+        Some((1.0 - power) * width.ln())
+    }
+
     fn draw(&self, [low, high, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let draw = low[0] + (high[0] - low[0]) * noise.uniform();
         out[0] = draw.max(low[0].next_up()).min(high[0].next_down());

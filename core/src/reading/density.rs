@@ -6,6 +6,7 @@ use super::Latents;
 use crate::device::{Device, add_data, data_to_array};
 use crate::error::{Error, Result};
 use crate::kernel::add_scaled;
+use crate::loss::Loss;
 use crate::model::Model;
 use crate::scope::{Leaf, Minibatch, Moments, Scope, Source, Table};
 use crate::site::{Part, SiteTable};
@@ -70,6 +71,7 @@ pub struct LogDensity<'a, M> {
     pub(super) table: &'a SiteTable,
     pub(super) minibatch: &'a [Minibatch],
     pub(super) weight: f64,
+    pub(super) loss: Loss,
     moments: Option<Moments<'a>>,
 }
 
@@ -77,7 +79,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// Binds a model to a device and its site table.
     #[must_use]
     pub fn new(model: &'a M, device: &'a Device, table: &'a SiteTable) -> Self {
-        Self { model, device, table, minibatch: &[], weight: 1.0, moments: None }
+        Self { model, device, table, minibatch: &[], weight: 1.0, loss: Loss::default(), moments: None }
     }
 
     /// Evaluates only these rows of the plates named; their log densities are multiplied by N/B.
@@ -91,6 +93,21 @@ impl<'a, M: Model> LogDensity<'a, M> {
     #[must_use]
     pub fn weight(mut self, weight: f64) -> Self {
         self.weight = weight;
+        self
+    }
+
+    /// Lets every observed site contribute minus its `loss`, observation by observation, instead of its log density.
+    ///
+    /// Log densities of latents and factors stay what they are: a likelihood declared as a factor has no observations.
+    /// Minibatches and weights multiply a loss as they do a log density.
+    ///
+    /// # Errors
+    /// Readings with a loss give [`Error::Argument`] for an index outside its domain, and [`Error::Loss`] for a
+    /// distribution without the integral that the loss needs; [`LogDensity::locally_enhanced`] and readings that stay on
+    /// the device take [`Loss::NegativeLogLikelihood`] only.
+    #[must_use]
+    pub fn loss(mut self, loss: Loss) -> Self {
+        self.loss = loss;
         self
     }
 
@@ -147,6 +164,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// Geffner and Domke (2022), arXiv:2203.04432; Burda, Grosse and Salakhutdinov (2016) for the inner average.
     pub fn locally_enhanced(&self, latents: Latents<'_>, data: &M::Data, log_q: &[f64]) -> Result<Enhanced> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
+        if !self.loss.is_log() {
+            return Err(Error::Argument {
+                operation: "locally enhanced bound".into(),
+                argument: "loss",
+                found: self.loss.to_string(),
+                expected: "the negative log likelihood, whose exponential the bound averages; use another estimator",
+            });
+        }
         let mut scope = self.scope(source(latents));
         scope.quiet = true;
         let globals = self.model.global(&mut scope)?;
@@ -198,6 +223,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
 
     fn with_locals(&self, latents: Latents<'_>, data: &M::Data, quiet: bool) -> Result<Assessment> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
+        self.loss.check()?;
         // The prior of a layer is that of drawn weights: only a reading without it may do without them.
         let moments = self.moments.filter(|_| quiet);
         if let Some(moments) = moments {
@@ -216,7 +242,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
 
     pub(super) fn scope<'s>(&'s self, source: Source<'s>) -> Scope<'s> {
         let mut scope = Scope::new(self.device, Table::Known(self.table), source);
-        (scope.scoring, scope.tracking) = (true, true);
+        (scope.scoring, scope.tracking, scope.loss) = (true, true, self.loss);
         scope
     }
 

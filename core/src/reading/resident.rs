@@ -62,6 +62,9 @@ impl<M: Model> LogDensity<'_, M> {
 
     /// What the log density comes to: a number known on the host, and a tensor.
     fn read_on_device(&self, leaves: &[Tensor<2>], data: &M::Data) -> Result<(f64, Option<Tensor<1>>)> {
+        if !self.loss.is_log() {
+            return Err(Error::NoDeviceForm { operation: "observations".into(), what: format!("the {}", self.loss) });
+        }
         let sites: Vec<_> = self.table.sites().iter().filter(|site| site.role == Role::Latent).collect();
         let expected: Vec<[usize; 2]> = sites
             .iter()

@@ -29,14 +29,16 @@ impl<'a> Scope<'a> {
         self.latent(name, law)
     }
 
-    /// Declares an observed site: the log density of `value` enters the joint density.
+    /// Declares an observed site: the log density of `value` enters the joint density, or minus its loss in a reading
+    /// with [`crate::LogDensity::loss`].
     ///
     /// # Shapes
     /// `value` has exactly the distribution's shape: Partita never broadcasts an observation.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::NotFinite`] and [`Error::Support`] for data that do not fit (with the site's name
-    /// and the index), [`Error::NotFiniteMade`] if the log density is not finite, [`Error::DuplicateSite`].
+    /// and the index), [`Error::NotFiniteMade`] if the log density is not finite, [`Error::DuplicateSite`],
+    /// [`Error::Loss`] for a distribution that the loss of the reading is not defined for.
     pub fn observe<const D: usize, S>(
         &mut self,
         name: &str,
@@ -59,7 +61,7 @@ impl<'a> Scope<'a> {
                     let scored = law.score_rows(handle, rows).map_err(|error| error.at(|| self.operation(name)))?;
                     self.add_rows(&scored.rows, scored.tape);
                 } else if self.scoring && !self.quiet {
-                    let scored = law.score(handle, self.weight_here());
+                    let scored = law.score_by(self.loss, handle, self.weight_here());
                     let scored = scored.map_err(|error| error.at(|| self.operation(name)))?;
                     self.add(scored.total, scored.tape);
                 }

@@ -9,7 +9,7 @@ use partita_core::{
 };
 
 use super::sfvi_silo::{describe_global, global_noise, global_signature};
-use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
+use super::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::estimator::{BlockDraw, Estimator, LayerMoments, add, check_layers, draw_blocks};
@@ -122,7 +122,7 @@ impl Algorithm for Central {
         let due = self.due();
         let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
         self.step += due;
-        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate, tally: Tally::steps(due, 1) })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
@@ -225,6 +225,7 @@ impl<M: Model> CentralSilo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
+        settings.check_observations(&table)?;
         let family = settings.family.global_family(&table)?;
         let parameters = settings.family.start(&*family, &table);
         let model = with_theta(model, &theta(model)?, device)?;
@@ -258,7 +259,8 @@ impl<M: Model> CentralSilo<M> {
         }
         let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
-        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
+        let density =
+            LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch).loss(self.settings.loss);
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
         let mut by_local = self.locals.zeros(rows);
@@ -284,7 +286,10 @@ impl<M: Model> CentralSilo<M> {
         let estimator = self.settings.estimator;
         let layers = LayerMoments::new(&*self.family, &self.parameters);
         let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
-        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(minibatch).moments(moments);
+        let density = LogDensity::new(&self.model, &self.device, &self.table)
+            .minibatch(minibatch)
+            .moments(moments)
+            .loss(self.settings.loss);
         let prior = density.global(&global.latent)?;
         let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
         let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);

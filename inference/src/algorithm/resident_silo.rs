@@ -413,6 +413,10 @@ fn refuse(settings: &Settings) -> Result<()> {
         let expected = "Adam for a fit that stays on the device";
         return refused("optimiser", format!("{:?} with Resident", settings.optimiser), expected);
     }
+    if !settings.loss.is_log() {
+        let expected = "the negative log likelihood for a fit that stays on the device; Central takes every loss";
+        return refused("loss", format!("{} with Resident", settings.loss), expected);
+    }
     if settings.clip.is_some() {
         let expected = "none for a fit that stays on the device, where nobody sees whether a step was clipped";
         return refused("clip", "a limit with Resident".into(), expected);

@@ -5,7 +5,7 @@ use partita_core::{Device, LogDensity, Model, Purpose, SiteTable, shared_theta, 
 
 use super::pending::LastWeights;
 use super::sfvi_silo::{describe_global, global_noise};
-use super::{Algorithm, Assessed, Posterior, StepInfo, finite, replies, same_run};
+use super::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::error::{Error, Result};
 use crate::estimator::{DrawWeights, Estimator, Share, add};
 use crate::exchange::{Outcome, Request};
@@ -16,7 +16,7 @@ use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
 /// The kind of a saved coordinator.
-const STATE: &str = "sfvi.coordinator";
+pub(super) const STATE: &str = "sfvi.coordinator";
 
 /// Structured federated variational inference: one exchange and one optimiser step a round.
 ///
@@ -112,6 +112,35 @@ impl<M: Model> Sfvi<M> {
         }
         self.theta = theta;
         Ok(())
+    }
+
+    /// The kind of a saved coordinator.
+    pub(super) fn state_kind(&self) -> &'static str {
+        STATE
+    }
+
+    /// The bound and its gradient by θ that the silos' shares of one step give; moves nothing.
+    pub(super) fn theta_gradient(&self, outcomes: Vec<Outcome>) -> Result<(f64, Vec<f64>)> {
+        let replies = self.shares_of(outcomes)?;
+        let total = self.total(&replies, (Purpose::Fit, self.step, self.settings.particles))?;
+        let weights = self.settings.estimator.weigh(&total.elbos);
+        let gradient = total.gradient(&weights, self.theta.len()).split_off(self.parameters.len());
+        finite("the coordinator", self.step, |index| format!("the gradient by θ[{index}]"), &gradient)?;
+        Ok((weights.bound, gradient))
+    }
+
+    /// The silos' replies to this step.
+    fn shares_of(&self, outcomes: Vec<Outcome>) -> Result<Vec<Message>> {
+        let step = self.step;
+        let replies = replies(outcomes, &self.silos, step)?;
+        for (reply, silo) in replies.iter().zip(&self.silos) {
+            let found = reply.get_word("step")?;
+            if found != step {
+                let problem = format!("silo `{silo}` answered step {found}, asked was step {step}");
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
+            }
+        }
+        Ok(replies)
     }
 
     fn to_all(&self, message: &Message) -> Vec<Request> {
@@ -257,14 +286,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let step = self.step;
-        let replies = replies(outcomes, &self.silos, step)?;
-        for (reply, silo) in replies.iter().zip(&self.silos) {
-            let found = reply.get_word("step")?;
-            if found != step {
-                let problem = format!("silo `{silo}` answered step {found}, asked was step {step}");
-                return Err(Error::Message { kind: reply.kind.clone(), problem });
-            }
-        }
+        let replies = self.shares_of(outcomes)?;
         let total = self.total(&replies, (Purpose::Fit, step, self.settings.particles))?;
         let weights = self.settings.estimator.weigh(&total.elbos);
         let elbo = weights.bound;
@@ -290,7 +312,8 @@ impl<M: Model> Algorithm for Sfvi<M> {
             self.last = LastWeights { step, weights: weights.family };
         }
         self.step += 1;
-        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate })
+        let tally = Tally::steps(1, self.silos.len());
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate, tally })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -57,6 +57,7 @@ impl<M: Model> Silo<M> {
         settings.check()?;
         let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
         settings.family.check(&table)?;
+        settings.check_observations(&table)?;
         let family = settings.family.global_family(&table)?;
         let start = settings.family.start(&*family, &table);
         let theta_len = shared_theta(model)?.len();
@@ -119,6 +120,12 @@ impl<M: Model> Silo<M> {
 
     pub(super) fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
         let parameters = request.expect_floats("global", self.family.parameter_len())?;
+        self.read_theta(request)?;
+        Ok(parameters)
+    }
+
+    /// Reads the shared part of θ, and makes sure that the request is of this run.
+    pub(super) fn read_theta(&mut self, request: &Message) -> Result<()> {
         let seed = request.get_word("seed")?;
         if seed != self.settings.seed {
             return Err(Error::Message {
@@ -127,8 +134,7 @@ impl<M: Model> Silo<M> {
             });
         }
         let shared = if self.theta_len > 0 { request.expect_floats("theta", self.theta_len)? } else { Vec::new() };
-        self.set_theta(&shared)?;
-        Ok(parameters)
+        self.set_theta(&shared)
     }
 
     /// Replaces the part of θ that parties share; the private part is that of the latest step.
@@ -397,7 +403,10 @@ impl Context<'_> {
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
             return self.enhanced((model, data), &global, inner, particle);
         }
-        let density = LogDensity::new(model, self.device, self.table).minibatch(&self.rows.minibatch).weight(weight);
+        let density = LogDensity::new(model, self.device, self.table)
+            .minibatch(&self.rows.minibatch)
+            .weight(weight)
+            .loss(self.settings.loss);
         let density = match &self.layers {
             Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
             None => density,

@@ -6,6 +6,7 @@ use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
 use super::{Blocks, Delta, DiagonalGaussian, Family, FullRankGaussian, LowRankGaussian, RowGaussian, RowOptions};
 use crate::error::{Error, Result};
+use crate::exponential_family::NormalFamily;
 
 /// A Gaussian family in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -155,6 +156,12 @@ impl FamilyPlan {
         self
     }
 
+    /// Makes every global latent a point mass, whatever was chosen before; where the points start stays as it is.
+    #[must_use]
+    pub fn point_masses(self) -> Self {
+        Self { global: Some(Choice::Delta), sites: BTreeMap::new(), ..self }
+    }
+
     /// Starts every standard deviation at `scale` on the unconstrained scale.
     #[must_use]
     pub fn initial_scale(mut self, scale: f64) -> Self {
@@ -242,6 +249,32 @@ impl FamilyPlan {
             (1, Some((_, family))) => Ok(family),
             (_, last) => Ok(Box::new(Blocks::new(parts.into_iter().chain(last).collect()))),
         }
+    }
+
+    /// The global family as normal densities in natural parameters, for algorithms that multiply and divide them.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for point masses and low-rank covariances, which are closed under neither.
+    pub fn natural_family(&self, table: &SiteTable) -> Result<NormalFamily> {
+        let mut parts = Vec::new();
+        for (sites, choice) in self.parts(table) {
+            let is_full = match choice {
+                Choice::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => false,
+                Choice::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => true,
+                other => {
+                    let names = sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
+                    return Err(Error::Setting {
+                        setting: "family of globals",
+                        found: format!("{other:?} for {names}"),
+                        expected: "diagonal or full_rank, of which products and quotients are of the same form",
+                    });
+                }
+            };
+            let components = sites.iter().flat_map(|site| site.offset()..site.offset() + site.width());
+            parts.push((components.collect::<Vec<_>>(), is_full));
+        }
+        parts.retain(|(components, _)| !components.is_empty());
+        Ok(NormalFamily::of_parts(parts))
     }
 
     /// The global sites that share a family: first those not named, together, then each that is.

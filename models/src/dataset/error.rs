@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use partita_core::DataError;
+
 use super::{CACHE_FOLDER, STAGED_FOLDER};
 
 /// What went wrong while a data set was looked for, downloaded or read.
@@ -29,7 +31,7 @@ pub enum DatasetError {
     },
     /// A file is not the one that was meant.
     #[error(
-        "data set `{dataset}` from {origin}: found SHA-256 {found}, expected {expected}. The file is damaged or another version: remove it and ask again, or get it anew: {remedy}"
+        "data set `{dataset}` from {origin}: found checksum {found}, expected {expected}. The file is damaged or another version: remove it and ask again, or get it anew: {remedy}"
     )]
     Checksum {
         /// The data set.
@@ -102,6 +104,9 @@ pub enum DatasetError {
         /// What was expected.
         expected: String,
     },
+    /// A table of text could not be read, split or standardised.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// An image or a document that there is not was asked for.
     #[error("{operation}: found index {index}, expected one below {count}. Count from 0.")]
     Index {

@@ -75,6 +75,33 @@ macro_rules! newsgroups {
     };
 }
 
+/// A file of the UCI repository, which delivers zip archives; it is known by its content.
+macro_rules! uci {
+    ($name:literal, $file:literal, $staged:literal, $address:literal, $path:expr, $sha256:literal) => {
+        Dataset {
+            name: $name,
+            file: concat!("uci/", $file),
+            staged: concat!("uci/", $staged),
+            source: Source::Zip(concat!("https://archive.ics.uci.edu/static/public/", $address), $path),
+            checksum: Checksum::Content($sha256),
+        }
+    };
+}
+
+/// An archive of Kuzushiji-49. No SHA-256 is published; the MD5 checksums are those that readers in five public projects
+/// agree on. The files were not at hand when their reader was written.
+macro_rules! kuzushiji {
+    ($name:literal, $file:literal, $md5:literal) => {
+        Dataset {
+            name: $name,
+            file: concat!("k49/", $file),
+            staged: concat!("k49/", $file),
+            source: Source::Address(concat!("http://codh.rois.ac.jp/kmnist/dataset/k49/", $file)),
+            checksum: Checksum::DeliveredMd5($md5),
+        }
+    };
+}
+
 const NEWSGROUPS: &str = "This form of 20 Newsgroups (2000 lemmas) is published nowhere: put a copy in place, or download corpus.tsv and \
     vocabulary.txt of OCTIS from https://github.com/MIND-Lab/OCTIS/tree/master/preprocessed_datasets/20NewsGroup into one \
     folder and read them with `octis(folder)`.";
@@ -85,7 +112,7 @@ pub fn datasets() -> &'static [Dataset] {
     &DATASETS
 }
 
-const DATASETS: [Dataset; 19] = [
+const DATASETS: [Dataset; 28] = [
     rdatasets!(
         "six_cities",
         "geepack",
@@ -159,5 +186,50 @@ const DATASETS: [Dataset; 19] = [
         "vocab.txt",
         "bd9906c1320dde06032fecc1ba9fc5aad4f6786fbc628a62c1d80528ee6159f5"
     ),
+    uci!(
+        "adult_train",
+        "adult.data",
+        "adult.data.gz",
+        "2/adult.zip",
+        &["adult.data"],
+        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
+    ),
+    uci!(
+        "adult_test",
+        "adult.test",
+        "adult.test.gz",
+        "2/adult.zip",
+        &["adult.test"],
+        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
+    ),
+    uci!(
+        "bank",
+        "bank-full.csv",
+        "bank-full.csv.gz",
+        "222/bank+marketing.zip",
+        &["bank.zip", "bank-full.csv"],
+        "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d"
+    ),
+    uci!(
+        "credit",
+        "crx.data",
+        "crx.data",
+        "27/credit+approval.zip",
+        &["crx.data"],
+        "fff49bc186cbddb3ace7371d40d9fbbb3af4f126019c13ff3f562249b1454f4d"
+    ),
+    // The checksum is the one that four unrelated public projects give; the archive was not at hand when its reader was
+    // written.
+    Dataset {
+        name: "cifar_10",
+        file: "cifar_10/cifar-10-binary.tar.gz",
+        staged: "cifar_10/cifar-10-binary.tar.gz",
+        source: Source::Address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
+        checksum: Checksum::Delivered("c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"),
+    },
+    kuzushiji!("kuzushiji_49_train_images", "k49-train-imgs.npz", "7ac088b20481cf51dcd01ceaab89d821"),
+    kuzushiji!("kuzushiji_49_train_labels", "k49-train-labels.npz", "44a8e1b893f81e63ff38d73cad420f7a"),
+    kuzushiji!("kuzushiji_49_test_images", "k49-test-imgs.npz", "d352e201d846ce6b94f42c990966f374"),
+    kuzushiji!("kuzushiji_49_test_labels", "k49-test-labels.npz", "4da6f7a62e67a832d5eb1bd85c5ee448"),
     newsgroups!("newsgroups_labels", "labels.txt", "e639d15e21a5fef5fa90955acc42bbf428a9bd3a379cd3084b9595cb0066831b"),
 ];

@@ -76,6 +76,22 @@ pub enum DensityViolation {
         /// The distance allowed.
         bound: f64,
     },
+    /// The integral of a power of the density is another one, at power 1 its logarithm.
+    #[error("{density}, case {case}: the integral of the power {power} is {found}, expected {expected} ± {bound}")]
+    Integral {
+        /// The density.
+        density: &'static str,
+        /// The place of the case in the list.
+        case: usize,
+        /// The power.
+        power: f64,
+        /// What was found.
+        found: f64,
+        /// What was expected.
+        expected: f64,
+        /// The largest difference allowed.
+        bound: f64,
+    },
     /// The cumulative function is not the integral of the density.
     #[error("{density}, case {case}: the slope of the cumulative function is {found}, the density {expected}")]
     Cumulative {

@@ -1,0 +1,62 @@
+//! Sums powers of the probabilities of counts: the normalising integrals of robust losses that have no closed form.
+
+use super::{Density, Gradient};
+
+/// The most counts a sum may run over: 30 ms an observation.
+const MOST: usize = 1 << 20;
+/// What the rest of a sum may be, relative to the sum.
+const REST: f64 = 1e-17;
+
+/// $\log\sum_k p(k)^\beta$ with $\beta$ = `power`, over all counts from 0 to `last`.
+///
+/// Adds `scale` times the derivatives by the parameters, all of which are numbers. The sum starts at `mode`, from which
+/// the ratio of one term to the last one must not rise in either direction, except towards `ratio`, which no term of the
+/// tail exceeds. Stops where a geometric series bounds the rest by 1e-17 of the sum; `None` if that takes more than a
+/// million terms.
+pub(super) fn log_power_sum(
+    (density, parameters): (&dyn Density, [&[f64]; 3]),
+    power: f64,
+    (mode, last, ratio): (f64, f64, f64),
+    scale: f64,
+    gradient: &mut Gradient<'_>,
+) -> Option<f64> {
+    let wanted = gradient.parameters.each_ref().map(|slots| !slots.is_empty());
+    let evaluate = |count: f64| {
+        let mut slots = [[0.0]; 3];
+        let [a, b, c] = &mut slots;
+        let [a, b, c] = [(a, wanted[0]), (b, wanted[1]), (c, wanted[2])].map(|(slot, wanted)| {
+            let slot: &mut [f64] = if wanted { slot } else { &mut [] };
+            slot
+        });
+        let log_prob =
+            density.log_prob(&[count], parameters, 1.0, &mut Gradient { value: &mut [], parameters: [a, b, c] });
+        (log_prob, slots.map(|[slot]| slot))
+    };
+    let (at_mode, slopes) = evaluate(mode);
+    let (mut sum, mut weighted) = (1.0, slopes);
+    let mut terms = 0;
+    for step in [1.0, -1.0] {
+        let (mut count, mut term) = (mode + step, 1.0);
+        let limit = if step > 0.0 { ratio } else { 0.0 };
+        while (0.0..=last).contains(&count) {
+            terms += 1;
+            if terms > MOST {
+                return None;
+            }
+            let (log_prob, slopes) = evaluate(count);
+            let next = (power * (log_prob - at_mode)).exp();
+            let fall = (next / term).max(limit);
+            sum += next;
+            weighted.iter_mut().zip(slopes).for_each(|(slot, slope)| *slot += next * slope);
+            // A NaN ends the sum as well, and shows in it.
+            if next <= 0.0 || next.is_nan() || fall < 1.0 && next * fall / (1.0 - fall) < REST * sum {
+                break;
+            }
+            (count, term) = (count + step, next);
+        }
+    }
+    for (slots, weighted) in gradient.parameters.iter_mut().zip(weighted) {
+        slots.iter_mut().for_each(|slot| *slot += scale * power * weighted / sum);
+    }
+    Some(power * at_mode + sum.ln())
+}

@@ -1,0 +1,116 @@
+//! Evaluates a silo's own objective: its data against a prior of the globals, the model's or a cavity.
+
+use partita_core::kernel::add_scaled;
+use partita_core::{Assessment, LogDensity, Model};
+
+use super::finite;
+use super::sfvi_silo::{Draws, Silo, describe_global, global_key, noise_of};
+use crate::error::Result;
+use crate::estimator::{DrawWeights, Share, add};
+use crate::exponential_family::{ExponentialFamily, NormalFamily, dot};
+use crate::locals::StepRows;
+
+/// What stands before the silo's likelihood.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum GlobalPrior<'a> {
+    /// The model's prior to this power.
+    Model(f64),
+    /// An unnormalised factor, such as a cavity, with precisions of any sign.
+    Factor(&'a NormalFamily, &'a [f64]),
+}
+
+/// A sampled objective with its gradients, before anything has moved.
+#[derive(Debug)]
+pub(super) struct LocalObjective {
+    /// The sampled bound in nats; with a factor as prior, up to the factor's constant.
+    pub(super) bound: f64,
+    /// The part of the bound that is the silo's own: the mean of its shares, in nats.
+    pub(super) likelihood: f64,
+    /// The gradient of the negative bound by the parameters of the global family, then by shared θ.
+    pub(super) gradient: Vec<f64>,
+    locals: LocalMove,
+}
+
+/// What moves the silo's own parameters.
+#[derive(Debug)]
+pub(super) struct LocalMove {
+    rows: StepRows,
+    gradients: Vec<Vec<Vec<f64>>>,
+    weights: DrawWeights,
+    private: Vec<f64>,
+}
+
+impl<M: Model> Silo<M> {
+    /// The objective at global parameters, averaged over the draws that `draw` says; moves nothing.
+    pub(super) fn local_objective(
+        &mut self,
+        globals: &[f64],
+        theta_len: usize,
+        draw: Draws,
+        prior: GlobalPrior<'_>,
+    ) -> Result<LocalObjective> {
+        let Draws { purpose, step, owner, .. } = draw;
+        let mut rows = self.locals.rows(step);
+        let (mut shares, gradients): (Vec<Share>, Vec<_>) = self.shares(globals, &mut rows, draw)?.into_iter().unzip();
+        self.check(&shares, step)?;
+        let private = self.locals.keep_private(&mut shares);
+        for gradient in &gradients {
+            self.check_local(gradient, step)?;
+        }
+        let likelihood = crate::assess::mean_and_variance(&shares.iter().map(|share| share.elbo).collect::<Vec<_>>()).0;
+        let estimator = self.settings.estimator;
+        let (mut elbos, mut by_draw) = (Vec::new(), Vec::new());
+        for (share, particle) in shares.iter().zip(0_u32..) {
+            let key = global_key(purpose, step, owner).particle(particle);
+            let noise = noise_of(&*self.family, &self.settings, key);
+            let global = self.family.draw(globals, &noise);
+            let prior = self.prior_at(prior, &global.latent)?;
+            let mut own = estimator.global_share(prior, &*self.family, globals, &global);
+            add(&mut own.location, &share.location);
+            add(&mut own.deviation, &share.deviation);
+            own.variance.clone_from(&share.variance);
+            let mut gradient = vec![0.0; globals.len()];
+            own.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+            if estimator.adds_entropy_gradient() {
+                self.family.add_entropy_gradient(globals, &mut gradient);
+            }
+            own.theta.resize(theta_len, 0.0);
+            add(&mut own.theta, &share.theta);
+            elbos.push(own.elbo + share.elbo);
+            by_draw.push((gradient, own.theta));
+        }
+        let weights = estimator.weigh(&elbos);
+        let mut gradient = vec![0.0; globals.len() + theta_len];
+        let (by_global, by_theta) = gradient.split_at_mut(globals.len());
+        for ((own, own_theta), (family, theta)) in by_draw.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            add_scaled(by_global, *family, own);
+            add_scaled(by_theta, *theta, own_theta);
+        }
+        gradient.iter_mut().for_each(|g| *g *= -weights.share);
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        let bound = weights.bound;
+        Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
+    }
+
+    /// Moves the silo's own parameters by what an objective said.
+    pub(super) fn move_locals(&mut self, objective: LocalObjective, rate: f64) {
+        let LocalMove { rows, gradients, weights, private } = objective.locals;
+        self.locals.descend(&rows, weights.descent(gradients), &private, rate);
+    }
+
+    fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<Assessment> {
+        match prior {
+            GlobalPrior::Model(power) => {
+                let mut own = LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?;
+                own.value *= power;
+                own.globals.iter_mut().chain(&mut own.theta).for_each(|g| *g *= power);
+                Ok(own)
+            }
+            GlobalPrior::Factor(family, natural) => Ok(Assessment {
+                value: dot(natural, &family.statistics(latent)),
+                globals: family.score(natural, latent),
+                ..Assessment::default()
+            }),
+        }
+    }
+}

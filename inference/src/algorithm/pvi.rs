@@ -1,0 +1,498 @@
+//! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
+
+mod ledger;
+mod options;
+mod product;
+mod schedule;
+mod silo;
+mod state;
+
+pub use options::{Absence, Factors, PriorShare, PviOptions};
+pub(super) use schedule::subset;
+pub use schedule::{Delays, Order, VisitSchedule};
+pub use silo::PviSilo;
+
+use ledger::Ledger;
+use schedule::{Turn, Work};
+
+use partita_core::{Device, LogDensity, Model};
+
+use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite};
+use crate::error::{Error, Result};
+use crate::exchange::{Outcome, Request};
+use crate::exponential_family::{ExponentialFamily, NormalFamily};
+use crate::manifest::{Field, Manifest};
+use crate::message::Message;
+use crate::optimiser::UpdateRule;
+use crate::run::Asynchronous;
+use crate::settings::Settings;
+use crate::solver::quadratic;
+
+/// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
+///
+/// A visit: the coordinator sends natural parameters $`\eta_q`$; silo $`m`$ takes its factor out, maximises its local free
+/// energy with the cavity $`\eta_q - \eta_m`$ as prior, and answers $`\Delta_m = \rho(\eta_{q_m} - \eta_q)`$; the coordinator
+/// adds it. A fixed point is stationary for variational inference on the pooled data. Local latents stay in their silos with
+/// their own posterior, structured by the globals: what partitioned inference is for models without them, this is for models
+/// with them.
+///
+/// All arithmetic between parties is in natural parameters and f64. A product that is no density is refused, with the silo and
+/// $`\rho`$ in the error.
+///
+/// # References
+/// Ashman et al. (2022), Partitioned variational inference, Algorithm 1; with local latents, ours.
+pub struct Pvi<M: Model> {
+    inner: Sfvi<M>,
+    options: PviOptions,
+    family: NormalFamily,
+    prior: Vec<f64>,
+    natural: Vec<f64>,
+    ledger: Ledger,
+    turn: Turn,
+    /// Rows of each silo, for shares of the prior.
+    sizes: Vec<usize>,
+    /// Updates of the posterior so far; the first posterior is version 1.
+    version: u64,
+    work: Vec<Option<Work>>,
+    clock: f64,
+    /// What was last asked: silo and version.
+    asked: Vec<(usize, u64)>,
+    theta_rule: Box<dyn UpdateRule>,
+    /// Whether the step of θ after this turn is done.
+    theta_done: bool,
+    manifest: Manifest,
+}
+
+impl<M: Model> std::fmt::Debug for Pvi<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Pvi")
+            .field("inner", &self.inner)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> Pvi<M> {
+    /// The coordinator of a run over the silos of these names, with these numbers of rows.
+    ///
+    /// # Errors
+    /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, for a
+    /// prior that is not normal on the unconstrained scale, or for sizes that are not one positive number a silo.
+    pub fn new(
+        model: &M,
+        device: &Device,
+        settings: &Settings,
+        (silos, sizes): (&[String], Vec<usize>),
+        options: PviOptions,
+    ) -> Result<Self> {
+        options.check()?;
+        if settings.estimator.weighs_draws() {
+            return Err(Error::Setting {
+                setting: "estimator",
+                found: "ImportanceWeighted with Pvi".into(),
+                expected: "an estimator of the bound itself, such as StickingTheLanding; or LocallyEnhanced",
+            });
+        }
+        if sizes.len() != silos.len() || sizes.contains(&0) {
+            let found = format!("{sizes:?} for {} silos", silos.len());
+            return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
+        }
+        let inner = Sfvi::new(model, device, settings, silos)?;
+        let family = settings.family.natural_family(&inner.table)?;
+        let prior = prior_of(&inner, &family)?;
+        let manifest = manifest(&inner, &family);
+        let mut pvi = Self {
+            natural: prior.clone(),
+            ledger: Ledger::new(silos.len(), family.natural_len()),
+            turn: Turn::new(options.schedule, silos.len(), settings.seed),
+            theta_rule: settings.optimiser.start(device),
+            work: vec![None; silos.len()],
+            version: 1,
+            clock: 0.0,
+            asked: Vec::new(),
+            theta_done: true,
+            inner,
+            options,
+            family,
+            prior,
+            sizes,
+            manifest,
+        };
+        pvi.publish()?;
+        Ok(pvi)
+    }
+
+    /// Natural parameters of the posterior.
+    #[must_use]
+    pub fn natural(&self) -> &[f64] {
+        &self.natural
+    }
+
+    /// Natural parameters of the prior.
+    #[must_use]
+    pub fn prior(&self) -> &[f64] {
+        &self.prior
+    }
+
+    /// The exponential family of the posterior.
+    #[must_use]
+    pub fn natural_family(&self) -> &NormalFamily {
+        &self.family
+    }
+
+    /// Natural parameters of a silo's factor, as the coordinator has added it up from its answers.
+    #[must_use]
+    pub fn factor(&self, silo: usize) -> Option<&[f64]> {
+        self.ledger.factors.get(silo).map(Vec::as_slice)
+    }
+
+    /// $`\log Z_q = A(\eta_q) - A(\eta_0)`$ in nats: with the silos' local free energies at the common posterior it makes the
+    /// bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$.
+    #[must_use]
+    pub fn log_normaliser(&self) -> f64 {
+        self.family.log_partition(&self.natural) - self.family.log_partition(&self.prior)
+    }
+
+    /// The largest violation of $`\eta_q = \eta_0 + \sum_m \eta_m`$, relative to the largest entry.
+    #[must_use]
+    pub fn discrepancy(&self) -> f64 {
+        self.ledger.discrepancy(&self.prior, &self.natural)
+    }
+
+    /// Lets a silo rest: its factor stays in the posterior, and it is visited no more until it joins again.
+    pub fn leave(&mut self, silo: usize) {
+        self.ledger.set_present(silo, false);
+        if let Some(work) = self.work.get_mut(silo) {
+            *work = None;
+        }
+    }
+
+    /// Lets a silo take part (again). It is sent its factor as the coordinator has it, so that one restored from an old disk,
+    /// or whose last answer was lost, agrees.
+    pub fn join(&mut self, silo: usize) {
+        self.ledger.set_present(silo, true);
+    }
+
+    /// Takes a silo's factor out of the posterior, exactly, and lets it rest.
+    ///
+    /// # Errors
+    /// [`Error::ImproperProduct`] if what remains is no density, which leaves everything as it was.
+    pub fn remove(&mut self, silo: usize) -> Result<()> {
+        let Some(factor) = self.ledger.factors.get(silo).cloned() else { return Ok(()) };
+        let rest: Vec<f64> = self.natural.iter().zip(&factor).map(|(all, own)| all - own).collect();
+        if self.family.impropriety(&rest).is_some() {
+            return Err(self.improper(&rest, &[(silo, factor)]));
+        }
+        self.natural = rest;
+        self.ledger.clear(silo);
+        self.leave(silo);
+        self.version += 1;
+        self.publish()
+    }
+
+    /// Lets others see the posterior in the parameters of its family.
+    fn publish(&mut self) -> Result<()> {
+        self.inner.parameters = self.family.member(&*self.inner.family, &self.natural)?;
+        debug_assert!(self.discrepancy() < 1e-8, "invariant: the posterior is the prior times the silos' factors");
+        debug_assert!(self.free_energies_add_up(), "invariant: local free energies and log Z_q make the bound");
+        Ok(())
+    }
+
+    /// Whether $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$, in which expected log likelihoods cancel: whether
+    /// $`\mathrm{KL}(q\,\|\,p) = \sum_m \mathrm{E}_q[\log t_m] - \log Z_q`$.
+    fn free_energies_add_up(&self) -> bool {
+        let means = self.family.mean_parameters(&self.natural);
+        let dot = |a: &[f64]| crate::exponential_family::dot(a, &means);
+        let factors: f64 = self.ledger.factors.iter().map(|factor| dot(factor)).sum();
+        let divergence = self.family.kl_divergence(&self.natural, &self.prior);
+        let size = dot(&self.natural).abs() + dot(&self.prior).abs() + factors.abs() + 1.0;
+        (divergence - (factors - self.log_normaliser())).abs() <= 1e-9 * size
+    }
+
+    fn theta_is_due(&self) -> bool {
+        let every = self.options.theta_every;
+        let all_here = self.ledger.present.iter().all(|here| *here);
+        !self.inner.theta.is_empty()
+            && every > 0
+            && self.turn.turn.is_multiple_of(every)
+            && !self.theta_done
+            && all_here
+    }
+
+    /// The request of a visit from this posterior.
+    fn visit(&self, silo: usize, (version, natural): (u64, &[f64])) -> Request {
+        let damping = self.options.damping_of(self.ledger.present.iter().filter(|here| **here).count());
+        let base = Message::new("pvi.solve")
+            .word("step", self.inner.step)
+            .word("seed", self.inner.settings.seed)
+            .word("version", version)
+            .word("local_steps", self.options.local_steps)
+            .number("damping", damping);
+        let base = if self.inner.theta.is_empty() { base } else { base.floats("theta", &self.inner.theta) };
+        let base = self.ledger.put(silo, base);
+        let base = match self.options.factors {
+            Factors::Shared => {
+                #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
+                let share = 1.0 / self.sizes.len() as f64;
+                let mean = natural.iter().zip(&self.prior).map(|(all, prior)| share * (all - prior));
+                base.floats("shared", &mean.collect::<Vec<_>>())
+            }
+            Factors::Own | Factors::Forgotten => base,
+        };
+        let message = match self.options.prior {
+            PriorShare::Whole => base.floats("natural", natural),
+            PriorShare::BySize => {
+                let rest = 1.0 - self.share_of(silo);
+                let sent = natural.iter().zip(&self.prior).map(|(all, prior)| all - rest * prior);
+                base.floats("natural", &sent.collect::<Vec<_>>())
+            }
+        };
+        Request { silo, message }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
+    fn share_of(&self, silo: usize) -> f64 {
+        self.sizes[silo] as f64 / self.sizes.iter().sum::<usize>() as f64
+    }
+
+    /// Sends every silo that rests between visits to work, and gives the one that is ready first.
+    fn next_ready(&mut self, delays: Delays) -> Option<usize> {
+        let silos = self.sizes.len();
+        for silo in 0..silos {
+            if self.ledger.present[silo] && self.work[silo].is_none() {
+                let until = self.clock + Turn::delay(delays, silo, silos, self.ledger.visits[silo]);
+                self.work[silo] = Some(Work { until, version: self.version, natural: self.natural.clone() });
+            }
+        }
+        let until = |silo: &usize| self.work[*silo].as_ref().map_or(f64::INFINITY, |work| work.until);
+        (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
+    }
+
+    /// The bound as far as it is known: the silos' last expected log likelihoods less the divergence from the prior.
+    fn bound(&self) -> f64 {
+        let known: f64 = self.ledger.log_likelihoods.iter().filter(|value| value.is_finite()).sum();
+        known - self.family.kl_divergence(&self.natural, &self.prior)
+    }
+
+    /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.
+    fn step_theta(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        let step = self.inner.step;
+        let (elbo, mut gradient) = self.inner.theta_gradient(outcomes)?;
+        gradient.iter_mut().for_each(|g| *g = -*g);
+        let gradient_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let clipped = self.inner.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
+        let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
+        let mut theta = self.inner.theta.clone();
+        self.theta_rule.step(rate, &mut theta, &gradient);
+        self.inner.set_theta(theta)?;
+        let prior = prior_of(&self.inner, &self.family)?;
+        let moved = self.natural.iter().zip(&prior).zip(&self.prior).map(|((own, new), old)| own + new - old);
+        let moved: Vec<f64> = moved.collect();
+        if self.family.impropriety(&moved).is_some() {
+            return Err(self.improper(&moved, &[]));
+        }
+        (self.natural, self.prior) = (moved, prior);
+        self.version += 1;
+        self.theta_done = true;
+        self.publish()?;
+        let tally = Tally { parallel_steps: 1, silo_steps: self.sizes.len() as u64, ..Tally::default() };
+        Ok(StepInfo { step, elbo, gradient_norm, clipped, rate, tally })
+    }
+}
+
+/// Natural parameters of the model's prior.
+fn prior_of<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Result<Vec<f64>> {
+    let density = LogDensity::new(&inner.model, &inner.device, &inner.table);
+    let found = quadratic(family.len(), family.is_diagonal(), |point| Ok(density.global(point)?.globals))?;
+    let natural = found.and_then(|found| found.natural(family)).ok_or_else(|| Error::Setting {
+        setting: "prior",
+        found: "a prior that is not normal on the unconstrained scale, or correlated where the family is diagonal"
+            .into(),
+        expected: "normal priors (LogNormal for positive latents), and Gaussian::full_rank() where they are correlated",
+    })?;
+    family.check("the model's prior", &natural)?;
+    Ok(natural)
+}
+
+/// What PVI lets leave a silo.
+fn manifest<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Manifest {
+    let mut manifest = inner.manifest().clone();
+    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+    manifest.fields.extend([
+        field("version", "which posterior the answer started from", 1, false),
+        field("change", "the change of the silo's factor, in natural parameters", family.natural_len(), true),
+        field("log_likelihood", "the silo's expected log likelihood, in nats", 1, true),
+        field("steps", "the local steps taken", 1, true),
+        field("clipped", "the local steps whose gradient was clipped", 1, true),
+        field("improper_cavity", "whether the cavity was no density", 1, true),
+    ]);
+    manifest
+}
+
+impl<M: Model> Algorithm for Pvi<M> {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        if self.theta_is_due() {
+            return self.inner.outgoing();
+        }
+        let requests: Vec<Request> = match self.options.schedule {
+            VisitSchedule::Asynchronous(delays) => {
+                let ready = self.next_ready(delays);
+                let work = ready.and_then(|silo| Some((silo, self.work[silo].as_ref()?)));
+                work.map(|(silo, work)| self.visit(silo, (work.version, &work.natural))).into_iter().collect()
+            }
+            _ => {
+                let silos = self.turn.silos(&self.ledger.present);
+                silos.into_iter().map(|silo| self.visit(silo, (self.version, &self.natural))).collect()
+            }
+        };
+        if requests.is_empty() {
+            return Err(Error::NoSilos);
+        }
+        let version = |request: &Request| Ok((request.silo, request.message.get_word("version")?));
+        self.asked = requests.iter().map(version).collect::<Result<_>>()?;
+        Ok(requests)
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        if self.theta_is_due() {
+            return self.step_theta(outcomes);
+        }
+        let asked = std::mem::take(&mut self.asked);
+        self.visited(asked.into_iter().zip(outcomes).collect())
+    }
+
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+        self.inner.assessing(draws, offset)
+    }
+
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+        self.inner.assessed(outcomes, draws, offset)
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        self.inner.posterior()
+    }
+
+    fn save(&self) -> Message {
+        self.state()
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        self.restore(state)
+    }
+}
+
+impl<M: Model> Pvi<M> {
+    /// Takes what became of visits, each with the silo and the version it was sent.
+    fn visited(&mut self, outcomes: Vec<((usize, u64), Outcome)>) -> Result<StepInfo> {
+        let step = self.inner.step;
+        let mut tally = Tally::default();
+        let (mut changes, mut clipped) = (Vec::new(), false);
+        for ((silo, version), outcome) in outcomes {
+            let name = self.inner.silos[silo].clone();
+            let reply = match self.reply(silo, outcome)? {
+                Some(reply) => reply,
+                None => continue,
+            };
+            let found = reply.get_word("version")?;
+            if found != version {
+                let problem = format!("silo `{name}` answered from version {found}, asked was version {version}");
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
+            }
+            let change = reply.expect_floats("change", self.natural.len())?;
+            let own = self.natural.len();
+            finite(&name, step, |index| format!("its change of natural parameter {index} of {own}"), &change)?;
+            self.ledger.log_likelihoods[silo] = reply.get_number("log_likelihood")?;
+            let steps = reply.get_word("steps")?;
+            tally.parallel_steps = tally.parallel_steps.max(steps);
+            tally.silo_steps += steps;
+            tally.improper_cavities += reply.get_word("improper_cavity")?;
+            clipped |= reply.get_word("clipped")? > 0;
+            changes.push((silo, version, change));
+        }
+        let before = self.natural.clone();
+        for (silo, version, _) in &changes {
+            self.ledger.answered(*silo, *version);
+        }
+        let kept: Vec<(usize, Vec<f64>)> = changes.into_iter().map(|(silo, _, change)| (silo, change)).collect();
+        let kept = self.arrived(kept);
+        tally.shortened_rounds = u64::from(self.apply(&kept)?);
+        self.version += 1;
+        self.turn.turn += 1;
+        self.theta_done = false;
+        self.inner.step += self.options.local_steps;
+        self.publish()?;
+        let gradient_norm = self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
+        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
+        Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
+    }
+
+    /// A silo's reply, or none where the run goes on without it.
+    fn reply(&mut self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
+        let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
+        let error = match outcome {
+            Outcome::Reply(reply) => return Ok(Some(reply)),
+            Outcome::Failed(error) => error.in_silo(&name, step),
+            Outcome::Lost { reason } => Error::SiloLost { silo: name, step, reason },
+            Outcome::Timeout => Error::SiloLost { silo: name, step, reason: "the deadline passed".into() },
+        };
+        if self.options.absence == Absence::Fail {
+            return Err(error);
+        }
+        self.ledger.in_doubt(silo);
+        Ok(None)
+    }
+
+    /// The answers that were not lost on their way, which an asynchronous schedule may simulate; its clock goes on.
+    fn arrived(&mut self, changes: Vec<(usize, Vec<f64>)>) -> Vec<(usize, Vec<f64>)> {
+        let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return changes };
+        let mut kept = Vec::new();
+        for (silo, change) in changes {
+            // Of a real clock there is no work on this one.
+            let Some(work) = self.work[silo].take() else {
+                kept.push((silo, change));
+                continue;
+            };
+            self.clock = work.until;
+            let visit = self.ledger.visits[silo];
+            self.ledger.visits[silo] += 1;
+            if Turn::is_lost(delays, silo, visit) {
+                self.ledger.in_doubt(silo);
+            } else {
+                kept.push((silo, change));
+            }
+        }
+        kept
+    }
+}
+
+impl<M: Model> Asynchronous for Pvi<M> {
+    fn ask(&mut self, silo: usize) -> Result<Request> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
+            let found = format!("{:?} for a run by arrival", self.options.schedule);
+            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
+        }
+        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
+            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
+            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
+        }
+        let request = self.visit(silo, (self.version, &self.natural));
+        self.asked.push((silo, self.version));
+        Ok(request)
+    }
+
+    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
+        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == silo) else {
+            let problem = format!("silo {silo} was not asked anything");
+            return Err(Error::Message { kind: "pvi.answer".into(), problem });
+        };
+        let asked = self.asked.remove(place);
+        self.visited(vec![(asked, outcome)])
+    }
+}

@@ -1,0 +1,126 @@
+//! Lets users choose in words how PVI visits silos, damps their answers and treats absence.
+
+use serde::{Deserialize, Serialize};
+
+use super::schedule::{Order, VisitSchedule};
+use crate::error::{Error, Result};
+use crate::solver::SolverChoice;
+
+/// What a silo takes out of the posterior before it solves its local problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Factors {
+    /// Its own factor: partitioned variational inference.
+    #[default]
+    Own,
+    /// Nothing: one sweep is variational continual learning, more are streaming variational Bayes, which counts data again
+    /// with every sweep.
+    Forgotten,
+    /// The mean factor of all silos, $`(q/p)^{1/M}`$, as in stochastic (power) expectation propagation: no silo keeps one.
+    Shared,
+}
+
+/// What a silo finds before the factors in the posterior that it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum PriorShare {
+    /// The prior.
+    #[default]
+    Whole,
+    /// The prior to the power $`N_m/N`$: with one undamped synchronous round the Bayesian committee machine that splits it.
+    BySize,
+}
+
+/// What becomes of a round when a silo does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Absence {
+    /// The run ends with an error that names the silo.
+    #[default]
+    Fail,
+    /// The silo's factor stays in the posterior as it is, and the run goes on.
+    GoOn,
+}
+
+/// How PVI goes about it.
+///
+/// # Example
+/// ```
+/// use partita_inference::{PviOptions, VisitSchedule};
+/// let options = PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(0.1), ..PviOptions::new(200) };
+/// assert!(options.check().is_ok());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PviOptions {
+    /// Which silos are visited.
+    pub schedule: VisitSchedule,
+    /// $`\rho`$, applied once, by the silo: its answer is $`\rho(\eta_{q_m} - \eta_q)`$. `None` is 1 where one silo is
+    /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
+    /// proper whenever the local solutions are.
+    pub damping: Option<f64>,
+    /// The most gradient steps of a visit; [`crate::Settings::steps`] counts them over all exchanges.
+    pub local_steps: u64,
+    /// How a silo solves its local problem.
+    pub solver: SolverChoice,
+    /// What a silo takes out of the posterior.
+    pub factors: Factors,
+    /// What part of the prior a silo sees.
+    pub prior: PriorShare,
+    /// How often an answer whose product is no density may be halved before the run ends with an error; every time is counted
+    /// and reported. Not in the papers, which know damping alone.
+    pub backtracking: u32,
+    /// What happens when a silo does not answer.
+    pub absence: Absence,
+    /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests, θ
+    /// rests too.
+    pub theta_every: u64,
+}
+
+impl PviOptions {
+    /// Sequential visits of at most so many gradient steps, undamped, each silo with its own factor.
+    #[must_use]
+    pub fn new(local_steps: u64) -> Self {
+        Self {
+            schedule: VisitSchedule::Sequential(Order::Fixed),
+            damping: None,
+            local_steps,
+            solver: SolverChoice::default(),
+            factors: Factors::Own,
+            prior: PriorShare::Whole,
+            backtracking: 0,
+            absence: Absence::Fail,
+            theta_every: 1,
+        }
+    }
+
+    /// Refuses options that mean nothing.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(&self) -> Result<()> {
+        self.schedule.check()?;
+        self.solver.check()?;
+        if self.local_steps == 0 {
+            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
+        }
+        match self.damping {
+            Some(damping) if !(damping > 0.0 && damping <= 1.0) => Err(Error::Setting {
+                setting: "damping",
+                found: damping.to_string(),
+                expected: "a number in (0, 1], or None for 1 over the number of silos that answer together",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// $`\rho`$ with so many silos.
+    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
+    pub(super) fn damping_of(&self, silos: usize) -> f64 {
+        let together = match self.schedule {
+            VisitSchedule::Sequential(_) => 1,
+            VisitSchedule::Subset(size) => size.min(silos),
+            VisitSchedule::Synchronous | VisitSchedule::Asynchronous(_) => silos,
+        };
+        self.damping.unwrap_or(1.0 / together.max(1) as f64)
+    }
+}

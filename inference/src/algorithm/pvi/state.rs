@@ -1,0 +1,84 @@
+//! Saves the coordinator of PVI and restores it to the same bits.
+
+use partita_core::Model;
+
+use super::super::{Algorithm, same_run};
+use super::Pvi;
+use super::schedule::Work;
+use crate::error::{Error, Result};
+use crate::message::Message;
+
+const STATE: &str = "pvi.coordinator";
+
+impl<M: Model> Pvi<M> {
+    /// The coordinator's whole state.
+    pub(super) fn state(&self) -> Message {
+        let mut state = self.inner.save();
+        STATE.clone_into(&mut state.kind);
+        let state = state
+            .floats("pvi.natural", &self.natural)
+            .floats("pvi.prior", &self.prior)
+            .word("pvi.version", self.version)
+            .word("pvi.turn", self.turn.turn)
+            .word("pvi.theta_done", u64::from(self.theta_done))
+            .floats("pvi.residuals", &self.turn.residuals)
+            .number("pvi.clock", self.clock);
+        let state = self
+            .theta_rule
+            .save()
+            .into_iter()
+            .fold(state, |state, (name, values)| state.floats(&format!("pvi.theta_rule.{name}"), &values));
+        let state = self.work.iter().enumerate().fold(state, |state, (silo, work)| match work {
+            Some(work) => state
+                .number(&format!("pvi.work.{silo}.until"), work.until)
+                .word(&format!("pvi.work.{silo}.version"), work.version)
+                .floats(&format!("pvi.work.{silo}.natural"), &work.natural),
+            None => state,
+        });
+        self.ledger.save(state)
+    }
+
+    /// Restores a saved state.
+    pub(super) fn restore(&mut self, state: &Message) -> Result<()> {
+        let globals = super::super::sfvi_silo::global_signature(&self.inner.table);
+        same_run(state, STATE, &globals, self.inner.settings.seed)?;
+        let ledger = self.ledger.load(state)?;
+        let natural = state.expect_floats("pvi.natural", self.natural.len())?;
+        let prior = state.expect_floats("pvi.prior", self.prior.len())?;
+        let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
+        let prefix = "pvi.theta_rule.";
+        let mut rule = Vec::new();
+        for record in state.records.iter().filter(|record| record.name.starts_with(prefix)) {
+            rule.push((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?));
+        }
+        let mut work = Vec::new();
+        for silo in 0..self.sizes.len() {
+            let natural = format!("pvi.work.{silo}.natural");
+            work.push(match state.has(&natural) {
+                true => Some(Work {
+                    until: state.get_number(&format!("pvi.work.{silo}.until"))?,
+                    version: state.get_word(&format!("pvi.work.{silo}.version"))?,
+                    natural: state.expect_floats(&natural, self.natural.len())?,
+                }),
+                false => None,
+            });
+        }
+        if !self.theta_rule.load(rule) {
+            let problem = "its optimiser state is of another optimiser".to_owned();
+            return Err(Error::Message { kind: state.kind.clone(), problem });
+        }
+        let mut inner = state.clone();
+        self.inner.state_kind().clone_into(&mut inner.kind);
+        inner.records.retain(|record| !record.name.starts_with("pvi."));
+        inner.numbers.retain(|(name, _)| !name.starts_with("pvi."));
+        self.inner.load(&inner)?;
+        (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
+            (natural, prior, residuals, work, ledger);
+        self.version = state.get_word("pvi.version")?;
+        self.turn.turn = state.get_word("pvi.turn")?;
+        self.theta_done = state.get_word("pvi.theta_done")? == 1;
+        self.clock = state.get_number("pvi.clock")?;
+        self.asked.clear();
+        self.publish()
+    }
+}

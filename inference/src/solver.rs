@@ -1,0 +1,152 @@
+//! States what solves a silo's local problem in partitioned variational inference, and chooses it in words.
+
+mod conjugate;
+mod gradient;
+mod quadratic;
+
+pub use conjugate::Conjugate;
+pub use gradient::{EarlyStop, GradientDescent, Monitor, Start};
+pub(crate) use quadratic::quadratic;
+
+use std::fmt::Debug;
+
+use partita_core::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::exponential_family::NormalFamily;
+use crate::family::Family;
+use crate::settings::Settings;
+
+/// A silo's local problem: its data, and the cavity in place of a prior.
+///
+/// ```math
+/// q_m = \operatorname*{arg\,max}_q \mathcal F_m(q), \qquad
+/// \mathcal F_m(q) = \mathrm{E}_q[\log p(y_m \mid \theta)] + \mathrm{E}_q[\log q^{\setminus m}(\theta)] - \mathrm{E}_q[\log q(\theta)]
+/// ```
+/// where the cavity $`q^{\setminus m} \propto q / t_m`$ is a factor that need not be a density. With local latents,
+/// $`\log p(y_m \mid \theta)`$ is the bound that their present posterior gives.
+pub trait LocalProblem {
+    /// The variational family of the globals, whose parameters gradients are by.
+    fn family(&self) -> &dyn Family;
+
+    /// The same densities in natural parameters.
+    fn natural_family(&self) -> &NormalFamily;
+
+    /// Where the family's parameters start before anything is known: [`crate::FamilyPlan::start`].
+    fn initial(&self) -> Vec<f64>;
+
+    /// Natural parameters of the cavity.
+    fn cavity(&self) -> &[f64];
+
+    /// Samples the objective at `parameters` with the noise of `step`, and moves the silo's local latents by `rate`.
+    ///
+    /// # Errors
+    /// What the model reports; [`crate::Error::NotFinite`].
+    fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled>;
+
+    /// $`\log p(y_m \mid \theta)`$ in nats and its gradient by the unconstrained globals $`\theta`$ = `point`.
+    ///
+    /// # Errors
+    /// What the model reports; [`crate::Error::Setting`] for a model with local latents, which have to be drawn.
+    fn log_likelihood(&mut self, point: &[f64]) -> Result<(f64, Vec<f64>)>;
+}
+
+/// A sampled local objective.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// $`\mathcal F_m`$ in nats, up to the cavity's constant.
+    pub free_energy: f64,
+    /// $`\mathrm{E}_q[\log p(y_m \mid \theta)]`$ in nats.
+    pub log_likelihood: f64,
+    /// The gradient of $`-\mathcal F_m`$ by the parameters of the family.
+    pub gradient: Vec<f64>,
+}
+
+/// What a silo is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Visit {
+    /// Natural parameters of the posterior that the coordinator sent.
+    pub received: Vec<f64>,
+    /// Whether that is still the prior, which may be far too wide to start from.
+    pub is_prior: bool,
+    /// The first step of the visit: it names the noise.
+    pub first: u64,
+    /// The most steps to take.
+    pub steps: u64,
+    /// The steps of the whole run.
+    pub total: u64,
+}
+
+/// What a silo found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solved {
+    /// Natural parameters of $`q_m`$.
+    pub natural: Vec<f64>,
+    /// $`\mathrm{E}_{q_m}[\log p(y_m \mid \theta)]`$ in nats, as sampled last.
+    pub log_likelihood: f64,
+    /// Gradient steps taken.
+    pub steps: u64,
+    /// How many of them were clipped.
+    pub clipped: u64,
+}
+
+/// Solves local problems, one visit after another.
+///
+/// # Laws
+/// On a conjugate problem every solver that converges finds the same $`q_m`$. After `load(save())` further visits give the
+/// same bits as without.
+pub trait LocalSolver: Debug + Send {
+    /// Solves the problem of a visit.
+    ///
+    /// # Errors
+    /// What the problem reports; [`crate::Error::Improper`] if the solution is no density.
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved>;
+
+    /// What is kept between visits, as named vectors.
+    fn save(&self) -> Vec<(String, Vec<f64>)> {
+        Vec::new()
+    }
+
+    /// Restores it; false if it is of another solver.
+    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
+        state.is_empty()
+    }
+}
+
+/// A local solver in words.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum SolverChoice {
+    /// [`GradientDescent`], with the optimiser, schedule and estimator of [`crate::Settings`].
+    Gradient(GradientDescent),
+    /// [`Conjugate`].
+    Conjugate,
+}
+
+impl Default for SolverChoice {
+    fn default() -> Self {
+        Self::Gradient(GradientDescent::default())
+    }
+}
+
+impl SolverChoice {
+    /// The solver of one silo.
+    pub(crate) fn start(self, settings: &Settings, device: &Device) -> Box<dyn LocalSolver> {
+        match self {
+            Self::Gradient(options) => Box::new(gradient::GradientSolver::new(options, settings, device)),
+            Self::Conjugate => Box::new(Conjugate),
+        }
+    }
+
+    /// Refuses constants that mean nothing.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`].
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Gradient(options) => options.check(),
+            Self::Conjugate => Ok(()),
+        }
+    }
+}

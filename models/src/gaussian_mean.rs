@@ -1,0 +1,104 @@
+//! States the smallest model there is, the mean of normal numbers, with its exact posterior and the data of a thesis.
+
+mod legacy_normal;
+
+use std::f64::consts::PI;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use partita_core::{Device, Model, Normal, Result, Scope};
+
+use legacy_normal::LegacyNormal;
+
+/// The unknown mean of normal numbers of standard deviation 1, with a standard normal prior.
+///
+/// ```math
+/// \mu \sim N(0, 1),\qquad y_i \sim N(\mu, 1)
+/// ```
+///
+/// # Shapes
+/// Global: `mu` `[1]`; no local latents; data `y` `[rows]` in the plate `row`.
+///
+/// # References
+/// Experiment A of a bachelor thesis on a framework for partitioned variational inference.
+#[derive(Module, Debug)]
+pub struct GaussianMean {}
+
+/// The exact posterior of a [`GaussianMean`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanPosterior {
+    /// The posterior mean of $`\mu`$.
+    pub mean: f64,
+    /// Its posterior variance.
+    pub variance: f64,
+    /// $`\log p(y)`$ in nats.
+    pub log_evidence: f64,
+}
+
+impl GaussianMean {
+    /// The exact posterior given the numbers of all `silos`, and the evidence.
+    ///
+    /// ```math
+    /// \mu \mid y \sim N\Big(\frac{\sum_i y_i}{n + 1},\ \frac{1}{n + 1}\Big),\qquad
+    /// \log p(y) = -\tfrac12\Big(n \log 2\pi + \log(n + 1) + \sum_i y_i^2 - \frac{(\sum_i y_i)^2}{n + 1}\Big)
+    /// ```
+    ///
+    /// # Example
+    /// ```
+    /// use partita_models::GaussianMean;
+    /// let exact = GaussianMean::posterior(&[vec![1.0, 2.0], vec![3.0]]);
+    /// assert_eq!((exact.mean, exact.variance), (1.5, 0.25));
+    /// ```
+    #[must_use]
+    pub fn posterior(silos: &[Vec<f64>]) -> MeanPosterior {
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for value in silos.iter().flatten() {
+            count += 1.0;
+            sum += value;
+            squares += value * value;
+        }
+        let precision = count + 1.0;
+        let log_evidence = -0.5 * (count * (2.0 * PI).ln() + f64::ln(precision) + squares - sum * sum / precision);
+        MeanPosterior { mean: sum / precision, variance: 1.0 / precision, log_evidence }
+    }
+
+    /// Numbers as data on a device.
+    #[must_use]
+    pub fn data(values: &[f64], device: &Device) -> Tensor<1> {
+        device.tensor(values.to_vec(), [values.len()])
+    }
+}
+
+/// The ten silos of the thesis' experiment A: 1,000 numbers of mean 5 and standard deviation 1 each.
+///
+/// Silo $`c`$ of 1 to 10 holds what NumPy's `RandomState(c).normal(5, 1, 1000)` gives, to the last bit. These are data of
+/// a published experiment, not randomness of a run: nothing else draws from this generator.
+///
+/// # Example
+/// ```
+/// let silos = partita_models::gaussian_mean_silos();
+/// assert!((silos[0].iter().sum::<f64>() - 5038.812476160).abs() < 1e-9);
+/// ```
+#[must_use]
+pub fn gaussian_mean_silos() -> Vec<Vec<f64>> {
+    let silo = |seed| {
+        let mut numbers = LegacyNormal::new(seed);
+        (0..1000).map(|_| 5.0 + numbers.draw()).collect()
+    };
+    (1..=10).map(silo).collect()
+}
+
+impl Model for GaussianMean {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("mu", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, mu: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            scope.observe("y", Normal::new(mu.clone(), 1.0).over(rows), rows.take(data)?)
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! States Bayesian logistic regression: a yes or a no from covariates, with one vector of coefficients for all silos.
+
+use std::f64::consts::PI;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use partita_core::special::sigmoid;
+use partita_core::{
+    Array, Bernoulli, Design, Device, Error, Key, Model, Noise, NoiseStream, Normal, Purpose, Result, Scope,
+};
+
+use crate::coefficients::{Coefficients, dot, with_intercept};
+use crate::labelled_table::CovariateRows;
+
+/// Logistic regression with independent normal priors on the intercept and all coefficients.
+///
+/// ```math
+/// \beta_k \sim N(0, s^2),\qquad \operatorname{logit} \Pr(y_i = 1) = \beta_0 + \sum_{k \ge 1} x_{ik}\beta_k
+/// ```
+/// with $`s`$ = `prior_sd`.
+///
+/// # Shapes
+/// Global: `beta` `[columns + 1]`, the intercept first; no local latents; data `y` `[rows, 1]` in the plate `row`.
+///
+/// # References
+/// Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.1.
+#[derive(Module, Debug)]
+pub struct LogisticRegression {
+    #[module(skip)]
+    columns: usize,
+    #[module(skip)]
+    prior_sd: f64,
+}
+
+/// One silo's covariates, with the one of the intercept, and its labels.
+#[derive(Debug, Clone)]
+pub struct BinaryRows {
+    design: Design,
+    labels: Tensor<2>,
+}
+
+impl BinaryRows {
+    /// Rows of covariates with a label each; a one for the intercept is put before each row.
+    ///
+    /// # Shapes
+    /// `inputs`: `[rows, columns]`, row by row; `labels`: `[rows]`.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input that is not finite.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::Device;
+    /// use partita_models::BinaryRows;
+    /// let data = BinaryRows::new(&[0.5, -1.0, 2.0, 0.0], 2, &[true, false], &Device::flex())?;
+    /// assert_eq!(data.design().shape(), [2, 1, 3]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn new(inputs: &[f64], columns: usize, labels: &[bool], device: &Device) -> Result<Self> {
+        let inputs = Array::new(inputs.to_vec(), vec![labels.len(), columns])?.values;
+        let values = if columns == 0 { vec![1.0; labels.len()] } else { with_intercept(&inputs, columns) };
+        let design = Design::new(values, [labels.len(), 1, columns + 1])?;
+        let numbers = labels.iter().map(|label| f64::from(u8::from(*label))).collect();
+        Ok(Self { design, labels: device.tensor(numbers, [labels.len(), 1]) })
+    }
+
+    /// Encoded rows of a table.
+    ///
+    /// # Errors
+    /// As [`BinaryRows::new`].
+    pub fn encoded(rows: &CovariateRows, device: &Device) -> Result<Self> {
+        Self::new(rows.inputs(), rows.columns(), rows.labels(), device)
+    }
+
+    /// The design with the one of the intercept: `[rows, 1, columns + 1]`.
+    #[must_use]
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.design.shape()[0]
+    }
+}
+
+/// The constant $`c`$ of the probit approximation that matches the slopes of the normal and the logistic function at zero.
+pub const PROBIT_CONSTANT: f64 = PI / 8.0;
+
+impl LogisticRegression {
+    /// The model with `columns` covariates and standard normal priors.
+    #[must_use]
+    pub fn new(columns: usize) -> Self {
+        Self { columns, prior_sd: 1.0 }
+    }
+
+    /// The same model with another standard deviation of all priors.
+    #[must_use]
+    pub fn prior_sd(self, prior_sd: f64) -> Self {
+        Self { prior_sd, ..self }
+    }
+
+    /// The probabilities of no and of yes for each row by the probit approximation.
+    ///
+    /// ```math
+    /// \Pr(y_i = 1) \approx \sigma\Big(m_i \big/ \sqrt{1 + c\thinspace s_i^2}\Big)
+    /// ```
+    /// with $`m_i`$ and $`s_i^2`$ the mean and the variance of the linear predictor of row $`i`$ under `posterior`
+    /// ([`Coefficients::project`]) and $`c`$ = `constant`: [`PROBIT_CONSTANT`] unless the printed formula of the PVI paper
+    /// is wanted, which has $`\pi`$.
+    ///
+    /// # Shapes
+    /// `inputs`: `[rows, columns]`; returns `[rows, 2]`, row by row, as measures of predictions take them.
+    ///
+    /// # Numerics
+    /// For $`m = 2`$, $`s^2 = 4`$ the exact value is 0.7752; $`c = \pi/8`$ gives 0.7768, $`c = \pi`$ 0.6325.
+    ///
+    /// # Errors
+    /// [`Error::Length`] for inputs or coefficients of other columns.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_models::{Coefficients, LogisticRegression, PROBIT_CONSTANT};
+    /// let posterior = Coefficients::mean_field(vec![2.0, 0.0], &[4.0, 0.0])?;
+    /// let probabilities = LogisticRegression::new(1).predict(&[0.3], &posterior, PROBIT_CONSTANT)?;
+    /// assert!((probabilities[1] - 0.7768).abs() < 5e-5);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    ///
+    /// # References
+    /// MacKay (1992), The evidence framework applied to classification networks; Bishop (2006), section 4.5.2.
+    pub fn predict(&self, inputs: &[f64], posterior: &Coefficients, constant: f64) -> Result<Vec<f64>> {
+        self.check("coefficients of a prediction", posterior.mean().len())?;
+        let logits = posterior.project(inputs)?.into_iter().map(|(mean, var)| mean / (1.0 + constant * var).sqrt());
+        Ok(logits.flat_map(|logit| [sigmoid(-logit), sigmoid(logit)]).collect())
+    }
+
+    /// The probabilities of no and of yes for each row, averaged over `draws` draws from the posterior.
+    ///
+    /// `coefficients` gives draw $`s`$ from its noise stream; the same seed gives the same probabilities.
+    ///
+    /// # Shapes
+    /// As for [`LogisticRegression::predict`].
+    ///
+    /// # Errors
+    /// As for [`LogisticRegression::predict`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_models::LogisticRegression;
+    /// let draw = |noise: &mut partita_core::NoiseStream| vec![2.0 + 2.0 * noise.standard_normal(), 0.0];
+    /// let probabilities = LogisticRegression::new(1).predict_by_draws(&[0.3], draw, (1, 40_000))?;
+    /// assert!((probabilities[1] - 0.7752).abs() < 0.005); // 5 standard errors
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn predict_by_draws(
+        &self,
+        inputs: &[f64],
+        mut coefficients: impl FnMut(&mut NoiseStream) -> Vec<f64>,
+        (seed, draws): (u64, u64),
+    ) -> Result<Vec<f64>> {
+        let rows = with_intercept(inputs, self.columns);
+        let mut sums = vec![0.0; 2 * rows.len() / (self.columns + 1)];
+        for draw in 0..draws {
+            let beta = coefficients(&mut Noise::new(seed).stream(Key::new(Purpose::Predictive, draw)));
+            self.check("a draw of a prediction", beta.len())?;
+            for (slots, row) in sums.chunks_exact_mut(2).zip(rows.chunks_exact(self.columns + 1)) {
+                let logit = dot(row, &beta);
+                slots[0] += sigmoid(-logit);
+                slots[1] += sigmoid(logit);
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
+        let share = 1.0 / draws as f64;
+        sums.iter_mut().for_each(|sum| *sum *= share);
+        Ok(sums)
+    }
+
+    fn check(&self, operation: &str, found: usize) -> Result<()> {
+        let expected = self.columns + 1;
+        if found == expected {
+            return Ok(());
+        }
+        let remedy = "Give the posterior of this model, the intercept first.".into();
+        Err(Error::Length { operation: operation.into(), found, expected, remedy })
+    }
+}
+
+impl Model for LogisticRegression {
+    type Globals = Tensor<1>;
+    type Data = BinaryRows;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("beta", Normal::new(0.0, self.prior_sd).iid([self.columns + 1]))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, beta: &Tensor<1>, data: &BinaryRows) -> Result<()> {
+        scope.plate("row", data.rows(), |scope, rows| {
+            let logits = data.design.take(rows)?.predictor(beta.clone(), None)?;
+            scope.observe("y", Bernoulli::logits(logits), rows.take(&data.labels)?)
+        })
+    }
+}
