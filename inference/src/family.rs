@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
 
 /// One draw from a family with what gradients need of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FamilyDraw {
     /// The draw $Z$.
     pub latent: Vec<f64>,
@@ -64,6 +64,11 @@ pub trait Family: Debug + Send + Sync {
 
     /// Draws once.
     fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw;
+
+    /// Draws once into `draw`, in the memory of an earlier draw where the family has a way.
+    fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        *draw = self.draw(parameters, noise);
+    }
 
     /// Adds to `out` the transpose of the draw's Jacobian times a gradient.
     ///

@@ -5,10 +5,11 @@
 
 use partita_core::kernel::{add_scaled, dot};
 use partita_core::{
-    Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+    Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
+use rayon::prelude::*;
 
-use super::sfvi_silo::{describe_global, global_noise, global_signature};
+use super::sfvi_silo::{describe_global, global_key, global_noise, global_signature, noise_into};
 use super::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
@@ -204,6 +205,15 @@ pub struct CentralSilo<M: Model> {
     step: u64,
     /// Noise made ahead of its draw. It depends on its key alone, so that a run is the same with it and without.
     ahead: Option<(NoiseKey, Vec<f64>)>,
+    memory: Memory,
+}
+
+/// Memory that each step uses again; nothing in it is read before it is written.
+#[derive(Default)]
+struct Memory {
+    noise: Vec<f64>,
+    draw: FamilyDraw,
+    gradient: Vec<f64>,
 }
 
 impl<M: Model> std::fmt::Debug for CentralSilo<M> {
@@ -245,17 +255,24 @@ impl<M: Model> CentralSilo<M> {
             rule: settings.optimiser.start(device),
             step: 0,
             ahead: None,
+            memory: Memory::default(),
         })
     }
 
     /// The bound of one draw from `noise`, and its gradients.
-    fn evaluate(&self, rows: &StepRows, (purpose, step, particle): NoiseKey, noise: Vec<f64>) -> Result<Evaluated> {
+    fn evaluate(
+        &self,
+        rows: &StepRows,
+        (purpose, step, particle): NoiseKey,
+        noise: Vec<f64>,
+        global: &mut FamilyDraw,
+    ) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        let global = self.family.draw(&self.parameters, &noise);
+        self.family.draw_into(&self.parameters, &noise, global);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
         if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
-            return self.reparameterised((&global, noise), (&rows.minibatch, &blocks), (step, particle));
+            return self.reparameterised((global, noise), (&rows.minibatch, &blocks), (step, particle));
         }
         let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -264,7 +281,7 @@ impl<M: Model> CentralSilo<M> {
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
         let mut by_local = self.locals.zeros(rows);
-        let (elbo, mut location, by_theta) = estimator.global_terms(joint, &*self.family, &self.parameters, &global);
+        let (elbo, mut location, by_theta) = estimator.global_terms(joint, &*self.family, &self.parameters, global);
         let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         let elbo = elbo + through.elbo;
         let deviation = (!through.path.is_empty()).then(|| {
@@ -321,15 +338,21 @@ impl<M: Model> CentralSilo<M> {
             Some((known, noise)) if known == key => noise,
             _ => self.global_noise(key),
         };
+        let mut draw = std::mem::take(&mut self.memory.draw);
         if noise.len() < AHEAD {
-            return self.evaluate(rows, key, noise);
+            let result = self.evaluate(rows, key, noise, &mut draw);
+            self.memory.draw = draw;
+            return result;
         }
-        let (mut ahead, family, settings) = (Vec::new(), &*self.family, &self.settings);
+        let mut ahead = std::mem::take(&mut self.memory.noise);
+        let (family, settings) = (&*self.family, &self.settings);
+        let later = global_key(next.0, next.1, Key::COORDINATOR).particle(next.2);
         let result = rayon::in_place_scope(|scope| {
-            scope.spawn(|_| ahead = global_noise(family, settings, next.0, next.1, next.2));
-            self.evaluate(rows, key, noise)
+            scope.spawn(|_| noise_into(family, settings, later, &mut ahead));
+            self.evaluate(rows, key, noise, &mut draw)
         });
         self.ahead = Some((next, ahead));
+        self.memory.draw = draw;
         result
     }
 
@@ -362,7 +385,9 @@ impl<M: Model> CentralSilo<M> {
         let weights = self.settings.estimator.weigh(&elbos);
         let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
         draws.iter().zip(&weights.theta).for_each(|(draw, factor)| add_scaled(&mut by_theta, *factor, &draw.by_theta));
-        let mut gradient = vec![0.0; self.parameters.len()];
+        let mut gradient = std::mem::take(&mut self.memory.gradient);
+        gradient.clear();
+        gradient.resize(self.parameters.len(), 0.0);
         for (draw, factor) in draws.iter().zip(&weights.family) {
             self.add_gradient(draw, -weights.share * factor, &mut gradient)?;
         }
@@ -370,11 +395,19 @@ impl<M: Model> CentralSilo<M> {
             add(&mut by_theta, &theta);
         }
         finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
-        let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
+        let by_local = weights.descent(draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_local)).collect());
         let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
         gradient.extend(by_theta.into_iter().map(|g| -weights.share * g));
-        let norm = dot(&gradient, &gradient).sqrt();
+        let squares: Vec<f64> = gradient.par_chunks(AHEAD).map(|part| dot(part, part)).collect();
+        let norm = squares.iter().sum::<f64>().sqrt();
+        if !norm.is_finite() {
+            finite(
+                &self.name,
+                step,
+                |index| describe_global(&self.table, index % self.family.len().max(1)),
+                &gradient,
+            )?;
+        }
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         let count = self.parameters.len();
@@ -384,6 +417,8 @@ impl<M: Model> CentralSilo<M> {
         self.locals.descend(&rows, by_local, &private, rate);
         self.set_theta()?;
         self.step = step + 1;
+        self.memory.gradient = gradient;
+        self.memory.noise = draws.pop().map(|draw| draw.noise).unwrap_or_default();
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
             .floats("global", &self.parameters)
@@ -395,11 +430,12 @@ impl<M: Model> CentralSilo<M> {
     fn assess(&self, request: &Message) -> Result<Message> {
         let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
         let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
+        let mut draw = FamilyDraw::default();
         for mut rows in self.locals.all_rows() {
             self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
             for (particle, elbo) in (0_u32..).zip(&mut elbos) {
                 let key = (Purpose::Report, offset, particle);
-                *elbo += rows.share * self.evaluate(&rows, key, self.global_noise(key))?.elbo;
+                *elbo += rows.share * self.evaluate(&rows, key, self.global_noise(key), &mut draw)?.elbo;
             }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))

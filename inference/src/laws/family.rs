@@ -54,6 +54,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         place.density()?;
         place.pull_back(&random(family.len()))?;
         place.entropy_gradient()?;
+        place.whole_gradient(&random(family.len()))?;
         if number == 0 {
             place.draws()?;
         }
@@ -166,10 +167,17 @@ impl Place<'_> {
             index,
             found,
             expected,
-        })?;
+        })
+    }
+
+    /// Checks the one pass for both gradients.
+    fn whole_gradient(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
+        let family = self.checked.family;
         let (factor, whole) = (-0.5, [gradient, gradient]);
-        let scaled =
-            |parameters: &[f64]| factor * (by_mean(parameters) + by_deviation(parameters) + family.entropy(parameters));
+        let scaled = |parameters: &[f64]| {
+            let deviation = family.draw(parameters, &self.noise).deviation;
+            factor * (dot(gradient, &family.mean(parameters)) + dot(gradient, &deviation) + family.entropy(parameters))
+        };
         let mut out = vec![BEFORE; self.parameters.len()];
         family.add_gradient(&self.parameters, &self.noise, whole, (factor, true), &mut out);
         self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::PullBack {
