@@ -117,6 +117,11 @@ impl Estimator {
         (elbo, location, prior.theta)
     }
 
+    /// Whether the entropy of the globals is in closed form.
+    pub(crate) fn closes_entropy(self) -> bool {
+        self.of_draw() == Self::ClosedFormEntropy
+    }
+
     /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
     #[must_use]
     pub fn adds_entropy_gradient(self) -> bool {
