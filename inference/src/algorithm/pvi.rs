@@ -1,5 +1,6 @@
 //! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
 
+mod by_arrival;
 mod ledger;
 mod manifest;
 mod options;
@@ -28,7 +29,6 @@ use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::manifest::Manifest;
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
-use crate::run::Asynchronous;
 use crate::settings::Settings;
 use crate::solver::LocalSolver;
 
@@ -68,6 +68,8 @@ pub struct Pvi<M: Model> {
     clock: f64,
     /// What was last asked: silo and version.
     asked: Vec<(usize, u64)>,
+    /// Damping of each silo, where they differ.
+    dampings: Option<Vec<f64>>,
     theta_rule: Box<dyn UpdateRule>,
     /// Whether the step of θ after this turn is done.
     theta_done: bool,
@@ -90,6 +92,7 @@ impl<M: Model> Pvi<M> {
     /// # Errors
     /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, or for
     /// sizes that are not one positive number a silo.
+    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
     pub fn new(
         model: &M,
         device: &Device,
@@ -128,6 +131,7 @@ impl<M: Model> Pvi<M> {
             version: 1,
             clock: 0.0,
             asked: Vec::new(),
+            dampings: None,
             theta_done: true,
             inner,
             options,
@@ -138,6 +142,11 @@ impl<M: Model> Pvi<M> {
             sizes,
             manifest,
         };
+        if options.damping_by_size {
+            let scale = pvi.damping() * pvi.inner.silos.len() as f64;
+            let dampings = (0..pvi.inner.silos.len()).map(|silo| scale * pvi.share_of(silo)).collect();
+            pvi.damp(dampings)?;
+        }
         pvi.publish()?;
         Ok(pvi)
     }
@@ -212,6 +221,25 @@ impl<M: Model> Pvi<M> {
         self.publish()
     }
 
+    /// Damps each silo by a factor of its own, in (0, 1]: with factors that sum to one, a synchronous round is a logarithmic
+    /// opinion pool with these weights.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for other numbers, or not one a silo.
+    pub fn damp(&mut self, dampings: Vec<f64>) -> Result<()> {
+        if dampings.len() == self.sizes.len() && dampings.iter().all(|damping| *damping > 0.0 && *damping <= 1.0) {
+            self.dampings = Some(dampings);
+            return Ok(());
+        }
+        let found = format!("{dampings:?} for {} silos", self.sizes.len());
+        Err(Error::Setting { setting: "damping", found, expected: "one number in (0, 1] a silo" })
+    }
+
+    /// $`\rho`$ of silos without a factor of their own.
+    fn damping(&self) -> f64 {
+        self.options.damping_of(self.ledger.present.iter().filter(|here| **here).count())
+    }
+
     /// Lets others see the posterior in the parameters of its family.
     fn publish(&mut self) -> Result<()> {
         self.inner.parameters = self.family.member(&*self.inner.family, &self.natural)?;
@@ -244,7 +272,7 @@ impl<M: Model> Pvi<M> {
 
     /// The request of a visit from this posterior.
     fn visit(&self, silo: usize, (version, natural): (u64, &[f64])) -> Request {
-        let damping = self.options.damping_of(self.ledger.present.iter().filter(|here| **here).count());
+        let damping = self.dampings.as_ref().map_or_else(|| self.damping(), |own| own[silo]);
         let base = Message::new("pvi.solve")
             .word("step", self.inner.step)
             .word("seed", self.inner.settings.seed)
@@ -474,31 +502,5 @@ impl<M: Model> Pvi<M> {
             }
         }
         kept
-    }
-}
-
-impl<M: Model> Asynchronous for Pvi<M> {
-    fn ask(&mut self, silo: usize) -> Result<Request> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
-            let found = format!("{:?} for a run by arrival", self.options.schedule);
-            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
-        }
-        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
-            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
-            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
-        }
-        let request = self.visit(silo, (self.version, &self.natural));
-        self.asked.push((silo, self.version));
-        Ok(request)
-    }
-
-    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
-        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == silo) else {
-            let problem = format!("silo {silo} was not asked anything");
-            return Err(Error::Message { kind: "pvi.answer".into(), problem });
-        };
-        let asked = self.asked.remove(place);
-        self.visited(vec![(asked, outcome)])
     }
 }
