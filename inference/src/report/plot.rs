@@ -2,6 +2,7 @@
 
 mod curves;
 mod density;
+mod lines;
 mod marginals;
 mod png;
 mod reliability;
@@ -18,6 +19,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub use curves::curves;
 pub use density::Density;
+pub use lines::lines;
 pub use marginals::{Panel, marginals};
 pub use reliability::reliability;
 pub use sheet::{Colours, SheetOptions, Tile, contact_sheet};

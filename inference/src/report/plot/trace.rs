@@ -125,7 +125,21 @@ type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, Ran
 pub(super) fn bound_axes<'a, 'b, X>(
     area: &'b Area<'a>,
     caption: &str,
+    ranges: (X, std::ops::Range<f64>),
+) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    named_axes(area, caption, ranges, ["step", "ELBO, nats"])
+}
+
+/// Axes with these names, of what lies along them and of what stands up.
+pub(super) fn named_axes<'a, 'b, X>(
+    area: &'b Area<'a>,
+    caption: &str,
     (steps, frame): (X, std::ops::Range<f64>),
+    [along, up]: [&str; 2],
 ) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
 where
     X: AsRangedCoord<Value = f64>,
@@ -146,8 +160,8 @@ where
         .y_labels(7)
         .x_label_formatter(&label)
         .y_label_formatter(&label)
-        .x_desc("step")
-        .y_desc("ELBO, nats")
+        .x_desc(along)
+        .y_desc(up)
         .draw()?;
     Ok(chart)
 }
