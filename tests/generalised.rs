@@ -4,7 +4,7 @@
 mod fixtures;
 
 use fixtures::local::{Partitioned, Toy, quadratic};
-use partita::inference::{Error, Expectation, NaturalGradient, NormalFamily};
+use partita::inference::{Error, Expectation, Lbfgs, NaturalGradient, NormalFamily};
 use partita::models::GaussianMean;
 use partita::{
     AlgorithmChoice, Device, DivergenceChoice, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, Schedule,
@@ -176,7 +176,15 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
 }
 
 #[test]
-fn a_start_outside_the_domain_is_an_error_that_says_how_to_start() {
+fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
+    // The posterior received has three times the variance of its cavity; 5/3 is what this index takes.
+    let mut wide = silos(&[0.3], 1.0, DivergenceChoice::Renyi(2.5));
+    wide.toys[0].cavity = vec![0.0, -1.5];
+    let lbfgs = SolverChoice::Lbfgs(Lbfgs::new(Expectation::GaussHermite { points: 2 }));
+    for solver in [EXACT_STEPS, lbfgs] {
+        let found = wide.toys[0].solve(solver, &[0.0, -0.5], 10).unwrap_err();
+        assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
+    }
     // A posterior may have 1.07 times the variance of its cavity here, and one step of this size goes farther.
     let how = PviOptions { divergence: DivergenceChoice::Renyi(15.0), ..PviOptions::new(5) };
     let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, steps: 25, ..Settings::default() };
