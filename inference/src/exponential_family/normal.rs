@@ -155,6 +155,17 @@ impl NormalFamily {
         self.parts.iter().all(|part| !part.is_full || part.components.len() <= 1)
     }
 
+    /// The coefficients of the squares $`\theta_i^2`$ of a factor, if all its parts are diagonal.
+    pub(crate) fn squares(&self, natural: &[f64]) -> Option<Vec<f64>> {
+        if self.parts.iter().any(|part| part.is_full) {
+            return None;
+        }
+        let mut squares = vec![0.0; self.len];
+        let components = self.parts.iter().flat_map(|part| &part.components);
+        components.zip(&natural[self.len..]).for_each(|(&component, second)| squares[component] = *second);
+        Some(squares)
+    }
+
     fn pieces<'a>(&'a self, natural: &'a [f64]) -> impl Iterator<Item = Piece<'a>> {
         let (first, mut rest) = natural.split_at(self.len);
         self.parts.iter().map(move |part| {

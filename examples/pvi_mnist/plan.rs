@@ -1,0 +1,237 @@
+//! Lists the runs of each part of the study, with the settings of the papers or fewer.
+
+use clap::ValueEnum;
+use partita::inference::{EarlyStop, GradientDescent, Monitor, Start};
+use partita::{Loss, PviOptions, SolverChoice, VisitSchedule};
+use serde::Serialize;
+
+use super::study::{Method, Run, Split};
+
+/// A part of the study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+pub(crate) enum Part {
+    /// Ten silos alike: PVI beside global inference (Figure 6).
+    Alike,
+    /// How much damping synchronous visits need (Figure 14).
+    Damping,
+    /// Local problems that stop early (Figure 7).
+    Stopping,
+    /// Silos of two digits (Figure 8).
+    Digits,
+}
+
+impl Part {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Alike => "silos alike",
+            Self::Damping => "damping of synchronous visits",
+            Self::Stopping => "early stopping on the expected log likelihood",
+            Self::Digits => "two digits a silo",
+        }
+    }
+}
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Size {
+    pub(crate) name: &'static str,
+    /// Training and test digits; all where there are fewer.
+    pub(crate) digits: [usize; 2],
+    /// Silos that are alike, and silos of two digits.
+    pub(crate) silos: [usize; 2],
+    pub(crate) batch: usize,
+    pub(crate) rate: f64,
+    pub(crate) particles: usize,
+    pub(crate) draws: [u64; 2],
+    /// Steps of global inference.
+    pub(crate) global: u64,
+    /// Sweeps of sequential visits, and the most steps of one.
+    pub(crate) sequential: [u64; 2],
+    /// Rounds of synchronous visits, and the most steps of one.
+    pub(crate) synchronous: [u64; 2],
+    /// Rounds of each damping factor, and the steps of a visit.
+    pub(crate) damping: [u64; 2],
+    /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
+    pub(crate) shards: [u64; 4],
+    /// Windows without a better expected log likelihood before a visit stops early.
+    pub(crate) patience: u64,
+}
+
+/// To see that it runs.
+pub(crate) const QUICK: Size = Size {
+    name: "quick",
+    digits: [4_000, 1_000],
+    silos: [4, 10],
+    batch: 64,
+    rate: 5e-3,
+    particles: 1,
+    draws: [4, 8],
+    global: 160,
+    sequential: [1, 40],
+    synchronous: [4, 10],
+    damping: [3, 20],
+    shards: [1, 16, 4, 4],
+    patience: 2,
+};
+
+/// All digits, and fewer steps than the papers took: what two cores do in some forty minutes.
+pub(crate) const REDUCED: Size = Size {
+    name: "reduced",
+    digits: [60_000, 10_000],
+    silos: [10, 100],
+    batch: 256,
+    rate: 2e-3,
+    particles: 1,
+    draws: [5, 30],
+    global: 6_000,
+    sequential: [3, 200],
+    synchronous: [20, 40],
+    damping: [8, 60],
+    shards: [2, 40, 40, 6],
+    patience: 3,
+};
+
+/// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
+/// to convergence.
+pub(crate) const PAPER: Size = Size {
+    name: "paper",
+    digits: [60_000, 10_000],
+    silos: [10, 100],
+    batch: 512,
+    rate: 2e-3,
+    particles: 10,
+    draws: [10, 100],
+    global: 20_000,
+    sequential: [10, 2_000],
+    synchronous: [40, 2_000],
+    damping: [20, 1_000],
+    shards: [20, 500, 200, 500],
+    patience: 5,
+};
+
+/// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential visits
+/// of silos with two digits.
+const SYNCHRONOUS: f64 = 0.2;
+const SHARDS: [f64; 2] = [0.3, 0.025];
+
+/// The standard deviation at which posteriors start, and at which visits that stop early start again: the square root of
+/// the authors' 1e-3.
+pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
+
+impl Size {
+    fn run(&self, slug: &str, label: &str, split: Split, method: Method, every: u64) -> Run {
+        Run {
+            slug: slug.into(),
+            label: label.into(),
+            split,
+            method,
+            loss: Loss::NegativeLogLikelihood,
+            flipped: 0.0,
+            rate: self.rate,
+            batch: self.batch,
+            particles: self.particles,
+            initial_scale: TIGHT,
+            every,
+            draws: self.draws,
+            seed: 1,
+        }
+    }
+
+    fn global(&self, slug: &str) -> Run {
+        self.run(slug, "global VI", Split::Pooled, Method::Central(self.global), (self.global / 10).max(1))
+    }
+
+    /// Sequential visits of silos that are alike, measured every half sweep.
+    fn sequential(&self, slug: &str, label: &str, solver: SolverChoice) -> Run {
+        let [sweeps, steps] = self.sequential;
+        let silos = self.silos[0];
+        let options = PviOptions { solver, ..PviOptions::new(steps) };
+        let method = Method::Pvi(options, sweeps * silos as u64);
+        self.run(slug, label, Split::Alike(silos), method, (silos as u64).div_ceil(2))
+    }
+
+    fn synchronous(&self, slug: &str, label: &str, damping: f64, [rounds, steps]: [u64; 2]) -> Run {
+        let options = together(PviOptions::new(steps), damping);
+        self.run(slug, label, Split::Alike(self.silos[0]), Method::Pvi(options, rounds), rounds.div_ceil(10))
+    }
+
+    /// Stops a visit when the expected log likelihood of an epoch no longer rises, and starts every visit tight.
+    fn early(&self, split: Split, start: Start) -> SolverChoice {
+        let rows = self.digits[0] / split.silos();
+        let window = (rows / self.batch).max(1) as u64;
+        let stop = EarlyStop { monitor: Monitor::LogLikelihood, window, patience: self.patience };
+        SolverChoice::Gradient(GradientDescent { start, stop: Some(stop), ..GradientDescent::default() })
+    }
+
+    /// The runs of a part.
+    pub(crate) fn runs(&self, part: Part) -> Vec<Run> {
+        match part {
+            Part::Alike => self.alike(),
+            Part::Damping => self.dampings(),
+            Part::Stopping => self.stopping(),
+            Part::Digits => self.digits(),
+        }
+    }
+
+    fn alike(&self) -> Vec<Run> {
+        let silos = self.silos[0] as f64;
+        vec![
+            self.global("global"),
+            self.sequential("sequential", "sequential PVI", SolverChoice::default()),
+            self.synchronous("synchronous", "synchronous PVI, rho 0.2", SYNCHRONOUS, self.synchronous),
+            self.synchronous("pool", "synchronous PVI, rho 1/M", 1.0 / silos, self.synchronous),
+        ]
+    }
+
+    fn dampings(&self) -> Vec<Run> {
+        let factors: &[f64] =
+            if self.name == QUICK.name { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
+        let run = |damping: &f64| {
+            let slug = format!("damping_{damping}");
+            Run {
+                every: 1,
+                ..self.synchronous(&slug, &format!("synchronous PVI, rho {damping}"), *damping, self.damping)
+            }
+        };
+        factors.iter().map(run).collect()
+    }
+
+    fn stopping(&self) -> Vec<Run> {
+        let split = Split::Alike(self.silos[0]);
+        let tight = self.early(split, Start::Tight { deviation: TIGHT });
+        let [rounds, steps] = self.synchronous;
+        let options =
+            together(PviOptions { solver: tight, ..PviOptions::new(steps.max(self.sequential[1])) }, SYNCHRONOUS);
+        let method = Method::Pvi(options, rounds.div_ceil(4));
+        // Global inference with early stopping is partitioned inference of one silo and one visit.
+        let one = PviOptions { solver: self.early(Split::Pooled, Start::Received), ..PviOptions::new(self.global) };
+        vec![
+            self.run("global_stopped", "global VI, stopped", Split::Pooled, Method::Pvi(one, 1), 1),
+            self.sequential("sequential_stopped", "sequential PVI, stopped, tight", tight),
+            self.run("synchronous_stopped", "synchronous PVI, stopped, tight", split, method, 1),
+        ]
+    }
+
+    fn digits(&self) -> Vec<Run> {
+        let silos = self.silos[1];
+        let split = Split::Shards(silos);
+        let [sweeps, visit, rounds, steps] = self.shards;
+        let one = PviOptions { damping: Some(SHARDS[0]), ..PviOptions::new(visit) };
+        let all = together(PviOptions::new(steps), SHARDS[1]);
+        let count = sweeps * silos as u64;
+        vec![
+            self.run("shards_sequential", "sequential PVI, rho 0.3", split, Method::Pvi(one, count), count.div_ceil(8)),
+            self.run(
+                "shards_synchronous",
+                "synchronous PVI, rho 0.025",
+                split,
+                Method::Pvi(all, rounds),
+                rounds.div_ceil(8),
+            ),
+        ]
+    }
+}
+
+fn together(options: PviOptions, damping: f64) -> PviOptions {
+    PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(damping), ..options }
+}
