@@ -22,19 +22,18 @@ fn six_cities(how: PviOptions, steps: u64, initial: f64, particles: usize) -> Fi
 
 #[test]
 fn trial() {
-    for (name, local, rounds, schedule, damping) in [
-        ("sync 0.5", 1000, 30, VisitSchedule::Synchronous, None),
-        ("sync 1", 1000, 30, VisitSchedule::Synchronous, Some(1.0)),
-        ("sync 0.5", 1000, 10, VisitSchedule::Synchronous, None),
-        ("seq", 1000, 20, VisitSchedule::Sequential(partita::inference::Order::Fixed), None),
-        ("seq", 3000, 6, VisitSchedule::Sequential(partita::inference::Order::Fixed), None),
-        ("seq d", 500, 40, VisitSchedule::Sequential(partita::inference::Order::Fixed), Some(0.5)),
+    for (name, local, rounds, schedule, damping, particles, initial) in [
+        ("seq p4", 1000, 12, VisitSchedule::Sequential(partita::inference::Order::Fixed), None, 4, 0.02),
+        ("sync p4", 1000, 10, VisitSchedule::Synchronous, None, 4, 0.02),
+        ("sync p10", 500, 10, VisitSchedule::Synchronous, None, 10, 0.05),
+        ("sync p10 rho1", 500, 6, VisitSchedule::Synchronous, Some(1.0), 10, 0.05),
+        ("sync p1 rho1 2000", 2000, 6, VisitSchedule::Synchronous, Some(1.0), 1, 0.02),
     ] {
         let how = PviOptions { schedule, damping, ..PviOptions::new(local) };
         let start = std::time::Instant::now();
-        let fit = six_cities(how, local * rounds, 0.02, 1);
+        let fit = six_cities(how, local * rounds, initial, particles);
         println!("{name} {local} x {rounds}: {:.2?}\n{}", start.elapsed(), fit.report);
-        for (step, bound) in fit.record.trace.iter().take(10) {
+        for (step, bound) in fit.record.trace.iter().take(12) {
             print!("{step}:{bound:.2} ");
         }
         println!();

@@ -1,6 +1,7 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
 mod central;
+mod fed_opt;
 mod local_objective;
 mod pending;
 mod pvi;
@@ -11,6 +12,7 @@ mod sfvi_avg_silo;
 mod sfvi_silo;
 
 pub use central::{Central, CentralSilo};
+pub use fed_opt::{FedOpt, PointRounds};
 pub use pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
 pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;

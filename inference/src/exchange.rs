@@ -1,7 +1,9 @@
 //! States how requests reach silos and replies come back, whatever carries them.
 
+mod by_arrival;
 mod in_process;
 
+pub use by_arrival::{ByArrival, Threads};
 pub use in_process::InProcess;
 
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
+mod fed_opt_options;
+
+pub use fed_opt_options::FedOptOptions;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,8 +13,8 @@ use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_thet
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi,
-    SfviAvg, Silo,
+    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
+    Sfvi, SfviAvg, Silo,
 };
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -32,6 +36,8 @@ pub enum AlgorithmChoice {
     Central,
     /// SFVI with averaging: rounds of many local steps.
     SfviAvg(RoundOptions),
+    /// Federated point estimation: FedAvg and its kin.
+    FedOpt(FedOptOptions),
     /// Partitioned variational inference: one approximate factor a silo.
     Pvi(PviOptions),
     /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
@@ -231,6 +237,11 @@ pub fn fit<M: Model + 'static>(
     // to be refused.
     let threads = options.threads / silos.len().max(1);
     let settings = Settings { threads: threads.max(options.threads.min(1)), ..options.settings.clone() };
+    // All draws of a point mass are alike: one stands for all.
+    let (settings, elbo_draws) = match options.algorithm {
+        AlgorithmChoice::FedOpt(how) => (how.settings(settings), 1),
+        _ => (settings, options.elbo_draws),
+    };
     let (mut algorithm, mut exchange) = parties(model, silos, device, options, &settings)?;
     let run_options = RunOptions {
         steps: settings.steps,
@@ -248,7 +259,7 @@ pub fn fit<M: Model + 'static>(
     let work = || -> Result<(RunRecord, ElboEstimate)> {
         let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
         let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
+        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, elbo_draws, counters))?;
         Ok((record, bound))
     };
     let (record, bound) = pool(options.threads)?.install(work)?;
@@ -297,6 +308,18 @@ fn parties<M: Model + 'static>(
             let averaging = averaging.rule();
             let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
             let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
+            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
+        }
+        AlgorithmChoice::FedOpt(how) => {
+            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
+            let mut sizes = Vec::new();
+            for ((name, data), index) in silos.iter().zip(0_u32..) {
+                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
+                sizes.push(rows_of(silo.table()));
+                programs.push(Box::new(AveragingSilo::of_points(silo, index)?));
+            }
+            let rounds = how.rounds(sizes)?;
+            let algorithm = caught(COORDINATOR, || FedOpt::new(model, device, settings, &names, rounds))?;
             Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
         }
         AlgorithmChoice::Pvi(how) => {

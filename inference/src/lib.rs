@@ -23,12 +23,14 @@ mod panic;
 mod report;
 mod resident;
 mod run;
+mod server;
 mod settings;
 mod solver;
 
 pub use algorithm::{
-    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, Order, Posterior, PriorShare,
-    Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally, VisitSchedule,
+    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, FedOpt, Order, PointRounds,
+    Posterior, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally,
+    VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -36,19 +38,24 @@ pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
-pub use exchange::{Exchange, InProcess, Outcome, Request, SiloProgram};
+pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, SiloProgram, Threads};
 pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
     RowDraw, RowGaussian, RowOptions, Spread,
 };
-pub use fit::{AlgorithmChoice, AverageChoice, Fit, FitOptions, RoundOptions, fit};
+pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit};
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
-pub use run::{Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run};
+pub use run::{
+    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run, run_by_arrival,
+};
+pub use server::{
+    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
+};
 pub use settings::Settings;
 pub use solver::{
     Conjugate, EarlyStop, GradientDescent, LocalProblem, LocalSolver, Monitor, Sampled, Solved, SolverChoice, Start,

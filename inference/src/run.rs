@@ -1,8 +1,10 @@
 //! Runs an algorithm over an exchange: the one loop for every algorithm and every transport.
 
+mod by_arrival;
 mod progress;
 mod stop;
 
+pub use by_arrival::{Asynchronous, run_by_arrival};
 pub use progress::{Metrics, Progress, Silent};
 pub use stop::StopRule;
 
@@ -71,6 +73,17 @@ pub struct Counters {
     pub improper_cavities: u64,
     /// Rounds of PVI whose answers were shortened by backtracking.
     pub shortened_rounds: u64,
+}
+
+impl Counters {
+    /// Adds what a step took.
+    fn add(&mut self, info: &StepInfo) {
+        self.gradient_steps += info.tally.parallel_steps;
+        self.silo_steps += info.tally.silo_steps;
+        self.improper_cavities += info.tally.improper_cavities;
+        self.shortened_rounds += info.tally.shortened_rounds;
+        self.clipped_steps += u64::from(info.clipped);
+    }
 }
 
 /// How a run went.
@@ -145,11 +158,7 @@ fn one_step(
     let requests = caught(COORDINATOR, || algorithm.outgoing())?;
     let outcomes = counted(exchange, requests, algorithm.manifest(), options.deadline, counters)?;
     let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
-    counters.gradient_steps += info.tally.parallel_steps;
-    counters.silo_steps += info.tally.silo_steps;
-    counters.improper_cavities += info.tally.improper_cavities;
-    counters.shortened_rounds += info.tally.shortened_rounds;
-    counters.clipped_steps += u64::from(info.clipped);
+    counters.add(&info);
     Ok(info)
 }
 

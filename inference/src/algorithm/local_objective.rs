@@ -13,8 +13,8 @@ use crate::locals::StepRows;
 /// What stands before the silo's likelihood.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum GlobalPrior<'a> {
-    /// The model's prior.
-    Model,
+    /// The model's prior to this power.
+    Model(f64),
     /// An unnormalised factor, such as a cavity, with precisions of any sign.
     Factor(&'a NormalFamily, &'a [f64]),
 }
@@ -144,7 +144,12 @@ impl<M: Model> Silo<M> {
 
     fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<Assessment> {
         match prior {
-            GlobalPrior::Model => Ok(LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?),
+            GlobalPrior::Model(power) => {
+                let mut own = LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?;
+                own.value *= power;
+                own.globals.iter_mut().chain(&mut own.theta).for_each(|g| *g *= power);
+                Ok(own)
+            }
             GlobalPrior::Factor(family, natural) => Ok(Assessment {
                 value: dot(natural, &family.statistics(latent)),
                 globals: family.score(natural, latent),

@@ -8,6 +8,7 @@ mod silo;
 mod state;
 
 pub use options::{Absence, Factors, PriorShare, PviOptions};
+pub(super) use schedule::subset;
 pub use schedule::{Delays, Order, VisitSchedule};
 pub use silo::PviSilo;
 
@@ -23,6 +24,7 @@ use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::manifest::{Field, Manifest};
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
+use crate::run::Asynchronous;
 use crate::settings::Settings;
 use crate::solver::quadratic;
 
@@ -210,7 +212,12 @@ impl<M: Model> Pvi<M> {
 
     fn theta_is_due(&self) -> bool {
         let every = self.options.theta_every;
-        !self.inner.theta.is_empty() && every > 0 && self.turn.turn.is_multiple_of(every) && !self.theta_done
+        let all_here = self.ledger.present.iter().all(|here| *here);
+        !self.inner.theta.is_empty()
+            && every > 0
+            && self.turn.turn.is_multiple_of(every)
+            && !self.theta_done
+            && all_here
     }
 
     /// The request of a visit from this posterior.
@@ -351,11 +358,42 @@ impl<M: Model> Algorithm for Pvi<M> {
         if self.theta_is_due() {
             return self.step_theta(outcomes);
         }
-        let step = self.inner.step;
         let asked = std::mem::take(&mut self.asked);
+        self.visited(asked.into_iter().zip(outcomes).collect())
+    }
+
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+        self.inner.assessing(draws, offset)
+    }
+
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+        self.inner.assessed(outcomes, draws, offset)
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        self.inner.posterior()
+    }
+
+    fn save(&self) -> Message {
+        self.state()
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        self.restore(state)
+    }
+}
+
+impl<M: Model> Pvi<M> {
+    /// Takes what became of visits, each with the silo and the version it was sent.
+    fn visited(&mut self, outcomes: Vec<((usize, u64), Outcome)>) -> Result<StepInfo> {
+        let step = self.inner.step;
         let mut tally = Tally::default();
         let (mut changes, mut clipped) = (Vec::new(), false);
-        for ((silo, version), outcome) in asked.iter().copied().zip(outcomes) {
+        for ((silo, version), outcome) in outcomes {
             let name = self.inner.silos[silo].clone();
             let reply = match self.reply(silo, outcome)? {
                 Some(reply) => reply,
@@ -394,32 +432,6 @@ impl<M: Model> Algorithm for Pvi<M> {
         Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.inner.assessing(draws, offset)
-    }
-
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
-        self.inner.assessed(outcomes, draws, offset)
-    }
-
-    fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
-    fn posterior(&self) -> Posterior<'_> {
-        self.inner.posterior()
-    }
-
-    fn save(&self) -> Message {
-        self.state()
-    }
-
-    fn load(&mut self, state: &Message) -> Result<()> {
-        self.restore(state)
-    }
-}
-
-impl<M: Model> Pvi<M> {
     /// A silo's reply, or none where the run goes on without it.
     fn reply(&mut self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
         let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
@@ -441,9 +453,12 @@ impl<M: Model> Pvi<M> {
         let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return changes };
         let mut kept = Vec::new();
         for (silo, change) in changes {
-            if let Some(work) = self.work[silo].take() {
-                self.clock = work.until;
-            }
+            // Of a real clock there is no work on this one.
+            let Some(work) = self.work[silo].take() else {
+                kept.push((silo, change));
+                continue;
+            };
+            self.clock = work.until;
             let visit = self.ledger.visits[silo];
             self.ledger.visits[silo] += 1;
             if Turn::is_lost(delays, silo, visit) {
@@ -453,5 +468,31 @@ impl<M: Model> Pvi<M> {
             }
         }
         kept
+    }
+}
+
+impl<M: Model> Asynchronous for Pvi<M> {
+    fn ask(&mut self, silo: usize) -> Result<Request> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
+            let found = format!("{:?} for a run by arrival", self.options.schedule);
+            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
+        }
+        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
+            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
+            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
+        }
+        let request = self.visit(silo, (self.version, &self.natural));
+        self.asked.push((silo, self.version));
+        Ok(request)
+    }
+
+    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
+        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == silo) else {
+            let problem = format!("silo {silo} was not asked anything");
+            return Err(Error::Message { kind: "pvi.answer".into(), problem });
+        };
+        let asked = self.asked.remove(place);
+        self.visited(vec![(asked, outcome)])
     }
 }

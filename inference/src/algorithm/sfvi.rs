@@ -16,7 +16,7 @@ use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
 /// The kind of a saved coordinator.
-const STATE: &str = "sfvi.coordinator";
+pub(super) const STATE: &str = "sfvi.coordinator";
 
 /// Structured federated variational inference: one exchange and one optimiser step a round.
 ///

@@ -54,22 +54,9 @@ impl<M: Model> SfviAvg<M> {
     /// # Errors
     /// As for [`Sfvi::new`]; [`Error::Setting`] for no local steps, or sizes that are not one positive number a silo.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: Rounds) -> Result<Self> {
-        if rounds.local_steps == 0 {
-            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
-        }
-        if rounds.sizes.len() != silos.len() || rounds.sizes.contains(&0) {
-            let found = format!("{:?} for {} silos", rounds.sizes, silos.len());
-            return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
-        }
+        check_rounds(rounds.local_steps, &rounds.sizes, silos)?;
         let inner = Sfvi::new(model, device, settings, silos)?;
-        let mut manifest = inner.manifest().clone();
-        let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
-        manifest.fields.extend([
-            field("round", "the round answered", 1, false),
-            field("global", "the silo's global posterior's parameters", inner.posterior().parameters.len(), true),
-            field("theta", "the silo's trained parameters", inner.posterior().theta.len(), true),
-            field("clipped", "the local steps whose gradient was clipped", 1, true),
-        ]);
+        let manifest = round_manifest(&inner);
         Ok(Self { inner, rounds, round: 0, manifest })
     }
 
@@ -83,8 +70,65 @@ impl<M: Model> SfviAvg<M> {
     }
 }
 
+/// Refuses rounds without steps, and sizes that are not one positive number a silo.
+pub(super) fn check_rounds(local_steps: u64, sizes: &[usize], silos: &[String]) -> Result<()> {
+    if local_steps == 0 {
+        return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
+    }
+    if sizes.len() != silos.len() || sizes.contains(&0) {
+        let found = format!("{sizes:?} for {} silos", silos.len());
+        return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
+    }
+    Ok(())
+}
+
+/// What rounds of local steps let leave a silo, besides what SFVI does for reports.
+pub(super) fn round_manifest<M: Model>(inner: &Sfvi<M>) -> Manifest {
+    let mut manifest = inner.manifest().clone();
+    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+    manifest.fields.extend([
+        field("round", "the round answered", 1, false),
+        field("global", "the silo's global posterior's parameters", inner.posterior().parameters.len(), true),
+        field("theta", "the silo's trained parameters", inner.posterior().theta.len(), true),
+        field("clipped", "the local steps whose gradient was clipped", 1, true),
+    ]);
+    manifest
+}
+
+/// One silo's answer to a round, checked.
+pub(super) struct RoundAnswer {
+    /// The parameters of its global posterior.
+    pub(super) parameters: Vec<f64>,
+    pub(super) theta: Vec<f64>,
+    pub(super) elbo: f64,
+    pub(super) clipped: bool,
+}
+
+impl RoundAnswer {
+    /// Reads what `silo` says of `round`, which began at `step`.
+    pub(super) fn read<M: Model>(
+        reply: &Message,
+        inner: &Sfvi<M>,
+        silo: &str,
+        (round, step): (u64, u64),
+    ) -> Result<Self> {
+        let found = reply.get_word("round")?;
+        if found != round {
+            let problem = format!("silo `{silo}` answered round {found}, asked was round {round}");
+            return Err(Error::Message { kind: reply.kind.clone(), problem });
+        }
+        let parameters = reply.expect_floats("global", inner.parameters.len())?;
+        finite(silo, step, |index| describe_global(&inner.table, index % inner.family.len().max(1)), &parameters)?;
+        let shared = inner.theta.len();
+        let theta = if shared > 0 { reply.expect_floats("theta", shared)? } else { Vec::new() };
+        finite(silo, step, |index| format!("θ[{index}]"), &theta)?;
+        let (elbo, clipped) = (reply.expect_floats("elbo", 1)?[0], reply.get_word("clipped")? > 0);
+        Ok(Self { parameters, theta, elbo, clipped })
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
-fn as_float(count: usize) -> f64 {
+pub(super) fn as_float(count: usize) -> f64 {
     count as f64
 }
 
@@ -114,26 +158,11 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         let replies = replies(outcomes, &self.inner.silos, step)?;
         let (mut members, mut thetas, mut bounds, mut clipped) = (Vec::new(), Vec::new(), Vec::new(), false);
         for (reply, silo) in replies.iter().zip(&self.inner.silos) {
-            let found = reply.get_word("round")?;
-            if found != self.round {
-                let problem = format!("silo `{silo}` answered round {found}, asked was round {}", self.round);
-                return Err(Error::Message { kind: reply.kind.clone(), problem });
-            }
-            let member = reply.expect_floats("global", self.inner.parameters.len())?;
-            finite(
-                silo,
-                step,
-                |index| describe_global(&self.inner.table, index % self.inner.family.len().max(1)),
-                &member,
-            )?;
-            members.push(member);
-            thetas.push(if self.inner.theta.is_empty() {
-                Vec::new()
-            } else {
-                reply.expect_floats("theta", self.inner.theta.len())?
-            });
-            clipped |= reply.get_word("clipped")? > 0;
-            bounds.push(reply.expect_floats("elbo", 1)?);
+            let answer = RoundAnswer::read(reply, &self.inner, silo, (self.round, step))?;
+            members.push(answer.parameters);
+            thetas.push(answer.theta);
+            bounds.push(answer.elbo);
+            clipped |= answer.clipped;
         }
         let equal = 1.0 / as_float(members.len());
         let weight = |size: &usize| if self.rounds.by_size { as_float(*size) / self.total() } else { equal };
@@ -148,7 +177,7 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         self.round += 1;
         self.inner.step = self.round * self.rounds.local_steps;
         let moved: f64 = self.inner.parameters.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum();
-        let elbo = crate::average::weighted(bounds.iter().map(Vec::as_slice), &weights)[0];
+        let elbo: f64 = bounds.iter().zip(&weights).map(|(bound, weight)| weight * bound).sum();
         finite("the coordinator", step, |_| "the bound".into(), &[elbo])?;
         let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
         let tally = Tally::steps(self.rounds.local_steps, self.inner.silos.len());

@@ -1,16 +1,17 @@
-//! Gives the silo's side of SFVI-Avg: many steps of variational inference on its own data, from the common posterior.
+//! Gives the silo's side of rounds of local steps: many steps on its own data, from the common posterior or point.
 
-use partita_core::{Model, Purpose};
+use partita_core::{Model, Part, Purpose};
 
 use super::local_objective::GlobalPrior;
 use super::sfvi_silo::{Draws, Silo};
 use crate::checkpoint;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
 
-/// One party of SFVI-Avg; it also answers what a party of SFVI does, so that one run may go from rounds to steps.
+/// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one run
+/// may go from rounds to steps.
 pub struct AveragingSilo<M: Model> {
     silo: Silo<M>,
     index: u32,
@@ -25,6 +26,19 @@ impl<M: Model> std::fmt::Debug for AveragingSilo<M> {
     }
 }
 
+/// What the local steps of a round ascend, less the pull towards where they started.
+#[derive(Debug, Clone, Copy)]
+struct Objective {
+    /// What the silo's own log density is multiplied by.
+    weight: f64,
+    /// What the entropy of its local posterior is multiplied by.
+    entropy: f64,
+    /// What the log density of the globals is multiplied by.
+    prior: f64,
+    /// $\mu$ of the proximal term $`\tfrac\mu2\lVert w - w_t\rVert^2`$ over global parameters and θ.
+    proximal: f64,
+}
+
 impl<M: Model> AveragingSilo<M> {
     /// Lets a silo, the `index`-th of the run, take local steps.
     #[must_use]
@@ -33,19 +47,46 @@ impl<M: Model> AveragingSilo<M> {
         Self { silo, index, rule, clipped: 0 }
     }
 
-    fn round(&mut self, request: &Message) -> Result<Message> {
+    /// Lets a silo take local steps of point estimation.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a model with local latents: a mean of losses over observations has no place for them.
+    pub fn of_points(silo: Silo<M>, index: u32) -> Result<Self> {
+        if let Some(site) = silo.table.latents(Part::Local).next() {
+            let found = format!("FedOpt for a model whose site `{}` is latent in each silo", site.name);
+            let expected = "a model whose latents are all global; SfviAvg and Sfvi take local latents";
+            return Err(Error::Setting { setting: "algorithm", found, expected });
+        }
+        Ok(Self::new(silo, index))
+    }
+
+    /// A round of SFVI-Avg.
+    fn average_round(&mut self, request: &Message) -> Result<Message> {
+        let weight = request.get_number("scale")?;
+        let entropy = if request.get_setting("scale_entropy")? == "yes" { weight } else { 1.0 };
+        let keeps_optimiser = request.get_setting("keep_optimiser")? == "yes";
+        self.round(request, Objective { weight, entropy, prior: 1.0, proximal: 0.0 }, keeps_optimiser)
+    }
+
+    /// A round of federated averaging of points.
+    fn point_round(&mut self, request: &Message) -> Result<Message> {
+        let weight = request.get_number("weight")?;
+        let (prior, proximal) = (request.get_number("prior")?, request.get_number("proximal")?);
+        self.round(request, Objective { weight, entropy: weight, prior, proximal }, false)
+    }
+
+    fn round(&mut self, request: &Message, objective: Objective, keeps_optimiser: bool) -> Result<Message> {
         let mut globals = self.silo.read_globals(request)?;
         let (first, count) = (request.get_word("step")?, request.get_word("local_steps")?);
-        let scale = request.get_number("scale")?;
-        let entropy = if request.get_setting("scale_entropy")? == "yes" { scale } else { 1.0 };
-        if request.get_setting("keep_optimiser")? != "yes" {
+        if !keeps_optimiser {
             self.rule = self.silo.settings.optimiser.start(&self.silo.device);
         }
         let mut values = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
+        let start = [globals.as_slice(), &values].concat();
         let mut last = Vec::new();
         self.clipped = 0;
         for step in first..first + count {
-            let elbo = self.local_step(step, &mut globals, &mut values, (scale, entropy))?;
+            let elbo = self.local_step(step, (&mut globals, &mut values), objective, &start)?;
             // The bound reported is the mean over the last tenth of the round.
             if step - first >= count - count.div_ceil(10) {
                 last.push(elbo);
@@ -58,19 +99,24 @@ impl<M: Model> AveragingSilo<M> {
         Ok(if values.is_empty() { reply } else { reply.floats("theta", &values) })
     }
 
-    /// One step of variational inference on this silo's data, with the local part scaled to stand for all.
+    /// One step on this silo's data, of a round that began at `start`.
     fn local_step(
         &mut self,
         step: u64,
-        globals: &mut Vec<f64>,
-        values: &mut Vec<f64>,
-        (weight, entropy_weight): (f64, f64),
+        (globals, values): (&mut Vec<f64>, &mut Vec<f64>),
+        Objective { weight, entropy: entropy_weight, prior, proximal }: Objective,
+        start: &[f64],
     ) -> Result<f64> {
         let silo = &mut self.silo;
         let (owner, count) = (self.index, silo.settings.particles);
         let draw = Draws { purpose: Purpose::Fit, step, count, owner, weight, entropy_weight };
-        let mut objective = silo.local_objective(globals, values.len(), draw, GlobalPrior::Model)?;
+        let mut objective = silo.local_objective(globals, values.len(), draw, GlobalPrior::Model(prior))?;
         let bound = objective.bound;
+        if proximal > 0.0 {
+            let points = globals.iter().chain(&*values).zip(start);
+            let pulled = objective.gradient.iter_mut().zip(points);
+            pulled.for_each(|(g, (own, from))| *g += proximal * (own - from));
+        }
         if silo.settings.clip.is_some_and(|clip| clip.apply(&mut objective.gradient)) {
             self.clipped += 1;
         }
@@ -100,7 +146,8 @@ impl<M: Model> SiloProgram for AveragingSilo<M> {
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            "avg.round" => self.round(request),
+            "avg.round" => self.average_round(request),
+            "fed.round" => self.point_round(request),
             "silo.save" => {
                 let mut state = self.silo.state();
                 state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("global.{name}"), values)));

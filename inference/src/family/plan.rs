@@ -156,6 +156,12 @@ impl FamilyPlan {
         self
     }
 
+    /// Makes every global latent a point mass, whatever was chosen before; where the points start stays as it is.
+    #[must_use]
+    pub fn point_masses(self) -> Self {
+        Self { global: Some(Choice::Delta), sites: BTreeMap::new(), ..self }
+    }
+
     /// Starts every standard deviation at `scale` on the unconstrained scale.
     #[must_use]
     pub fn initial_scale(mut self, scale: f64) -> Self {

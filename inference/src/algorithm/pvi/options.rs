@@ -1,4 +1,4 @@
-//! Chooses in words how PVI goes about it.
+//! Lets users choose in words how PVI visits silos, damps their answers and treats absence.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,8 @@ pub struct PviOptions {
     pub backtracking: u32,
     /// What happens when a silo does not answer.
     pub absence: Absence,
-    /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never.
+    /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests, θ
+    /// rests too.
     pub theta_every: u64,
 }
 

@@ -93,6 +93,14 @@ pub(super) struct Turn {
     pub(super) residuals: Vec<f64>,
 }
 
+/// A random subset of so many silos for the `turn`-th exchange, in their order.
+pub(in crate::algorithm) fn subset(mut silos: Vec<usize>, size: usize, noise: Noise, turn: u64) -> Vec<usize> {
+    noise.stream(Key::new(Purpose::Schedule, turn)).shuffle(&mut silos);
+    silos.truncate(size);
+    silos.sort_unstable();
+    silos
+}
+
 impl Turn {
     pub(super) fn new(schedule: VisitSchedule, silos: usize, seed: u64) -> Self {
         Self { schedule, noise: Noise::new(seed), turn: 0, residuals: vec![f64::INFINITY; silos] }
@@ -107,13 +115,7 @@ impl Turn {
         match self.schedule {
             VisitSchedule::Synchronous => here,
             VisitSchedule::Asynchronous(_) => Vec::new(),
-            VisitSchedule::Subset(size) => {
-                let mut order = here;
-                self.noise.stream(key(self.turn)).shuffle(&mut order);
-                order.truncate(size);
-                order.sort_unstable();
-                order
-            }
+            VisitSchedule::Subset(size) => subset(here, size, self.noise, self.turn),
             VisitSchedule::Sequential(Order::Fixed) => here.get(in_sweep(self.turn)).copied().into_iter().collect(),
             VisitSchedule::Sequential(Order::Random) => {
                 let mut order = here;

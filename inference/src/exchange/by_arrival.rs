@@ -1,0 +1,121 @@
+//! Lets silos answer whenever they are ready, each on a thread of its own.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{Outcome, Request, SiloProgram};
+use crate::error::{Error, Result};
+use crate::manifest::Manifest;
+use crate::message::Message;
+use crate::panic::caught;
+
+/// Carries requests to silos and hands over their answers as they arrive, in whatever order.
+///
+/// # Laws
+/// Every request gives one outcome, from the silo it was sent to, unless the deadline passes first. A reply that is handed
+/// over has passed the manifest.
+pub trait ByArrival {
+    /// The names of the silos.
+    fn silos(&self) -> &[String];
+
+    /// Sends a request; its silo must not be working on another.
+    ///
+    /// # Errors
+    /// [`Error::SiloLost`] if the silo is gone.
+    fn send(&mut self, request: Request) -> Result<()>;
+
+    /// The next outcome, with the place of its silo; `None` if none comes before the deadline.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if a reply held something that may not leave its silo.
+    fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<(usize, Outcome)>>;
+}
+
+/// Silos of this process, each on a thread of its own.
+#[derive(Debug)]
+pub struct Threads {
+    names: Vec<String>,
+    requests: Vec<Sender<Message>>,
+    outcomes: Receiver<(usize, Outcome)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts a thread for each silo.
+    ///
+    /// # Errors
+    /// [`Error::NoSilos`]; [`Error::Setting`] if the machine cannot start that many threads.
+    pub fn start(silos: Vec<Box<dyn SiloProgram>>) -> Result<Self> {
+        if silos.is_empty() {
+            return Err(Error::NoSilos);
+        }
+        let names: Vec<String> = silos.iter().map(|silo| silo.name().to_owned()).collect();
+        let (sender, outcomes) = channel();
+        let (mut requests, mut threads) = (Vec::new(), Vec::new());
+        for (place, mut silo) in silos.into_iter().enumerate() {
+            let (request, inbox) = channel::<Message>();
+            let sender = sender.clone();
+            let work = move || {
+                for message in inbox {
+                    let name = silo.name().to_owned();
+                    let answer = caught(&name, || silo.answer(&message));
+                    // Nobody listens any more once the run is over.
+                    if sender.send((place, answer.map_or_else(Outcome::Failed, Outcome::Reply))).is_err() {
+                        break;
+                    }
+                }
+            };
+            let thread = std::thread::Builder::new().name(names[place].clone()).spawn(work);
+            threads.push(thread.map_err(|error| Error::Setting {
+                setting: "silos",
+                found: format!("{} ({error})", names.len()),
+                expected: "no more silos than the machine can start threads",
+            })?);
+            requests.push(request);
+        }
+        Ok(Self { names, requests, outcomes, threads })
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.requests.clear();
+        for thread in self.threads.drain(..) {
+            // A panic of a model was caught and reported as an outcome.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl ByArrival for Threads {
+    fn silos(&self) -> &[String] {
+        &self.names
+    }
+
+    fn send(&mut self, request: Request) -> Result<()> {
+        let sent = self.requests.get(request.silo).map(|silo| silo.send(request.message));
+        if let Some(Ok(())) = sent {
+            return Ok(());
+        }
+        let silo = self.names.get(request.silo).cloned().unwrap_or_else(|| request.silo.to_string());
+        Err(Error::SiloLost { silo, step: 0, reason: "its thread has ended".into() })
+    }
+
+    fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<(usize, Outcome)>> {
+        let received = match deadline {
+            Some(deadline) => self.outcomes.recv_timeout(deadline),
+            None => self.outcomes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok((silo, outcome)) => {
+                if let Outcome::Reply(reply) = &outcome {
+                    manifest.check(&self.names[silo], reply)?;
+                }
+                Ok(Some((silo, outcome)))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::NoSilos),
+        }
+    }
+}

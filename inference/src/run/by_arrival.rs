@@ -1,0 +1,96 @@
+//! Runs an asynchronous algorithm: every silo is answered as soon as it has answered, with no round to wait for.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::{Counters, Ending, Progress, RunOptions, RunRecord};
+use crate::algorithm::{Algorithm, StepInfo};
+use crate::error::{Error, Result};
+use crate::exchange::{ByArrival, Outcome, Request};
+
+/// An algorithm whose silos need not wait for each other.
+pub trait Asynchronous: Algorithm {
+    /// The request for a silo that rests.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the algorithm was not set up to be asynchronous.
+    fn ask(&mut self, silo: usize) -> Result<Request>;
+
+    /// Takes the outcome of the request that this silo was sent last.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`].
+    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo>;
+}
+
+/// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
+///
+/// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that can be
+/// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::run`], which simulates the clock.
+///
+/// # Errors
+/// [`Error::Setting`] for checkpoints, which need a moment at which every silo rests; what algorithm and exchange report.
+pub fn run_by_arrival(
+    algorithm: &mut dyn Asynchronous,
+    exchange: &mut dyn ByArrival,
+    options: &RunOptions,
+    progress: &mut dyn Progress,
+) -> Result<RunRecord> {
+    if options.checkpoint.is_some() {
+        return Err(Error::Setting {
+            setting: "checkpoint",
+            found: "a folder, for a run by arrival".into(),
+            expected: "none: such a run cannot be repeated; use the simulated clock of VisitSchedule::Asynchronous",
+        });
+    }
+    let start = Instant::now();
+    let mut record =
+        RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
+    let mut busy = 0_usize;
+    for silo in 0..exchange.silos().len() {
+        send(algorithm, exchange, silo, &mut record.counters)?;
+        busy += 1;
+    }
+    let mut step = 0;
+    while busy > 0 {
+        let Some((silo, outcome)) = exchange.receive(algorithm.manifest(), options.deadline)? else {
+            return Err(Error::SiloLost { silo: "any".into(), step, reason: "no answer before the deadline".into() });
+        };
+        busy -= 1;
+        if let Outcome::Reply(reply) = &outcome {
+            record.counters.messages += 1;
+            record.counters.bytes_from_silos += reply.size() as u64;
+        }
+        // Work that was still under way when the last step was done is not taken.
+        if step >= options.steps || record.ending == Ending::Interrupted {
+            continue;
+        }
+        let info = algorithm.take(silo, outcome)?;
+        step = info.step;
+        record.counters.rounds += 1;
+        record.counters.add(&info);
+        record.trace.push((step, info.elbo));
+        progress.step(&info, &record.counters);
+        if options.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            record.ending = Ending::Interrupted;
+        } else if step < options.steps {
+            send(algorithm, exchange, silo, &mut record.counters)?;
+            busy += 1;
+        }
+    }
+    record.seconds = start.elapsed().as_secs_f64();
+    progress.end(&record);
+    Ok(record)
+}
+
+fn send(
+    algorithm: &mut dyn Asynchronous,
+    exchange: &mut dyn ByArrival,
+    silo: usize,
+    counters: &mut Counters,
+) -> Result<()> {
+    let request = algorithm.ask(silo)?;
+    counters.messages += 1;
+    counters.bytes_to_silos += request.message.size() as u64;
+    exchange.send(request)
+}

@@ -1,0 +1,96 @@
+//! Moves the coordinator by a mean of past changes over the root of a second moment: what adaptive rules share.
+
+use std::fmt::Debug;
+
+use super::{ServerRule, mean_change};
+
+/// How the second moment of one number follows the squares of its changes: the one place where adaptive rules differ.
+pub trait SecondMoment: Debug + Send {
+    /// The second moment $`v_t`$ from `before`, $`v_{t-1}`$, and `square`, $`\Delta_t^2`$.
+    fn next(&self, before: f64, square: f64) -> f64;
+}
+
+/// An adaptive rule of the coordinator; [`super::FedAdagrad`], [`super::FedAdam`] and [`super::FedYogi`] give its $`v_t`$.
+///
+/// ```math
+/// m_t = \beta_1 m_{t-1} + (1 - \beta_1)\Delta_t, \qquad
+/// w_{t+1} = w_t + \eta\,\frac{m_t}{\sqrt{v_t} + \tau}, \qquad m_{-1} = 0,\ v_{-1} = \tau^2
+/// ```
+/// entry by entry, with $`\Delta_t = \sum_m p_m (w_m - w_t)`$, $\eta$ = `rate`, $`\beta_1`$ = `momentum` and $\tau$ =
+/// `adaptivity`. There is no bias correction.
+///
+/// The thesis on generalised partitioned inference (Mildner, 2024, Algorithm 4) prints this differently: it sums the
+/// changes of the silos where the paper averages them, and it writes the momentum into $`\Delta_t`$ itself, so that $`v_t`$ is
+/// made of squares of $`m_t`$. Its masked rules (Algorithm 5) have $`\sqrt{v_t + \tau}`$, with the constant inside the root.
+/// Here $`v_t`$ is made of squares of this round's change, and the constant stands outside.
+///
+/// # Example
+/// ```
+/// use partita_inference::{Adaptive, FedAdagrad, ServerRule};
+/// // Δ = 3 and v = 4² + 3² = 25: the step is 3/(5 + 4).
+/// let mut rule = Adaptive::new(FedAdagrad, 1.0, 0.0, 4.0);
+/// let after = rule.apply(&[1.0], &[vec![4.0]], &[1.0]);
+/// assert!((after[0] - (1.0 + 1.0 / 3.0)).abs() < 1e-15);
+/// ```
+///
+/// # References
+/// Reddi et al. (2021), Adaptive federated optimization, arXiv:2003.00295, Algorithm 2.
+#[derive(Debug, Clone)]
+pub struct Adaptive<S> {
+    second: S,
+    rate: f64,
+    momentum: f64,
+    adaptivity: f64,
+    /// $`m_t`$; empty before the first round.
+    mean: Vec<f64>,
+    /// $`v_t`$; empty before the first round.
+    square: Vec<f64>,
+}
+
+impl<S: SecondMoment> Adaptive<S> {
+    /// The rule before its first round.
+    #[must_use]
+    pub fn new(second: S, rate: f64, momentum: f64, adaptivity: f64) -> Self {
+        Self { second, rate, momentum, adaptivity, mean: Vec::new(), square: Vec::new() }
+    }
+}
+
+const MEAN: &str = "mean";
+const SQUARE: &str = "square";
+
+impl<S: SecondMoment> ServerRule for Adaptive<S> {
+    fn apply(&mut self, before: &[f64], members: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+        self.mean.resize(before.len(), 0.0);
+        self.square.resize(before.len(), self.adaptivity * self.adaptivity);
+        let changes = mean_change(before, members, weights);
+        let state = self.mean.iter_mut().zip(&mut self.square);
+        let numbers = before.iter().zip(changes).zip(state);
+        let one = |((from, change), (mean, square)): ((&f64, f64), (&mut f64, &mut f64))| {
+            *mean = self.momentum * *mean + (1.0 - self.momentum) * change;
+            *square = self.second.next(*square, change * change);
+            from + self.rate * *mean / (square.sqrt() + self.adaptivity)
+        };
+        numbers.map(one).collect()
+    }
+
+    fn save(&self) -> Vec<(String, Vec<f64>)> {
+        if self.mean.is_empty() {
+            return Vec::new();
+        }
+        vec![(MEAN.to_owned(), self.mean.clone()), (SQUARE.to_owned(), self.square.clone())]
+    }
+
+    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
+        match <[(String, Vec<f64>); 2]>::try_from(state) {
+            Ok([(first, mean), (second, square)]) if first == MEAN && second == SQUARE => {
+                (self.mean, self.square) = (mean, square);
+                true
+            }
+            Ok(_) => false,
+            Err(state) => {
+                (self.mean, self.square) = (Vec::new(), Vec::new());
+                state.is_empty()
+            }
+        }
+    }
+}
