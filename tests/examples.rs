@@ -6,6 +6,8 @@ mod bayesian_mnist;
 mod fixtures;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/pvi_mnist.rs"]
+mod pvi_mnist;
 #[path = "examples/topics.rs"]
 mod topics;
 #[path = "examples/vae.rs"]

@@ -1,11 +1,12 @@
 //! Lists the runs of each part of the study, with the settings of the papers or fewer.
 
 use clap::ValueEnum;
+use partita::inference::FedOptOptions;
 use partita::inference::{EarlyStop, GradientDescent, Monitor, Start};
-use partita::{Loss, PviOptions, SolverChoice, VisitSchedule};
+use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, SolverChoice, VisitSchedule};
 use serde::Serialize;
 
-use super::study::{Method, Run, Split};
+use super::study::{Run, Split};
 
 /// A part of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -18,6 +19,8 @@ pub(crate) enum Part {
     Stopping,
     /// Silos of two digits (Figure 8).
     Digits,
+    /// Wrong training labels, and losses and divergences that withstand them.
+    Flipped,
 }
 
 impl Part {
@@ -27,6 +30,7 @@ impl Part {
             Self::Damping => "damping of synchronous visits",
             Self::Stopping => "early stopping on the expected log likelihood",
             Self::Digits => "two digits a silo",
+            Self::Flipped => "one training label of five is wrong",
         }
     }
 }
@@ -53,6 +57,8 @@ pub(crate) struct Size {
     pub(crate) damping: [u64; 2],
     /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
     pub(crate) shards: [u64; 4],
+    /// The most steps of a visit that stops early, and rounds of synchronous ones.
+    pub(crate) stopped: [u64; 2],
     /// Windows without a better expected log likelihood before a visit stops early.
     pub(crate) patience: u64,
 }
@@ -71,6 +77,7 @@ pub(crate) const QUICK: Size = Size {
     synchronous: [4, 10],
     damping: [3, 20],
     shards: [1, 16, 4, 4],
+    stopped: [60, 2],
     patience: 2,
 };
 
@@ -88,6 +95,7 @@ pub(crate) const REDUCED: Size = Size {
     synchronous: [20, 40],
     damping: [8, 60],
     shards: [2, 40, 40, 6],
+    stopped: [400, 6],
     patience: 3,
 };
 
@@ -106,8 +114,13 @@ pub(crate) const PAPER: Size = Size {
     synchronous: [40, 2_000],
     damping: [20, 1_000],
     shards: [20, 500, 200, 500],
+    stopped: [24_000, 40],
     patience: 5,
 };
+
+/// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use it.
+const FLIPPED: f64 = 0.2;
+const ROBUSTNESS: f64 = 0.7;
 
 /// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential visits
 /// of silos with two digits.
@@ -119,40 +132,48 @@ const SHARDS: [f64; 2] = [0.3, 0.025];
 pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
 
 impl Size {
-    fn run(&self, slug: &str, label: &str, split: Split, method: Method, every: u64) -> Run {
+    fn run(&self, [slug, label]: [&str; 2], split: Split, algorithm: AlgorithmChoice, exchanges: u64) -> Run {
+        let steps = match algorithm {
+            AlgorithmChoice::Pvi(options) => options.local_steps,
+            AlgorithmChoice::FedOpt(options) => options.local_steps,
+            _ => 1,
+        };
         Run {
             slug: slug.into(),
             label: label.into(),
             split,
-            method,
+            algorithm,
+            exchanges: [exchanges, steps],
             loss: Loss::NegativeLogLikelihood,
             flipped: 0.0,
             rate: self.rate,
             batch: self.batch,
             particles: self.particles,
             initial_scale: TIGHT,
-            every,
+            every: exchanges.div_ceil(10),
             draws: self.draws,
             seed: 1,
         }
     }
 
     fn global(&self, slug: &str) -> Run {
-        self.run(slug, "global VI", Split::Pooled, Method::Central(self.global), (self.global / 10).max(1))
+        self.run([slug, "global VI"], Split::Pooled, AlgorithmChoice::Central, self.global)
     }
 
     /// Sequential visits of silos that are alike, measured every half sweep.
-    fn sequential(&self, slug: &str, label: &str, solver: SolverChoice) -> Run {
-        let [sweeps, steps] = self.sequential;
-        let silos = self.silos[0];
-        let options = PviOptions { solver, ..PviOptions::new(steps) };
-        let method = Method::Pvi(options, sweeps * silos as u64);
-        self.run(slug, label, Split::Alike(silos), method, (silos as u64).div_ceil(2))
+    fn sequential(&self, names: [&str; 2], options: PviOptions) -> Run {
+        let silos = self.silos[0] as u64;
+        let run = self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), self.sequential[0] * silos);
+        Run { every: silos.div_ceil(2), ..run }
     }
 
-    fn synchronous(&self, slug: &str, label: &str, damping: f64, [rounds, steps]: [u64; 2]) -> Run {
+    fn synchronous(&self, names: [&str; 2], damping: f64, [rounds, steps]: [u64; 2]) -> Run {
         let options = together(PviOptions::new(steps), damping);
-        self.run(slug, label, Split::Alike(self.silos[0]), Method::Pvi(options, rounds), rounds.div_ceil(10))
+        self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), rounds)
+    }
+
+    fn alike_silos(&self) -> Split {
+        Split::Alike(self.silos[0])
     }
 
     /// Stops a visit when the expected log likelihood of an epoch no longer rises, and starts every visit tight.
@@ -170,65 +191,74 @@ impl Size {
             Part::Damping => self.dampings(),
             Part::Stopping => self.stopping(),
             Part::Digits => self.digits(),
+            Part::Flipped => self.flipped(),
         }
     }
 
     fn alike(&self) -> Vec<Run> {
-        let silos = self.silos[0] as f64;
+        let pool = 1.0 / self.silos[0] as f64;
         vec![
             self.global("global"),
-            self.sequential("sequential", "sequential PVI", SolverChoice::default()),
-            self.synchronous("synchronous", "synchronous PVI, rho 0.2", SYNCHRONOUS, self.synchronous),
-            self.synchronous("pool", "synchronous PVI, rho 1/M", 1.0 / silos, self.synchronous),
+            self.sequential(["sequential", "sequential PVI"], PviOptions::new(self.sequential[1])),
+            self.synchronous(["synchronous", "synchronous PVI, rho 0.2"], SYNCHRONOUS, self.synchronous),
+            self.synchronous(["pool", "synchronous PVI, rho 1/M"], pool, self.synchronous),
         ]
     }
 
     fn dampings(&self) -> Vec<Run> {
-        let factors: &[f64] =
-            if self.name == QUICK.name { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
+        let is_quick = self.name == QUICK.name;
+        let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
         let run = |damping: &f64| {
-            let slug = format!("damping_{damping}");
-            Run {
-                every: 1,
-                ..self.synchronous(&slug, &format!("synchronous PVI, rho {damping}"), *damping, self.damping)
-            }
+            let names = [format!("damping_{damping}"), format!("synchronous PVI, rho {damping}")];
+            Run { every: 1, ..self.synchronous([&names[0], &names[1]], *damping, self.damping) }
         };
         factors.iter().map(run).collect()
     }
 
     fn stopping(&self) -> Vec<Run> {
-        let split = Split::Alike(self.silos[0]);
-        let tight = self.early(split, Start::Tight { deviation: TIGHT });
-        let [rounds, steps] = self.synchronous;
-        let options =
-            together(PviOptions { solver: tight, ..PviOptions::new(steps.max(self.sequential[1])) }, SYNCHRONOUS);
-        let method = Method::Pvi(options, rounds.div_ceil(4));
+        let tight = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
+        let options = PviOptions { solver: tight, ..PviOptions::new(self.stopped[0]) };
+        let all = AlgorithmChoice::Pvi(together(options, SYNCHRONOUS));
         // Global inference with early stopping is partitioned inference of one silo and one visit.
         let one = PviOptions { solver: self.early(Split::Pooled, Start::Received), ..PviOptions::new(self.global) };
+        let global = ["global_stopped", "global VI, stopped"];
+        let synchronous = ["synchronous_stopped", "synchronous PVI, stopped, tight"];
         vec![
-            self.run("global_stopped", "global VI, stopped", Split::Pooled, Method::Pvi(one, 1), 1),
-            self.sequential("sequential_stopped", "sequential PVI, stopped, tight", tight),
-            self.run("synchronous_stopped", "synchronous PVI, stopped, tight", split, method, 1),
+            self.run(global, Split::Pooled, AlgorithmChoice::Pvi(one), 1),
+            self.sequential(["sequential_stopped", "sequential PVI, stopped, tight"], options),
+            self.run(synchronous, self.alike_silos(), all, self.stopped[1]),
         ]
     }
 
     fn digits(&self) -> Vec<Run> {
-        let silos = self.silos[1];
-        let split = Split::Shards(silos);
+        let split = Split::Shards(self.silos[1]);
         let [sweeps, visit, rounds, steps] = self.shards;
         let one = PviOptions { damping: Some(SHARDS[0]), ..PviOptions::new(visit) };
         let all = together(PviOptions::new(steps), SHARDS[1]);
-        let count = sweeps * silos as u64;
+        let sequential = ["shards_sequential", "sequential PVI, rho 0.3"];
+        let synchronous = ["shards_synchronous", "synchronous PVI, rho 0.025"];
         vec![
-            self.run("shards_sequential", "sequential PVI, rho 0.3", split, Method::Pvi(one, count), count.div_ceil(8)),
-            self.run(
-                "shards_synchronous",
-                "synchronous PVI, rho 0.025",
-                split,
-                Method::Pvi(all, rounds),
-                rounds.div_ceil(8),
-            ),
+            self.run(sequential, split, AlgorithmChoice::Pvi(one), sweeps * self.silos[1] as u64),
+            self.run(synchronous, split, AlgorithmChoice::Pvi(all), rounds),
         ]
+    }
+
+    fn flipped(&self) -> Vec<Run> {
+        let [rounds, steps] = self.synchronous;
+        let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
+        let names = ["flipped_fedavg", "FedAvg"];
+        let runs = vec![
+            self.run(names, self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
+            self.sequential(["flipped_pvi", "sequential PVI"], PviOptions::new(self.sequential[1])),
+            Run {
+                loss: Loss::GeneralisedCrossEntropy(ROBUSTNESS),
+                ..self.sequential(
+                    ["flipped_gce", "sequential PVI, cross-entropy 0.7"],
+                    PviOptions::new(self.sequential[1]),
+                )
+            },
+        ];
+        runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
     }
 }
 

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
-use partita::inference::{
-    Algorithm, Central, CentralSilo, Counters, Error, Exchange, InProcess, Pvi, PviSilo, RunOptions, Silent, Silo,
-    SiloProgram, run,
-};
+use partita::inference::{Algorithm, Counters, Error, Exchange, RunOptions, Silent, parties, run};
 use partita::models::{Activation, BayesianNetwork, Head, Images, LabelledRows, Mlp};
 use partita::{
-    Device, Estimator, FamilyPlan, Gaussian, Key, Loss, Noise, Normal, Purpose, PviOptions, Schedule, Settings,
-    partition_by_shards, partition_equally,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Loss, Noise, Normal, Purpose, Schedule,
+    Settings, partition_by_shards, partition_equally,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,15 +41,6 @@ impl Split {
     }
 }
 
-/// How the network is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) enum Method {
-    /// Global variational inference on pooled data, by so many steps.
-    Central(u64),
-    /// Partitioned inference, in so many exchanges.
-    Pvi(PviOptions, u64),
-}
-
 /// One run of the study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Run {
@@ -61,7 +49,9 @@ pub(crate) struct Run {
     /// Its name for people.
     pub(crate) label: String,
     pub(crate) split: Split,
-    pub(crate) method: Method,
+    pub(crate) algorithm: AlgorithmChoice,
+    /// Exchanges, each of so many steps.
+    pub(crate) exchanges: [u64; 2],
     pub(crate) loss: Loss,
     /// The share of training labels that are wrong.
     pub(crate) flipped: f64,
@@ -70,7 +60,7 @@ pub(crate) struct Run {
     pub(crate) particles: usize,
     /// The standard deviation at which posteriors start.
     pub(crate) initial_scale: f64,
-    /// Exchanges, or steps of global inference, between two measurements.
+    /// Exchanges between two measurements.
     pub(crate) every: u64,
     /// Posterior draws of a prediction on the way, and at the end.
     pub(crate) draws: [u64; 2],
@@ -142,8 +132,13 @@ impl World {
         let test = rows(&self.test, self.test.labels(), &self.device)?;
         let silos = self.silos(plan)?;
         let ends = plan.ends();
-        let settings = plan.settings(ends.last().copied().unwrap_or(1));
-        let (mut algorithm, mut exchange) = self.parties(plan, &model, &silos, &settings)?;
+        let options = FitOptions {
+            algorithm: plan.algorithm,
+            settings: plan.settings(ends.last().copied().unwrap_or(1)),
+            threads: self.threads,
+            ..FitOptions::default()
+        };
+        let (mut algorithm, mut exchange) = parties(&model, &silos, &self.device, &options)?;
         drop(silos);
         let mut curve = Curve {
             run: serde_json::to_value(plan)?,
@@ -202,34 +197,6 @@ impl World {
         parts.iter().enumerate().map(silo).collect()
     }
 
-    fn parties(
-        &self,
-        plan: &Run,
-        model: &BayesianNetwork<Mlp>,
-        silos: &[(String, LabelledRows)],
-        settings: &Settings,
-    ) -> Result<(Box<dyn Algorithm>, InProcess), Failure> {
-        let device = &self.device;
-        let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-        let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-        let algorithm: Box<dyn Algorithm> = match plan.method {
-            Method::Central(_) => {
-                let (name, data) = &silos[0];
-                programs.push(Box::new(CentralSilo::new(name, model, data, device, settings)?));
-                Box::new(Central::new(model, device, settings, name)?)
-            }
-            Method::Pvi(options, _) => {
-                for ((name, data), index) in silos.iter().zip(0_u32..) {
-                    let silo = Silo::new(name, index, model, data, device, settings)?;
-                    programs.push(Box::new(PviSilo::new(silo, index, options)?));
-                }
-                let sizes = silos.iter().map(|(_, data)| data.features().dims()[0]).collect();
-                Box::new(Pvi::new(model, device, settings, (&names, sizes), options)?)
-            }
-        };
-        Ok((algorithm, InProcess::new(programs, self.threads)?))
-    }
-
     /// What the present posterior makes of the test digits.
     fn judge(
         &self,
@@ -262,10 +229,7 @@ impl World {
 impl Run {
     /// The steps after which it is measured.
     fn ends(&self) -> Vec<u64> {
-        let (all, each) = match self.method {
-            Method::Central(steps) => (steps, 1),
-            Method::Pvi(options, exchanges) => (exchanges, options.local_steps),
-        };
+        let [all, each] = self.exchanges;
         let mut ends: Vec<u64> = (1..=all / self.every).map(|point| point * self.every * each).collect();
         if !all.is_multiple_of(self.every) {
             ends.push(all * each);

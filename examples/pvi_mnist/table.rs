@@ -76,9 +76,10 @@ pub(crate) fn draw(folder: &Path, part: Part, curves: &[Curve]) -> Result<(), Fa
     if accuracy.is_empty() {
         return Ok(());
     }
-    plot::curves(&file("accuracy"), &accuracy, &format!("{}: test accuracy in per cent", part.title()), None)?;
+    let along = "gradient steps of all silos";
+    plot::measured(&file("accuracy"), &accuracy, part.title(), [along, "test accuracy, per cent"], None)?;
     let pruned = points(|point| real(point.pruned as u64));
-    plot::curves(&file("pruned"), &pruned, &format!("{}: pruned weights", part.title()), None)?;
+    plot::measured(&file("pruned"), &pruned, part.title(), [along, "pruned weights"], None)?;
     Ok(())
 }
 

@@ -400,13 +400,7 @@ impl Context<'_> {
         let noise = self.locals.noise(self.rows, purpose, step, particle);
         let key = global_key(purpose, step, owner).particle(particle);
         let global = match &self.layers {
-            // Nothing is drawn where layers hold all globals.
-            Some(_) if self.table.latents(Part::Global).all(|site| site.is_layer()) => FamilyDraw {
-                latent: self.family.mean(self.globals),
-                deviation: vec![0.0; self.family.len()],
-                log_density: 0.0,
-                score: Vec::new(),
-            },
+            Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
             _ => self.family.draw(self.globals, &noise_of(self.family, self.settings, key)),
         };
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {

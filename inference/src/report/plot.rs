@@ -16,7 +16,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-pub use curves::curves;
+pub use curves::{curves, measured};
 pub use density::Density;
 pub use marginals::{Panel, marginals};
 pub use reliability::reliability;

@@ -112,21 +112,25 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = bound_axes(root, caption, (steps, frame))?;
+    let mut chart = axes(root, caption, BOUND, (steps, frame))?;
     chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
     chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
     Ok(())
 }
 
-/// A chart of bounds against steps.
-type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
+/// What the axes of bounds against steps say.
+pub(super) const BOUND: [&str; 2] = ["step", "ELBO, nats"];
 
-/// Axes of bounds against steps.
-pub(super) fn bound_axes<'a, 'b, X>(
+/// A chart of lines.
+type LineChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
+
+/// Axes with these names, along and up.
+pub(super) fn axes<'a, 'b, X>(
     area: &'b Area<'a>,
     caption: &str,
+    [along, up]: [&str; 2],
     (steps, frame): (X, std::ops::Range<f64>),
-) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
+) -> Result<LineChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
@@ -146,8 +150,8 @@ where
         .y_labels(7)
         .x_label_formatter(&label)
         .y_label_formatter(&label)
-        .x_desc("step")
-        .y_desc("ELBO, nats")
+        .x_desc(along)
+        .y_desc(up)
         .draw()?;
     Ok(chart)
 }
