@@ -1,9 +1,8 @@
 //! Lists the runs of each part of the study, with the settings of the papers or fewer.
 
 use clap::ValueEnum;
-use partita::inference::FedOptOptions;
-use partita::inference::{EarlyStop, GradientDescent, Monitor, Start};
-use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, SolverChoice, VisitSchedule};
+use partita::inference::{DivergenceChoice, EarlyStop, FedOptOptions, GradientDescent, Monitor, Start};
+use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SolverChoice, VisitSchedule};
 use serde::Serialize;
 
 use super::study::{Run, Split};
@@ -19,6 +18,8 @@ pub(crate) enum Part {
     Stopping,
     /// Silos of two digits (Figure 8).
     Digits,
+    /// Divergences of Rényi (the thesis, section 5.2).
+    Divergence,
     /// Wrong training labels, and losses and divergences that withstand them.
     Flipped,
 }
@@ -30,6 +31,7 @@ impl Part {
             Self::Damping => "damping of synchronous visits",
             Self::Stopping => "early stopping on the expected log likelihood",
             Self::Digits => "two digits a silo",
+            Self::Divergence => "divergences of Rényi",
             Self::Flipped => "one training label of five is wrong",
         }
     }
@@ -44,7 +46,8 @@ pub(crate) struct Size {
     /// Silos that are alike, and silos of two digits.
     pub(crate) silos: [usize; 2],
     pub(crate) batch: usize,
-    pub(crate) rate: f64,
+    /// The learning rate, within each visit.
+    pub(crate) schedule: Schedule,
     pub(crate) particles: usize,
     pub(crate) draws: [u64; 2],
     /// Steps of global inference.
@@ -69,7 +72,7 @@ pub(crate) const QUICK: Size = Size {
     digits: [4_000, 1_000],
     silos: [4, 10],
     batch: 64,
-    rate: 5e-3,
+    schedule: Schedule::Constant { rate: 5e-3 },
     particles: 1,
     draws: [4, 8],
     global: 160,
@@ -86,16 +89,16 @@ pub(crate) const REDUCED: Size = Size {
     name: "reduced",
     digits: [60_000, 10_000],
     silos: [10, 100],
-    batch: 256,
-    rate: 2e-3,
+    batch: 128,
+    schedule: Schedule::Cosine { initial: 1e-2, last: 0.0 },
     particles: 1,
     draws: [5, 30],
-    global: 6_000,
-    sequential: [3, 200],
-    synchronous: [20, 40],
-    damping: [8, 60],
-    shards: [2, 40, 40, 6],
-    stopped: [400, 6],
+    global: 3_000,
+    sequential: [2, 150],
+    synchronous: [10, 30],
+    damping: [5, 50],
+    shards: [1, 40, 20, 4],
+    stopped: [200, 3],
     patience: 3,
 };
 
@@ -106,7 +109,7 @@ pub(crate) const PAPER: Size = Size {
     digits: [60_000, 10_000],
     silos: [10, 100],
     batch: 512,
-    rate: 2e-3,
+    schedule: Schedule::Constant { rate: 2e-3 },
     particles: 10,
     draws: [10, 100],
     global: 20_000,
@@ -146,7 +149,7 @@ impl Size {
             exchanges: [exchanges, steps],
             loss: Loss::NegativeLogLikelihood,
             flipped: 0.0,
-            rate: self.rate,
+            schedule: self.schedule,
             batch: self.batch,
             particles: self.particles,
             initial_scale: TIGHT,
@@ -191,6 +194,7 @@ impl Size {
             Part::Damping => self.dampings(),
             Part::Stopping => self.stopping(),
             Part::Digits => self.digits(),
+            Part::Divergence => self.divergences(),
             Part::Flipped => self.flipped(),
         }
     }
@@ -243,18 +247,37 @@ impl Size {
         ]
     }
 
+    fn divergences(&self) -> Vec<Run> {
+        let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 1.0, 2.5, 5.0] };
+        let run = |index: &f64| {
+            let names = [format!("renyi_{index}"), format!("sequential PVI, Rényi {index}")];
+            self.sequential([&names[0], &names[1]], self.generalised(*index))
+        };
+        indices.iter().map(run).collect()
+    }
+
+    /// Sequential visits as the thesis makes them, tight and stopped early, with a divergence of Rényi from the cavity.
+    fn generalised(&self, index: f64) -> PviOptions {
+        let divergence = DivergenceChoice::Renyi(index);
+        let solver = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
+        PviOptions { divergence, solver, ..PviOptions::new(self.stopped[0]) }
+    }
+
     fn flipped(&self) -> Vec<Run> {
         let [rounds, steps] = self.synchronous;
         let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
         let names = ["flipped_fedavg", "FedAvg"];
+        let robust = Loss::GeneralisedCrossEntropy(ROBUSTNESS);
+        let plain = self.generalised(1.0);
         let runs = vec![
             self.run(names, self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
-            self.sequential(["flipped_pvi", "sequential PVI"], PviOptions::new(self.sequential[1])),
+            self.sequential(["flipped_pvi", "sequential PVI"], plain),
+            Run { loss: robust, ..self.sequential(["flipped_gce", "sequential, cross-entropy 0.7"], plain) },
             Run {
-                loss: Loss::GeneralisedCrossEntropy(ROBUSTNESS),
+                loss: robust,
                 ..self.sequential(
-                    ["flipped_gce", "sequential PVI, cross-entropy 0.7"],
-                    PviOptions::new(self.sequential[1]),
+                    ["flipped_gce_renyi", "sequential, cross-entropy 0.7, Rényi 2.5"],
+                    self.generalised(2.5),
                 )
             },
         ];

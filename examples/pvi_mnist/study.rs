@@ -55,7 +55,7 @@ pub(crate) struct Run {
     pub(crate) loss: Loss,
     /// The share of training labels that are wrong.
     pub(crate) flipped: f64,
-    pub(crate) rate: f64,
+    pub(crate) schedule: Schedule,
     pub(crate) batch: usize,
     pub(crate) particles: usize,
     /// The standard deviation at which posteriors start.
@@ -153,7 +153,8 @@ impl World {
         for end in ends.iter().copied() {
             match advance(&mut *algorithm, &mut exchange, end) {
                 Ok(counters) => add(&mut all, counters),
-                Err(error @ Error::ImproperProduct { .. }) => {
+                Err(error) if is_outcome(&error) => {
+                    println!("  {}: {error}", plan.label);
                     curve.refused = Some(error.to_string());
                     break;
                 }
@@ -245,7 +246,7 @@ impl Run {
             loss: self.loss,
             family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(self.initial_scale),
             estimator: Estimator::LocalReparameterisation,
-            schedule: Schedule::Constant { rate: self.rate },
+            schedule: self.schedule,
             minibatch: BTreeMap::from([("row".to_owned(), self.batch)]),
             ..Settings::default()
         }
@@ -269,6 +270,16 @@ fn flipped(labels: &[u8], classes: usize, share: f64, noise: &Noise) -> Vec<u8> 
 fn rows(digits: &Images, labels: &[u8], device: &Device) -> Result<LabelledRows, Failure> {
     let labels = labels.iter().map(|&label| f64::from(label)).collect();
     Ok(LabelledRows::new(digits.scaled(), labels, digits.len(), device)?)
+}
+
+/// Whether an error is something to be found out here: a product that is no density, or a posterior outside the domain of
+/// its divergence.
+fn is_outcome(error: &Error) -> bool {
+    match error {
+        Error::ImproperProduct { .. } | Error::DivergenceDomain { .. } | Error::Improper { .. } => true,
+        Error::InSilo { source, .. } => is_outcome(source),
+        _ => false,
+    }
 }
 
 /// Lets a run go on until `end` steps are done: a run counts from the algorithm's own steps.

@@ -77,9 +77,9 @@ pub(crate) fn draw(folder: &Path, part: Part, curves: &[Curve]) -> Result<(), Fa
         return Ok(());
     }
     let along = "gradient steps of all silos";
-    plot::measured(&file("accuracy"), &accuracy, part.title(), [along, "test accuracy, per cent"], None)?;
+    plot::lines(&file("accuracy"), &accuracy, part.title(), [along, "test accuracy, per cent"])?;
     let pruned = points(|point| real(point.pruned as u64));
-    plot::measured(&file("pruned"), &pruned, part.title(), [along, "pruned weights"], None)?;
+    plot::lines(&file("pruned"), &pruned, part.title(), [along, "pruned weights"])?;
     Ok(())
 }
 

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use partita_inference::metrics::{Calibration, CalibrationBin};
 use partita_inference::plot::{
-    Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, contact_sheet, marginals, reliability, trace,
+    Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, contact_sheet, lines, marginals, reliability,
+    trace,
 };
 
 /// A trace that rises like a fit does, with a deterministic ripple for noise.
@@ -289,4 +290,24 @@ fn tiles_that_cannot_be_drawn_are_named_and_leave_no_file() {
     let error = contact_sheet(&path, &[sound], &options(1, usize::MAX)).unwrap_err();
     assert!(matches!(error, PlotError::Draw { .. }), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn lines_carry_the_names_of_their_methods_and_axes_and_are_refused_without_points() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.svg");
+    let axes = ["a distance", "an influence"];
+    let line = |points: &[(f64, f64)]| vec![("some method".to_owned(), points.to_vec())];
+    for (refused, words) in
+        [(vec![], "no line"), (line(&[(1.0, 2.0)]), "some method"), (line(&[(1.0, 2.0), (2.0, f64::NAN)]), "NaN")]
+    {
+        let error = lines(&path, &refused, "a title", axes).unwrap_err();
+        assert!(matches!(error, PlotError::Empty { .. }) && error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    lines(&path, &line(&[(1.0, 2.0), (2.0, 3.0)]), "a title", axes).unwrap();
+    let svg = fs::read_to_string(&path).unwrap();
+    for words in ["some method", "a title", "a distance", "an influence"] {
+        assert!(svg.contains(words), "the picture lacks `{words}`");
+    }
 }

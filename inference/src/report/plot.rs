@@ -2,6 +2,7 @@
 
 mod curves;
 mod density;
+mod lines;
 mod marginals;
 mod png;
 mod reliability;
@@ -16,8 +17,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-pub use curves::{curves, measured};
+pub use curves::curves;
 pub use density::Density;
+pub use lines::lines;
 pub use marginals::{Panel, marginals};
 pub use reliability::reliability;
 pub use sheet::{Colours, SheetOptions, Tile, contact_sheet};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::trace::{BOUND, axes};
+use super::trace::bound_axes;
 use super::{Area, Drawn, FINE, INK, PlotError, colour, draw_legend, picture, pixels};
 
 const SIZE: (u32, u32) = (760, 460);
@@ -33,20 +33,6 @@ pub fn curves(
     title: &str,
     level: Option<f64>,
 ) -> Result<(), PlotError> {
-    measured(path, runs, title, BOUND, level)
-}
-
-/// Draws any measure of each run, as [`curves`] does the bound; `names` says what lies along and up.
-///
-/// # Errors
-/// As for [`curves`].
-pub fn measured(
-    path: &Path,
-    runs: &[(String, Vec<(f64, f64)>)],
-    title: &str,
-    names: [&str; 2],
-    level: Option<f64>,
-) -> Result<(), PlotError> {
     let idle = runs.iter().find(|(_, points)| !is_drawable(points));
     if runs.is_empty() || idle.is_some() {
         let found = idle.map_or_else(|| "no run".to_owned(), |(name, points)| format!("{points:?} of `{name}`"));
@@ -61,11 +47,11 @@ pub fn measured(
     let low = shown.map(|point| point.1).chain(level).fold(f64::INFINITY, f64::min);
     let margin = (0.05 * (high - low)).max(1e-6 * high.abs()).max(f64::MIN_POSITIVE);
     let frame = low - margin..high + margin;
-    let labels: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     picture(path, SIZE, |root| {
         let (legend, rest) = root.split_vertically(pixels(LEGEND));
-        draw_legend(&legend, 1, &labels)?;
-        draw_runs(&rest, runs, (title, names), (first..last, frame, level))
+        draw_legend(&legend, 1, &names)?;
+        draw_runs(&rest, runs, title, (first..last, frame, level))
     })
 }
 
@@ -77,11 +63,11 @@ fn is_drawable(points: &[(f64, f64)]) -> bool {
 fn draw_runs(
     area: &Area,
     runs: &[(String, Vec<(f64, f64)>)],
-    (title, names): (&str, [&str; 2]),
+    title: &str,
     (steps, frame, level): (std::ops::Range<f64>, std::ops::Range<f64>, Option<f64>),
 ) -> Drawn {
     let (low, ends) = (frame.start, [steps.start, steps.end]);
-    let mut chart = axes(area, title, names, (steps, frame))?;
+    let mut chart = bound_axes(area, title, (steps, frame))?;
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }

@@ -112,25 +112,35 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = axes(root, caption, BOUND, (steps, frame))?;
+    let mut chart = bound_axes(root, caption, (steps, frame))?;
     chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
     chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
     Ok(())
 }
 
-/// What the axes of bounds against steps say.
-pub(super) const BOUND: [&str; 2] = ["step", "ELBO, nats"];
+/// A chart of bounds against steps.
+type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
 
-/// A chart of lines.
-type LineChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
-
-/// Axes with these names, along and up.
-pub(super) fn axes<'a, 'b, X>(
+/// Axes of bounds against steps.
+pub(super) fn bound_axes<'a, 'b, X>(
     area: &'b Area<'a>,
     caption: &str,
-    [along, up]: [&str; 2],
+    ranges: (X, std::ops::Range<f64>),
+) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    named_axes(area, caption, ranges, ["step", "ELBO, nats"])
+}
+
+/// Axes with these names, of what lies along them and of what stands up.
+pub(super) fn named_axes<'a, 'b, X>(
+    area: &'b Area<'a>,
+    caption: &str,
     (steps, frame): (X, std::ops::Range<f64>),
-) -> Result<LineChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
+    [along, up]: [&str; 2],
+) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
