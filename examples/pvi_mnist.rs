@@ -90,13 +90,17 @@ fn study(options: &Options) -> Result<(), Failure> {
         threads: options.threads,
     };
     std::fs::create_dir_all(options.output.join("runs"))?;
-    let mut sections = Vec::new();
+    let mut sections: Vec<(Part, Vec<Curve>)> = Vec::new();
     for part in parts {
         println!("{} ({} setting)", part.title(), size.name);
         let mut curves = Vec::new();
         for run in size.runs(part) {
             if options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str())) {
-                curves.push(carried_out(options, &world, &Run { seed: options.seed, ..run })?);
+                let run = Run { seed: options.seed, ..run };
+                // Parts share runs.
+                let key = serde_json::to_value(&run)?;
+                let known = sections.iter().flat_map(|(_, curves)| curves).find(|curve| curve.run == key).cloned();
+                curves.push(known.map_or_else(|| carried_out(options, &world, &run), Ok)?);
             }
         }
         sections.push((part, curves));

@@ -56,14 +56,14 @@ pub(crate) struct Size {
     pub(crate) sequential: [u64; 2],
     /// Rounds of synchronous visits, and the most steps of one.
     pub(crate) synchronous: [u64; 2],
-    /// Rounds of each damping factor, and the steps of a visit.
-    pub(crate) damping: [u64; 2],
     /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
     pub(crate) shards: [u64; 4],
     /// The most steps of a visit that stops early, and rounds of synchronous ones.
     pub(crate) stopped: [u64; 2],
     /// Windows without a better expected log likelihood before a visit stops early.
     pub(crate) patience: u64,
+    /// With wrong labels: sweeps of sequential visits, rounds of federated averaging, and the steps of each.
+    pub(crate) flipped: [u64; 3],
 }
 
 /// To see that it runs.
@@ -78,10 +78,10 @@ pub(crate) const QUICK: Size = Size {
     global: 160,
     sequential: [1, 40],
     synchronous: [4, 10],
-    damping: [3, 20],
     shards: [1, 16, 4, 4],
     stopped: [60, 2],
     patience: 2,
+    flipped: [1, 2, 20],
 };
 
 /// All digits, and fewer steps than the papers took: what two cores do in some forty minutes.
@@ -95,11 +95,11 @@ pub(crate) const REDUCED: Size = Size {
     draws: [5, 30],
     global: 3_000,
     sequential: [2, 150],
-    synchronous: [10, 30],
-    damping: [5, 50],
-    shards: [1, 40, 20, 4],
-    stopped: [200, 3],
-    patience: 3,
+    synchronous: [8, 50],
+    shards: [1, 30, 12, 5],
+    stopped: [138, 3],
+    patience: 1,
+    flipped: [1, 3, 46],
 };
 
 /// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
@@ -115,15 +115,17 @@ pub(crate) const PAPER: Size = Size {
     global: 20_000,
     sequential: [10, 2_000],
     synchronous: [40, 2_000],
-    damping: [20, 1_000],
     shards: [20, 500, 200, 500],
     stopped: [24_000, 40],
     patience: 5,
+    flipped: [10, 100, 120],
 };
 
 /// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use it.
 const FLIPPED: f64 = 0.2;
 const ROBUSTNESS: f64 = 0.7;
+/// The index of Rényi's divergence that goes with it.
+const NARROW: f64 = 2.5;
 
 /// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential visits
 /// of silos with two digits.
@@ -164,15 +166,19 @@ impl Size {
     }
 
     /// Sequential visits of silos that are alike, measured every half sweep.
-    fn sequential(&self, names: [&str; 2], options: PviOptions) -> Run {
+    fn sequential(&self, names: [&str; 2], options: PviOptions, sweeps: u64) -> Run {
         let silos = self.silos[0] as u64;
-        let run = self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), self.sequential[0] * silos);
+        let run = self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), sweeps * silos);
         Run { every: silos.div_ceil(2), ..run }
     }
 
-    fn synchronous(&self, names: [&str; 2], damping: f64, [rounds, steps]: [u64; 2]) -> Run {
+    /// Synchronous visits of silos that are alike, measured after every round.
+    fn synchronous(&self, damping: f64) -> Run {
+        let [rounds, steps] = self.synchronous;
+        let names = [format!("synchronous_{damping}"), format!("synchronous PVI, rho {damping}")];
         let options = together(PviOptions::new(steps), damping);
-        self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), rounds)
+        let names = [names[0].as_str(), names[1].as_str()];
+        Run { every: rounds.div_ceil(20), ..self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), rounds) }
     }
 
     fn alike_silos(&self) -> Split {
@@ -203,35 +209,39 @@ impl Size {
         let pool = 1.0 / self.silos[0] as f64;
         vec![
             self.global("global"),
-            self.sequential(["sequential", "sequential PVI"], PviOptions::new(self.sequential[1])),
-            self.synchronous(["synchronous", "synchronous PVI, rho 0.2"], SYNCHRONOUS, self.synchronous),
-            self.synchronous(["pool", "synchronous PVI, rho 1/M"], pool, self.synchronous),
+            self.sequential(["sequential", "sequential PVI"], PviOptions::new(self.sequential[1]), self.sequential[0]),
+            self.synchronous(SYNCHRONOUS),
+            self.synchronous(pool),
         ]
     }
 
     fn dampings(&self) -> Vec<Run> {
         let is_quick = self.name == QUICK.name;
         let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
-        let run = |damping: &f64| {
-            let names = [format!("damping_{damping}"), format!("synchronous PVI, rho {damping}")];
-            Run { every: 1, ..self.synchronous([&names[0], &names[1]], *damping, self.damping) }
-        };
-        factors.iter().map(run).collect()
+        factors.iter().map(|damping| self.synchronous(*damping)).collect()
     }
 
     fn stopping(&self) -> Vec<Run> {
-        let tight = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
-        let options = PviOptions { solver: tight, ..PviOptions::new(self.stopped[0]) };
-        let all = AlgorithmChoice::Pvi(together(options, SYNCHRONOUS));
+        let all = AlgorithmChoice::Pvi(together(self.tight(), SYNCHRONOUS));
         // Global inference with early stopping is partitioned inference of one silo and one visit.
         let one = PviOptions { solver: self.early(Split::Pooled, Start::Received), ..PviOptions::new(self.global) };
         let global = ["global_stopped", "global VI, stopped"];
         let synchronous = ["synchronous_stopped", "synchronous PVI, stopped, tight"];
         vec![
             self.run(global, Split::Pooled, AlgorithmChoice::Pvi(one), 1),
-            self.sequential(["sequential_stopped", "sequential PVI, stopped, tight"], options),
+            self.stopped(),
             self.run(synchronous, self.alike_silos(), all, self.stopped[1]),
         ]
+    }
+
+    fn stopped(&self) -> Run {
+        self.sequential(["sequential_stopped", "sequential PVI, stopped, tight"], self.tight(), self.sequential[0])
+    }
+
+    /// Visits that start tight and stop early.
+    fn tight(&self) -> PviOptions {
+        let solver = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
+        PviOptions { solver, ..PviOptions::new(self.stopped[0]) }
     }
 
     fn digits(&self) -> Vec<Run> {
@@ -247,39 +257,29 @@ impl Size {
         ]
     }
 
+    /// Sequential visits as the thesis makes them, tight and stopped early; with index 1 it is the divergence of Kullback and
+    /// Leibler.
     fn divergences(&self) -> Vec<Run> {
-        let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 1.0, 2.5, 5.0] };
+        let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 2.5, 5.0] };
         let run = |index: &f64| {
-            let names = [format!("renyi_{index}"), format!("sequential PVI, Rényi {index}")];
-            self.sequential([&names[0], &names[1]], self.generalised(*index))
+            let names = [format!("renyi_{index}"), format!("sequential PGVI, Rényi {index}")];
+            let options = PviOptions { divergence: DivergenceChoice::Renyi(*index), ..self.tight() };
+            self.sequential([&names[0], &names[1]], options, self.sequential[0])
         };
-        indices.iter().map(run).collect()
-    }
-
-    /// Sequential visits as the thesis makes them, tight and stopped early, with a divergence of Rényi from the cavity.
-    fn generalised(&self, index: f64) -> PviOptions {
-        let divergence = DivergenceChoice::Renyi(index);
-        let solver = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
-        PviOptions { divergence, solver, ..PviOptions::new(self.stopped[0]) }
+        indices.iter().map(run).chain([self.stopped()]).collect()
     }
 
     fn flipped(&self) -> Vec<Run> {
-        let [rounds, steps] = self.synchronous;
+        let [sweeps, rounds, steps] = self.flipped;
         let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
-        let names = ["flipped_fedavg", "FedAvg"];
         let robust = Loss::GeneralisedCrossEntropy(ROBUSTNESS);
-        let plain = self.generalised(1.0);
+        let renyi = PviOptions { divergence: DivergenceChoice::Renyi(NARROW), ..self.tight() };
+        let both = ["flipped_both", "sequential PGVI, cross-entropy 0.7, Rényi 2.5"];
         let runs = vec![
-            self.run(names, self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
-            self.sequential(["flipped_pvi", "sequential PVI"], plain),
-            Run { loss: robust, ..self.sequential(["flipped_gce", "sequential, cross-entropy 0.7"], plain) },
-            Run {
-                loss: robust,
-                ..self.sequential(
-                    ["flipped_gce_renyi", "sequential, cross-entropy 0.7, Rényi 2.5"],
-                    self.generalised(2.5),
-                )
-            },
+            self.run(["flipped_fedavg", "FedAvg"], self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
+            self.sequential(["flipped_pvi", "sequential PVI, stopped, tight"], self.tight(), sweeps),
+            self.sequential(["flipped_renyi", "sequential PGVI, Rényi 2.5"], renyi, sweeps),
+            Run { loss: robust, ..self.sequential(both, renyi, sweeps) },
         ];
         runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
     }

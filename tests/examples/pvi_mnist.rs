@@ -31,8 +31,8 @@ fn pvi_mnist_writes_every_part_and_does_not_repeat_finished_runs() {
     // Measured 9.6 and 13.6 % of 1,000 digits; guessing gives 90 %.
     assert!(last("global", "error") < 0.2 && last("sequential", "error") < 0.25);
     // Every exchange is a request and an answer for each silo asked; a silo takes its steps one after another.
-    assert!((last("synchronous", "messages") - 2.0 * 4.0 * last("synchronous", "rounds")).abs() < 0.5);
-    assert!((last("synchronous", "steps") - 4.0 * last("synchronous", "parallel_steps")).abs() < 0.5);
+    assert!((last("synchronous_0.2", "messages") - 2.0 * 4.0 * last("synchronous_0.2", "rounds")).abs() < 0.5);
+    assert!((last("synchronous_0.2", "steps") - 4.0 * last("synchronous_0.2", "parallel_steps")).abs() < 0.5);
     assert!((last("sequential", "messages") - 2.0 * last("sequential", "rounds")).abs() < 0.5);
     assert!((last("sequential", "steps") - last("sequential", "parallel_steps")).abs() < 0.5);
     for picture in ["alike_accuracy.svg", "alike_pruned.svg", "digits_accuracy.svg", "flipped_accuracy.svg"] {
