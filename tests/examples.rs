@@ -8,6 +8,8 @@ mod clutter;
 mod fixtures;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/pvi_mnist.rs"]
+mod pvi_mnist;
 #[path = "examples/pvi_uci.rs"]
 mod pvi_uci;
 #[path = "examples/topics.rs"]
