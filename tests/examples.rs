@@ -4,8 +4,12 @@
 #[path = "examples/bayesian_mnist.rs"]
 mod bayesian_mnist;
 mod fixtures;
+#[path = "examples/gaussian_mean.rs"]
+mod gaussian_mean;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/ruggedness.rs"]
+mod ruggedness;
 #[path = "examples/topics.rs"]
 mod topics;
 #[path = "examples/vae.rs"]

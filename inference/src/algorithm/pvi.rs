@@ -222,7 +222,8 @@ impl<M: Model> Pvi<M> {
 
     /// The request of a visit from this posterior.
     fn visit(&self, silo: usize, (version, natural): (u64, &[f64])) -> Request {
-        let damping = self.options.damping_of(self.ledger.present.iter().filter(|here| **here).count());
+        let here = self.ledger.present.iter().filter(|here| **here).count();
+        let damping = self.options.damping_of(here, self.ledger.is_one(silo));
         let base = Message::new("pvi.solve")
             .word("step", self.inner.step)
             .word("seed", self.inner.settings.seed)
@@ -269,9 +270,16 @@ impl<M: Model> Pvi<M> {
         (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
     }
 
-    /// The bound as far as it is known: the silos' last expected log likelihoods less the divergence from the prior.
+    /// The silos' last expected log likelihoods less the divergence from the prior; not a number before every silo that takes
+    /// part has answered once.
     fn bound(&self) -> f64 {
-        let known: f64 = self.ledger.log_likelihoods.iter().filter(|value| value.is_finite()).sum();
+        let ledger = &self.ledger;
+        let heard = |(value, here): (&f64, &bool)| match (value.is_finite(), here) {
+            (true, _) => *value,
+            (false, true) => f64::NAN,
+            (false, false) => 0.0,
+        };
+        let known: f64 = ledger.log_likelihoods.iter().zip(&ledger.present).map(heard).sum();
         known - self.family.kl_divergence(&self.natural, &self.prior)
     }
 

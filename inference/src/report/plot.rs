@@ -1,7 +1,9 @@
-//! Draws how a fit went and what it found: traces, marginal densities and calibration as SVG, sheets of images as PNG.
+//! Draws how a fit went and what it found: traces, losses, densities, lines and calibration as SVG, sheets of images as PNG.
 
 mod curves;
 mod density;
+mod lines;
+mod losses;
 mod marginals;
 mod png;
 mod reliability;
@@ -18,6 +20,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub use curves::curves;
 pub use density::Density;
+pub use lines::{LinePanel, LinePoint, Lined, lines};
+pub use losses::losses;
 pub use marginals::{Panel, marginals};
 pub use reliability::reliability;
 pub use sheet::{Colours, SheetOptions, Tile, contact_sheet};
