@@ -21,7 +21,7 @@ use partita::inference::{Panel, plot, write_atomically};
 use partita::models::{GaussianMean, gaussian_mean_silos};
 use serde_json::json;
 
-use schedules::{Failure, Found, Plan, Solver, Truth, WAYS, Way, print_costs};
+use schedules::{Failure, Found, Plan, Solver, Truth, WAYS, Way, draw_losses, print_costs};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -36,7 +36,7 @@ struct Options {
     /// One local solver; both if it is not named.
     #[arg(long, value_enum)]
     solver: Option<Solver>,
-    /// Visits of each silo.
+    /// Visits of each silo in damped runs; sequential ones take that many over the number of silos.
     #[arg(long, default_value_t = 50)]
     visits: u64,
     /// Gradient steps of a visit.
@@ -45,9 +45,12 @@ struct Options {
     /// Monte Carlo draws of a gradient.
     #[arg(long, default_value_t = 10)]
     samples: usize,
-    /// The rate of Adam.
-    #[arg(long, default_value_t = 0.02)]
+    /// The rate of Adam, from which it falls to zero in each visit.
+    #[arg(long, default_value_t = 0.05)]
     rate: f64,
+    /// Lets silos go on from their own last solution, with the state of Adam and a constant rate (the thesis's was 0.02).
+    #[arg(long)]
+    keep: bool,
     /// The seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -60,7 +63,7 @@ struct Options {
     /// The folder for result.json and the plots.
     #[arg(long, default_value = "output/gaussian_mean")]
     output: PathBuf,
-    /// Takes 5 visits of 200 steps with 2 draws at rate 0.05: to see that it runs.
+    /// Takes 5 visits of 200 steps with 2 draws at rate 0.1: to see that it runs.
     #[arg(long)]
     quick: bool,
 }
@@ -68,7 +71,7 @@ struct Options {
 fn main() -> Result<(), Failure> {
     let mut options = Options::parse();
     if options.quick {
-        (options.visits, options.local_steps, options.samples, options.rate) = (5, 200, 2, 0.05);
+        (options.visits, options.local_steps, options.samples, options.rate) = (5, 200, 2, 0.1);
     }
     let device = partita::gpu::device(options.device.as_deref())?;
     let numbers = gaussian_mean_silos();
@@ -81,8 +84,8 @@ fn main() -> Result<(), Failure> {
     };
     let silo = |(index, own): (usize, &Vec<f64>)| (format!("silo-{}", index + 1), GaussianMean::data(own, &device));
     let silos: Vec<_> = numbers.iter().enumerate().map(silo).collect();
-    let Options { visits, local_steps, samples, rate, seed, threads, .. } = options;
-    let plan = Plan { visits, local_steps, samples, rate, seed, threads };
+    let Options { visits, local_steps, samples, rate, keep, seed, threads, .. } = options;
+    let plan = Plan { visits, local_steps, samples, rate, keep, seed, threads };
     let mut found = Vec::new();
     for solver in options.solver.map_or_else(|| vec![Solver::Conjugate, Solver::Adam], |only| vec![only]) {
         for way in WAYS {
@@ -94,6 +97,15 @@ fn main() -> Result<(), Failure> {
     write(&options, plan, &found, &truth)?;
     println!("Wrote result.json, losses.svg and posterior.svg to {}", options.output.display());
     Ok(())
+}
+
+/// The published row that a run belongs beside: both kinds of asynchrony beside the one of the thesis.
+fn published(way: Way) -> (f64, f64) {
+    PUBLISHED[match way {
+        Way::Sequential => 0,
+        Way::Synchronous => 1,
+        Way::Asynchronous | Way::Threads => 2,
+    }]
 }
 
 fn print_table(found: &[Found], truth: &Truth) {
@@ -114,7 +126,7 @@ fn print_table(found: &[Found], truth: &Truth) {
         "/ exact"
     );
     for run in found {
-        let (published_mean, published_variance) = PUBLISHED[run.way.published()];
+        let (published_mean, published_variance) = published(run.way);
         let off = |found: f64| (found - mean) / variance.sqrt();
         println!(
             "{:<10} {:<13} {:>9.5} {:>8.3} {:>11.4e} {:>8.3} {:>10.2e}   {:>9.3} {:>8.2} {:>10.3e} {:>8.3}",
@@ -147,18 +159,14 @@ fn write(options: &Options, plan: Plan, found: &[Found], truth: &Truth) -> Resul
     });
     std::fs::create_dir_all(folder)?;
     write_atomically(&folder.join("result.json"), serde_json::to_string_pretty(&result)?.as_bytes())?;
-    let curves: Vec<_> = found
-        .iter()
-        .filter(|run| run.solver == found[found.len() - 1].solver)
-        .map(|run| (run.way.name().to_owned(), run.losses.clone()))
-        .collect();
-    plot::losses(&folder.join("losses.svg"), &curves, "Loss of the Gaussian mean that silos reported")?;
+    let shown: Vec<&Found> = found.iter().filter(|run| run.solver == found[found.len() - 1].solver).collect();
+    draw_losses(&folder.join("losses.svg"), &shown, "Loss of the Gaussian mean that silos reported")?;
     let normal = |mean: f64, variance: f64| plot::Density::Normal { mean, sd: variance.sqrt() };
     let panels: Vec<Panel> = found
         .iter()
         .filter(|run| run.way != Way::Threads)
         .map(|run| {
-            let (mean, variance) = PUBLISHED[run.way.published()];
+            let (mean, variance) = published(run.way);
             let name = format!("{:?}", run.solver).to_lowercase();
             let curves = vec![
                 ("exact".to_owned(), normal(truth.mean[0], truth.variances[0])),

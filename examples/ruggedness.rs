@@ -17,13 +17,13 @@ mod schedules;
 use std::path::PathBuf;
 
 use clap::Parser;
-use partita::inference::plot::{LinePanel, LinePoint, Lined};
+use partita::inference::plot::{Band, BandPanel, BandPoint};
 use partita::inference::{plot, write_atomically};
 use partita::models::{LinearRegression, MeasuredRows, RuggedCountry, rugged};
 use partita::{Noise, partition_equally};
 use serde_json::json;
 
-use schedules::{Failure, Found, Plan, Solver, Truth, WAYS, print_costs};
+use schedules::{Failure, Found, Plan, Solver, Truth, WAYS, draw_losses, print_costs};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -49,7 +49,7 @@ struct Options {
     /// The standard deviation of log wealth around its line, which the thesis does not state.
     #[arg(long, default_value_t = 1.0)]
     noise: f64,
-    /// Visits of each silo; the thesis logged 106 communications.
+    /// Visits of each silo in damped runs; sequential ones take that many over the number of silos.
     #[arg(long, default_value_t = 100)]
     visits: u64,
     /// Gradient steps of a visit.
@@ -58,9 +58,12 @@ struct Options {
     /// Monte Carlo draws of a gradient.
     #[arg(long, default_value_t = 10)]
     samples: usize,
-    /// The rate of Adam.
-    #[arg(long, default_value_t = 0.02)]
+    /// The rate of Adam, from which it falls to zero in each visit.
+    #[arg(long, default_value_t = 0.05)]
     rate: f64,
+    /// Lets silos go on from their own last solution, with the state of Adam and a constant rate (the thesis's was 0.02).
+    #[arg(long)]
+    keep: bool,
     /// The seed of all randomness, the split of the countries included.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -73,7 +76,7 @@ struct Options {
     /// The folder for result.json and the plots.
     #[arg(long, default_value = "output/ruggedness")]
     output: PathBuf,
-    /// Takes 12 visits of 300 steps with 4 draws at rate 0.05: to see that it runs.
+    /// Takes 20 visits of 200 steps with 4 draws at rate 0.1: to see that it runs.
     #[arg(long)]
     quick: bool,
 }
@@ -81,7 +84,7 @@ struct Options {
 fn main() -> Result<(), Failure> {
     let mut options = Options::parse();
     if options.quick {
-        (options.visits, options.local_steps, options.samples, options.rate) = (12, 300, 4, 0.05);
+        (options.visits, options.local_steps, options.samples, options.rate) = (20, 200, 4, 0.1);
     }
     let device = partita::gpu::device(options.device.as_deref())?;
     let countries = rugged()?;
@@ -98,8 +101,8 @@ fn main() -> Result<(), Failure> {
         precision: exact.precision,
         log_evidence: exact.log_evidence,
     };
-    let Options { visits, local_steps, samples, rate, seed, threads, .. } = options;
-    let plan = Plan { visits, local_steps, samples, rate, seed, threads };
+    let Options { visits, local_steps, samples, rate, keep, seed, threads, .. } = options;
+    let plan = Plan { visits, local_steps, samples, rate, keep, seed, threads };
     let mut found = Vec::new();
     for solver in options.solver.map_or_else(|| vec![Solver::Conjugate, Solver::Adam], |only| vec![only]) {
         for way in WAYS {
@@ -161,21 +164,20 @@ fn write(
     std::fs::create_dir_all(folder)?;
     write_atomically(&folder.join("result.json"), serde_json::to_string_pretty(&result)?.as_bytes())?;
     let shown: Vec<&Found> = found.iter().filter(|run| run.solver == found[found.len() - 1].solver).collect();
-    let curves: Vec<_> = shown.iter().map(|run| (run.way.name().to_owned(), run.losses.clone())).collect();
-    plot::losses(&folder.join("losses.svg"), &curves, "Loss of the ruggedness regression that silos reported")?;
-    let panels: Vec<LinePanel> = shown[..3]
+    draw_losses(&folder.join("losses.svg"), &shown, "Loss of the ruggedness regression that silos reported")?;
+    let panels: Vec<BandPanel> = shown[..3]
         .iter()
-        .map(|run| LinePanel {
+        .map(|run| BandPanel {
             title: run.way.name().into(),
             groups: [false, true].map(|africa| group(run, countries, africa)).into(),
         })
         .collect();
-    plot::lines(&folder.join("lines.svg"), &panels, ["ruggedness, 100 m", "log wealth"])?;
+    plot::bands(&folder.join("lines.svg"), &panels, ["ruggedness, 100 m", "log wealth"])?;
     Ok(())
 }
 
 /// The countries in Africa or outside with the line through them and its 90 % interval.
-fn group(run: &Found, countries: &[RuggedCountry], africa: bool) -> Lined {
+fn group(run: &Found, countries: &[RuggedCountry], africa: bool) -> Band {
     let own = countries.iter().filter(|country| country.africa == africa);
     let points: Vec<(f64, f64)> = own.map(|country| (country.ruggedness, country.log_gdp)).collect();
     let most = points.iter().map(|point| point.0).fold(0.0, f64::max);
@@ -186,8 +188,8 @@ fn group(run: &Found, countries: &[RuggedCountry], africa: bool) -> Lined {
         let mean: f64 = row.iter().zip(&run.mean).map(|(x, b)| x * b).sum();
         let variance: f64 = row.iter().zip(&run.variances).map(|(x, v)| x * x * v).sum();
         let half = NINETY * variance.sqrt();
-        LinePoint { at, low: mean - half, mean, high: mean + half }
+        BandPoint { at, low: mean - half, mean, high: mean + half }
     });
     let name = if africa { "Africa" } else { "not Africa" }.to_owned();
-    Lined { name, points, line: line.collect() }
+    Band { name, points, line: line.collect() }
 }

@@ -9,8 +9,8 @@ pub use partita_core::*;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{
-    AlgorithmChoice, AverageChoice, Choice, Clip, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions, Gaussian,
-    ImportanceGradient, Mask, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule, ServerChoice, Settings,
-    SolverChoice, StopRule, VisitSchedule, check, fit,
+    AlgorithmChoice, AverageChoice, Choice, Clip, DivergenceChoice, Estimator, FamilyPlan, FedOptOptions, Fit,
+    FitOptions, Gaussian, ImportanceGradient, Mask, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule,
+    ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
 };
 pub use partita_models as models;

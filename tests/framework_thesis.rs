@@ -83,15 +83,16 @@ fn conjugate(schedule: VisitSchedule) -> PviOptions {
     PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) }
 }
 
-/// The thesis's local solver: 1,000 steps of Adam at rate 0.02 with 10 draws, going on from its own last solution.
-fn adam(schedule: VisitSchedule) -> PviOptions {
-    let descent = GradientDescent { start: Start::Previous, keep_optimiser: true, stop: None };
-    PviOptions { schedule, solver: SolverChoice::Gradient(descent), ..PviOptions::new(1_000) }
+/// The thesis's local problem: so many steps of Adam with 10 draws, here from the posterior received and with a rate that
+/// falls to zero.
+fn adam(schedule: VisitSchedule, local_steps: u64) -> PviOptions {
+    PviOptions { schedule, ..PviOptions::new(local_steps) }
 }
 
 fn adam_settings() -> Settings {
     let family = FamilyPlan::new().global(Gaussian::diagonal());
-    Settings { particles: 10, schedule: Schedule::Constant { rate: 0.02 }, family, ..Settings::default() }
+    let schedule = Schedule::Cosine { initial: 0.05, last: 0.0 };
+    Settings { particles: 10, schedule, family, ..Settings::default() }
 }
 
 /// Experiment A: ten silos of 1,000 numbers.
@@ -154,23 +155,27 @@ fn a2_synchronous_rounds_of_smaller_first_damping_have_their_closed_form() {
     }
 }
 
+/// Damping with which four answers a silo come within 6 % of the way: homogeneous silos need no 1/10.
+const QUICK: f64 = 0.5;
+
 #[test]
 fn a3_a4_every_schedule_finds_the_exact_posterior_with_the_steps_and_draws_of_the_thesis() {
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
     let (data, sd) = (numbers(), exact.variance.sqrt());
-    // Two sweeps; elsewhere 30 answers a silo, after which damping has left 0.9^30 = 4 % of the prior's way.
     let ways = [
-        ("sequential", SEQUENTIAL, 20, false),
-        ("synchronous", VisitSchedule::Synchronous, 30, false),
-        ("asynchronous", asynchronous(), 300, false),
-        ("by arrival", asynchronous(), 300, true),
+        ("sequential", SEQUENTIAL, 10, false),
+        ("synchronous", VisitSchedule::Synchronous, 4, false),
+        ("asynchronous", asynchronous(), 50, false),
+        ("on threads", asynchronous(), 50, true),
     ];
     let mut means = Vec::new();
     for (name, schedule, exchanges, on_threads) in ways {
-        let found = found((&GaussianMean {}, &data), &adam_settings(), (adam(schedule), exchanges), on_threads);
+        let damping = (schedule != SEQUENTIAL).then_some(QUICK);
+        let options = PviOptions { damping, ..adam(schedule, 1_000) };
+        let found = found((&GaussianMean {}, &data), &adam_settings(), (options, exchanges), on_threads);
         let (mean, variance) = (found.mean[0], found.variances[0]);
         eprintln!(
-            "{name}: {:+.4} sd, {:.4} of the variance, {:.1} s",
+            "{name}: mean off by {:+.4} sd, variance {:.4} of the exact one, {:.1} s",
             (mean - exact.mean) / sd,
             variance / exact.variance,
             found.record.seconds
@@ -179,18 +184,14 @@ fn a3_a4_every_schedule_finds_the_exact_posterior_with_the_steps_and_draws_of_th
         assert!((variance / exact.variance - 1.0).abs() < 0.2, "{name}: {variance}");
         assert_eq!(found.counters().improper_cavities, 0);
         means.push(mean);
-        let losses = found.losses();
-        let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
-        eprintln!(
-            "  losses {} of which first {:.2} least {least:.2} last {:.2}",
-            losses.len(),
-            losses[0],
-            losses[losses.len() - 1]
-        );
-        assert!((losses[0] - least) / losses[0] < 0.02, "{name}: {} to {least}", losses[0]);
     }
-    let (low, high) = means.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), m| (l.min(*m), h.max(*m)));
-    assert!(high - low < sd, "{means:?}");
+    // What damping leaves of the way differs between silos, whose own means have a standard deviation of 3 sd.
+    let (low, high) = range(&means);
+    assert!(high - low < 0.5 * sd, "{means:?}");
+}
+
+fn range(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)))
 }
 
 #[test]
@@ -198,16 +199,19 @@ fn every_schedule_reaches_the_same_fixed_point_by_exact_local_solutions() {
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
     let expected = [exact.mean / exact.variance, -0.5 / exact.variance];
     let data = numbers();
-    for (schedule, exchanges, on_threads) in [
-        (SEQUENTIAL, 10, false),
-        (VisitSchedule::Synchronous, 250, false),
-        (asynchronous(), 3_000, false),
-        (asynchronous(), 3_000, true),
+    // Damping of 0.1 leaves 0.9^250 = 4e-12 of the way; on threads a busy machine may visit one silo half as often as others.
+    for (schedule, exchanges, on_threads, bound) in [
+        (SEQUENTIAL, 10, false, ROUNDING),
+        (VisitSchedule::Synchronous, 250, false, 1e-10),
+        (asynchronous(), 3_000, false, 1e-8),
+        (asynchronous(), 3_000, true, 1e-5),
     ] {
         let found =
             found((&GaussianMean {}, &data), &Settings::default(), (conjugate(schedule), exchanges), on_threads);
-        // Damping of 0.1 leaves 0.9^250 = 4e-12 of the way.
-        assert_near(&found.natural, &expected, 1e-10);
+        assert_near(&found.natural, &expected, bound);
+        // Figure 4.2: next to its size the loss changes little.
+        let (losses, (least, _)) = (found.losses(), range(&found.losses()));
+        assert!((losses[0] - least) / losses[0] < 0.02, "{schedule:?}: {} to {least}", losses[0]);
     }
 }
 
@@ -233,41 +237,83 @@ fn b1_the_fixed_point_of_the_regression_is_the_mean_field_posterior_of_the_poole
     assert_near(&found.variances, &exact.coefficients.variances(), 1e-10);
 }
 
+/// The four ways to visit three silos, with exchanges enough for the fixed point.
+const fn ways(rounds: u64) -> [(&'static str, u64, bool); 4] {
+    [
+        ("sequential", 3 * rounds, false),
+        ("synchronous", rounds, false),
+        ("asynchronous", 3 * rounds, false),
+        ("on threads", 3 * rounds, true),
+    ]
+}
+
+fn schedule(name: &str) -> VisitSchedule {
+    match name {
+        "sequential" => SEQUENTIAL,
+        "synchronous" => VisitSchedule::Synchronous,
+        _ => asynchronous(),
+    }
+}
+
+/// Figure 4.4: Africa lowers wealth, and turns the slope of ruggedness around.
+fn assert_turned_around(name: &str, mean: &[f64]) {
+    let [_, africa, ruggedness, both] = mean[..] else { panic!("{mean:?}") };
+    assert!(africa < 0.0 && ruggedness < 0.0 && ruggedness + both > 0.0, "{name}: {mean:?}");
+}
+
 #[test]
-fn b2_b3_every_schedule_turns_the_slope_around_in_africa_without_a_loss_that_explodes() {
+fn b2_b3_every_schedule_turns_the_slope_around_in_africa_and_no_loss_explodes() {
     let Some(data) = countries() else { return };
+    let settings = adam_settings();
+    // With unit noise, and with what the published losses say about the thesis's own.
     for noise in [1.0, 0.03] {
         let model = LinearRegression::new(3, noise);
         let mut last = Vec::new();
-        for (name, schedule, exchanges, on_threads) in [
-            ("sequential", SEQUENTIAL, 60, false),
-            ("synchronous", VisitSchedule::Synchronous, 20, false),
-            ("asynchronous", asynchronous(), 60, false),
-            ("by arrival", asynchronous(), 60, true),
-        ] {
-            let found = found((&model, &data), &adam_settings(), (adam(schedule), exchanges), on_threads);
-            let [_, africa, ruggedness, both] = found.mean[..] else { panic!("{:?}", found.mean) };
+        for (name, exchanges, on_threads) in ways(150) {
+            let found = found((&model, &data), &settings, (conjugate(schedule(name)), exchanges), on_threads);
+            assert_turned_around(name, &found.mean);
             let losses = found.losses();
-            let (first, end) = (losses[0], losses[losses.len() - 1]);
-            let quarter = &losses[losses.len() * 3 / 4..];
-            let (low, high) =
-                quarter.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
-            eprintln!(
-                "noise {noise} {name}: {:.4?} {:?} first {first:.2} max {:.2} last {end:.2} quarter {:.2e} improper {} {:.1} s",
-                found.mean,
-                found.variances,
-                losses.iter().copied().fold(0.0, f64::max),
-                (high - low) / end,
-                found.counters().improper_cavities,
-                found.record.seconds
-            );
-            assert!(africa < 0.0 && ruggedness < 0.0 && ruggedness + both > 0.0, "{name}: {:?}", found.mean);
-            assert!(losses.iter().all(|loss| loss.is_finite() && *loss <= first * 1.5), "{name}: {losses:?}");
+            let end = losses[losses.len() - 1];
+            let (low, high) = range(&losses);
+            let quarter = range(&losses[losses.len() * 3 / 4..]);
+            // Losses are reported at silos' own optima, and rise by up to a tenth while these come together. The sequential loss
+            // of the thesis rose by six orders of magnitude.
+            let finite = losses.iter().all(|loss| loss.is_finite());
+            assert!(finite && high <= 1.2 * low, "{name}: {low} to {high}");
+            // Figure 4.3 c and d: a plateau.
+            assert!(quarter.1 - quarter.0 < 0.001 * end, "{name}: {quarter:?}");
+            assert_eq!(found.counters().improper_cavities, 0);
             last.push(end);
         }
-        let (low, high) = last.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), x| (l.min(*x), h.max(*x)));
+        let (low, high) = range(&last);
         assert!(high - low < 0.01 * low, "{last:?}");
     }
+}
+
+#[test]
+fn b2_b3_hold_with_sampled_gradients_too() {
+    let Some(data) = countries() else { return };
+    let model = LinearRegression::new(3, 1.0);
+    let mut last = Vec::new();
+    let schedule_of_rates = Schedule::Cosine { initial: 0.1, last: 0.0 };
+    let settings = Settings { particles: 4, schedule: schedule_of_rates, ..adam_settings() };
+    for (name, exchanges, on_threads) in ways(20) {
+        let exchanges = if name == "sequential" { exchanges / 2 } else { exchanges };
+        let found = found((&model, &data), &settings, (adam(schedule(name), 600), exchanges), on_threads);
+        assert_turned_around(name, &found.mean);
+        let losses = found.losses();
+        assert!(losses.iter().all(|loss| loss.is_finite() && *loss < 1.05 * losses[0]), "{name}: {losses:?}");
+        eprintln!(
+            "{name}: {:.4?}, losses {:.2} to {:.2}, {:.1} s",
+            found.mean,
+            losses[0],
+            losses[losses.len() - 1],
+            found.record.seconds
+        );
+        last.push(losses[losses.len() - 1]);
+    }
+    let (low, high) = range(&last);
+    assert!(high - low < 0.01 * low, "{last:?}");
 }
 
 #[test]
@@ -298,14 +344,9 @@ fn every_local_start_finds_the_same_posterior() {
     let data = numbers();
     for start in [Start::Received, Start::Previous, Start::Tight { deviation: 0.03 }] {
         let solver = SolverChoice::Gradient(GradientDescent { start, ..GradientDescent::default() });
-        let options = PviOptions { solver, ..adam(SEQUENTIAL) };
-        let settings = Settings { schedule: Schedule::Cosine { initial: 0.05, last: 0.0 }, ..adam_settings() };
-        let found = found((&GaussianMean {}, &data), &settings, (options, 20), false);
-        eprintln!(
-            "{start:?}: {:?} {:?}",
-            (found.mean[0] - exact.mean) / exact.variance.sqrt(),
-            found.variances[0] / exact.variance
-        );
+        let options = PviOptions { solver, ..adam(SEQUENTIAL, 1_000) };
+        let settings = Settings { particles: 2, ..adam_settings() };
+        let found = found((&GaussianMean {}, &data), &settings, (options, 11), false);
         assert!((found.mean[0] - exact.mean).abs() < 0.1 * exact.variance.sqrt(), "{start:?}: {:?}", found.mean);
         assert_near(&found.variances, &[exact.variance], 0.02);
     }

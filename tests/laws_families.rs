@@ -2,8 +2,8 @@
 
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
-    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, Optimiser, RowGaussian,
-    RowOptions, Spread, UpdateRule,
+    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, MomentGradient, Optimiser,
+    RowGaussian, RowOptions, Spread, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -136,6 +136,7 @@ enum Mistake {
     Location,
     Path,
     Assignment,
+    Moments,
     Entropy,
     EntropyGradient,
     Moment,
@@ -197,6 +198,13 @@ impl Family for Mistake {
         }
     }
 
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        sound().pull_back_moments(parameters, gradient, out);
+        if *self == Self::Moments {
+            out[7] += 1e-3 * gradient.covariance.at(3, 0, 2);
+        }
+    }
+
     fn entropy(&self, parameters: &[f64]) -> f64 {
         sound().entropy(parameters) + if *self == Self::Entropy { 0.1 } else { 0.0 }
     }
@@ -233,6 +241,7 @@ fn the_laws_find_every_planted_mistake() {
     assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "location", index: 3, .. }));
     assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "deviation", index: 6, .. }));
     assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "location", .. }));
+    assert!(matches!(found(Mistake::Moments), Violation::PullBack { path: "moments", index: 7, .. }));
     assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
     assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));
     assert!(matches!(found(Mistake::Moment), Violation::Moment { moment: "mean", index: 0, .. }));

@@ -1,9 +1,11 @@
 //! Runs partitioned inference by the schedules of the framework thesis and keeps what every communication reported.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use partita::inference::{
     Counters, Delays, ExponentialFamily, GradientDescent, InProcess, NormalFamily, Order, Pvi, PviSilo, RunOptions,
-    Silent, Silo, SiloProgram, Start, Threads, run, run_by_arrival,
+    Silent, Silo, SiloProgram, Start, Threads, plot, run, run_by_arrival,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule};
 use serde::Serialize;
@@ -16,7 +18,7 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 pub(crate) enum Solver {
     /// In closed form.
     Conjugate,
-    /// As in the thesis: Adam at a constant rate, each silo going on from its own last solution.
+    /// By sampled gradients and Adam.
     Adam,
 }
 
@@ -44,11 +46,6 @@ impl Way {
         }
     }
 
-    /// The row of the published tables that it belongs beside: both kinds of asynchrony beside the one of the thesis.
-    pub(crate) fn published(self) -> usize {
-        (self as usize).min(2)
-    }
-
     fn schedule(self) -> VisitSchedule {
         match self {
             Self::Sequential => VisitSchedule::Sequential(Order::Fixed),
@@ -61,7 +58,7 @@ impl Way {
 /// What all runs of a study have in common.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Plan {
-    /// Visits of each silo, on average.
+    /// Visits of each silo, on average; sequential runs, which are not damped by one over the silos, take that part of them.
     pub(crate) visits: u64,
     /// Gradient steps of a visit.
     pub(crate) local_steps: u64,
@@ -69,6 +66,9 @@ pub(crate) struct Plan {
     pub(crate) samples: usize,
     /// The rate of Adam.
     pub(crate) rate: f64,
+    /// Whether silos go on from their own last solution with the state of their optimiser, at a constant rate, as those of the
+    /// thesis did; else each visit starts at the posterior received, with a rate that falls to zero.
+    pub(crate) keep: bool,
     /// The seed of all randomness.
     pub(crate) seed: u64,
     /// Silos that work side by side in a synchronous round; the result does not depend on it.
@@ -118,14 +118,22 @@ impl Plan {
     ) -> Result<Found, Failure> {
         let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
         let together = if way == Way::Synchronous { names.len() } else { 1 };
-        let exchanges = self.visits * (names.len() / together) as u64;
+        let silos_here = names.len() as u64;
+        let exchanges = match way {
+            Way::Sequential => self.visits.div_ceil(silos_here) * silos_here,
+            Way::Synchronous => self.visits,
+            Way::Asynchronous | Way::Threads => self.visits * silos_here,
+        };
         let options = self.options(solver, way, names.len());
         let settings = Settings {
             steps: exchanges * options.local_steps,
             seed: self.seed,
             particles: self.samples,
             family: FamilyPlan::new().global(Gaussian::diagonal()),
-            schedule: Schedule::Constant { rate: self.rate },
+            schedule: match self.keep {
+                true => Schedule::Constant { rate: self.rate },
+                false => Schedule::Cosine { initial: self.rate, last: 0.0 },
+            },
             ..Settings::default()
         };
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
@@ -155,7 +163,8 @@ impl Plan {
     /// The damping of the thesis's server: half of 1/N at first, then 1/N, and none where one silo is visited at a time.
     #[expect(clippy::cast_precision_loss, reason = "silos are few")]
     fn options(self, solver: Solver, way: Way, silos: usize) -> PviOptions {
-        let descent = GradientDescent { start: Start::Previous, keep_optimiser: true, stop: None };
+        let start = if self.keep { Start::Previous } else { Start::Received };
+        let descent = GradientDescent { start, keep_optimiser: self.keep, stop: None };
         PviOptions {
             schedule: way.schedule(),
             first_damping: (way != Way::Sequential).then_some(0.5 / silos as f64),
@@ -206,4 +215,14 @@ pub(crate) fn print_costs(found: &[Found]) {
         );
     }
     println!("Gradient steps are those of all silos together. Improper: local problems whose cavity was no density.");
+}
+
+/// Draws the losses that silos reported, on a logarithmic scale: they fall by factors first and by thousandths later.
+pub(crate) fn draw_losses(path: &Path, found: &[&Found], title: &str) -> Result<(), Failure> {
+    let curve = |run: &&Found| {
+        let points = run.losses.iter().map(|(at, loss)| (*at, loss.log10())).collect();
+        (run.way.name().to_owned(), points)
+    };
+    let curves: Vec<_> = found.iter().map(curve).collect();
+    Ok(plot::lines(path, &curves, title, ["communications", "log10 of the loss in nats"])?)
 }

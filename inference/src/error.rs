@@ -145,6 +145,22 @@ pub enum Error {
         /// What was found there.
         found: f64,
     },
+    /// A divergence does not exist between a density and its cavity.
+    #[error(
+        "{divergence} with index {index}: the variance of component {component} is {found}, expected below {largest}, where the integral exists. Start narrower (`Start::Tight` with a standard deviation below {}), lower the learning rate, or choose an index nearer to 1.", largest.sqrt()
+    )]
+    DivergenceDomain {
+        /// Which divergence.
+        divergence: &'static str,
+        /// Its index, such as the $`\alpha`$ of Rényi.
+        index: f64,
+        /// The component, or the largest entry of the direction, that is too wide.
+        component: usize,
+        /// Its variance.
+        found: f64,
+        /// The largest variance for which the divergence exists, approached and never reached.
+        largest: f64,
+    },
     /// The product of prior and factors is no density.
     #[error(
         "silo `{silos}`, step {step}: with damping rho = {damping} the product of the prior and the silos' factors is no density: the precision at site `{site}` is {found}, expected > 0. Lower the damping (1 over the number of silos that answer together is safe), solve the local problems further, or allow backtracking."

@@ -104,6 +104,11 @@ impl Estimator {
         Share { elbo, deviation: location.clone(), location, theta: prior.theta, variance: Vec::new() }
     }
 
+    /// Whether the entropy of the globals is in closed form.
+    pub(crate) fn closes_entropy(self) -> bool {
+        self.of_draw() == Self::ClosedFormEntropy
+    }
+
     /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
     #[must_use]
     pub fn adds_entropy_gradient(self) -> bool {

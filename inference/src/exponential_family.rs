@@ -11,6 +11,8 @@ pub use normal::NormalFamily;
 
 use std::fmt::Debug;
 
+use partita_core::NoiseStream;
+
 use crate::error::{Error, Result};
 
 /// The first place where natural parameters are those of no density.
@@ -35,9 +37,9 @@ pub struct Impropriety {
 /// [`Error::Improper`].
 ///
 /// # Laws
-/// `laws::exponential_family` checks that $`m`$ is the gradient of $`A`$, that the maps between natural, mean and standard
-/// parameters invert each other, that the divergence of Kullback and Leibler and the entropy agree with quadrature, and that
-/// improper parameters are refused.
+/// `laws::exponential_family` checks that $`m`$ is the gradient of $`A`$ and its derivatives a positive definite matrix, that
+/// the maps between natural, mean and standard parameters invert each other, that the divergence of Kullback and Leibler and
+/// the entropy agree with quadrature and with draws, and that improper parameters are refused.
 ///
 /// # References
 /// Wainwright and Jordan (2008), Graphical models, exponential families, and variational inference, section 3.
@@ -77,6 +79,9 @@ pub trait ExponentialFamily: Debug + Send + Sync {
 
     /// The gradient of $`\eta^\top T(\theta)`$ by $`\theta`$ for any factor, proper or not.
     fn score(&self, natural: &[f64], point: &[f64]) -> Vec<f64>;
+
+    /// Draws once from a proper $`\eta`$.
+    fn draw(&self, natural: &[f64], noise: &mut NoiseStream) -> Vec<f64>;
 
     /// Refuses natural parameters of no density.
     ///

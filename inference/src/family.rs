@@ -8,6 +8,7 @@ mod delta;
 mod diagonal;
 mod full_rank;
 mod low_rank;
+mod moment_gradient;
 mod plan;
 mod rows;
 mod spread;
@@ -16,6 +17,7 @@ pub use delta::Delta;
 pub use diagonal::DiagonalGaussian;
 pub use full_rank::FullRankGaussian;
 pub use low_rank::LowRankGaussian;
+pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use plan::{Choice, FamilyPlan, Gaussian};
 pub use rows::{RowDraw, RowGaussian, RowOptions};
 pub use spread::Spread;
@@ -47,8 +49,8 @@ pub struct FamilyDraw {
 ///
 /// # Laws
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
-/// log density, that `pull_back` is the transpose of the draw's Jacobian, and that `entropy` is the mean of
-/// $-\log q$ and `add_entropy_gradient` its gradient.
+/// log density, that `pull_back` is the transpose of the draw's Jacobian and `pull_back_moments` that of mean and
+/// covariance, and that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient.
 pub trait Family: Debug + Send + Sync {
     /// The length of the vector.
     fn len(&self) -> usize;
@@ -86,6 +88,10 @@ pub trait Family: Debug + Send + Sync {
             expected: "Gaussian::diagonal() for these sites",
         })
     }
+
+    /// Adds to `out` the gradient by the parameters that a gradient by mean and covariance gives, entries between components
+    /// that the family holds independent left out.
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]);
 
     /// Moves the location to `mean`: the first parameters of a family, unless it says otherwise.
     fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {

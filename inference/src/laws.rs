@@ -1,6 +1,7 @@
 //! Holds one callable law suite for each trait of inference, so that a new implementation adds one row to a test.
 
 mod exchange;
+mod exponential_family;
 mod family;
 mod gaussian;
 mod message;
@@ -9,6 +10,7 @@ mod update_rule;
 mod violation;
 
 pub use exchange::{ExchangeViolation, exchange};
+pub use exponential_family::{ExponentialFamilyViolation, exponential_family};
 pub use family::family;
 pub use message::{MessageViolation, message};
 pub use row_family::row_family;

@@ -5,6 +5,7 @@ mod assess;
 mod average;
 mod check;
 mod checkpoint;
+mod divergence;
 mod error;
 mod estimator;
 mod exchange;
@@ -36,13 +37,17 @@ pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};
+pub use divergence::{
+    BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
+    KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
+};
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, SiloProgram, Threads};
 pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
-    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian, LowRankGaussian,
-    RowDraw, RowGaussian, RowOptions, Spread,
+    Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
+    LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit};
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
@@ -59,6 +64,6 @@ pub use server::{
 };
 pub use settings::Settings;
 pub use solver::{
-    Conjugate, EarlyStop, GradientDescent, LocalProblem, LocalSolver, Monitor, Sampled, Solved, SolverChoice, Start,
-    Visit,
+    Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, Monitor, NaturalGradient,
+    PowerExpectation, Sampled, Solved, SolverChoice, Start, Visit,
 };

@@ -1,18 +1,27 @@
 //! States what solves a silo's local problem in partitioned variational inference, and chooses it in words.
 
 mod conjugate;
+mod expectation;
 mod gradient;
+mod lbfgs;
+mod natural_gradient;
+mod power_expectation;
 mod quadratic;
 
 pub use conjugate::Conjugate;
+pub use expectation::Expectation;
 pub use gradient::{EarlyStop, GradientDescent, Monitor, Start};
+pub use lbfgs::Lbfgs;
+pub use natural_gradient::NaturalGradient;
+pub use power_expectation::PowerExpectation;
 pub(crate) use quadratic::quadratic;
 
 use std::fmt::Debug;
 
-use partita_core::Device;
+use partita_core::{Device, Key, Noise};
 use serde::{Deserialize, Serialize};
 
+use crate::divergence::{Divergence, KullbackLeibler};
 use crate::error::Result;
 use crate::exponential_family::NormalFamily;
 use crate::family::Family;
@@ -24,7 +33,8 @@ use crate::settings::Settings;
 /// q_m = \operatorname*{arg\,max}_q \mathcal F_m(q), \qquad
 /// \mathcal F_m(q) = \mathrm{E}_q[\log p(y_m \mid \theta)] + \mathrm{E}_q[\log q^{\setminus m}(\theta)] - \mathrm{E}_q[\log q(\theta)]
 /// ```
-/// where the cavity $`q^{\setminus m} \propto q / t_m`$ is a factor that need not be a density. With local latents,
+/// where the cavity $`q^{\setminus m} \propto q / t_m`$ is a factor that need not be a density. The last two terms are
+/// $`-\mathrm{KL}(q \,\|\, q^{\setminus m})`$; a generalised problem has another divergence there. With local latents,
 /// $`\log p(y_m \mid \theta)`$ is the bound that their present posterior gives.
 pub trait LocalProblem {
     /// The variational family of the globals, whose parameters gradients are by.
@@ -38,6 +48,14 @@ pub trait LocalProblem {
 
     /// Natural parameters of the cavity.
     fn cavity(&self) -> &[f64];
+
+    /// What keeps $`q`$ near the cavity; one without a closed form draws with the noise of `step`.
+    fn divergence(&self, _step: u64) -> Box<dyn Divergence> {
+        Box::new(KullbackLeibler)
+    }
+
+    /// What a solver that draws for itself at `step` draws from.
+    fn noise(&self, step: u64) -> (Noise, Key);
 
     /// Samples the objective at `parameters` with the noise of `step`, and moves the silo's local latents by `rate`.
     ///
@@ -122,6 +140,12 @@ pub enum SolverChoice {
     Gradient(GradientDescent),
     /// [`Conjugate`].
     Conjugate,
+    /// [`NaturalGradient`].
+    NaturalGradient(NaturalGradient),
+    /// [`Lbfgs`].
+    Lbfgs(Lbfgs),
+    /// [`PowerExpectation`].
+    PowerExpectation(PowerExpectation),
 }
 
 impl Default for SolverChoice {
@@ -131,12 +155,21 @@ impl Default for SolverChoice {
 }
 
 impl SolverChoice {
-    /// The solver of one silo.
-    pub(crate) fn start(self, settings: &Settings, device: &Device) -> Box<dyn LocalSolver> {
+    /// The solver of one silo, with optimiser, schedule and clipping of the settings where it needs them.
+    #[must_use]
+    pub fn start(self, settings: &Settings, device: &Device) -> Box<dyn LocalSolver> {
         match self {
             Self::Gradient(options) => Box::new(gradient::GradientSolver::new(options, settings, device)),
             Self::Conjugate => Box::new(Conjugate),
+            Self::NaturalGradient(options) => Box::new(natural_gradient::NaturalGradientSolver::new(options)),
+            Self::Lbfgs(options) => Box::new(lbfgs::LbfgsSolver::new(options)),
+            Self::PowerExpectation(options) => Box::new(power_expectation::PowerExpectationSolver::new(options)),
         }
+    }
+
+    /// Whether it solves problems with another divergence than Kullback and Leibler's.
+    pub(crate) fn takes_divergences(self) -> bool {
+        !matches!(self, Self::Conjugate | Self::PowerExpectation(_))
     }
 
     /// Refuses constants that mean nothing.
@@ -147,6 +180,9 @@ impl SolverChoice {
         match self {
             Self::Gradient(options) => options.check(),
             Self::Conjugate => Ok(()),
+            Self::NaturalGradient(options) => options.check(),
+            Self::Lbfgs(options) => options.check(),
+            Self::PowerExpectation(options) => options.check(),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use partita_inference::metrics::{Calibration, CalibrationBin};
 use partita_inference::plot::{
-    Colours, Density, LinePanel, LinePoint, Lined, Panel, PlotError, SheetOptions, StepAxis, Tile, contact_sheet,
-    lines, losses, marginals, reliability, trace,
+    Band, BandPanel, BandPoint, Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, contact_sheet, lines,
+    marginals, reliability, trace,
 };
 
 /// A trace that rises like a fit does, with a deterministic ripple for noise.
@@ -292,68 +292,49 @@ fn tiles_that_cannot_be_drawn_are_named_and_leave_no_file() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Losses that fall by factors and then by thousandths.
-fn falling(name: &str, speed: f64) -> (String, Vec<(f64, f64)>) {
-    let point = |k: u32| (f64::from(k), 280.0 + 6_000.0 * (-speed * f64::from(k)).exp());
-    (name.to_owned(), (1..=100).map(point).collect())
-}
-
 #[test]
-fn losses_have_a_curve_for_each_run_and_their_own_axes() {
+fn lines_carry_the_names_of_their_methods_and_axes_and_are_refused_without_points() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("losses.svg");
-    losses(&path, &[falling("sequential", 0.5), falling("asynchronous", 0.1)], "Losses").unwrap();
+    let path = folder.path().join("lines.svg");
+    let axes = ["a distance", "an influence"];
+    let line = |points: &[(f64, f64)]| vec![("some method".to_owned(), points.to_vec())];
+    for (refused, words) in
+        [(vec![], "no line"), (line(&[(1.0, 2.0)]), "some method"), (line(&[(1.0, 2.0), (2.0, f64::NAN)]), "NaN")]
+    {
+        let error = lines(&path, &refused, "a title", axes).unwrap_err();
+        assert!(matches!(error, PlotError::Empty { .. }) && error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    lines(&path, &line(&[(1.0, 2.0), (2.0, 3.0)]), "a title", axes).unwrap();
     let svg = fs::read_to_string(&path).unwrap();
-    // Two in the legend and two curves.
-    let curve = |colour: &str| svg.matches(&format!("fill=\"none\" opacity=\"1\" stroke=\"{colour}\"")).count();
-    assert_eq!([curve("#0072B2"), curve("#D55E00")], [2, 2]);
-    for words in ["sequential", "asynchronous", "communications", "loss, nats", "Losses"] {
-        assert!(svg.contains(words), "{words}");
+    for words in ["some method", "a title", "a distance", "an influence"] {
+        assert!(svg.contains(words), "the picture lacks `{words}`");
     }
-    keep(folder.path());
-}
-
-#[test]
-fn losses_that_cannot_stand_on_a_logarithmic_axis_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("losses.svg");
-    let run = |points: &[(f64, f64)]| vec![("run".to_owned(), points.to_vec())];
-    for runs in [
-        vec![],
-        run(&[(1.0, 2.0)]),
-        run(&[(0.0, 2.0), (1.0, 1.0)]),
-        run(&[(1.0, 2.0), (2.0, -1.0)]),
-        run(&[(1.0, f64::NAN), (2.0, 1.0)]),
-    ] {
-        let error = losses(&path, &runs, "Losses").unwrap_err();
-        assert!(matches!(error, PlotError::Empty { .. }), "{error}");
-    }
-    assert!(!path.exists());
 }
 
 /// Points around a line, and the line with a band.
-fn lined(name: &str, intercept: f64, slope: f64) -> Lined {
+fn banded(name: &str, intercept: f64, slope: f64) -> Band {
     let mean = |at: f64| intercept + slope * at;
     let points = (0..40).map(|k| (0.15 * f64::from(k), mean(0.15 * f64::from(k)) + (7.3 * f64::from(k)).sin()));
     let line = (0..=10).map(|k| 0.6 * f64::from(k));
-    let line = line.map(|at| LinePoint {
+    let line = line.map(|at| BandPoint {
         at,
         low: mean(at) - 0.2 - 0.05 * at,
         mean: mean(at),
         high: mean(at) + 0.2 + 0.05 * at,
     });
-    Lined { name: name.into(), points: points.collect(), line: line.collect() }
+    Band { name: name.into(), points: points.collect(), line: line.collect() }
 }
 
 #[test]
-fn lines_show_every_point_and_a_band_for_each_group_of_each_panel() {
+fn bands_show_every_point_and_a_band_for_each_group_of_each_panel() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lines.svg");
-    let panel = |title: &str| LinePanel {
+    let path = folder.path().join("bands.svg");
+    let panel = |title: &str| BandPanel {
         title: title.into(),
-        groups: vec![lined("not Africa", 9.2, -0.2), lined("Africa", 7.3, 0.19)],
+        groups: vec![banded("not Africa", 9.2, -0.2), banded("Africa", 7.3, 0.19)],
     };
-    lines(&path, &["sequential", "synchronous", "asynchronous"].map(panel), ["ruggedness", "log wealth"]).unwrap();
+    bands(&path, &["sequential", "synchronous", "asynchronous"].map(panel), ["ruggedness", "log wealth"]).unwrap();
     let svg = fs::read_to_string(&path).unwrap();
     assert_eq!(svg.matches("<circle").count(), 3 * 2 * 40);
     assert_eq!(svg.matches("<polygon").count(), 3 * 2);
@@ -364,14 +345,14 @@ fn lines_show_every_point_and_a_band_for_each_group_of_each_panel() {
 }
 
 #[test]
-fn lines_without_a_group_or_with_a_point_that_is_no_number_are_refused() {
+fn bands_without_a_group_or_with_a_point_that_is_no_number_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lines.svg");
-    let mut broken = lined("broken", 1.0, f64::NAN);
+    let path = folder.path().join("bands.svg");
+    let mut broken = banded("broken", 1.0, f64::NAN);
     broken.points.clear();
-    let panel = |groups| vec![LinePanel { title: "panel".into(), groups }];
+    let panel = |groups| vec![BandPanel { title: "panel".into(), groups }];
     for panels in [vec![], panel(vec![]), panel(vec![broken])] {
-        let error = lines(&path, &panels, ["x", "y"]).unwrap_err();
+        let error = bands(&path, &panels, ["x", "y"]).unwrap_err();
         assert!(matches!(error, PlotError::Empty { .. }), "{error}");
     }
     assert!(!path.exists());

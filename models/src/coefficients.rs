@@ -15,7 +15,14 @@ use partita_core::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coefficients {
     mean: Vec<f64>,
-    covariance: Vec<f64>,
+    spread: Spread,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Spread {
+    Variances(Vec<f64>),
+    /// The covariance matrix, row by row.
+    Covariance(Vec<f64>),
 }
 
 impl Coefficients {
@@ -24,11 +31,8 @@ impl Coefficients {
     /// # Errors
     /// [`Error::Length`] if there is not one variance a mean.
     pub fn mean_field(mean: Vec<f64>, variances: &[f64]) -> Result<Self> {
-        let count = mean.len();
-        length("variances of coefficients", variances.len(), count)?;
-        let mut covariance = vec![0.0; count * count];
-        covariance.iter_mut().step_by(count + 1).zip(variances).for_each(|(cell, variance)| *cell = *variance);
-        Ok(Self { mean, covariance })
+        length("variances of coefficients", variances.len(), mean.len())?;
+        Ok(Self { mean, spread: Spread::Variances(variances.to_vec()) })
     }
 
     /// Coefficients with these means and this covariance matrix, row by row.
@@ -37,7 +41,7 @@ impl Coefficients {
     /// [`Error::Length`] if the matrix has not one row and one column a mean.
     pub fn full(mean: Vec<f64>, covariance: Vec<f64>) -> Result<Self> {
         length("covariance of coefficients", covariance.len(), mean.len() * mean.len())?;
-        Ok(Self { mean, covariance })
+        Ok(Self { mean, spread: Spread::Covariance(covariance) })
     }
 
     /// The means.
@@ -46,16 +50,13 @@ impl Coefficients {
         &self.mean
     }
 
-    /// The covariance matrix, row by row.
-    #[must_use]
-    pub fn covariance(&self) -> &[f64] {
-        &self.covariance
-    }
-
     /// The variances, the diagonal of the covariance matrix.
     #[must_use]
     pub fn variances(&self) -> Vec<f64> {
-        self.covariance.iter().step_by(self.mean.len() + 1).copied().collect()
+        match &self.spread {
+            Spread::Variances(variances) => variances.clone(),
+            Spread::Covariance(matrix) => matrix.iter().step_by(self.mean.len() + 1).copied().collect(),
+        }
     }
 
     /// The mean and the variance of the linear predictor of each row.
@@ -79,8 +80,13 @@ impl Coefficients {
         let projected = inputs.chunks_exact(columns).map(|inputs| {
             row[1..].copy_from_slice(inputs);
             let mean = dot(&row, &self.mean);
-            let variance = self.covariance.chunks_exact(columns + 1).zip(&row).map(|(line, x)| x * dot(line, &row));
-            (mean, variance.sum())
+            let variance: f64 = match &self.spread {
+                Spread::Variances(variances) => variances.iter().zip(&row).map(|(variance, x)| variance * x * x).sum(),
+                Spread::Covariance(matrix) => {
+                    matrix.chunks_exact(columns + 1).zip(&row).map(|(line, x)| x * dot(line, &row)).sum()
+                }
+            };
+            (mean, variance)
         });
         Ok(projected.collect())
     }

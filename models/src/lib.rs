@@ -2,6 +2,7 @@
 
 mod bayesian_network;
 mod cifar;
+mod clutter;
 mod coefficients;
 mod conjugate_gaussian;
 mod corpus;
@@ -23,6 +24,7 @@ mod uci;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use cifar::{cifar_10, cifar_10_from};
+pub use clutter::{Clutter, ClutterPosterior, ClutterSettings};
 pub use coefficients::Coefficients;
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};

@@ -1,7 +1,9 @@
 //! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
 
 mod ledger;
+mod manifest;
 mod options;
+mod prior;
 mod product;
 mod schedule;
 mod silo;
@@ -13,20 +15,22 @@ pub use schedule::{Delays, Order, VisitSchedule};
 pub use silo::PviSilo;
 
 use ledger::Ledger;
+use manifest::manifest;
+use prior::{exact_prior, fitted_prior};
 use schedule::{Turn, Work};
 
-use partita_core::{Device, LogDensity, Model};
+use partita_core::{Device, Model};
 
 use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite};
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
-use crate::manifest::{Field, Manifest};
+use crate::manifest::Manifest;
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
 use crate::run::Asynchronous;
 use crate::settings::Settings;
-use crate::solver::quadratic;
+use crate::solver::LocalSolver;
 
 /// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
 ///
@@ -35,6 +39,9 @@ use crate::solver::quadratic;
 /// adds it. A fixed point is stationary for variational inference on the pooled data. Local latents stay in their silos with
 /// their own posterior, structured by the globals: what partitioned inference is for models without them, this is for models
 /// with them.
+///
+/// A prior that is not normal on the unconstrained scale gets a factor too, which the coordinator refines after every
+/// exchange: so hyperparameters may be latent beside what they govern.
 ///
 /// All arithmetic between parties is in natural parameters and f64. A product that is no density is refused, with the silo and
 /// $`\rho`$ in the error.
@@ -46,6 +53,10 @@ pub struct Pvi<M: Model> {
     options: PviOptions,
     family: NormalFamily,
     prior: Vec<f64>,
+    /// Solves for the factor of a prior that is not of the family.
+    prior_solver: Option<Box<dyn LocalSolver>>,
+    /// The expected log density of such a prior, in nats, as last sampled.
+    log_prior: Option<f64>,
     natural: Vec<f64>,
     ledger: Ledger,
     turn: Turn,
@@ -77,8 +88,8 @@ impl<M: Model> Pvi<M> {
     /// The coordinator of a run over the silos of these names, with these numbers of rows.
     ///
     /// # Errors
-    /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, for a
-    /// prior that is not normal on the unconstrained scale, or for sizes that are not one positive number a silo.
+    /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, or for
+    /// sizes that are not one positive number a silo.
     pub fn new(
         model: &M,
         device: &Device,
@@ -100,7 +111,13 @@ impl<M: Model> Pvi<M> {
         }
         let inner = Sfvi::new(model, device, settings, silos)?;
         let family = settings.family.natural_family(&inner.table)?;
-        let prior = prior_of(&inner, &family)?;
+        let (prior, prior_solver) = match exact_prior(&inner, &family)? {
+            Some(prior) => (prior, None),
+            None => {
+                let mut solver = options.solver.start(settings, device);
+                (fitted_prior(&inner, &family, &mut *solver, options.local_steps)?, Some(solver))
+            }
+        };
         let manifest = manifest(&inner, &family);
         let mut pvi = Self {
             natural: prior.clone(),
@@ -116,6 +133,8 @@ impl<M: Model> Pvi<M> {
             options,
             family,
             prior,
+            prior_solver,
+            log_prior: None,
             sizes,
             manifest,
         };
@@ -129,7 +148,8 @@ impl<M: Model> Pvi<M> {
         &self.natural
     }
 
-    /// Natural parameters of the prior.
+    /// Natural parameters of the prior; where it is not of the family, of the factor that stands for it at the present
+    /// posterior.
     #[must_use]
     pub fn prior(&self) -> &[f64] {
         &self.prior
@@ -148,10 +168,11 @@ impl<M: Model> Pvi<M> {
     }
 
     /// $`\log Z_q = A(\eta_q) - A(\eta_0)`$ in nats: with the silos' local free energies at the common posterior it makes the
-    /// bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$.
+    /// bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$. `None` for a prior that a factor stands for.
     #[must_use]
-    pub fn log_normaliser(&self) -> f64 {
-        self.family.log_partition(&self.natural) - self.family.log_partition(&self.prior)
+    pub fn log_normaliser(&self) -> Option<f64> {
+        let difference = || self.family.log_partition(&self.natural) - self.family.log_partition(&self.prior);
+        self.prior_solver.is_none().then(difference)
     }
 
     /// The largest violation of $`\eta_q = \eta_0 + \sum_m \eta_m`$, relative to the largest entry.
@@ -202,12 +223,13 @@ impl<M: Model> Pvi<M> {
     /// Whether $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$, in which expected log likelihoods cancel: whether
     /// $`\mathrm{KL}(q\,\|\,p) = \sum_m \mathrm{E}_q[\log t_m] - \log Z_q`$.
     fn free_energies_add_up(&self) -> bool {
+        let Some(log_normaliser) = self.log_normaliser() else { return true };
         let means = self.family.mean_parameters(&self.natural);
         let dot = |a: &[f64]| crate::exponential_family::dot(a, &means);
         let factors: f64 = self.ledger.factors.iter().map(|factor| dot(factor)).sum();
         let divergence = self.family.kl_divergence(&self.natural, &self.prior);
         let size = dot(&self.natural).abs() + dot(&self.prior).abs() + factors.abs() + 1.0;
-        (divergence - (factors - self.log_normaliser())).abs() <= 1e-9 * size
+        (divergence - (factors - log_normaliser)).abs() <= 1e-9 * size
     }
 
     fn theta_is_due(&self) -> bool {
@@ -280,7 +302,11 @@ impl<M: Model> Pvi<M> {
             (false, false) => 0.0,
         };
         let known: f64 = ledger.log_likelihoods.iter().zip(&ledger.present).map(heard).sum();
-        known - self.family.kl_divergence(&self.natural, &self.prior)
+        known
+            + match self.log_prior {
+                Some(log_prior) => log_prior + self.family.entropy(&self.natural),
+                None => -self.family.kl_divergence(&self.natural, &self.prior),
+            }
     }
 
     /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.
@@ -294,7 +320,15 @@ impl<M: Model> Pvi<M> {
         let mut theta = self.inner.theta.clone();
         self.theta_rule.step(rate, &mut theta, &gradient);
         self.inner.set_theta(theta)?;
-        let prior = prior_of(&self.inner, &self.family)?;
+        // A factor that stands for the prior hears of the new θ at its next refinement.
+        let prior = match &self.prior_solver {
+            None => exact_prior(&self.inner, &self.family)?.ok_or_else(|| Error::Improper {
+                operation: "the prior after a step of θ".into(),
+                component: "the prior, which was normal before,".into(),
+                found: f64::NAN,
+            })?,
+            Some(_) => self.prior.clone(),
+        };
         let moved = self.natural.iter().zip(&prior).zip(&self.prior).map(|((own, new), old)| own + new - old);
         let moved: Vec<f64> = moved.collect();
         if self.family.impropriety(&moved).is_some() {
@@ -307,35 +341,6 @@ impl<M: Model> Pvi<M> {
         let tally = Tally { parallel_steps: 1, silo_steps: self.sizes.len() as u64, ..Tally::default() };
         Ok(StepInfo { step, elbo, gradient_norm, clipped, rate, tally })
     }
-}
-
-/// Natural parameters of the model's prior.
-fn prior_of<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Result<Vec<f64>> {
-    let density = LogDensity::new(&inner.model, &inner.device, &inner.table);
-    let found = quadratic(family.len(), family.is_diagonal(), |point| Ok(density.global(point)?.globals))?;
-    let natural = found.and_then(|found| found.natural(family)).ok_or_else(|| Error::Setting {
-        setting: "prior",
-        found: "a prior that is not normal on the unconstrained scale, or correlated where the family is diagonal"
-            .into(),
-        expected: "normal priors (LogNormal for positive latents), and Gaussian::full_rank() where they are correlated",
-    })?;
-    family.check("the model's prior", &natural)?;
-    Ok(natural)
-}
-
-/// What PVI lets leave a silo.
-fn manifest<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Manifest {
-    let mut manifest = inner.manifest().clone();
-    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
-    manifest.fields.extend([
-        field("version", "which posterior the answer started from", 1, false),
-        field("change", "the change of the silo's factor, in natural parameters", family.natural_len(), true),
-        field("log_likelihood", "the silo's expected log likelihood, in nats", 1, true),
-        field("steps", "the local steps taken", 1, true),
-        field("clipped", "the local steps whose gradient was clipped", 1, true),
-        field("improper_cavity", "whether the cavity was no density", 1, true),
-    ]);
-    manifest
 }
 
 impl<M: Model> Algorithm for Pvi<M> {
@@ -430,6 +435,7 @@ impl<M: Model> Pvi<M> {
         let kept: Vec<(usize, Vec<f64>)> = changes.into_iter().map(|(silo, _, change)| (silo, change)).collect();
         let kept = self.arrived(kept);
         tally.shortened_rounds = u64::from(self.apply(&kept)?);
+        self.refine_prior(step)?;
         self.version += 1;
         self.turn.turn += 1;
         self.theta_done = false;

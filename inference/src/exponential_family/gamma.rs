@@ -1,5 +1,6 @@
 //! Gives the gamma densities as an exponential family.
 
+use partita_core::NoiseStream;
 use partita_core::special::{digamma, ln_gamma, trigamma};
 
 use super::{ExponentialFamily, Impropriety};
@@ -122,5 +123,10 @@ impl ExponentialFamily for GammaFamily {
     fn score(&self, natural: &[f64], point: &[f64]) -> Vec<f64> {
         let (first, second) = natural.split_at(self.len);
         first.iter().zip(second).zip(point).map(|((first, second), x)| first / x + second).collect()
+    }
+
+    fn draw(&self, natural: &[f64], noise: &mut NoiseStream) -> Vec<f64> {
+        let (first, second) = natural.split_at(self.len);
+        first.iter().zip(second).map(|(first, second)| noise.gamma(first + 1.0) / -second).collect()
     }
 }

@@ -1,7 +1,10 @@
 //! Gives the normal densities as an exponential family: independent components, any covariance, or parts of either.
 
+mod gradient;
+
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
+use partita_core::NoiseStream;
 
 use super::triangle::{each, pack, pairs, unpack};
 use super::{ExponentialFamily, Impropriety};
@@ -99,6 +102,26 @@ impl Piece<'_> {
         half_square - half_log + constant
     }
 
+    /// $`\mu + L^{-\top}\varepsilon`$ with $`\Lambda = LL^\top`$; not numbers where the piece is improper.
+    fn draw(&self, noise: &mut NoiseStream) -> Vec<f64> {
+        let (mut point, spread) = self.moments();
+        let mut standard = vec![0.0; point.len()];
+        noise.normal(&mut standard);
+        match (spread, self.part.is_full.then(|| self.cholesky()).flatten()) {
+            (Spread::Full(_), Some(cholesky)) => {
+                let factor = cholesky.L();
+                for row in (0..point.len()).rev() {
+                    standard[row] /= factor[(row, row)];
+                    let solved = standard[row];
+                    (0..row).for_each(|column| standard[column] -= factor[(row, column)] * solved);
+                }
+            }
+            (spread, _) => standard.iter_mut().zip(spread.deviations()).for_each(|(slot, sd)| *slot *= sd),
+        }
+        point.iter_mut().zip(standard).for_each(|(slot, standard)| *slot += standard);
+        point
+    }
+
     fn impropriety(&self) -> Option<Impropriety> {
         let is_proper = |precision: f64| precision > 0.0 && precision.is_finite();
         let component = |place: usize| self.part.components[place];
@@ -155,6 +178,11 @@ impl NormalFamily {
         self.parts.iter().all(|part| !part.is_full || part.components.len() <= 1)
     }
 
+    /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then $`-\tfrac12\lambda`$.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.parts.as_slice(), [part] if !part.is_full && part.components.iter().copied().eq(0..self.len))
+    }
+
     fn pieces<'a>(&'a self, natural: &'a [f64]) -> impl Iterator<Item = Piece<'a>> {
         let (first, mut rest) = natural.split_at(self.len);
         self.parts.iter().map(move |part| {
@@ -164,15 +192,25 @@ impl NormalFamily {
         })
     }
 
+    /// Components of each part with their mean, and covariance or standard deviations, of a proper member.
+    pub(crate) fn moments_by_part<'a>(
+        &'a self,
+        natural: &'a [f64],
+    ) -> impl Iterator<Item = (&'a [usize], Vec<f64>, Spread)> {
+        self.pieces(natural).map(|piece| {
+            let (mean, spread) = piece.moments();
+            (piece.part.components.as_slice(), mean, spread)
+        })
+    }
+
     /// Mean, and covariance or standard deviations, of a proper member.
     #[must_use]
     pub fn moments(&self, natural: &[f64]) -> (Vec<f64>, Spread) {
         let mut mean = vec![0.0; self.len];
         let mut spreads = Vec::new();
-        for piece in self.pieces(natural) {
-            let (own, spread) = piece.moments();
-            piece.part.components.iter().zip(own).for_each(|(&component, own)| mean[component] = own);
-            spreads.push((piece.part.components.clone(), spread));
+        for (components, own, spread) in self.moments_by_part(natural) {
+            components.iter().zip(own).for_each(|(&component, own)| mean[component] = own);
+            spreads.push((components.to_vec(), spread));
         }
         (mean, Spread::join(spreads, self.len))
     }
@@ -407,5 +445,14 @@ impl ExponentialFamily for NormalFamily {
             }
         }
         score
+    }
+
+    fn draw(&self, natural: &[f64], noise: &mut NoiseStream) -> Vec<f64> {
+        let mut point = vec![0.0; self.len];
+        for piece in self.pieces(natural) {
+            let own = piece.draw(noise);
+            piece.part.components.iter().zip(own).for_each(|(&component, own)| point[component] = own);
+        }
+        point
     }
 }

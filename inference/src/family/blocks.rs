@@ -1,6 +1,6 @@
 //! Joins families over parts of one vector into one family, so that each site may have its own.
 
-use super::{Family, FamilyDraw, Spread};
+use super::{Family, FamilyDraw, MomentGradient, Spread};
 use crate::error::Result;
 
 /// A family made of independent families over disjoint components of the vector.
@@ -86,6 +86,16 @@ impl Family for Blocks {
             family.pull_back_variance(parameters, &pick(gradient, components), own)?;
         }
         Ok(())
+    }
+
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        let (mut parameters, mut out) = (parameters, out);
+        for (components, family) in &self.parts {
+            let (own, rest) = out.split_at_mut(family.parameter_len());
+            out = rest;
+            let parameters = front(&mut parameters, family.parameter_len());
+            family.pull_back_moments(parameters, &gradient.part(components), own);
+        }
     }
 
     fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {

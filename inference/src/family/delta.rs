@@ -1,6 +1,6 @@
 //! Gives the point-mass family: maximum a posteriori estimation of chosen latents.
 
-use super::{Family, FamilyDraw, Spread};
+use super::{Family, FamilyDraw, MomentGradient, Spread};
 use crate::error::Result;
 
 /// All mass at one point, $Z = \mu$: its fit is the posterior mode on the unconstrained scale.
@@ -47,6 +47,10 @@ impl Family for Delta {
 
     fn pull_back(&self, _: &[f64], _: &[f64], location: &[f64], _: &[f64], out: &mut [f64]) {
         out.iter_mut().zip(location).for_each(|(slot, a)| *slot += a);
+    }
+
+    fn pull_back_moments(&self, _: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        out.iter_mut().zip(&gradient.mean).for_each(|(slot, g)| *slot += g);
     }
 
     fn entropy(&self, _: &[f64]) -> f64 {

@@ -3,7 +3,7 @@
 use partita_core::kernel::{DiagonalDraw, add_scaled, diagonal_draw, exponential};
 use rayon::prelude::*;
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
 use crate::error::Result;
 
 /// Components that one thread takes at a time; the result does not depend on how many threads there are.
@@ -90,6 +90,15 @@ impl Family for DiagonalGaussian {
             *slot += 2.0 * v * g;
         }
         Ok(())
+    }
+
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        add_scaled(&mut out[..self.len], 1.0, &gradient.mean);
+        // d/d log σ = 2 σ² d/dσ²
+        let by_variance = gradient.covariance.by_variance(self.len);
+        for ((slot, log_scale), g) in out[self.len..].iter_mut().zip(&parameters[self.len..]).zip(by_variance) {
+            *slot += 2.0 * (2.0 * log_scale).exp() * g;
+        }
     }
 
     fn mean(&self, parameters: &[f64]) -> Vec<f64> {

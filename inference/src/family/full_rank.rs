@@ -1,6 +1,6 @@
 //! Gives the full-rank Gaussian family in the parametrisation of the SFVI paper.
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
 use crate::error::Result;
 
 /// The Gaussian with any covariance, $Z = \mu + \sigma \odot L\varepsilon$ with $L$ lower unit-triangular.
@@ -103,6 +103,28 @@ impl Family for FullRankGaussian {
             out_log_scale[row] += weighted * w;
             for (slot, e) in entries.by_ref().take(row).zip(noise) {
                 *slot += weighted * e;
+            }
+        }
+    }
+
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        // Σ = CCᵀ with C = diag(σ) L, so df = tr(G dΣ) = 2 tr(GC dCᵀ), of which the lower triangle can move.
+        let (_, log_scale, lower) = self.split(parameters);
+        let scale: Vec<f64> = log_scale.iter().map(|r| r.exp()).collect();
+        let unit = |row: usize, column: usize| if row == column { 1.0 } else { lower_row(lower, row)[column] };
+        out[..self.len].iter_mut().zip(&gradient.mean).for_each(|(slot, g)| *slot += g);
+        let mut entry = 2 * self.len;
+        for row in 0..self.len {
+            for column in 0..=row {
+                let weighted = (column..self.len)
+                    .map(|k| gradient.covariance.at(self.len, row, k) * scale[k] * unit(k, column))
+                    .sum::<f64>();
+                let by_factor = 2.0 * scale[row] * weighted;
+                out[self.len + row] += by_factor * unit(row, column);
+                if column < row {
+                    out[entry] += by_factor;
+                    entry += 1;
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, Spread};
+use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
 use crate::error::{Error, Result};
 
 /// The Gaussian with covariance $UU^\top + \mathrm{diag}(d^2)$: $Z = \mu + U\varepsilon_1 + d \odot \varepsilon_2$.
@@ -134,6 +134,20 @@ impl Family for LowRankGaussian {
             out[self.len + i] += deviation[i] * log_scale[i].exp() * own[i];
             for (j, e) in common.iter().enumerate() {
                 out[2 * self.len + i * self.rank + j] += deviation[i] * e;
+            }
+        }
+    }
+
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        let (_, log_scale, factor) = self.split(parameters);
+        for i in 0..self.len {
+            out[i] += gradient.mean[i];
+            out[self.len + i] += 2.0 * (2.0 * log_scale[i]).exp() * gradient.covariance.at(self.len, i, i);
+            for k in 0..self.len {
+                let twice = 2.0 * gradient.covariance.at(self.len, i, k);
+                for j in 0..self.rank {
+                    out[2 * self.len + i * self.rank + j] += twice * factor[k * self.rank + j];
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use partita_core::{Key, Noise, NoiseStream, Purpose};
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
 use crate::assess::mean_and_variance;
-use crate::family::{Family, FamilyDraw};
+use crate::family::{CovarianceGradient, Family, FamilyDraw, MomentGradient};
 
 const SEED: u64 = 141_421;
 /// Points of parameters and noise at which gradients are checked.
@@ -53,6 +53,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         let place = Place { checked: &checked, parameters, noise };
         place.density()?;
         place.pull_back(&random(family.len()))?;
+        place.pull_back_moments(random(family.len()), &random(family.len() * family.len()))?;
         place.entropy_gradient()?;
         if number == 0 {
             place.draws()?;
@@ -167,6 +168,33 @@ impl Place<'_> {
             found,
             expected,
         })
+    }
+
+    /// Checks a gradient by all of the covariance, and one by variances alone.
+    fn pull_back_moments(&self, mean: Vec<f64>, random: &[f64]) -> Result<(), FamilyViolation> {
+        let (family, length) = (self.checked.family, mean.len());
+        let cells = (0..length).flat_map(|i| (0..length).map(move |j| (i, j)));
+        let matrix = cells.map(|(i, j)| random[i * length + j] + random[j * length + i]).collect();
+        let diagonal = CovarianceGradient::Diagonal(random.iter().take(length).copied().collect());
+        for covariance in [CovarianceGradient::Full(matrix), diagonal] {
+            let gradient = MomentGradient { mean: mean.clone(), covariance };
+            let objective = |parameters: &[f64]| {
+                let covariance = family.covariance(parameters);
+                let entry = |cell: usize| gradient.covariance.at(length, cell / length, cell % length);
+                let by_covariance = (0..length * length).map(|cell| entry(cell) * covariance[cell]).sum::<f64>();
+                dot(&gradient.mean, &family.mean(parameters)) + by_covariance
+            };
+            let mut out = vec![BEFORE; self.parameters.len()];
+            family.pull_back_moments(&self.parameters, &gradient, &mut out);
+            self.compare(&out, objective, |name, index, found, expected| FamilyViolation::PullBack {
+                family: name,
+                path: "moments",
+                index,
+                found,
+                expected,
+            })?;
+        }
+        Ok(())
     }
 
     fn entropy_gradient(&self) -> Result<(), FamilyViolation> {

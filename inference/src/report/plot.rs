@@ -1,9 +1,9 @@
-//! Draws how a fit went and what it found: traces, losses, densities, lines and calibration as SVG, sheets of images as PNG.
+//! Draws how a fit went and what it found: traces, marginal densities and calibration as SVG, sheets of images as PNG.
 
+mod bands;
 mod curves;
 mod density;
 mod lines;
-mod losses;
 mod marginals;
 mod png;
 mod reliability;
@@ -18,10 +18,10 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+pub use bands::{Band, BandPanel, BandPoint, bands};
 pub use curves::curves;
 pub use density::Density;
-pub use lines::{LinePanel, LinePoint, Lined, lines};
-pub use losses::losses;
+pub use lines::lines;
 pub use marginals::{Panel, marginals};
 pub use reliability::reliability;
 pub use sheet::{Colours, SheetOptions, Tile, contact_sheet};

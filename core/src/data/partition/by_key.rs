@@ -47,7 +47,7 @@ pub fn partition_each_row(rows: usize) -> Result<Vec<Vec<usize>>, DataError> {
 /// Assigns whole groups, so that all rows of a patient or a school stay in one silo.
 ///
 /// `assign` gets the number of groups, numbered in ascending order of their keys, and splits those, for example with
-/// [`partition_equally`]; the result holds their rows.
+/// [`partition_equally`](crate::partition_equally); the result holds their rows.
 ///
 /// # Laws
 /// Every row is in exactly one silo, the one its group was assigned to.

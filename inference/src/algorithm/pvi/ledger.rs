@@ -86,7 +86,9 @@ impl Ledger {
     pub(super) fn discrepancy(&self, prior: &[f64], natural: &[f64]) -> f64 {
         let mut sum = prior.to_vec();
         self.factors.iter().for_each(|factor| crate::estimator::add(&mut sum, factor));
-        let size = sum.iter().chain(natural).fold(f64::MIN_POSITIVE, |size, value| size.max(value.abs()));
+        // Factors of any sign may cancel: the rounding of a sum is relative to its terms.
+        let terms = sum.iter().chain(natural).chain(self.factors.iter().flatten());
+        let size = terms.fold(f64::MIN_POSITIVE, |size, value| size.max(value.abs()));
         sum.iter().zip(natural).fold(0.0, |worst, (sum, own)| f64::max(worst, (sum - own).abs() / size))
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Order, VisitSchedule};
+use crate::divergence::DivergenceChoice;
 use crate::error::{Error, Result};
 use crate::solver::SolverChoice;
 
@@ -66,6 +67,11 @@ pub struct PviOptions {
     pub local_steps: u64,
     /// How a silo solves its local problem.
     pub solver: SolverChoice,
+    /// What keeps a silo's posterior near its cavity: the divergence of Kullback and Leibler is partitioned variational
+    /// inference, any other generalised. It changes how uncertain the posterior is, and for other than Kullback and Leibler's
+    /// the answer depends on the number of silos.
+    #[serde(default)]
+    pub divergence: DivergenceChoice,
     /// What a silo takes out of the posterior.
     pub factors: Factors,
     /// What part of the prior a silo sees.
@@ -90,6 +96,7 @@ impl PviOptions {
             first_damping: None,
             local_steps,
             solver: SolverChoice::default(),
+            divergence: DivergenceChoice::KullbackLeibler,
             factors: Factors::Own,
             prior: PriorShare::Whole,
             backtracking: 0,
@@ -105,6 +112,14 @@ impl PviOptions {
     pub fn check(&self) -> Result<()> {
         self.schedule.check()?;
         self.solver.check()?;
+        self.divergence.check()?;
+        if self.divergence != DivergenceChoice::KullbackLeibler && !self.solver.takes_divergences() {
+            return Err(Error::Setting {
+                setting: "divergence",
+                found: format!("{:?} with {:?}", self.divergence, self.solver),
+                expected: "a solver that takes any divergence: Gradient, NaturalGradient or Lbfgs",
+            });
+        }
         if self.local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }

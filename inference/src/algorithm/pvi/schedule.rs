@@ -29,7 +29,7 @@ pub enum VisitSchedule {
     /// So many silos at once, drawn anew without replacement.
     Subset(usize),
     /// Every silo works on what it was last sent and is answered when it is ready, on a seeded virtual clock: the same run
-    /// every time, with the stale answers of a real one. A clock of its own drives [`crate::run_by_arrival`].
+    /// every time, with the stale answers of a real one. A clock of its own drives [`run_by_arrival`](crate::run_by_arrival()).
     Asynchronous(Delays),
 }
 

@@ -1,12 +1,13 @@
 //! Gives the silo's side of PVI: takes its own factor out of the posterior, solves its local problem, answers the change.
 
-use partita_core::{LogDensity, Model, Purpose};
+use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 
 use super::super::finite;
 use super::super::local_objective::GlobalPrior;
 use super::super::sfvi_silo::{Draws, Silo, describe_global};
 use super::options::{Factors, PviOptions};
 use crate::checkpoint;
+use crate::divergence::{Divergence, DivergenceChoice};
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
@@ -100,7 +101,8 @@ impl<M: Model> PviSilo<M> {
             (request.get_word("step")?, request.get_word("local_steps")?, self.silo.settings.steps);
         let is_prior = version == 1;
         let visit = Visit { received, is_prior, first, steps, total };
-        let mut problem = Problem { silo: &mut self.silo, index: self.index, natural: &self.natural, cavity: &cavity };
+        let (index, divergence) = (self.index, self.options.divergence);
+        let mut problem = Problem { silo: &mut self.silo, index, natural: &self.natural, cavity: &cavity, divergence };
         let solved = self.solver.solve(&mut problem, &visit)?;
         self.natural.check("the solution of a local problem", &solved.natural)?;
         let mut change = difference(&solved.natural, &visit.received);
@@ -158,7 +160,11 @@ struct Problem<'a, M: Model> {
     index: u32,
     natural: &'a NormalFamily,
     cavity: &'a [f64],
+    divergence: DivergenceChoice,
 }
+
+/// The block of keys for what solvers and divergences draw, apart from those of latents.
+const SOLVER_BLOCK: u32 = u32::MAX - 1;
 
 impl<M: Model> LocalProblem for Problem<'_, M> {
     fn family(&self) -> &dyn Family {
@@ -177,10 +183,26 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         self.cavity
     }
 
+    fn noise(&self, step: u64) -> (Noise, Key) {
+        (Noise::new(self.silo.settings.seed), Key::new(Purpose::Fit, step).silo(self.index).block(SOLVER_BLOCK))
+    }
+
+    fn divergence(&self, step: u64) -> Box<dyn Divergence> {
+        let (noise, key) = self.noise(step);
+        self.divergence.start(noise, key)
+    }
+
     fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled> {
         let (count, theta) = (self.silo.settings.particles, self.silo.theta_len);
         let draw = Draws { purpose: Purpose::Fit, step, count, owner: self.index, weight: 1.0, entropy_weight: 1.0 };
-        let prior = GlobalPrior::Factor(self.natural, self.cavity);
+        let divergence = self.divergence(step);
+        // Where the entropy is in closed form, so is all of the divergence.
+        let is_sampled =
+            self.divergence == DivergenceChoice::KullbackLeibler && !self.silo.settings.estimator.closes_entropy();
+        let prior = match is_sampled {
+            true => GlobalPrior::Factor(self.natural, self.cavity),
+            false => GlobalPrior::Diverging(self.natural, self.cavity, &*divergence),
+        };
         let mut objective = self.silo.local_objective(parameters, theta, draw, prior)?;
         let mut gradient = std::mem::take(&mut objective.gradient);
         gradient.truncate(parameters.len());

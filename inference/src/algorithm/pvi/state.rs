@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::message::Message;
 
 const STATE: &str = "pvi.coordinator";
+const RULE: &str = "pvi.theta_rule.";
+const SOLVER: &str = "pvi.prior_solver.";
 
 impl<M: Model> Pvi<M> {
     /// The coordinator's whole state.
@@ -23,11 +25,10 @@ impl<M: Model> Pvi<M> {
             .word("pvi.theta_done", u64::from(self.theta_done))
             .floats("pvi.residuals", &self.turn.residuals)
             .number("pvi.clock", self.clock);
-        let state = self
-            .theta_rule
-            .save()
-            .into_iter()
-            .fold(state, |state, (name, values)| state.floats(&format!("pvi.theta_rule.{name}"), &values));
+        let rule = self.theta_rule.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
+        let solver = self.prior_solver.iter().flat_map(|solver| solver.save());
+        let solver = solver.map(|(name, values)| (format!("{SOLVER}{name}"), values));
+        let state = rule.chain(solver).fold(state, |state, (name, values)| state.floats(&name, &values));
         let state = self.work.iter().enumerate().fold(state, |state, (silo, work)| match work {
             Some(work) => state
                 .number(&format!("pvi.work.{silo}.until"), work.until)
@@ -46,11 +47,11 @@ impl<M: Model> Pvi<M> {
         let natural = state.expect_floats("pvi.natural", self.natural.len())?;
         let prior = state.expect_floats("pvi.prior", self.prior.len())?;
         let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
-        let prefix = "pvi.theta_rule.";
-        let mut rule = Vec::new();
-        for record in state.records.iter().filter(|record| record.name.starts_with(prefix)) {
-            rule.push((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?));
-        }
+        let named = |prefix: &str| -> Result<Vec<(String, Vec<f64>)>> {
+            let own = state.records.iter().filter(|record| record.name.starts_with(prefix));
+            own.map(|record| Ok((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?))).collect()
+        };
+        let (rule, solver) = (named(RULE)?, named(SOLVER)?);
         let mut work = Vec::new();
         for silo in 0..self.sizes.len() {
             let natural = format!("pvi.work.{silo}.natural");
@@ -63,8 +64,9 @@ impl<M: Model> Pvi<M> {
                 false => None,
             });
         }
-        if !self.theta_rule.load(rule) {
-            let problem = "its optimiser state is of another optimiser".to_owned();
+        let solver_fits = self.prior_solver.as_mut().is_none_or(|own| own.load(solver));
+        if !self.theta_rule.load(rule) || !solver_fits {
+            let problem = "its state of an optimiser or local solver is of another one".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
         let mut inner = state.clone();

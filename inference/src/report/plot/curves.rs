@@ -4,7 +4,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::trace::axes;
+use super::trace::bound_axes;
 use super::{Area, Drawn, FINE, INK, PlotError, colour, draw_legend, picture, pixels};
 
 const SIZE: (u32, u32) = (760, 460);
@@ -55,7 +55,7 @@ pub fn curves(
     })
 }
 
-pub(super) fn is_drawable(points: &[(f64, f64)]) -> bool {
+fn is_drawable(points: &[(f64, f64)]) -> bool {
     points.iter().all(|(step, value)| step.is_finite() && value.is_finite())
         && points.windows(2).any(|pair| pair[0].0 < pair[1].0)
 }
@@ -67,7 +67,7 @@ fn draw_runs(
     (steps, frame, level): (std::ops::Range<f64>, std::ops::Range<f64>, Option<f64>),
 ) -> Drawn {
     let (low, ends) = (frame.start, [steps.start, steps.end]);
-    let mut chart = axes(area, title, (steps, frame), ["step", "ELBO, nats"])?;
+    let mut chart = bound_axes(area, title, (steps, frame))?;
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, label, letters, picture, pixels};
@@ -111,27 +112,38 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = axes(root, caption, (steps, frame), ["step", "ELBO, nats"])?;
+    let mut chart = bound_axes(root, caption, (steps, frame))?;
     chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
     chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
     Ok(())
 }
 
-/// A chart with numbers on both axes.
-type Chart<'a, 'b, X, Y> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, Y>>;
+/// A chart of bounds against steps.
+type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
 
-/// Axes of bounds or losses against what it took, with these names.
-pub(super) fn axes<'a, 'b, X, Y>(
+/// Axes of bounds against steps.
+pub(super) fn bound_axes<'a, 'b, X>(
     area: &'b Area<'a>,
     caption: &str,
-    (steps, frame): (X, Y),
-    [across, up]: [&str; 2],
-) -> Result<Chart<'a, 'b, X::CoordDescType, Y::CoordDescType>, Box<dyn std::error::Error>>
+    ranges: (X, std::ops::Range<f64>),
+) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
-    Y: AsRangedCoord<Value = f64>,
-    Y::CoordDescType: ValueFormatter<f64>,
+{
+    named_axes(area, caption, ranges, ["step", "ELBO, nats"])
+}
+
+/// Axes with these names, of what lies along them and of what stands up.
+pub(super) fn named_axes<'a, 'b, X>(
+    area: &'b Area<'a>,
+    caption: &str,
+    (steps, frame): (X, std::ops::Range<f64>),
+    [along, up]: [&str; 2],
+) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
 {
     let mut builder = ChartBuilder::on(area);
     builder.caption(caption, letters(17)).margin(pixels(14)).margin_right(pixels(30));
@@ -148,7 +160,7 @@ where
         .y_labels(7)
         .x_label_formatter(&label)
         .y_label_formatter(&label)
-        .x_desc(across)
+        .x_desc(along)
         .y_desc(up)
         .draw()?;
     Ok(chart)

@@ -1,0 +1,229 @@
+//! Repeats the logistic regressions of the PVI paper: three UCI tables over ten silos, alike or far from alike.
+//!
+//! ```sh
+//! cargo run --release --example pvi_uci
+//! ```
+//!
+//! What you should see: for the tables adult, bank and credit and the splits A (silos alike) and B (small and large silos
+//! with different labels), the test loss of seven methods, mean and standard deviation over five seeds; then the claims of
+//! the paper's Figure 4, each met or not met within tolerances that stand in the code. Global VI reaches its loss after
+//! hundreds of contacts with every silo, PVI after a few. `--quick` shows on credit that it runs. Times and numbers:
+//! `docs/src/reference-pvi-uci.md`.
+//!
+//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.1 and Figure 4.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+#[path = "pvi_uci/claims.rs"]
+mod claims;
+#[path = "pvi_uci/study.rs"]
+mod study;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use partita::inference::{plot, write_atomically};
+use partita::models::{LabelledTable, adult, bank, credit};
+use partita::{Device, SmallLarge};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use study::{Curve, Method};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Logistic regression on UCI tables over ten silos by PVI and what it is compared with.
+#[derive(Parser, Debug, Clone)]
+struct Options {
+    /// Which tables; all three if none is named.
+    #[arg(long, value_enum)]
+    table: Vec<TableName>,
+    /// Which splits over silos; both if none is named.
+    #[arg(long, value_enum)]
+    split: Vec<Split>,
+    /// Random splits into training and test rows and over silos, each with its own noise.
+    #[arg(long, default_value_t = 5)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Sweeps of sequential methods, ten visits each, and rounds of synchronous PVI.
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    /// Gradient steps of a visit.
+    #[arg(long, default_value_t = 1_000)]
+    local_steps: u64,
+    /// Gradient steps of global VI.
+    #[arg(long, default_value_t = 2_000)]
+    global_steps: u64,
+    /// Draws of a gradient step: with one alone local solutions are so noisy that sequential PVI runs away on bank B.
+    #[arg(long, default_value_t = 4)]
+    particles: usize,
+    /// Threads for silos; the result does not depend on them.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The folder for result.json and the pictures.
+    #[arg(long, default_value = "output/pvi_uci")]
+    output: PathBuf,
+    /// Takes the seeds that an earlier run with the same settings has finished from the folder of the result.
+    #[arg(long)]
+    resume: bool,
+    /// Credit alone with few steps and seeds: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TableName {
+    Adult,
+    Bank,
+    Credit,
+}
+
+impl TableName {
+    const ALL: [Self; 3] = [Self::Adult, Self::Bank, Self::Credit];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Adult => "adult",
+            Self::Bank => "bank",
+            Self::Credit => "credit",
+        }
+    }
+
+    fn read(self) -> Result<LabelledTable, Failure> {
+        Ok(match self {
+            Self::Adult => adult()?,
+            Self::Bank => bank()?,
+            Self::Credit => credit()?,
+        })
+    }
+
+    /// Split B of the paper's Table 2.
+    fn imbalance(self) -> SmallLarge {
+        match self {
+            Self::Adult | Self::Bank => SmallLarge { size_imbalance: 0.7, label_imbalance: -3.0 },
+            Self::Credit => SmallLarge { size_imbalance: 0.3, label_imbalance: -0.7 },
+        }
+    }
+}
+
+/// How rows are split over silos.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Split {
+    /// Silos alike.
+    A,
+    /// Silos that differ in size and labels.
+    B,
+}
+
+/// One picture of the paper's Figure 4: a table and a split, with the curves of every seed and method.
+pub(crate) struct Panel {
+    pub(crate) table: &'static str,
+    pub(crate) split: Split,
+    /// Seed by seed, in the order of [`Method::ALL`].
+    pub(crate) seeds: Vec<Vec<Curve>>,
+}
+
+impl Options {
+    fn settled(mut self) -> Self {
+        if self.quick {
+            (self.seeds, self.rounds, self.local_steps, self.global_steps) = (2, 3, 300, 800);
+            self.table = vec![TableName::Credit];
+        }
+        if self.table.is_empty() {
+            self.table = TableName::ALL.to_vec();
+        }
+        if self.split.is_empty() {
+            self.split = vec![Split::A, Split::B];
+        }
+        self
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::parse().settled();
+    let device = Device::flex();
+    std::fs::create_dir_all(&options.output)?;
+    let mut panels = Vec::new();
+    for name in &options.table {
+        let table = name.read()?;
+        for &split in &options.split {
+            let mut panel = Panel { table: name.name(), split, seeds: Vec::new() };
+            for seed in options.seed..options.seed + options.seeds {
+                let curves = seed_of(&table, (*name, split), seed, (&options, &device))?;
+                println!("{} {split:?}, seed {seed}: {}", name.name(), study::ends(&curves));
+                panel.seeds.push(curves);
+            }
+            draw(&options, &panel)?;
+            panels.push(panel);
+        }
+    }
+    for panel in &panels {
+        claims::print_table(panel);
+    }
+    let verdicts = claims::judge(&panels);
+    println!("\nClaims of Figure 4 (tolerances in examples/pvi_uci/claims.rs, fixed before the run):");
+    for verdict in &verdicts {
+        println!("{verdict}");
+    }
+    let result: Value = json!({
+        "panels": panels.iter().map(claims::json_of).collect::<Vec<_>>(),
+        "claims": verdicts.iter().map(claims::Verdict::json).collect::<Vec<_>>(),
+        "options": format!("{options:?}"),
+    });
+    let path = options.output.join("result.json");
+    write_atomically(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
+    println!("\nWrote {}", path.display());
+    Ok(())
+}
+
+/// The curves of one seed, kept beside the result or fitted now.
+fn seed_of(
+    table: &LabelledTable,
+    (name, split): (TableName, Split),
+    seed: u64,
+    (options, device): (&Options, &Device),
+) -> Result<Vec<Curve>, Failure> {
+    let settings = study::settings_of(options);
+    let place = options.output.join(format!("{}_{split:?}_{seed}.json", name.name()).to_lowercase());
+    if options.resume && place.exists() {
+        let kept: Kept = serde_json::from_str(&std::fs::read_to_string(&place)?)?;
+        if kept.settings == settings {
+            return Ok(kept.curves);
+        }
+    }
+    let curves = study::World::new(table, (split, name.imbalance()), seed, options, device)?.curves()?;
+    let kept = Kept { settings, curves };
+    write_atomically(&place, serde_json::to_string(&kept)?.as_bytes())?;
+    Ok(kept.curves)
+}
+
+/// The curves of one seed, as they are kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    settings: String,
+    curves: Vec<Curve>,
+}
+
+/// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis, for the first seed.
+fn draw(options: &Options, panel: &Panel) -> Result<(), Failure> {
+    let Some(curves) = panel.seeds.first() else { return Ok(()) };
+    let runs: Vec<(String, Vec<(f64, f64)>)> = Method::ALL
+        .iter()
+        .zip(curves)
+        .filter(|(_, curve)| curve.points.len() > 1)
+        .map(|(method, curve)| {
+            let points = curve.points.iter().map(|point| (study::real(point.messages).log10(), -point.loss));
+            (method.label().to_owned(), points.collect())
+        })
+        .collect();
+    let level = curves.first().and_then(|curve| curve.points.last()).map(|point| -point.loss);
+    let title = format!("{} {:?}: test log likelihood by log10 of messages", panel.table, panel.split);
+    let file = format!("{}_{:?}.svg", panel.table, panel.split).to_lowercase();
+    plot::curves(&options.output.join(file), &runs, &title, level)?;
+    Ok(())
+}

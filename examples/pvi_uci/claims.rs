@@ -1,0 +1,223 @@
+//! Holds the curves to the claims of the paper's Figure 4, with tolerances that were fixed before the first full run.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::study::{Curve, Method, Point, real};
+use super::{Panel, Split};
+
+/// Two losses are close if their means over seeds differ by at most this, in nats a test row.
+const CLOSE: f64 = 0.01;
+
+/// PVI comes close with so many times fewer messages than global VI, where the paper says "far fewer".
+const FEWER: f64 = 10.0;
+
+/// "A few" rounds or sweeps.
+const FEW: u64 = 10;
+
+/// A loss is worse if its mean over seeds is higher by more than this, in nats a test row.
+const WORSE: f64 = 0.001;
+
+/// What became of a claim in one panel or over several.
+pub(crate) struct Verdict {
+    name: &'static str,
+    place: String,
+    met: bool,
+    found: String,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let met = if self.met { "met" } else { "NOT met" };
+        write!(formatter, "{} {:<9} {met:<8} {}", self.name, self.place, self.found)
+    }
+}
+
+impl Verdict {
+    pub(crate) fn json(&self) -> Value {
+        json!({ "claim": self.name, "place": self.place, "met": self.met, "found": self.found })
+    }
+}
+
+impl Panel {
+    fn place(&self) -> String {
+        format!("{} {:?}", self.table, self.split)
+    }
+
+    /// The curves of a method, one a seed.
+    fn of(&self, method: Method) -> impl Iterator<Item = &Curve> {
+        let place = Method::ALL.iter().position(|own| *own == method);
+        self.seeds.iter().filter_map(move |curves| curves.get(place?))
+    }
+
+    /// The method's points averaged over seeds: counts are the same for all.
+    fn mean(&self, method: Method) -> Vec<Point> {
+        let curves: Vec<&Curve> = self.of(method).collect();
+        let count = curves.iter().map(|curve| curve.points.len()).min().unwrap_or(0);
+        let average = |place: usize, of: fn(&Point) -> f64| {
+            curves.iter().map(|curve| of(&curve.points[place])).sum::<f64>() / real(curves.len() as u64)
+        };
+        let point = |place| Point {
+            loss: average(place, |point| point.loss),
+            error: average(place, |point| point.error),
+            improper: curves.iter().map(|curve| curve.points[place].improper).sum(),
+            ..curves[0].points[place]
+        };
+        (0..count).map(point).collect()
+    }
+
+    fn end(&self, method: Method) -> f64 {
+        self.mean(method).last().map_or(f64::NAN, |point| point.loss)
+    }
+
+    /// The standard deviation over seeds of the last loss less that of global VI with the same rows.
+    fn spread(&self, method: Method) -> f64 {
+        let last = |curve: &Curve| curve.points.last().map_or(f64::NAN, |point| point.loss);
+        let global = self.of(Method::GlobalVi).map(last);
+        let gaps: Vec<f64> = self.of(method).map(last).zip(global).map(|(own, global)| own - global).collect();
+        let mean = gaps.iter().sum::<f64>() / real(gaps.len() as u64);
+        let squares = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
+        (squares / real((gaps.len() as u64).saturating_sub(1).max(1))).sqrt()
+    }
+
+    /// The first point from which on the loss stays close to the last one of global VI.
+    fn close_from(&self, method: Method) -> Option<Point> {
+        let target = self.end(Method::GlobalVi);
+        let points = self.mean(method);
+        let far = points.iter().rposition(|point| (point.loss - target).abs() > CLOSE);
+        points.get(far.map_or(0, |place| place + 1)).copied()
+    }
+}
+
+const PVI: [Method; 2] = [Method::Sequential, Method::Synchronous];
+
+/// Holds every panel to the claims F4.1 to F4.6.
+pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    let first = |panel: &Panel, method| panel.mean(method).first().map_or(f64::NAN, |point| point.loss);
+    for panel in panels {
+        let global = panel.end(Method::GlobalVi);
+        let gaps = PVI.map(|method| first(panel, method) - global);
+        let close = gaps.map(|gap| gap.abs() <= CLOSE);
+        let words =
+            format!("after one round {:+.4} sequential, {:+.4} synchronous nats from global VI", gaps[0], gaps[1]);
+        let from = PVI.map(|method| panel.close_from(method));
+        let rounds = from.map(|from| from.map_or("never".to_owned(), |point| format!("after {}", point.round)));
+        let verdict = |name, met, found| Verdict { name, place: panel.place(), met, found };
+        match panel.split {
+            Split::A => verdicts.push(verdict("F4.1", close == [true; 2], words)),
+            Split::B => {
+                let later = from.iter().all(|from| from.is_some_and(|point| point.round <= FEW));
+                let found = format!("{words}; close {} and {}", rounds[0], rounds[1]);
+                verdicts.push(verdict("F4.2", close == [false; 2] && later, found));
+            }
+        }
+        let needed = |method| panel.close_from(method).map(|point| point.messages);
+        let (pvi, all) = (PVI.map(needed), needed(Method::GlobalVi));
+        let fewer = |own: Option<u64>| own.zip(all).is_some_and(|(own, all)| FEWER * real(own) <= real(all));
+        let words =
+            format!("messages until close: {:?} sequential, {:?} synchronous, {all:?} global VI", pvi[0], pvi[1]);
+        verdicts.push(verdict("F4.3", pvi.iter().all(|own| fewer(*own)), words));
+        if panel.split == Split::B {
+            let others = [Method::CommitteeSame, Method::CommitteeSplit, Method::Continual];
+            let best = PVI.map(|method| panel.end(method));
+            let worse = others.map(|method| panel.end(method));
+            let met = worse.iter().all(|worse| best.iter().all(|best| *worse > best + WORSE));
+            verdicts.push(verdict(
+                "F4.4",
+                met,
+                format!("PVI {}; BCM same, split and VCL {}", list(&best), list(&worse)),
+            ));
+            let spreads =
+                [Method::Continual, Method::Sequential, Method::Synchronous].map(|method| panel.spread(method));
+            let met = spreads[0] > spreads[1] && spreads[0] > spreads[2];
+            let found =
+                format!("sd over seeds of the gap to global VI: VCL, sequential, synchronous {}", list(&spreads));
+            verdicts.push(verdict("F4.5", met, found));
+        }
+        let (streaming, sequential) = (panel.end(Method::Streaming), panel.end(Method::Sequential));
+        let best = panel.mean(Method::Streaming).iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
+        let found = format!("streaming VB {streaming:.4} (best sweep {best:.4}), sequential PVI {sequential:.4}");
+        let met = match panel.table {
+            "credit" => streaming > best + WORSE && streaming > sequential + WORSE,
+            _ => (streaming - sequential).abs() <= CLOSE,
+        };
+        verdicts.push(verdict("F4.6", met, found));
+    }
+    verdicts.extend(rounds_by_split(panels));
+    verdicts
+}
+
+/// The second half of F4.2: PVI needs more rounds where silos differ.
+fn rounds_by_split(panels: &[Panel]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for pair in panels.chunks(2) {
+        let [alike, different] = pair else { continue };
+        if alike.table != different.table {
+            continue;
+        }
+        let rounds = |panel: &Panel| PVI.map(|method| panel.close_from(method).map_or(u64::MAX, |point| point.round));
+        let (a, b) = (rounds(alike), rounds(different));
+        let met = a[0] < b[0] && a[1] < b[1];
+        let words =
+            |rounds: [u64; 2]| rounds.map(|round| if round == u64::MAX { "never".into() } else { round.to_string() });
+        let [a, b] = [words(a), words(b)];
+        let found =
+            format!("rounds until close, A and B: sequential {} and {}, synchronous {} and {}", a[0], b[0], a[1], b[1]);
+        verdicts.push(Verdict { name: "F4.2", place: format!("{} A<B", alike.table), met, found });
+    }
+    verdicts
+}
+
+fn list(values: &[f64]) -> String {
+    values.iter().map(|value| format!("{value:.4}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Prints the losses of one panel: mean and standard deviation over seeds, and what they cost.
+pub(crate) fn print_table(panel: &Panel) {
+    println!("\n{}: test loss in nats a row over {} seeds", panel.place(), panel.seeds.len());
+    println!(
+        "{:<17} {:>7} {:>9} {:>8} {:>8} {:>8} {:>9} {:>11} {:>9}",
+        "", "loss", "gap", "sd", "error %", "rounds", "messages", "silo steps", "improper"
+    );
+    for method in Method::ALL {
+        let Some(last) = panel.mean(method).last().copied() else { continue };
+        let gap = last.loss - panel.end(Method::GlobalVi);
+        println!(
+            "{:<17} {:>7.4} {gap:>+9.4} {:>8.4} {:>8.2} {:>8} {:>9} {:>11} {:>9}",
+            method.label(),
+            last.loss,
+            panel.spread(method),
+            100.0 * last.error,
+            last.round,
+            last.messages,
+            last.steps,
+            last.improper
+        );
+    }
+}
+
+/// Everything measured in one panel.
+pub(crate) fn json_of(panel: &Panel) -> Value {
+    let point = |point: &Point| {
+        let Point { round, messages, steps, loss, error, improper } = point;
+        json!({
+            "round": round,
+            "messages": messages,
+            "silo_steps": steps,
+            "loss": loss,
+            "error": error,
+            "improper_cavities": improper,
+        })
+    };
+    let curve = |(method, curve): (&Method, &Curve)| {
+        json!({
+            "method": method.label(),
+            "seconds": curve.seconds,
+            "points": curve.points.iter().map(point).collect::<Vec<_>>(),
+        })
+    };
+    let seeds = panel.seeds.iter().map(|curves| Method::ALL.iter().zip(curves).map(curve).collect::<Vec<_>>());
+    json!({ "table": panel.table, "split": format!("{:?}", panel.split), "seeds": seeds.collect::<Vec<_>>() })
+}

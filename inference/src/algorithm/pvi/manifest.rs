@@ -1,0 +1,22 @@
+//! Lists what PVI lets leave a silo.
+
+use partita_core::Model;
+
+use super::super::{Algorithm, Sfvi};
+use crate::exponential_family::{ExponentialFamily, NormalFamily};
+use crate::manifest::{Field, Manifest};
+
+/// What PVI lets leave a silo.
+pub(super) fn manifest<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Manifest {
+    let mut manifest = inner.manifest().clone();
+    let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+    manifest.fields.extend([
+        field("version", "which posterior the answer started from", 1, false),
+        field("change", "the change of the silo's factor, in natural parameters", family.natural_len(), true),
+        field("log_likelihood", "the silo's expected log likelihood, in nats", 1, true),
+        field("steps", "the local steps taken", 1, true),
+        field("clipped", "the local steps whose gradient was clipped", 1, true),
+        field("improper_cavity", "whether the cavity was no density", 1, true),
+    ]);
+    manifest
+}

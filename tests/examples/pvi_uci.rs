@@ -1,0 +1,56 @@
+//! Runs the UCI study small and holds it to identities between its methods, and its counters to what was exchanged.
+
+use std::process::Command;
+
+use partita::models::credit;
+use serde_json::Value;
+
+use crate::fixtures::example;
+
+#[test]
+fn pvi_uci_writes_its_curves_claims_and_pictures() {
+    if credit().is_err() {
+        println!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let run = Command::new(example("pvi_uci")).args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let result: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
+    let panels = result["panels"].as_array().unwrap();
+    assert_eq!(panels.len(), 2);
+    for panel in panels {
+        let seeds = panel["seeds"].as_array().unwrap();
+        assert_eq!(seeds.len(), 2);
+        for methods in seeds {
+            let points = |name: &str| {
+                let found = methods.as_array().unwrap().iter().find(|curve| curve["method"] == name);
+                found.unwrap()["points"].as_array().unwrap().clone()
+            };
+            // With factors of 1 nothing can be forgotten: the first sweeps are one and the same.
+            let [sequential, continual, streaming] = ["sequential PVI", "VCL", "streaming VB"].map(points);
+            assert_eq!((&sequential[0], &streaming[0]), (&continual[0], &continual[0]));
+            assert_ne!(sequential[2]["loss"], streaming[2]["loss"]);
+            // Ten contacts a sweep or round, a request and an answer each, 300 steps a contact.
+            for (name, contacts) in [("sequential PVI", 30), ("synchronous PVI", 30), ("BCM, same prior", 10)] {
+                let last = points(name).pop().unwrap();
+                assert_eq!(
+                    (last["messages"].as_u64(), last["silo_steps"].as_u64()),
+                    (Some(2 * contacts), Some(300 * contacts))
+                );
+            }
+            let global = points("global VI").pop().unwrap();
+            assert_eq!((global["messages"].as_u64(), global["silo_steps"].as_u64()), (Some(16_000), Some(8_000)));
+            // Without a look at the covariates 131 rows with a share of 0.55 cost 0.688 nats each.
+            for curve in [sequential, points("synchronous PVI"), vec![global]] {
+                assert!(curve.last().unwrap()["loss"].as_f64().unwrap() < 0.5, "{curve:?}");
+            }
+        }
+    }
+    // F4.1 for split A, F4.2, F4.4 and F4.5 for split B, F4.3 and F4.6 for both, and F4.2 between the two.
+    assert_eq!(result["claims"].as_array().unwrap().len(), 1 + 3 + 2 * 2 + 1);
+    for picture in ["credit_a.svg", "credit_b.svg"] {
+        assert!(std::fs::read_to_string(folder.path().join(picture)).unwrap().starts_with("<svg"), "{picture}");
+    }
+}
