@@ -36,8 +36,8 @@ struct Options {
     /// One local solver; both if it is not named.
     #[arg(long, value_enum)]
     solver: Option<Solver>,
-    /// Visits of each silo in damped runs; sequential ones take that many over the number of silos.
-    #[arg(long, default_value_t = 50)]
+    /// Visits of each silo in damped runs; sequential ones take one more than that over the number of silos.
+    #[arg(long, default_value_t = 30)]
     visits: u64,
     /// Gradient steps of a visit.
     #[arg(long, default_value_t = 1_000)]
@@ -148,13 +148,12 @@ fn print_table(found: &[Found], truth: &Truth) {
 
 fn write(options: &Options, plan: Plan, found: &[Found], truth: &Truth) -> Result<(), Failure> {
     let folder: &Path = &options.output;
-    let published: Vec<_> =
-        PUBLISHED.iter().map(|(mean, variance)| json!({"mean": mean, "variance": variance})).collect();
+    let rows: Vec<_> = PUBLISHED.iter().map(|(mean, variance)| json!({"mean": mean, "variance": variance})).collect();
     let result = json!({
         "experiment": "A: the mean of a Gaussian",
         "options": plan,
         "exact": { "mean": truth.mean, "variances": truth.variances, "log_evidence": truth.log_evidence },
-        "published": published,
+        "published": rows,
         "runs": found,
     });
     std::fs::create_dir_all(folder)?;

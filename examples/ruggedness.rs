@@ -49,8 +49,8 @@ struct Options {
     /// The standard deviation of log wealth around its line, which the thesis does not state.
     #[arg(long, default_value_t = 1.0)]
     noise: f64,
-    /// Visits of each silo in damped runs; sequential ones take that many over the number of silos.
-    #[arg(long, default_value_t = 100)]
+    /// Visits of each silo in damped runs; sequential ones take one more than that over the number of silos.
+    #[arg(long, default_value_t = 60)]
     visits: u64,
     /// Gradient steps of a visit.
     #[arg(long, default_value_t = 1_000)]
@@ -76,7 +76,7 @@ struct Options {
     /// The folder for result.json and the plots.
     #[arg(long, default_value = "output/ruggedness")]
     output: PathBuf,
-    /// Takes 20 visits of 200 steps with 4 draws at rate 0.1: to see that it runs.
+    /// Takes 20 visits of 400 steps with 4 draws at rate 0.1: to see that it runs.
     #[arg(long)]
     quick: bool,
 }
@@ -84,7 +84,7 @@ struct Options {
 fn main() -> Result<(), Failure> {
     let mut options = Options::parse();
     if options.quick {
-        (options.visits, options.local_steps, options.samples, options.rate) = (20, 200, 4, 0.1);
+        (options.visits, options.local_steps, options.samples, options.rate) = (20, 400, 4, 0.1);
     }
     let device = partita::gpu::device(options.device.as_deref())?;
     let countries = rugged()?;

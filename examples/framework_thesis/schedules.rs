@@ -58,7 +58,7 @@ impl Way {
 /// What all runs of a study have in common.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Plan {
-    /// Visits of each silo, on average; sequential runs, which are not damped by one over the silos, take that part of them.
+    /// Visits of each silo, on average; sequential runs, which are not damped, take one more than that over the silos.
     pub(crate) visits: u64,
     /// Gradient steps of a visit.
     pub(crate) local_steps: u64,
@@ -120,7 +120,7 @@ impl Plan {
         let together = if way == Way::Synchronous { names.len() } else { 1 };
         let silos_here = names.len() as u64;
         let exchanges = match way {
-            Way::Sequential => self.visits.div_ceil(silos_here) * silos_here,
+            Way::Sequential => (self.visits / silos_here + 1) * silos_here,
             Way::Synchronous => self.visits,
             Way::Asynchronous | Way::Threads => self.visits * silos_here,
         };
