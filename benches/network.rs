@@ -5,8 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
+mod measure;
+
 use std::hint::black_box;
-use std::time::Instant;
 
 use criterion::Criterion;
 use partita::inference::{Algorithm, Central, CentralSilo, Exchange, InProcess};
@@ -65,24 +66,12 @@ const CASES: [(&str, usize, Estimator); 4] = [
 /// Prints the median over 15 blocks of 20 steps, in microseconds a step.
 fn lines() {
     for (name, threads, estimator) in CASES {
-        let median = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+        measure::line(name, threads, [20, 15, 20], || {
             let mut run = Run::new(estimator);
-            (0..20).for_each(|_| {
+            move || {
                 black_box(run.step());
-            });
-            let mut blocks: Vec<f64> = (0..15)
-                .map(|_| {
-                    let start = Instant::now();
-                    (0..20).for_each(|_| {
-                        black_box(run.step());
-                    });
-                    start.elapsed().as_secs_f64() * 1e6 / 20.0
-                })
-                .collect();
-            blocks.sort_by(f64::total_cmp);
-            blocks[7]
+            }
         });
-        println!("partita-bench {name} {median:.1}");
     }
 }
 

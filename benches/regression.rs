@@ -5,8 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
+mod measure;
+
 use std::hint::black_box;
-use std::time::Instant;
 
 use criterion::Criterion;
 use partita::inference::{Algorithm, Exchange, InProcess, Sfvi, Silo, SiloProgram};
@@ -58,25 +59,12 @@ const CASES: [(&str, usize, usize); 3] =
 /// Prints the median over 20 blocks of 20 steps, in microseconds a step.
 fn lines(images: &Images) {
     for (name, rows, threads) in CASES {
-        let mut run = Run::new(images, rows, threads);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let median = pool.install(move || {
-            (0..20).for_each(|_| {
+        measure::line(name, threads, [20, 20, 20], || {
+            let mut run = Run::new(images, rows, threads);
+            move || {
                 black_box(run.step());
-            });
-            let mut blocks: Vec<f64> = (0..20)
-                .map(|_| {
-                    let start = Instant::now();
-                    (0..20).for_each(|_| {
-                        black_box(run.step());
-                    });
-                    start.elapsed().as_secs_f64() * 1e6 / 20.0
-                })
-                .collect();
-            blocks.sort_by(f64::total_cmp);
-            blocks[10]
+            }
         });
-        println!("partita-bench {name} {median:.2}");
     }
 }
 

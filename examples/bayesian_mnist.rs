@@ -65,6 +65,9 @@ struct Options {
     /// Monte Carlo draws a step.
     #[arg(long, default_value_t = 1)]
     particles: usize,
+    /// Digits at the end of the training set that are kept out of the fit: settings are to be chosen on these.
+    #[arg(long, default_value_t = 0)]
+    validation: usize,
     /// Posterior draws of a prediction.
     #[arg(long, default_value_t = 50)]
     draws: u64,
@@ -124,6 +127,10 @@ fn main() -> Result<(), Failure> {
         digits.train = digits.train.select(&(0..6_000).collect::<Vec<_>>())?;
         digits.test = digits.test.select(&(0..1_000).collect::<Vec<_>>())?;
     }
+    let kept = digits.train.len().checked_sub(options.validation).filter(|kept| *kept > 0);
+    let kept = kept.ok_or("--validation leaves no digit to train on: give a smaller number")?;
+    let validation = digits.train.select(&(kept..digits.train.len()).collect::<Vec<_>>())?;
+    digits.train = digits.train.select(&(0..kept).collect::<Vec<_>>())?;
     let precision = match options.precision {
         PrecisionName::Single => Precision::Single,
         PrecisionName::Double => Precision::Double,
@@ -148,32 +155,61 @@ fn main() -> Result<(), Failure> {
     let mut metrics = Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?;
     let fit = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     println!("{}", fit.report);
-    let test = rows(&digits.test, &device)?;
-    let posterior = fit.posterior();
-    let noise = Noise::new(options.seed);
-    let draws = (0..options.draws).map(|index| posterior.draw(&noise, index));
-    let probabilities = model.predict(&device, test.features(), draws)?.values;
-    let mean = model.predict(&device, test.features(), [posterior.family.mean(posterior.parameters)])?.values;
-    let classes = digits.test.classes();
-    let averaged = Predictions::new(&probabilities, classes, digits.test.labels())?;
-    let plugged_in = Predictions::new(&mean, classes, digits.test.labels())?;
-    println!("{:<34} {:>8} {:>16} {:>12}", "on test digits", "error", "log likelihood", "calibration");
-    for (name, predictions) in
-        [("average over the posterior", &averaged), ("the posterior mean as one network", &plugged_in)]
-    {
-        let error = 100.0 * (1.0 - accuracy(predictions));
-        let (density, calibration) = (test_log_likelihood(predictions), calibration(predictions).error);
-        println!("{name:<34} {error:>6.2} % {density:>16.4} {calibration:>12.4}");
-    }
+    let judge = |what: &str, digits: &Images| {
+        let predictions = predict((&model, &fit), digits, &device, &options)?;
+        let judged = judge(what, [&predictions[0], &predictions[1]], digits)?;
+        Ok::<_, Failure>((predictions, judged))
+    };
+    let validation = if validation.is_empty() { Value::Null } else { json!(judge("validation", &validation)?.1) };
+    let ([probabilities, mean], judged) = judge("test", &digits.test)?;
+    let of =
+        |rows| Ok::<_, Failure>(calibration(&Predictions::new(rows, digits.test.classes(), digits.test.labels())?));
     let curves = [
-        ("average over the posterior".to_owned(), calibration(&averaged)),
-        ("posterior mean as one network".to_owned(), calibration(&plugged_in)),
+        ("average over the posterior".to_owned(), of(&probabilities)?),
+        ("posterior mean as one network".to_owned(), of(&mean)?),
     ];
     pictures(&options.output, &curves, &digits.test, &probabilities)?;
-    let result = result(&fit, [&averaged, &plugged_in], &options)?;
+    let mut result = result(&fit, judged, &options)?;
+    result["validation"] = validation["average"].clone();
+    result["test_digits"] = digits.test.len().into();
     write_atomically(&options.output.join("result.json"), serde_json::to_string_pretty(&result)?.as_bytes())?;
     println!("Wrote result.json, metrics.jsonl, reliability.svg and uncertain.png to {}", options.output.display());
     Ok(())
+}
+
+/// Probabilities of the classes of digits: averaged over the posterior, and of the posterior mean as one network.
+fn predict(
+    (model, fit): (&BayesianNetwork<Mlp>, &Fit),
+    digits: &Images,
+    device: &Device,
+    options: &Options,
+) -> Result<[Vec<f64>; 2], Failure> {
+    let (rows, posterior, noise) = (rows(digits, device)?, fit.posterior(), Noise::new(options.seed));
+    let draws = (0..options.draws).map(|index| posterior.draw(&noise, index));
+    let averaged = model.predict(device, rows.features(), draws)?.values;
+    let mean = model.predict(device, rows.features(), [posterior.family.mean(posterior.parameters)])?.values;
+    Ok([averaged, mean])
+}
+
+/// Prints how good the two predictions of [`predict`] are, and returns it.
+fn judge(what: &str, predictions: [&[f64]; 2], digits: &Images) -> Result<Value, Failure> {
+    let title = format!("on {} {what} digits", digits.len());
+    println!("{title:<34} {:>8} {:>16} {:>12}", "error", "log likelihood", "calibration");
+    let names = [("average", "average over the posterior"), ("mean", "the posterior mean as one network")];
+    let mut judged = json!({});
+    for ((key, name), rows) in names.into_iter().zip(predictions) {
+        let predictions = Predictions::new(rows, digits.classes(), digits.labels())?;
+        let (accuracy, density) = (accuracy(&predictions), test_log_likelihood(&predictions));
+        let (error, calibration) = (1.0 - accuracy, calibration(&predictions).error);
+        println!("{name:<34} {:>6.2} % {density:>16.4} {calibration:>12.4}", 100.0 * error);
+        judged[key] = json!({
+            "accuracy": accuracy,
+            "error": error,
+            "test_log_likelihood": density,
+            "expected_calibration_error": calibration,
+        });
+    }
+    Ok(judged)
 }
 
 fn model(options: &Options, digits: &Images, device: &Device) -> BayesianNetwork<Mlp> {
@@ -240,23 +276,14 @@ fn pictures(
 }
 
 /// The report without the numbers of every weight, and the measures on test digits.
-fn result(fit: &Fit, [averaged, plugged_in]: [&Predictions<'_>; 2], options: &Options) -> Result<Value, Failure> {
+fn result(fit: &Fit, test: Value, options: &Options) -> Result<Value, Failure> {
     let mut result = serde_json::to_value(&fit.report)?;
     if let Some(fields) = result.as_object_mut() {
         fields.remove("theta");
         fields.remove("sites");
     }
-    let measures = |predictions: &Predictions<'_>| {
-        json!({
-            "accuracy": accuracy(predictions),
-            "error": 1.0 - accuracy(predictions),
-            "test_log_likelihood": test_log_likelihood(predictions),
-            "expected_calibration_error": calibration(predictions).error,
-        })
-    };
-    result["test"] = measures(averaged);
-    result["test_of_posterior_mean"] = measures(plugged_in);
-    result["test_digits"] = averaged.rows().into();
+    result["test"] = test["average"].clone();
+    result["test_of_posterior_mean"] = test["mean"].clone();
     result["prediction_draws"] = options.draws.into();
     result["network"] = json!({
         "hidden": options.hidden,

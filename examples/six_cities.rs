@@ -20,8 +20,8 @@ use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
 use partita::{
-    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, ImportanceGradient, NoiseKind, RoundOptions, Schedule,
-    Settings, fit, partition_equally,
+    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, ImportanceGradient, NoiseKind, PviOptions, RoundOptions,
+    Schedule, Settings, VisitSchedule, fit, partition_equally,
 };
 
 #[global_allocator]
@@ -32,15 +32,21 @@ type Failure = Box<dyn std::error::Error>;
 /// Fits the six-cities study over silos and compares with pooled NUTS.
 #[derive(Parser, Debug)]
 struct Options {
-    /// The algorithm: `sfvi-avg` averages after many local steps, `central` pools the data, for comparison.
+    /// The algorithm: `sfvi-avg` averages after many local steps, `pvi` keeps one factor a silo, `central` pools the data.
     #[arg(long, value_enum, default_value_t = AlgorithmName::Sfvi)]
     algorithm: AlgorithmName,
-    /// Local steps in a round of `sfvi-avg`.
+    /// Local steps in a round of `sfvi-avg` and `pvi`.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
     /// Scales the entropy of the children's posteriors with their density in `sfvi-avg`, which the paper does not.
     #[arg(long)]
     scale_entropy: bool,
+    /// Damping of `pvi`, whose rounds are synchronous; 1 over the number of silos where it is not given.
+    #[arg(long)]
+    damping: Option<f64>,
+    /// Puts the children of mothers who smoke in a silo of their own, of two: silos that differ as much as they can.
+    #[arg(long)]
+    apart: bool,
     /// The variational family.
     #[arg(long, value_enum, default_value_t = FamilyName::Scale)]
     family: FamilyName,
@@ -95,6 +101,7 @@ struct Options {
 enum AlgorithmName {
     Sfvi,
     SfviAvg,
+    Pvi,
     Central,
 }
 
@@ -145,6 +152,11 @@ impl Options {
         match self.algorithm {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
             AlgorithmName::Central => AlgorithmChoice::Central,
+            AlgorithmName::Pvi => AlgorithmChoice::Pvi(PviOptions {
+                schedule: VisitSchedule::Synchronous,
+                damping: self.damping,
+                ..PviOptions::new(self.local_steps)
+            }),
             AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions {
                 scale_entropy: self.scale_entropy,
                 ..RoundOptions::paper(self.local_steps)
@@ -198,7 +210,8 @@ fn main() -> Result<(), Failure> {
     let mut metrics = Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?;
     let federated = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     let mut alone = Vec::new();
-    if !options.no_alone && options.silos == 2 && options.algorithm != AlgorithmName::Central {
+    // References of each silo are of the usual split.
+    if !options.no_alone && !options.apart && options.silos == 2 && options.algorithm != AlgorithmName::Central {
         for silo in &silos {
             let own = FitOptions { checkpoint: None, resume: false, threads: 1, ..fit_options.clone() };
             alone.push(fit(&model, std::slice::from_ref(silo), &device, &own, None)?);
@@ -242,6 +255,10 @@ fn silos(options: &Options, device: &Device) -> Result<Vec<(String, RepeatedBina
     let children = six_cities();
     let groups = match (options.algorithm, options.silos) {
         (AlgorithmName::Central, _) | (_, 1) => vec![children],
+        (_, 2) if options.apart => {
+            let (smoking, other) = children.into_iter().partition(|child| child.smoke);
+            vec![smoking, other]
+        }
         (_, 2) => six_cities_silos().into(),
         (_, count) => {
             let rows = partition_equally(children.len(), count, &partita::Noise::new(options.seed))?;

@@ -65,34 +65,3 @@ fn four_rounds_on_six_cities_come_within_half_a_nat_of_thirty_thousand_of_sfvi_w
     let averaged = six_cities(true, AlgorithmChoice::SfviAvg(rounds), 4_000, 1).report;
     assert!(averaged.elbo < pvi.elbo - 100.0, "{averaged}");
 }
-
-#[test]
-fn trial() {
-    let avg = |scale_entropy| AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy, ..RoundOptions::paper(1_000) });
-    let pvi = |damping| {
-        AlgorithmChoice::Pvi(PviOptions { schedule: VisitSchedule::Synchronous, damping, ..PviOptions::new(1_000) })
-    };
-    for apart in [false, true] {
-        for (name, algorithm, rounds, seeds) in [
-            ("pvi 1", pvi(Some(1.0)), 3, 3),
-            ("pvi 1", pvi(Some(1.0)), 4, 3),
-            ("pvi .5", pvi(None), 10, 1),
-            ("avg scaled", avg(true), 4, 3),
-            ("avg scaled", avg(true), 10, 3),
-            ("avg scaled", avg(true), 30, 1),
-            ("avg", avg(false), 4, 1),
-            ("avg", avg(false), 30, 1),
-        ] {
-            for seed in 1..=seeds {
-                let fit = six_cities(apart, algorithm, 1_000 * rounds, seed);
-                let r = &fit.report;
-                println!(
-                    "{apart} {name} x {rounds} seed {seed}: {:.2} ({:.2}) {:?}",
-                    r.elbo,
-                    r.elbo_se,
-                    r.sites.iter().map(|s| format!("{:.3} {:.3}", s.mean, s.sd)).collect::<Vec<_>>()
-                );
-            }
-        }
-    }
-}

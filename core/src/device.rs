@@ -1,5 +1,6 @@
 //! Says where tensors live and in which precision, so that every tensor of a run is made alike.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
@@ -84,17 +85,17 @@ impl Device {
     /// If the number of values is not the product of `shape`.
     #[must_use]
     pub fn tensor<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
-        Tensor::from_data(self.data(values, &shape), self.options(&self.plain))
+        Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
     }
 
     /// Makes a tracked leaf, the start of a gradient tape.
-    pub(crate) fn leaf<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
-        Tensor::from_data(self.data(values, &shape), self.options(&self.tracked)).require_grad()
+    pub(crate) fn leaf<'v, const D: usize>(&self, values: impl Into<Cow<'v, [f64]>>, shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(self.data(values.into(), &shape), self.options(&self.tracked)).require_grad()
     }
 
-    fn data(&self, values: Vec<f64>, shape: &[usize]) -> TensorData {
+    fn data(&self, values: Cow<'_, [f64]>, shape: &[usize]) -> TensorData {
         match self.precision {
-            Precision::Double => TensorData::new(values, shape),
+            Precision::Double => TensorData::new(values.into_owned(), shape),
             #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
             Precision::Single => TensorData::new(values.iter().map(|v| *v as f32).collect::<Vec<_>>(), shape),
         }
@@ -128,7 +129,8 @@ pub fn host_reads() -> u64 {
     READS.get()
 }
 
-/// Reads a tensor of any rank to the host as f64, whatever its precision; every read of a tensor passes here.
+/// Reads a tensor of any rank to the host as f64, whatever its precision; every read of a tensor passes here or through
+/// [`add_data`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
     READS.set(READS.get() + 1);
     let shape = data.shape().to_vec();
@@ -138,4 +140,21 @@ pub(crate) fn data_to_array(data: TensorData) -> Array {
         _ => data.iter::<f64>().collect(),
     };
     Array { values, shape }
+}
+
+/// Reads a tensor to the host and adds its numbers, and those of `others` if there are any, to `out` in one pass.
+pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
+    fn add<T: Copy + Into<f64>>(numbers: &[T], others: &[f64], out: &mut [f64]) {
+        if others.is_empty() {
+            return out.iter_mut().zip(numbers).for_each(|(slot, number)| *slot += (*number).into());
+        }
+        for ((slot, number), other) in out.iter_mut().zip(numbers).zip(others) {
+            *slot += (*number).into() + other;
+        }
+    }
+    if let (DType::F32, Ok(numbers)) = (data.dtype(), data.as_slice::<f32>()) {
+        READS.set(READS.get() + 1);
+        return add(numbers, others, out);
+    }
+    add(&data_to_array(data).values, others, out);
 }

@@ -82,7 +82,7 @@ pub use linear::{add_scaled, dot};
 pub use low_rank::{ROWS, low_rank_factors, low_rank_loadings, low_rank_logits};
 pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
-pub use sparse::{SparseEntries, sparse_product, sparse_transposed};
+pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;
 
 /// The instruction set that the kernels use.

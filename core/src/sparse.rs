@@ -1,17 +1,20 @@
 //! Holds a constant sparse matrix of covariates or counts and multiplies it by coefficients as one node of the tape.
 
+mod by_column;
 mod entries;
 mod on_device;
 
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
+use rayon::prelude::*;
 
+use self::by_column::ByColumn;
 use self::entries::Entries;
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::kernel::{sparse_product, sparse_transposed};
+use crate::kernel::{sparse_columns, sparse_product, sparse_transposed};
 use crate::operation;
 use crate::rows::Rows;
 use crate::uploaded::Uploaded;
@@ -33,14 +36,19 @@ use crate::uploaded::Uploaded;
 pub struct SparseRows {
     entries: Arc<Entries>,
     columns: usize,
+    by_column: Arc<ByColumn>,
     /// Whether products are to stay on the device, and the entries there.
     on_device: bool,
     uploaded: Arc<Uploaded<on_device::Uploads>>,
 }
 
+/// Rows of a product that one thread makes at a time.
+const PART: usize = 1_024;
+
 impl SparseRows {
     fn of(entries: Entries, columns: usize) -> Self {
-        Self { entries: Arc::new(entries), columns, on_device: false, uploaded: Arc::default() }
+        let (by_column, uploaded) = Default::default();
+        Self { entries: Arc::new(entries), columns, by_column, on_device: false, uploaded }
     }
 
     /// A matrix of `columns` columns from the entries (column, value) of each row, in any order.
@@ -162,7 +170,10 @@ impl SparseRows {
                 remedy: "Give the plate as many rows as the matrix has.".into(),
             });
         }
-        let taken = rows.indices().map_or_else(|| Ok(self.clone()), |chosen| self.select(chosen))?;
+        let taken = match rows.indices() {
+            Some(chosen) => Self { by_column: Arc::new(ByColumn::Never), ..self.select(chosen)? },
+            None => self.clone(),
+        };
         Ok(Self { on_device: rows.on_device, ..taken })
     }
 
@@ -243,14 +254,24 @@ impl SparseRows {
                 let [weights, intercepts] = constants;
                 let (weights, intercepts) =
                     (weights.unwrap_or_default(), intercepts.unwrap_or_else(|| vec![0.0; outputs]));
-                let mut eta = vec![0.0; rows * outputs];
-                let entries = &matrix.entries;
-                sparse_product(&entries.starts, entries.view(), &weights, &intercepts, &mut eta);
-                let value = Array { values: eta, shape: vec![rows, outputs] };
+                let value = Array { values: matrix.product(&weights, &intercepts), shape: vec![rows, outputs] };
                 (value, Box::new(move |gradient| matrix.pull_back(gradient, outputs, taken)))
             }),
         );
         Ok(output.typed())
+    }
+
+    /// The product plus intercepts, in parts of fixed length on as many threads as there are.
+    fn product(&self, weights: &[f64], intercepts: &[f64]) -> Vec<f64> {
+        let (starts, view, outputs) = (&self.entries.starts, self.entries.view(), intercepts.len());
+        let mut eta = vec![0.0; self.rows() * outputs];
+        let parts = eta.par_chunks_mut((PART * outputs).max(1)).enumerate();
+        parts.for_each(|(part, eta)| {
+            let first = part * PART;
+            let last = (first + PART).min(self.rows());
+            sparse_product(&starts[first..=last], view, weights, intercepts, eta);
+        });
+        eta
     }
 
     /// The gradients by those of coefficients and intercepts that are wanted.
@@ -258,7 +279,10 @@ impl SparseRows {
         let mut results = Vec::with_capacity(2);
         if wanted[0] {
             let mut sums = vec![0.0; self.columns * outputs];
-            sparse_transposed(&self.entries.starts, self.entries.view(), gradient, outputs, &mut sums);
+            match self.by_column.view(&self.entries, self.columns) {
+                Some(blocks) => sparse_columns(&blocks, gradient, outputs, &mut sums),
+                None => sparse_transposed(&self.entries.starts, self.entries.view(), gradient, outputs, &mut sums),
+            }
             results.push(sums);
         }
         if wanted[1] {

@@ -9,6 +9,7 @@ pub(crate) use importance::{DrawWeights, descent};
 pub(crate) use local_bound::{Repeats, enhanced_share};
 pub(crate) use local_reparameterisation::{LayerMoments, check_layers};
 
+use partita_core::kernel::add_scaled;
 use partita_core::{Assessment, LogDensity, Model};
 use serde::{Deserialize, Serialize};
 
@@ -93,15 +94,27 @@ impl Estimator {
     /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's assessment at a draw.
     #[must_use]
     pub fn global_share(self, prior: Assessment, family: &dyn Family, parameters: &[f64], draw: &FamilyDraw) -> Share {
+        let (elbo, location, theta) = self.global_terms(prior, family, parameters, draw);
+        Share { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
+    }
+
+    /// The bound, the gradient that reaches location and deviation alike, and that by θ, of [`Estimator::global_share`].
+    pub(crate) fn global_terms(
+        self,
+        prior: Assessment,
+        family: &dyn Family,
+        parameters: &[f64],
+        draw: &FamilyDraw,
+    ) -> (f64, Vec<f64>, Vec<f64>) {
         let mut location = prior.globals;
         if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
-            location.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= score);
+            add_scaled(&mut location, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
             Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
             _ => prior.value - draw.log_density,
         };
-        Share { elbo, deviation: location.clone(), location, theta: prior.theta, variance: Vec::new() }
+        (elbo, location, prior.theta)
     }
 
     /// Whether the entropy of the globals is in closed form.
@@ -223,5 +236,5 @@ pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<Ro
 
 /// Adds `terms` to `out`.
 pub(crate) fn add(out: &mut [f64], terms: &[f64]) {
-    partita_core::kernel::add_scaled(out, 1.0, terms);
+    add_scaled(out, 1.0, terms);
 }

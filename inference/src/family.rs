@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
 
 /// One draw from a family with what gradients need of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FamilyDraw {
     /// The draw $Z$.
     pub latent: Vec<f64>,
@@ -50,7 +50,8 @@ pub struct FamilyDraw {
 /// # Laws
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
 /// log density, that `pull_back` is the transpose of the draw's Jacobian and `pull_back_moments` that of mean and
-/// covariance, and that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient.
+/// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, and that
+/// `add_gradient` adds what `pull_back` and `add_entropy_gradient` do.
 pub trait Family: Debug + Send + Sync {
     /// The length of the vector.
     fn len(&self) -> usize;
@@ -67,11 +68,34 @@ pub trait Family: Debug + Send + Sync {
     /// Draws once.
     fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw;
 
+    /// Draws once into `draw`, in the memory of an earlier draw where the family has a way.
+    fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        *draw = self.draw(parameters, noise);
+    }
+
     /// Adds to `out` the transpose of the draw's Jacobian times a gradient.
     ///
     /// `location` is the gradient that reaches the location, `deviation` the one that reaches $Z - \mu$. They differ
     /// where local latents depend on $Z - \mu$ only, as in a structured family.
     fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
+
+    /// Adds to `out` `factor` times what [`Family::pull_back`] adds and, if `entropy` says so,
+    /// [`Family::add_entropy_gradient`]: in one pass where the family has a way.
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        [location, deviation]: [&[f64]; 2],
+        (factor, entropy): (f64, bool),
+        out: &mut [f64],
+    ) {
+        let mut own = vec![0.0; self.parameter_len()];
+        self.pull_back(parameters, noise, location, deviation, &mut own);
+        if entropy {
+            self.add_entropy_gradient(parameters, &mut own);
+        }
+        partita_core::kernel::add_scaled(out, factor, &own);
+    }
 
     /// Adds to `out` the gradient by the parameters that a gradient by the variance of each component gives, where
     /// `gradient` is not zero.

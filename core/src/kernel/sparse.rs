@@ -53,11 +53,14 @@ impl SparseEntries<'_> {
 
 /// Outputs computed in one pass over the entries: two AVX-512 registers.
 const WIDE: usize = 16;
-/// The same for few outputs.
+/// The same for few outputs: one register.
 const NARROW: usize = 8;
+/// What a narrow pass has room for beside its register, in half a register more.
+const TAIL: usize = 4;
 /// Sums a row's entries go to in turn, so that one addition need not wait for the last.
 const PARTS: usize = 4;
 
+pub use columns::{SparseColumns, sparse_columns};
 pub use product::sparse_product;
 pub use transposed::sparse_transposed;
 
@@ -110,31 +113,38 @@ impl Read for Coded<'_> {
     }
 }
 
-/// Runs `$call` with `$entries` as the type that reads them, over as few outputs at a time as there are.
+/// Runs `$call` with `$entries` as the type that reads them.
+macro_rules! reading {
+    ($entries:expr, |$read:ident| $call:expr) => {
+        match $entries {
+            SparseEntries::Plain { columns, values } => {
+                let $read = Plain(columns, values);
+                $call
+            }
+            SparseEntries::Coded { columns, codes, table } => {
+                let $read = Coded(columns, codes, table);
+                $call
+            }
+        }
+    };
+}
+
+/// Runs `$call` over as few outputs at a time as there are: `$width` of them from `$first` on, and `$tail` more.
 macro_rules! passes {
-    ($entries:expr, $outputs:expr, |$read:ident, $first:ident, $width:ident| $call:expr) => {
+    ($outputs:expr, |$first:ident, $width:ident, $tail:ident| $call:expr) => {
         for $first in (0..$outputs).step_by(WIDE) {
-            match ($entries, $outputs - $first <= NARROW) {
-                (SparseEntries::Plain { columns, values }, true) => {
-                    const $width: usize = NARROW;
-                    let $read = Plain(columns, values);
-                    $call
-                }
-                (SparseEntries::Plain { columns, values }, false) => {
-                    const $width: usize = WIDE;
-                    let $read = Plain(columns, values);
-                    $call
-                }
-                (SparseEntries::Coded { columns, codes, table }, true) => {
-                    const $width: usize = NARROW;
-                    let $read = Coded(columns, codes, table);
-                    $call
-                }
-                (SparseEntries::Coded { columns, codes, table }, false) => {
-                    const $width: usize = WIDE;
-                    let $read = Coded(columns, codes, table);
-                    $call
-                }
+            if $outputs - $first <= NARROW {
+                const $width: usize = NARROW;
+                const $tail: usize = 0;
+                $call
+            } else if $outputs - $first <= NARROW + TAIL {
+                const $width: usize = NARROW;
+                const $tail: usize = TAIL;
+                $call
+            } else {
+                const $width: usize = WIDE;
+                const $tail: usize = 0;
+                $call
             }
         }
     };
@@ -145,209 +155,81 @@ macro_rules! passes {
 #[repr(align(64))]
 struct Lanes<const W: usize>([f64; W]);
 
-/// `W` numbers of a row of `outputs` numbers from `first` on, the missing ones zero.
+/// The same for half a line.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Half<const T: usize>([f64; T]);
+
+/// `W` numbers of a row from `first` on, the missing ones zero.
 #[inline(always)]
 fn padded<const W: usize>(row: &[f64], first: usize) -> [f64; W] {
     let mut block = [0.0; W];
-    for (slot, number) in block.iter_mut().zip(&row[first..]) {
+    for (slot, number) in block.iter_mut().zip(row.get(first..).unwrap_or(&[])) {
         *slot = *number;
     }
     block
 }
 
-/// The rows of a row-major matrix of `outputs` columns, cut to the columns from `first` on.
+/// The rows of a row-major matrix of `outputs` columns, cut to `W` and `T` more columns from `first` on.
 #[inline(always)]
-fn padded_rows<const W: usize>(matrix: &[f64], outputs: usize, first: usize) -> Vec<Lanes<W>> {
-    matrix.chunks_exact(outputs).map(|row| Lanes(padded(row, first))).collect()
+fn padded_rows<const W: usize, const T: usize>(
+    matrix: &[f64],
+    outputs: usize,
+    first: usize,
+) -> (Vec<Lanes<W>>, Vec<Half<T>>) {
+    let rows = matrix.chunks_exact(outputs);
+    rows.map(|row| (Lanes(padded(row, first)), Half(padded(row, first + W)))).unzip()
 }
 
-mod product {
-    //! The product itself.
-    use super::{Coded, NARROW, PARTS, Plain, Read, SparseEntries, WIDE, padded, padded_rows};
-
-    dispatch! {
-        /// The product of sparse rows with coefficients, plus an intercept for each output.
-        ///
-        /// ```math
-        /// \eta_{rk} = b_k + \sum_c x_{rc}\thinspace w_{ck}
-        /// ```
-        /// with $x$ = `entries` (row $r$ has those from `starts[r]` up to `starts[r + 1]`), $w$ = `coefficients` and
-        /// $b$ = `intercepts`, one for each output.
-        ///
-        /// # Shapes
-        /// `coefficients`: columns × outputs, row-major; `eta`: rows × outputs, row-major.
-        ///
-        /// # Numerics
-        /// Four running sums a number, each a chain of fused multiplications and additions; the libm loop has one and
-        /// rounds products too. They agree to 1e-15 of $\sum_c |x_{rc} w_{ck}|$.
-        ///
-        /// # Panics
-        /// If lengths disagree or an entry's column is beyond the coefficients: callers have checked them.
-        sparse_product(
-            starts: &[usize], entries: SparseEntries<'_>, coefficients: &[f64], intercepts: &[f64], eta: &mut [f64]
-        ) -> ()
-        where starts.last() == Some(&entries.len()) && eta.len() == (starts.len() - 1) * intercepts.len()
-            && (intercepts.is_empty() || coefficients.len().is_multiple_of(intercepts.len()))
-    }
-
-    #[inline(always)]
-    pub(super) fn vector(
-        starts: &[usize],
-        entries: SparseEntries<'_>,
-        coefficients: &[f64],
-        intercepts: &[f64],
-        eta: &mut [f64],
-    ) {
-        passes!(entries, intercepts.len(), |read, first, W| {
-            pass::<_, W>(starts, read, coefficients, (intercepts, first), eta)
-        });
-    }
-
-    #[inline(always)]
-    fn pass<E: Read, const W: usize>(
-        starts: &[usize],
-        entries: E,
-        coefficients: &[f64],
-        (intercepts, first): (&[f64], usize),
-        eta: &mut [f64],
-    ) {
-        let outputs = intercepts.len();
-        let coefficients = padded_rows::<W>(coefficients, outputs, first);
-        let start: [f64; W] = padded(intercepts, first);
-        for (bounds, out) in starts.windows(2).zip(eta.chunks_exact_mut(outputs)) {
-            let row = entries.row(bounds[0], bounds[1]);
-            let mut parts = [[0.0; W]; PARTS];
-            parts[0] = start;
-            let whole = row.len() - row.len() % PARTS;
-            for from in (0..whole).step_by(PARTS) {
-                for (offset, part) in parts.iter_mut().enumerate() {
-                    let (column, value) = row.entry(from + offset);
-                    let own = &coefficients[column].0;
-                    for lane in 0..W {
-                        part[lane] = value.mul_add(own[lane], part[lane]);
-                    }
-                }
-            }
-            for index in whole..row.len() {
-                let (column, value) = row.entry(index);
-                let own = &coefficients[column].0;
-                for lane in 0..W {
-                    parts[0][lane] = value.mul_add(own[lane], parts[0][lane]);
-                }
-            }
-            let mut sum = [0.0; W];
-            for lane in 0..W {
-                sum[lane] = (parts[0][lane] + parts[1][lane]) + (parts[2][lane] + parts[3][lane]);
-            }
-            for (slot, number) in out[first..].iter_mut().zip(sum) {
-                *slot = number;
-            }
+/// `start` plus the sum over the entries of a row of the value times the coefficients of the column.
+#[inline(always)]
+fn sum_of_products<E: Read, const W: usize, const T: usize>(
+    row: E,
+    (lanes, tails): &(Vec<Lanes<W>>, Vec<Half<T>>),
+    start: ([f64; W], [f64; T]),
+) -> ([f64; W], [f64; T]) {
+    let (lanes, tails) = (lanes.as_slice(), &tails[..lanes.len()]);
+    let mut parts = [([0.0; W], [0.0; T]); PARTS];
+    parts[0] = start;
+    let whole = row.len() - row.len() % PARTS;
+    for from in (0..whole).step_by(PARTS) {
+        for (offset, part) in parts.iter_mut().enumerate() {
+            add_product(part, row.entry(from + offset), lanes, tails);
         }
     }
+    for index in whole..row.len() {
+        add_product(&mut parts[0], row.entry(index), lanes, tails);
+    }
+    let [mut sum, b, c, d] = parts;
+    for lane in 0..W {
+        sum.0[lane] = (sum.0[lane] + b.0[lane]) + (c.0[lane] + d.0[lane]);
+    }
+    for lane in 0..T {
+        sum.1[lane] = (sum.1[lane] + b.1[lane]) + (c.1[lane] + d.1[lane]);
+    }
+    sum
+}
 
-    pub(super) fn scalar(
-        starts: &[usize],
-        entries: SparseEntries<'_>,
-        coefficients: &[f64],
-        intercepts: &[f64],
-        eta: &mut [f64],
-    ) {
-        let outputs = intercepts.len().max(1);
-        for (bounds, out) in starts.windows(2).zip(eta.chunks_exact_mut(outputs)) {
-            out.copy_from_slice(intercepts);
-            for index in bounds[0]..bounds[1] {
-                let (column, value) = entries.entry(index);
-                for (slot, weight) in out.iter_mut().zip(&coefficients[column * outputs..]) {
-                    *slot += value * weight;
-                }
-            }
-        }
+/// Adds the value of an entry times the coefficients of its column.
+#[inline(always)]
+fn add_product<const W: usize, const T: usize>(
+    sum: &mut ([f64; W], [f64; T]),
+    (column, value): (usize, f64),
+    lanes: &[Lanes<W>],
+    tails: &[Half<T>],
+) {
+    let (own, tail) = (&lanes[column].0, &tails[column].0);
+    for lane in 0..W {
+        sum.0[lane] = value.mul_add(own[lane], sum.0[lane]);
+    }
+    for lane in 0..T {
+        sum.1[lane] = value.mul_add(tail[lane], sum.1[lane]);
     }
 }
 
-mod transposed {
-    //! The transposed product, which the backward pass needs.
-    use super::{Coded, Lanes, NARROW, Plain, Read, SparseEntries, WIDE, padded};
-
-    dispatch! {
-        /// The transpose of sparse rows times a gradient: what the product's coefficients get in a backward pass.
-        ///
-        /// ```math
-        /// s_{ck} = \sum_r x_{rc}\thinspace g_{rk}
-        /// ```
-        /// with $x$ = `entries`, $g$ = `gradient` and $s$ = `sums`, which is overwritten.
-        ///
-        /// # Shapes
-        /// `gradient`: rows × `outputs`, row-major; `sums`: columns × `outputs`, row-major.
-        ///
-        /// # Numerics
-        /// One running sum a number, in the order of the rows.
-        ///
-        /// # Panics
-        /// If lengths disagree or an entry's column is beyond the sums: callers have checked them.
-        sparse_transposed(
-            starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]
-        ) -> ()
-        where starts.last() == Some(&entries.len()) && gradient.len() == (starts.len() - 1) * outputs
-            && (outputs == 0 || sums.len().is_multiple_of(outputs))
-    }
-
-    #[inline(always)]
-    pub(super) fn vector(
-        starts: &[usize],
-        entries: SparseEntries<'_>,
-        gradient: &[f64],
-        outputs: usize,
-        sums: &mut [f64],
-    ) {
-        passes!(entries, outputs, |read, first, W| pass::<_, W>(starts, read, gradient, (outputs, first), sums));
-    }
-
-    #[inline(always)]
-    fn pass<E: Read, const W: usize>(
-        starts: &[usize],
-        entries: E,
-        gradient: &[f64],
-        (outputs, first): (usize, usize),
-        sums: &mut [f64],
-    ) {
-        let mut by_column = vec![Lanes([0.0; W]); sums.len() / outputs];
-        for (bounds, own) in starts.windows(2).zip(gradient.chunks_exact(outputs)) {
-            let row = entries.row(bounds[0], bounds[1]);
-            let own: [f64; W] = padded(own, first);
-            for index in 0..row.len() {
-                let (column, value) = row.entry(index);
-                let slot = &mut by_column[column].0;
-                for lane in 0..W {
-                    slot[lane] = value.mul_add(own[lane], slot[lane]);
-                }
-            }
-        }
-        for (out, sum) in sums.chunks_exact_mut(outputs).zip(by_column) {
-            for (slot, number) in out[first..].iter_mut().zip(sum.0) {
-                *slot = number;
-            }
-        }
-    }
-
-    pub(super) fn scalar(
-        starts: &[usize],
-        entries: SparseEntries<'_>,
-        gradient: &[f64],
-        outputs: usize,
-        sums: &mut [f64],
-    ) {
-        sums.fill(0.0);
-        for (bounds, own) in starts.windows(2).zip(gradient.chunks_exact(outputs.max(1))) {
-            for index in bounds[0]..bounds[1] {
-                let (column, value) = entries.entry(index);
-                for (slot, number) in sums[column * outputs..].iter_mut().zip(own) {
-                    *slot += value * number;
-                }
-            }
-        }
-    }
-}
+mod columns;
+mod product;
+mod transposed;
 
 #[cfg(test)]
 mod tests {
@@ -369,12 +251,31 @@ mod tests {
         (starts, columns, codes)
     }
 
+    /// Some rows of the matrix, column after column: their number, column starts, rows and codes.
+    fn by_column(
+        starts: &[usize],
+        columns: &[u16],
+        codes: &[u8],
+        rows: std::ops::Range<usize>,
+    ) -> (usize, Vec<usize>, Vec<u16>, Vec<u8>) {
+        let (mut ends, mut places, mut kept) = (vec![0], Vec::new(), Vec::new());
+        for column in 0..40 {
+            for (place, row) in (0..).zip(rows.clone()) {
+                let entry = (starts[row]..starts[row + 1]).find(|index| columns[*index] == column);
+                places.extend(entry.map(|_| place));
+                kept.extend(entry.map(|index| codes[index]));
+            }
+            ends.push(places.len());
+        }
+        (rows.len(), ends, places, kept)
+    }
+
     fn table() -> [f64; 256] {
         std::array::from_fn(|code| code as f64 / 85.0 - 1.0)
     }
 
     #[test]
-    fn both_products_agree_with_libm_however_entries_are_stored() {
+    fn all_products_agree_with_libm_however_entries_are_stored() {
         let (starts, columns, codes) = matrix(29);
         let table = table();
         let (wide, values): (Vec<u32>, Vec<f64>) =
@@ -395,7 +296,22 @@ mod tests {
             transposed::scalar(&starts, plain, &eta[2], outputs, &mut sums[2]);
             assert_eq!(bits(&sums[0]), bits(&sums[1]));
             assert!(sums[0].iter().zip(&sums[2]).all(|(a, b)| (a - b).abs() < 10.0 * TOLERANCE), "{outputs} outputs");
+            // The same rows in two blocks, column after column.
+            let blocks = [by_column(&starts, &columns, &codes, 0..13), by_column(&starts, &columns, &codes, 13..29)];
+            let blocks = blocks.each_ref().map(|(rows, starts, places, codes)| SparseColumns {
+                rows: *rows,
+                starts,
+                entries: SparseEntries::Coded { columns: places, codes, table: &table },
+            });
+            let mut by_column = [vec![7.0; 40 * outputs], vec![7.0; 40 * outputs]];
+            sparse_columns(&blocks, &eta[2], outputs, &mut by_column[0]);
+            columns::scalar(&blocks, &eta[2], outputs, &mut by_column[1]);
+            for found in &by_column {
+                assert!(found.iter().zip(&sums[2]).all(|(a, b)| (a - b).abs() < 10.0 * TOLERANCE), "{outputs} outputs");
+            }
             if vectorised() {
+                columns::vector(&blocks, &eta[2], outputs, &mut by_column[1]);
+                assert_eq!(bits(&by_column[0]), bits(&by_column[1]));
                 product::vector(&starts, coded, &weights, &start, &mut eta[2]);
                 transposed::vector(&starts, coded, &eta[1], outputs, &mut sums[1]);
                 sparse_transposed(&starts, coded, &eta[1], outputs, &mut sums[0]);
@@ -412,6 +328,10 @@ mod tests {
         let mut sums = [1.0, 2.0];
         sparse_transposed(&[0], entries, &[], 1, &mut sums);
         assert_eq!(bits(&sums), bits(&[0.0, 0.0]));
+        sums.fill(1.0);
+        sparse_columns(&[], &[], 1, &mut sums);
+        assert_eq!(bits(&sums), bits(&[0.0, 0.0]));
+        sparse_columns(&[SparseColumns { rows: 1, starts: &[0], entries }], &[], 0, &mut []);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Reads a model as the log density of unconstrained vectors, with its gradient.
 
-use burn::tensor::{Gradients, Tensor};
+use burn::tensor::{Gradients, Tensor, TensorData};
 
 use super::Latents;
-use crate::device::{Device, data_to_array};
+use crate::device::{Device, add_data, data_to_array};
 use crate::error::{Error, Result};
 use crate::kernel::add_scaled;
 use crate::loss::Loss;
@@ -272,7 +272,13 @@ impl<'a, M: Model> LogDensity<'a, M> {
                 Some(gradients) => tape_gradient(&leaf, gradients)?,
                 None => None,
             };
-            pull_back(self.table, leaf, tape, row_weights, &mut assessment)?;
+            match tape {
+                // Most numbers of most models: written once, where they belong.
+                Some(tape) if leaf.constrained.is_empty() && self.table.sites[leaf.site].part == Part::Global => {
+                    add_data(tape, &leaf.host_gradient, global_place(self.table, &leaf, &mut assessment));
+                }
+                tape => pull_back(self.table, leaf, tape, row_weights, &mut assessment)?,
+            }
         }
         assessment.theta = theta::gradient(self.model, gradients.as_ref())?;
         Ok(assessment)
@@ -282,20 +288,21 @@ impl<'a, M: Model> LogDensity<'a, M> {
 /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
 fn pull_back(
     table: &SiteTable,
-    leaf: Leaf,
-    tape: Option<Vec<f64>>,
+    mut leaf: Leaf,
+    tape: Option<TensorData>,
     row_weights: &[f64],
     out: &mut Assessment,
 ) -> Result<()> {
     let site = &table.sites[leaf.site];
-    let mut gradient = match (tape, leaf.host_gradient) {
-        (Some(mut tape), host) => {
-            if !host.is_empty() {
-                add_scaled(&mut tape, 1.0, &host);
+    let mut gradient = match tape {
+        Some(tape) => {
+            let mut tape = data_to_array(tape).values;
+            if !leaf.host_gradient.is_empty() {
+                add_scaled(&mut tape, 1.0, &leaf.host_gradient);
             }
             tape
         }
-        (None, host) => host,
+        None => std::mem::take(&mut leaf.host_gradient),
     };
     if !leaf.constrained.is_empty() {
         let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
@@ -313,13 +320,8 @@ fn pull_back(
         gradient = pulled;
     }
     if site.part == Part::Global {
-        let vector = match (leaf.variance, site.layer && !out.means.is_empty()) {
-            (true, _) => &mut out.variances,
-            (false, true) => &mut out.means,
-            (false, false) => &mut out.globals,
-        };
         if !gradient.is_empty() {
-            add_scaled(&mut vector[site.offset..site.offset + site.width], 1.0, &gradient);
+            add_scaled(global_place(table, &leaf, out), 1.0, &gradient);
         }
         return Ok(());
     }
@@ -335,16 +337,27 @@ fn pull_back(
     Ok(())
 }
 
+/// Where the gradient of a leaf of the globals belongs.
+fn global_place<'o>(table: &SiteTable, leaf: &Leaf, out: &'o mut Assessment) -> &'o mut [f64] {
+    let site = &table.sites[leaf.site];
+    let vector = match (leaf.variance, site.layer && !out.means.is_empty()) {
+        (true, _) => &mut out.variances,
+        (false, true) => &mut out.means,
+        (false, false) => &mut out.globals,
+    };
+    &mut vector[site.offset..site.offset + site.width]
+}
+
 fn source(latents: Latents<'_>) -> Source<'_> {
     Source { globals: Some(latents.globals), locals: Some(latents.locals), ..Source::default() }
 }
 
 /// The tape's gradient of a leaf, or `None` if nothing on the tape depends on it.
-fn tape_gradient(leaf: &Leaf, gradients: &Gradients) -> Result<Option<Vec<f64>>> {
+fn tape_gradient(leaf: &Leaf, gradients: &Gradients) -> Result<Option<TensorData>> {
     let leaf: Tensor<1> = leaf.handle.clone().typed();
     let Some(gradient) = leaf.grad(gradients) else { return Ok(None) };
     let data = gradient
         .try_into_data()
         .map_err(|error| Error::Device { operation: "reading a gradient".into(), reason: format!("{error:?}") })?;
-    Ok(Some(data_to_array(data).values))
+    Ok(Some(data))
 }

@@ -1,5 +1,7 @@
 //! Gives a latent site its value: from a vector, from its prior, or at the start; and puts it on the tape.
 
+use std::borrow::Cow;
+
 use burn::tensor::Tensor;
 
 use super::{Leaf, Scope, Table};
@@ -11,7 +13,7 @@ use crate::noise::{Key, Purpose};
 use crate::operation::affine;
 use crate::site::{Part, Role};
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
     /// The value of a latent site; its log density and leaf are recorded as the reading asks.
     pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
         let outer = if law.non_centred { Some(law.location_and_scale()?) } else { None };
@@ -59,11 +61,11 @@ impl Scope<'_> {
             host_gradient = evaluation.value;
         }
         let real = self.table.get().sites[index].support == Some(Support::Real);
-        let kept = if self.tracking && !real { constrained.clone() } else { Vec::new() };
+        let kept = if self.tracking && !real { constrained.to_vec() } else { Vec::new() };
         let value: Tensor<D> = if self.tracking && self.taping {
             self.device.leaf(constrained, shape)
         } else {
-            self.device.tensor(constrained, shape)
+            self.device.tensor(constrained.into_owned(), shape)
         };
         let handle = Handle::from(value);
         if score && !on_host && by_row {
@@ -77,7 +79,7 @@ impl Scope<'_> {
             self.add(scored.total, scored.tape);
         }
         if self.tracking {
-            let unconstrained = if real { Vec::new() } else { unconstrained };
+            let unconstrained = if real { Vec::new() } else { unconstrained.into_owned() };
             let leaf = Leaf {
                 site: index,
                 handle: handle.clone(),
@@ -130,34 +132,36 @@ impl Scope<'_> {
     }
 
     /// Unconstrained value, constrained value and the log-determinant of each event of a latent.
-    fn value(&self, name: &str, index: usize, law: &Law) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+    fn value(&self, name: &str, index: usize, law: &Law) -> Result<(Cow<'a, [f64]>, Cow<'a, [f64]>, Vec<f64>)> {
         let site = &self.table.get().sites[index];
         let numbers = law.shape().iter().product::<usize>();
+        let globals: Option<&'a [f64]> = self.source.globals;
         let vector = match self.part {
-            Part::Global => self.source.globals.map(|globals| globals[site.offset..site.offset + site.width].to_vec()),
-            Part::Local => self.source.locals.map(|locals| self.gather(&locals[site.block], index)),
+            Part::Global => globals.map(|globals| Cow::Borrowed(&globals[site.offset..site.offset + site.width])),
+            Part::Local => self.source.locals.map(|locals| Cow::Owned(self.gather(&locals[site.block], index))),
         };
+        let none = Cow::Borrowed(&[] as &[f64]);
         let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
         if let (None, Some((noise, draw))) = (&vector, self.source.prior) {
             let values = law.draw(&mut noise.stream(self.key(Purpose::Prior, draw)))?.values;
-            return Ok((Vec::new(), values, Vec::new()));
+            return Ok((none, values.into(), Vec::new()));
         }
         if site.support == Some(Support::Real) {
-            let values = vector.unwrap_or_else(|| vec![0.0; numbers]);
-            return Ok((Vec::new(), values, Vec::new()));
+            let values = vector.unwrap_or_else(|| vec![0.0; numbers].into());
+            return Ok((none, values, Vec::new()));
         }
         if let Some(Support::Interval(..)) = site.support {
             self.same_support(name, index, law)?;
         }
         let events = numbers / site.event.max(1);
         let one = bijector.unconstrained_len(site.event)?;
-        let unconstrained = vector.unwrap_or_else(|| vec![0.0; events * one]);
+        let unconstrained = vector.unwrap_or_else(|| vec![0.0; events * one].into());
         let mut constrained = vec![0.0; numbers];
         let mut log_dets = Vec::with_capacity(events);
         for (u, x) in unconstrained.chunks_exact(one.max(1)).zip(constrained.chunks_exact_mut(site.event.max(1))) {
             log_dets.push(bijector.forward(u, x));
         }
-        Ok((unconstrained, constrained, log_dets))
+        Ok((unconstrained, constrained.into(), log_dets))
     }
 
     /// One site's columns of a block's row-major vector.

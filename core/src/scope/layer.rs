@@ -89,7 +89,7 @@ impl Scope<'_> {
     /// The variances of a layer's site as a leaf of the tape.
     fn variance_leaf<const D: usize>(&mut self, index: usize, variances: &[f64]) -> Result<Tensor<D>> {
         let site = &self.table.get().sites[index];
-        let values = variances[site.offset..site.offset + site.width].to_vec();
+        let values = &variances[site.offset..site.offset + site.width];
         let shape: [usize; D] = match site.shape.as_slice().try_into() {
             Ok(shape) => shape,
             Err(_) => unreachable!("invariant: a layer has a weight of rank 2 and a bias of rank 1"),

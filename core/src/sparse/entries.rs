@@ -37,6 +37,16 @@ impl Entries {
         }
     }
 
+    /// The places of values in the table, where there are few different ones.
+    pub(super) fn codes(&self) -> Option<&[u8]> {
+        self.coded.as_ref().map(|coded| coded.codes.as_slice())
+    }
+
+    /// The different values, where there are few.
+    pub(super) fn table(&self) -> Option<&[f64; 256]> {
+        self.coded.as_ref().map(|coded| &*coded.table)
+    }
+
     /// These rows, in this order; the caller has checked that they exist.
     pub(super) fn select(&self, rows: &[usize]) -> Self {
         let mut starts = Vec::with_capacity(rows.len() + 1);

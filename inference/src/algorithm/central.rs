@@ -5,19 +5,20 @@
 
 use partita_core::kernel::{add_scaled, dot};
 use partita_core::{
-    Assessment, Device, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+    Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
 };
+use rayon::prelude::*;
 
-use super::sfvi_silo::{describe_global, global_noise, global_signature};
+use super::sfvi_silo::{describe_global, global_key, global_noise, global_signature, noise_into};
 use super::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{BlockDraw, Estimator, LayerMoments, Share, add, check_layers, descent, draw_blocks};
+use crate::estimator::{BlockDraw, Estimator, LayerMoments, add, check_layers, draw_blocks};
 use crate::exchange::{Outcome, Request, SiloProgram};
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::manifest::{Field, Manifest};
-use crate::message::Message;
+use crate::message::{Floats, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -28,7 +29,7 @@ const STATE: &str = "central.coordinator";
 #[derive(Debug)]
 pub struct Central {
     family: Box<dyn Family>,
-    parameters: Vec<f64>,
+    parameters: Floats,
     theta: Vec<f64>,
     settings: Settings,
     names: Vec<String>,
@@ -67,7 +68,7 @@ impl Central {
             ],
         };
         Ok(Self {
-            parameters: settings.family.start(&*family, &table),
+            parameters: settings.family.start(&*family, &table).into(),
             family,
             theta,
             settings: settings.clone(),
@@ -109,11 +110,11 @@ impl Algorithm for Central {
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let replies = replies(outcomes, &self.names, self.step)?;
-        let reply = replies.first().ok_or(Error::NoSilos)?;
+        let mut reply = replies.into_iter().next().ok_or(Error::NoSilos)?;
         let (gradient_norm, clipped) = (reply.get_number("gradient_norm")?, reply.get_number("clipped")? > 0.5);
         let elbos = reply.expect_floats("elbo", if self.interval.is_some() { 1 } else { self.settings.particles })?;
         let theta = reply.expect_floats("theta", self.theta.len())?;
-        self.parameters = reply.expect_floats("global", self.parameters.len())?;
+        self.parameters = reply.take_floats("global", self.family.parameter_len())?;
         self.theta = theta;
         let elbo = match self.interval {
             Some(_) => elbos[0],
@@ -148,34 +149,45 @@ impl Algorithm for Central {
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        Posterior { family: &*self.family, parameters: &self.parameters, theta: &self.theta }
+        Posterior { family: &*self.family, parameters: self.parameters.get(), theta: &self.theta }
     }
 
     fn save(&self) -> Message {
         Message::new(STATE)
             .word("step", self.step)
             .word("seed", self.settings.seed)
-            .floats("global", &self.parameters)
+            .floats("global", self.parameters.get())
             .floats("theta", &self.theta)
             .setting("globals", &self.signature)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
         same_run(state, STATE, &self.signature, self.settings.seed)?;
-        self.parameters = state.expect_floats("global", self.parameters.len())?;
+        self.parameters = state.expect_floats("global", self.family.parameter_len())?.into();
         self.theta = state.expect_floats("theta", self.theta.len())?;
         self.step = state.get_word("step")?;
         Ok(())
     }
 }
 
-/// One draw: its bound, and its gradients by the global parameters, θ and the local parameters.
+/// One draw: its bound, and what reaches the global parameters, θ and the local parameters.
 struct Evaluated {
     elbo: f64,
-    by_global: Vec<f64>,
+    noise: Vec<f64>,
+    location: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$, where it differs from `location`.
+    deviation: Option<Vec<f64>>,
+    /// The gradient by the variances of linear layers under local reparameterisation.
+    variance: Vec<f64>,
     by_theta: Vec<f64>,
     by_local: Vec<Vec<f64>>,
 }
+
+/// Whose noise it is: purpose, step and particle.
+type NoiseKey = (Purpose, u64, u32);
+
+/// Numbers of a draw from which on its noise is made ahead.
+const AHEAD: usize = 16_384;
 
 /// The one party of a pooled fit: all data, and the whole posterior.
 pub struct CentralSilo<M: Model> {
@@ -191,6 +203,17 @@ pub struct CentralSilo<M: Model> {
     rule: Box<dyn UpdateRule>,
     locals: Locals,
     step: u64,
+    /// Noise made ahead of its draw. It depends on its key alone, so that a run is the same with it and without.
+    ahead: Option<(NoiseKey, Vec<f64>)>,
+    memory: Memory,
+}
+
+/// Memory that each step uses again; nothing in it is read before it is written.
+#[derive(Default)]
+struct Memory {
+    noise: Vec<f64>,
+    draw: FamilyDraw,
+    gradient: Vec<f64>,
 }
 
 impl<M: Model> std::fmt::Debug for CentralSilo<M> {
@@ -231,18 +254,25 @@ impl<M: Model> CentralSilo<M> {
             family,
             rule: settings.optimiser.start(device),
             step: 0,
+            ahead: None,
+            memory: Memory::default(),
         })
     }
 
-    /// The bound of one draw, and its gradients.
-    fn evaluate(&self, rows: &StepRows, (purpose, step, particle): (Purpose, u64, u32)) -> Result<Evaluated> {
+    /// The bound of one draw from `noise`, and its gradients.
+    fn evaluate(
+        &self,
+        rows: &StepRows,
+        (purpose, step, particle): NoiseKey,
+        noise: Vec<f64>,
+        global: &mut FamilyDraw,
+    ) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        let noise = global_noise(&*self.family, &self.settings, purpose, step, particle);
-        let global = self.family.draw(&self.parameters, &noise);
+        self.family.draw_into(&self.parameters, &noise, global);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
         if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
-            return self.reparameterised((&global, &noise), (&rows.minibatch, &blocks), (step, particle));
+            return self.reparameterised((global, noise), (&rows.minibatch, &blocks), (step, particle));
         }
         let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -251,22 +281,22 @@ impl<M: Model> CentralSilo<M> {
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
         let mut by_local = self.locals.zeros(rows);
-        let mut share: Share = estimator.global_share(joint, &*self.family, &self.parameters, &global);
+        let (elbo, mut location, by_theta) = estimator.global_terms(joint, &*self.family, &self.parameters, global);
         let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
-        share.elbo += through.elbo;
-        through.reach(&mut share);
-        let mut by_global = vec![0.0; self.parameters.len()];
-        self.family.pull_back(&self.parameters, &noise, &share.location, &share.deviation, &mut by_global);
-        if estimator.adds_entropy_gradient() {
-            self.family.add_entropy_gradient(&self.parameters, &mut by_global);
-        }
-        Ok(Evaluated { elbo: share.elbo, by_global, by_theta: share.theta, by_local })
+        let elbo = elbo + through.elbo;
+        let deviation = (!through.path.is_empty()).then(|| {
+            add(&mut location, &through.direct);
+            let mut deviation = location.clone();
+            add(&mut deviation, &through.path);
+            deviation
+        });
+        Ok(Evaluated { elbo, noise, location, deviation, variance: Vec::new(), by_theta, by_local })
     }
 
     /// One draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
     fn reparameterised(
         &self,
-        (global, noise): (&FamilyDraw, &[f64]),
+        (global, noise): (&FamilyDraw, Vec<f64>),
         (minibatch, blocks): (&[Minibatch], &[BlockDraw<'_>]),
         (step, particle): (u64, u32),
     ) -> Result<Evaluated> {
@@ -284,11 +314,50 @@ impl<M: Model> CentralSilo<M> {
         add(&mut share.location, &local.location);
         add(&mut share.deviation, &local.deviation);
         add(&mut share.theta, &local.theta);
-        share.variance = local.variance;
-        let mut by_global = vec![0.0; self.parameters.len()];
-        share.pull_back(&*self.family, &self.parameters, noise, &mut by_global)?;
-        self.family.add_entropy_gradient(&self.parameters, &mut by_global);
-        Ok(Evaluated { elbo: share.elbo + local.elbo, by_global, by_theta: share.theta, by_local })
+        let (elbo, variance) = (share.elbo + local.elbo, local.variance);
+        let (location, deviation) = (share.location, Some(share.deviation));
+        Ok(Evaluated { elbo, noise, location, deviation, variance, by_theta: share.theta, by_local })
+    }
+
+    /// Adds `factor` times the gradient of a draw by the global parameters to `out`.
+    fn add_gradient(&self, draw: &Evaluated, factor: f64, out: &mut [f64]) -> Result<()> {
+        let reaching = [&draw.location, draw.deviation.as_ref().unwrap_or(&draw.location)].map(Vec::as_slice);
+        let how = (factor, self.settings.estimator.adds_entropy_gradient());
+        self.family.add_gradient(&self.parameters, &draw.noise, reaching, how, out);
+        if draw.variance.is_empty() {
+            return Ok(());
+        }
+        let variance: Vec<f64> = draw.variance.iter().map(|gradient| factor * gradient).collect();
+        self.family.pull_back_variance(&self.parameters, &variance, out)
+    }
+
+    /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it: a tape is evaluated
+    /// by one thread.
+    fn evaluate_ahead(&mut self, rows: &StepRows, key: NoiseKey, next: NoiseKey) -> Result<Evaluated> {
+        let noise = match self.ahead.take() {
+            Some((known, noise)) if known == key => noise,
+            _ => self.global_noise(key),
+        };
+        let mut draw = std::mem::take(&mut self.memory.draw);
+        if noise.len() < AHEAD {
+            let result = self.evaluate(rows, key, noise, &mut draw);
+            self.memory.draw = draw;
+            return result;
+        }
+        let mut ahead = std::mem::take(&mut self.memory.noise);
+        let (family, settings) = (&*self.family, &self.settings);
+        let later = global_key(next.0, next.1, Key::COORDINATOR).particle(next.2);
+        let result = rayon::in_place_scope(|scope| {
+            scope.spawn(|_| noise_into(family, settings, later, &mut ahead));
+            self.evaluate(rows, key, noise, &mut draw)
+        });
+        self.ahead = Some((next, ahead));
+        self.memory.draw = draw;
+        result
+    }
+
+    fn global_noise(&self, (purpose, step, particle): NoiseKey) -> Vec<f64> {
+        global_noise(&*self.family, &self.settings, purpose, step, particle)
     }
 
     /// Puts θ into the model.
@@ -303,9 +372,12 @@ impl<M: Model> CentralSilo<M> {
     fn step(&mut self, step: u64) -> Result<Message> {
         let mut rows = self.locals.rows(step);
         let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
-        let key = |particle| (Purpose::Fit, step, particle);
-        let draws = (0_u32..).zip(0..self.settings.particles);
-        let mut draws = draws.map(|(particle, _)| self.evaluate(&rows, key(particle))).collect::<Result<Vec<_>>>()?;
+        let mut draws = Vec::with_capacity(self.settings.particles);
+        for (particle, index) in (0..).zip(0..self.settings.particles) {
+            let last = index + 1 == self.settings.particles;
+            let next = (Purpose::Fit, step + u64::from(last), if last { 0 } else { particle + 1 });
+            draws.push(self.evaluate_ahead(&rows, (Purpose::Fit, step, particle), next)?);
+        }
         let particles = draws.iter_mut().map(|draw| draw.by_local.as_mut_slice()).collect();
         let through_encoder = encodings.pull_back(&self.model, &self.device, particles)?;
         let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
@@ -313,18 +385,29 @@ impl<M: Model> CentralSilo<M> {
         let weights = self.settings.estimator.weigh(&elbos);
         let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
         draws.iter().zip(&weights.theta).for_each(|(draw, factor)| add_scaled(&mut by_theta, *factor, &draw.by_theta));
-        let by_global = draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_global));
-        let by_global = descent(by_global.map(|own| vec![own]).collect(), &weights.family, weights.share);
-        let mut gradient = by_global.into_iter().next().unwrap_or_default();
+        let mut gradient = std::mem::take(&mut self.memory.gradient);
+        gradient.clear();
+        gradient.resize(self.parameters.len(), 0.0);
+        for (draw, factor) in draws.iter().zip(&weights.family) {
+            self.add_gradient(draw, -weights.share * factor, &mut gradient)?;
+        }
         if let Some(theta) = through_encoder {
             add(&mut by_theta, &theta);
         }
         finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
-        let by_local = weights.descent(draws.into_iter().map(|draw| draw.by_local).collect());
+        let by_local = weights.descent(draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_local)).collect());
         let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
         gradient.extend(by_theta.into_iter().map(|g| -weights.share * g));
-        let norm = dot(&gradient, &gradient).sqrt();
+        let squares: Vec<f64> = gradient.par_chunks(AHEAD).map(|part| dot(part, part)).collect();
+        let norm = squares.iter().sum::<f64>().sqrt();
+        if !norm.is_finite() {
+            finite(
+                &self.name,
+                step,
+                |index| describe_global(&self.table, index % self.family.len().max(1)),
+                &gradient,
+            )?;
+        }
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         let count = self.parameters.len();
@@ -334,6 +417,8 @@ impl<M: Model> CentralSilo<M> {
         self.locals.descend(&rows, by_local, &private, rate);
         self.set_theta()?;
         self.step = step + 1;
+        self.memory.gradient = gradient;
+        self.memory.noise = draws.pop().map(|draw| draw.noise).unwrap_or_default();
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
             .floats("global", &self.parameters)
@@ -345,10 +430,12 @@ impl<M: Model> CentralSilo<M> {
     fn assess(&self, request: &Message) -> Result<Message> {
         let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
         let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
+        let mut draw = FamilyDraw::default();
         for mut rows in self.locals.all_rows() {
             self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
             for (particle, elbo) in (0_u32..).zip(&mut elbos) {
-                *elbo += rows.share * self.evaluate(&rows, (Purpose::Report, offset, particle))?.elbo;
+                let key = (Purpose::Report, offset, particle);
+                *elbo += rows.share * self.evaluate(&rows, key, self.global_noise(key), &mut draw)?.elbo;
             }
         }
         Ok(Message::new("central.assessment").floats("elbo", &elbos))

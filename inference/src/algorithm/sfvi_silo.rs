@@ -334,9 +334,15 @@ pub(super) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
 
 /// The noise of one draw from a family.
 pub(super) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
-    let mut noise = vec![0.0; family.noise_len()];
-    Noise::new(settings.seed).kind(settings.noise).normal(key, &mut noise);
+    let mut noise = Vec::new();
+    noise_into(family, settings, key, &mut noise);
     noise
+}
+
+/// The same in the memory of `noise`.
+pub(super) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
+    noise.resize(family.noise_len(), 0.0);
+    Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
 }
 
 /// Which draws are made, and how the local part weighs.

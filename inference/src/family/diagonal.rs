@@ -1,6 +1,6 @@
 //! Gives the diagonal Gaussian (mean-field) family.
 
-use partita_core::kernel::{DiagonalDraw, add_scaled, diagonal_draw, exponential};
+use partita_core::kernel::{BLOCK, DiagonalDraw, add_scaled, diagonal_draw, exponential};
 use rayon::prelude::*;
 
 use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
@@ -12,6 +12,16 @@ const PART: usize = 16_384;
 #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
 fn real(count: usize) -> f64 {
     count as f64
+}
+
+/// The sum of a part, in lanes of which none waits for another.
+fn sum(part: &[f64]) -> f64 {
+    let (blocks, rest) = part.as_chunks::<BLOCK>();
+    let mut lanes = [0.0; BLOCK];
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(lane, number)| *lane += number);
+    }
+    lanes.iter().chain(rest).sum()
 }
 
 /// The Gaussian with independent components, $Z = \mu + \sigma \odot \varepsilon$.
@@ -56,28 +66,51 @@ impl Family for DiagonalGaussian {
     }
 
     fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
+        let mut draw = FamilyDraw::default();
+        self.draw_into(parameters, noise, &mut draw);
+        draw
+    }
+
+    fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
         let (mean, log_scale) = parameters.split_at(self.len);
-        let [mut latent, mut deviation, mut score] = [(); 3].map(|()| vec![0.0; self.len]);
+        let FamilyDraw { latent, deviation, score, log_density } = draw;
+        for vector in [&mut *latent, &mut *deviation, &mut *score] {
+            vector.resize(self.len, 0.0);
+        }
         let inputs = mean.par_chunks(PART).zip(log_scale.par_chunks(PART)).zip(noise.par_chunks(PART));
         let outputs = latent.par_chunks_mut(PART).zip(deviation.par_chunks_mut(PART)).zip(score.par_chunks_mut(PART));
         let part = |(((mean, log_scale), noise), ((latent, deviation), score))| {
             diagonal_draw(&mut DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
         };
         let sums: Vec<f64> = inputs.zip(outputs).map(part).collect();
-        let log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
-        FamilyDraw { latent, deviation, log_density, score }
+        *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
     }
 
     fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+        self.add_gradient(parameters, noise, [location, deviation], (1.0, false), out);
+    }
+
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        [location, deviation]: [&[f64]; 2],
+        (factor, entropy): (f64, bool),
+        out: &mut [f64],
+    ) {
         let (out_mean, out_log_scale) = out.split_at_mut(self.len);
-        add_scaled(out_mean, 1.0, location);
+        out_mean
+            .par_chunks_mut(PART)
+            .zip(location.par_chunks(PART))
+            .for_each(|(out, location)| add_scaled(out, factor, location));
         let inputs =
             parameters[self.len..].par_chunks(PART).zip(deviation.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let entropy = f64::from(u8::from(entropy));
         out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, deviation), noise))| {
             let mut scale = log_scale.to_vec();
             exponential(&mut scale);
             for (((slot, b), s), e) in out.iter_mut().zip(deviation).zip(&scale).zip(noise) {
-                *slot += b * s * e;
+                *slot += factor * (b * s * e + entropy);
             }
         });
     }
@@ -106,8 +139,8 @@ impl Family for DiagonalGaussian {
     }
 
     fn entropy(&self, parameters: &[f64]) -> f64 {
-        let sum: f64 = parameters[self.len..].chunks(PART).map(|part| part.iter().sum::<f64>()).sum();
-        sum + real(self.len) * (0.5 + HALF_LOG_TWO_PI)
+        let sums: Vec<f64> = parameters[self.len..].par_chunks(PART).map(sum).collect();
+        sums.iter().sum::<f64>() + real(self.len) * (0.5 + HALF_LOG_TWO_PI)
     }
 
     fn add_entropy_gradient(&self, _: &[f64], out: &mut [f64]) {

@@ -55,6 +55,7 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         place.pull_back(&random(family.len()))?;
         place.pull_back_moments(random(family.len()), &random(family.len() * family.len()))?;
         place.entropy_gradient()?;
+        place.whole_gradient(&random(family.len()))?;
         if number == 0 {
             place.draws()?;
         }
@@ -164,6 +165,25 @@ impl Place<'_> {
         self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::PullBack {
             family: name,
             path: "deviation",
+            index,
+            found,
+            expected,
+        })
+    }
+
+    /// Checks the one pass for both gradients.
+    fn whole_gradient(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
+        let family = self.checked.family;
+        let (factor, whole) = (-0.5, [gradient, gradient]);
+        let scaled = |parameters: &[f64]| {
+            let deviation = family.draw(parameters, &self.noise).deviation;
+            factor * (dot(gradient, &family.mean(parameters)) + dot(gradient, &deviation) + family.entropy(parameters))
+        };
+        let mut out = vec![BEFORE; self.parameters.len()];
+        family.add_gradient(&self.parameters, &self.noise, whole, (factor, true), &mut out);
+        self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::PullBack {
+            family: name,
+            path: "whole gradient with that of the entropy",
             index,
             found,
             expected,
