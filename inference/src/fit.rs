@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::exchange::{InProcess, SiloProgram};
 use crate::panic::{COORDINATOR, caught};
 use crate::report::{Report, summary};
-use crate::run::{Progress, RunOptions, RunRecord, Silent, StopRule, run};
+use crate::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
 use crate::settings::Settings;
 
 /// Which algorithm fits the model.
@@ -116,6 +116,8 @@ pub struct FitOptions {
     pub resume: bool,
     /// Stop early when the bound no longer rises.
     pub stop: Option<StopRule>,
+    /// Stop early when the posterior no longer moves.
+    pub still: Option<StillRule>,
     /// Set from outside to end the run cleanly.
     pub interrupt: Option<Arc<AtomicBool>>,
     /// How long to wait for a silo.
@@ -133,6 +135,7 @@ impl Default for FitOptions {
             checkpoint: None,
             resume: false,
             stop: None,
+            still: None,
             interrupt: None,
             deadline: None,
         }
@@ -242,6 +245,7 @@ pub fn fit<M: Model + 'static>(
         checkpoint: options.checkpoint.clone(),
         resume: options.resume,
         stop: options.stop,
+        still: options.still,
         deadline: options.deadline,
         interrupt: options.interrupt.clone(),
     };

@@ -56,7 +56,8 @@ pub use message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{
-    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run, run_by_arrival,
+    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
+    run_by_arrival,
 };
 pub use server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
