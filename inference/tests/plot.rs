@@ -7,8 +7,8 @@ use std::path::Path;
 
 use partita_inference::metrics::{Calibration, CalibrationBin};
 use partita_inference::plot::{
-    Band, BandPanel, BandPoint, Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, contact_sheet, lines,
-    marginals, reliability, trace,
+    Band, BandPanel, BandPoint, Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, bands, contact_sheet,
+    lines, marginals, reliability, trace,
 };
 
 /// A trace that rises like a fit does, with a deterministic ripple for noise.
