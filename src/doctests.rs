@@ -6,6 +6,9 @@ mod tutorial_six_cities {}
 #[doc = include_str!("../docs/src/explanation-losses.md")]
 mod explanation_losses {}
 
+#[doc = include_str!("../docs/src/explanation-divergences.md")]
+mod explanation_divergences {}
+
 #[doc = include_str!("../docs/src/explanation-pvi.md")]
 mod explanation_pvi {}
 

@@ -10,6 +10,8 @@ mod fixtures;
 mod gaussian_mean;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/pvi_mnist.rs"]
+mod pvi_mnist;
 #[path = "examples/pvi_uci.rs"]
 mod pvi_uci;
 #[path = "examples/ruggedness.rs"]

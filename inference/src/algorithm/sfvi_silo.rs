@@ -405,7 +405,10 @@ impl Context<'_> {
         let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
         let noise = self.locals.noise(self.rows, purpose, step, particle);
         let key = global_key(purpose, step, owner).particle(particle);
-        let global = self.family.draw(self.globals, &noise_of(self.family, self.settings, key));
+        let global = match &self.layers {
+            Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
+            _ => self.family.draw(self.globals, &noise_of(self.family, self.settings, key)),
+        };
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
             return self.enhanced((model, data), &global, inner, particle);
         }

@@ -59,6 +59,10 @@ pub struct PviOptions {
     /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
     /// proper whenever the local solutions are.
     pub damping: Option<f64>,
+    /// Damps every silo by its share of the rows, $`\rho_m = \rho M N_m / N`$, instead of all alike. With the default
+    /// $`\rho = 1/M`$ a synchronous round is a logarithmic opinion pool weighted by size. [`crate::Pvi::damp`] takes any
+    /// weights, such as scores on common data.
+    pub damping_by_size: bool,
     /// $`\rho`$ for a silo whose factor is still 1, where it should be smaller than later: the first answers start from the
     /// prior, and silos that answer together each bring their whole data. `None` is the same as later.
     #[serde(default)]
@@ -93,6 +97,7 @@ impl PviOptions {
         Self {
             schedule: VisitSchedule::Sequential(Order::Fixed),
             damping: None,
+            damping_by_size: false,
             first_damping: None,
             local_steps,
             solver: SolverChoice::default(),
