@@ -222,13 +222,10 @@ pub(crate) fn print_costs(found: &[Found]) {
     println!("Gradient steps are those of all silos together. Improper: local problems whose cavity was no density.");
 }
 
-/// Draws the losses that silos reported, on a logarithmic scale: they fall by factors first and by thousandths later.
+/// Draws the losses that silos reported.
 pub(crate) fn draw_losses(path: &Path, found: &[&Found], title: &str) -> Result<(), Failure> {
-    let curve = |run: &&Found| {
-        let points = run.losses.iter().map(|(at, loss)| (*at, loss.log10())).collect();
-        (run.way.name().to_owned(), points)
-    };
     // A run cut so short that only its last communication has a loss of all silos is no curve.
-    let curves: Vec<_> = found.iter().filter(|run| run.losses.len() > 1).map(curve).collect();
-    Ok(plot::lines(path, &curves, title, ["communications", "log10 of the loss in nats"])?)
+    let drawn = found.iter().filter(|run| run.losses.len() > 1);
+    let curves: Vec<_> = drawn.map(|run| (run.way.name().to_owned(), run.losses.clone())).collect();
+    Ok(plot::lines(path, &curves, title, ["communications", "loss, nats"])?)
 }
