@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, ValueEnum};
 use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
-    Algorithm, AveragingSilo, Barycentre, InProcess, Rounds, RunOptions, Sfvi, SfviAvg, Silent, Silo, SiloProgram,
-    assess, held_out_bound, run, write_atomically,
+    Algorithm, AveragingSilo, Barycentre, InProcess, Rounds, RunOptions, RunRecord, Sfvi, SfviAvg, Silent, Silo,
+    SiloProgram, assess, held_out_bound, run, write_atomically,
 };
 use partita::models::{KnownTopics, TopicEncoder, TopicLink, TopicModel, newsgroups, octis};
 use partita::{
@@ -425,7 +425,7 @@ fn stages(
             checkpoint: folder.clone().map(|folder| (folder, target)),
             ..RunOptions::default()
         };
-        let mut record = match resumed.take().filter(|record| record.counters.gradient_steps >= target) {
+        let mut record = match resumed.take().filter(|record| reached(record) >= target) {
             Some(record) => record,
             None => run(algorithm, exchange, &how, &mut Silent)?,
         };
@@ -435,7 +435,7 @@ fn stages(
         bytes += counters.bytes_to_silos + counters.bytes_from_silos;
         let bound = assess(algorithm, exchange, 4, &mut record.counters)?;
         stages.push(Stage {
-            steps: counters.gradient_steps,
+            steps: reached(&record),
             rounds,
             bytes,
             seconds: spent.0,
@@ -706,6 +706,11 @@ fn peak() -> f64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kibibytes: f64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0);
     kibibytes * 1024.0 / 1e6
+}
+
+/// The step of the whole fit at which a part of it ended.
+fn reached(record: &RunRecord) -> u64 {
+    record.trace.last().map_or(0, |(step, _)| *step)
 }
 
 /// Processor time of this process in seconds; zero where the system does not say.
