@@ -6,5 +6,11 @@ mod tutorial_six_cities {}
 #[doc = include_str!("../docs/src/explanation-losses.md")]
 mod explanation_losses {}
 
+#[doc = include_str!("../docs/src/explanation-divergences.md")]
+mod explanation_divergences {}
+
+#[doc = include_str!("../docs/src/explanation-pvi.md")]
+mod explanation_pvi {}
+
 #[doc = include_str!("../docs/src/how-to-bayesian-network.md")]
 mod how_to_bayesian_network {}

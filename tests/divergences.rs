@@ -269,7 +269,7 @@ fn a_posterior_too_wide_for_its_index_is_refused_with_the_largest_variance() {
     };
     // α/(α - 1) = 5/3 for α = 2.5.
     let (component, found, largest, alpha) = refused(&Renyi { alpha: 2.5 }, [1.0, 3.5, 3.4]);
-    assert!(component == 1 && alpha == 2.5);
+    assert_eq!((component, alpha), (1, 2.5));
     close(found, 3.5, EXACT);
     close(largest, 10.0 / 3.0, EXACT);
     Renyi { alpha: 2.5 }.evaluate(&family, &natural([1.0, 3.3, 3.2]), &natural([2.0; 3])).unwrap();

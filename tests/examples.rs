@@ -8,10 +8,16 @@ mod clutter;
 #[path = "examples/clutter_tables.rs"]
 mod clutter_tables;
 mod fixtures;
+#[path = "examples/gaussian_mean.rs"]
+mod gaussian_mean;
 #[path = "examples/mnist_regression.rs"]
 mod mnist_regression;
+#[path = "examples/pvi_mnist.rs"]
+mod pvi_mnist;
 #[path = "examples/pvi_uci.rs"]
 mod pvi_uci;
+#[path = "examples/ruggedness.rs"]
+mod ruggedness;
 #[path = "examples/topics.rs"]
 mod topics;
 #[path = "examples/vae.rs"]

@@ -4,7 +4,7 @@
 mod fixtures;
 
 use fixtures::local::{Partitioned, Toy, quadratic};
-use partita::inference::{Error, Expectation, NaturalGradient, NormalFamily};
+use partita::inference::{Error, Expectation, Lbfgs, NaturalGradient, NormalFamily};
 use partita::models::GaussianMean;
 use partita::{
     AlgorithmChoice, Device, DivergenceChoice, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, Schedule,
@@ -146,10 +146,7 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     let expected = [mean[0], spread.deviations()[0]];
     let moments = |fit: &Fit| {
         let posterior = fit.algorithm.posterior();
-        [
-            posterior.family.mean(&posterior.parameters)[0],
-            posterior.family.spread(&posterior.parameters).deviations()[0],
-        ]
+        [posterior.family.mean(posterior.parameters)[0], posterior.family.spread(posterior.parameters).deviations()[0]]
     };
     let how = PviOptions { divergence, solver: EXACT_STEPS, ..PviOptions::new(60) };
     let exact = moments(&fitted(how, Settings { steps: 60 * 5 * 40, ..Settings::default() }).unwrap());
@@ -168,7 +165,8 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     assert!((sampled[1] / expected[1] - 1.0).abs() < 0.05, "{sampled:?} against {expected:?}");
     // The divergence is in closed form, whatever is done about the entropy elsewhere.
     let settings = Settings { estimator: Estimator::ClosedFormEntropy, ..settings };
-    assert_eq!(moments(&fitted(how, settings.clone()).unwrap()), sampled);
+    let again = moments(&fitted(how, settings.clone()).unwrap());
+    assert_eq!(again.map(f64::to_bits), sampled.map(f64::to_bits));
     // And so is that of Kullback and Leibler there: the exact posterior.
     let sampled =
         moments(&fitted(PviOptions { divergence: DivergenceChoice::KullbackLeibler, ..how }, settings).unwrap());
@@ -178,7 +176,15 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
 }
 
 #[test]
-fn a_start_outside_the_domain_is_an_error_that_says_how_to_start() {
+fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
+    // The posterior received has three times the variance of its cavity; 5/3 is what this index takes.
+    let mut wide = silos(&[0.3], 1.0, DivergenceChoice::Renyi(2.5));
+    wide.toys[0].cavity = vec![0.0, -1.5];
+    let lbfgs = SolverChoice::Lbfgs(Lbfgs::new(Expectation::GaussHermite { points: 2 }));
+    for solver in [EXACT_STEPS, lbfgs] {
+        let found = wide.toys[0].solve(solver, &[0.0, -0.5], 10).unwrap_err();
+        assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
+    }
     // A posterior may have 1.07 times the variance of its cavity here, and one step of this size goes farther.
     let how = PviOptions { divergence: DivergenceChoice::Renyi(15.0), ..PviOptions::new(5) };
     let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, steps: 25, ..Settings::default() };

@@ -3,6 +3,7 @@
 mod central;
 mod fed_opt;
 mod local_objective;
+mod particles;
 mod pending;
 mod pvi;
 mod resident_silo;
@@ -84,7 +85,7 @@ pub trait Algorithm: Send {
 pub struct StepInfo {
     /// The steps now done.
     pub step: u64,
-    /// The sampled bound of this step, in nats.
+    /// The sampled bound of this step, in nats; not a number while an algorithm has not heard of every silo.
     pub elbo: f64,
     /// The Euclidean norm of the gradient by θ and the global parameters, before clipping.
     pub gradient_norm: f64,

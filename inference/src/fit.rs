@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::exchange::{InProcess, SiloProgram};
 use crate::panic::{COORDINATOR, caught};
 use crate::report::{Report, summary};
-use crate::run::{Progress, RunOptions, RunRecord, Silent, StopRule, run};
+use crate::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
 use crate::settings::Settings;
 
 /// Which algorithm fits the model.
@@ -116,6 +116,8 @@ pub struct FitOptions {
     pub resume: bool,
     /// Stop early when the bound no longer rises.
     pub stop: Option<StopRule>,
+    /// Stop early when the posterior no longer moves.
+    pub still: Option<StillRule>,
     /// Set from outside to end the run cleanly.
     pub interrupt: Option<Arc<AtomicBool>>,
     /// How long to wait for a silo.
@@ -133,6 +135,7 @@ impl Default for FitOptions {
             checkpoint: None,
             resume: false,
             stop: None,
+            still: None,
             interrupt: None,
             deadline: None,
         }
@@ -233,21 +236,16 @@ pub fn fit<M: Model + 'static>(
         return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
     }
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    // Silos side by side take the threads first; what is left over serves the particles inside each. Zero stays zero,
-    // to be refused.
-    let threads = options.threads / silos.len().max(1);
-    let settings = Settings { threads: threads.max(options.threads.min(1)), ..options.settings.clone() };
+    let settings = settled(options, silos.len());
     // All draws of a point mass are alike: one stands for all.
-    let (settings, elbo_draws) = match options.algorithm {
-        AlgorithmChoice::FedOpt(how) => (how.settings(settings), 1),
-        _ => (settings, options.elbo_draws),
-    };
-    let (mut algorithm, mut exchange) = parties(model, silos, device, options, &settings)?;
+    let elbo_draws = if let AlgorithmChoice::FedOpt(_) = options.algorithm { 1 } else { options.elbo_draws };
+    let (mut algorithm, mut exchange) = parties_with(model, silos, device, options, &settings)?;
     let run_options = RunOptions {
         steps: settings.steps,
         checkpoint: options.checkpoint.clone(),
         resume: options.resume,
         stop: options.stop,
+        still: options.still,
         deadline: options.deadline,
         interrupt: options.interrupt.clone(),
     };
@@ -278,7 +276,33 @@ pub fn fit<M: Model + 'static>(
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
-fn parties<M: Model + 'static>(
+/// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::run()`] takes
+/// both, and goes on from where the algorithm is.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn parties<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+) -> Result<(Box<dyn Algorithm>, InProcess)> {
+    parties_with(model, silos, device, options, &settled(options, silos.len()))
+}
+
+/// The settings that parties are given.
+fn settled(options: &FitOptions, silos: usize) -> Settings {
+    // Silos side by side take the threads first; what is left over serves the particles inside each. Zero stays zero,
+    // to be refused.
+    let threads = options.threads / silos.max(1);
+    let settings = Settings { threads: threads.max(options.threads.min(1)), ..options.settings.clone() };
+    match options.algorithm {
+        AlgorithmChoice::FedOpt(how) => how.settings(settings),
+        _ => settings,
+    }
+}
+
+fn parties_with<M: Model + 'static>(
     model: &M,
     silos: &[(String, M::Data)],
     device: &Device,

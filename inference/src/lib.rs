@@ -49,14 +49,15 @@ pub use family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
     LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
-pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit};
+pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit, parties};
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{
-    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, run, run_by_arrival,
+    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
+    run_by_arrival,
 };
 pub use server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,

@@ -153,7 +153,7 @@ impl fmt::Display for Report {
         }
         let ending = match self.ending {
             Ending::Completed => "all steps done",
-            Ending::Converged => "stopped: the bound no longer rose",
+            Ending::Converged => "stopped: it had converged",
             Ending::Interrupted => "interrupted: this is what was reached",
         };
         writeln!(

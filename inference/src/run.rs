@@ -6,7 +6,7 @@ mod stop;
 
 pub use by_arrival::{Asynchronous, run_by_arrival};
 pub use progress::{Metrics, Progress, Silent};
-pub use stop::StopRule;
+pub use stop::{StillRule, StopRule};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub struct RunOptions {
     pub resume: bool,
     /// Stop early when the bound no longer rises.
     pub stop: Option<StopRule>,
+    /// Stop early when the posterior no longer moves.
+    pub still: Option<StillRule>,
     /// How long to wait for a silo.
     pub deadline: Option<Duration>,
     /// Set from outside to end the run after the present step.
@@ -46,7 +48,7 @@ pub struct RunOptions {
 pub enum Ending {
     /// All steps were done.
     Completed,
-    /// The bound no longer rose.
+    /// The bound no longer rose, or the posterior no longer moved.
     Converged,
     /// The user interrupted.
     Interrupted,
@@ -117,13 +119,13 @@ pub fn run(
     let mut record =
         RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
     let mut step = if options.resume { resume(algorithm, exchange, options, &mut record)? } else { 0 };
-    let mut stop = options.stop.map(stop::Watch::new);
+    let mut stop = stop::Watch::new(options.stop, options.still);
     let thin = (options.steps / 2_000).max(1);
     while step < options.steps {
         let info = one_step(algorithm, exchange, options, &mut record.counters)?;
-        step = info.step;
-        // The first hundred steps are kept, so that a run cut short has a trace too.
-        if step <= 100 || step.is_multiple_of(thin) || step == options.steps {
+        let before = std::mem::replace(&mut step, info.step);
+        // The first hundred steps are kept, so that a run cut short has a trace too; so is every exchange of many steps.
+        if step <= 100 || step / thin > before / thin || step == options.steps {
             record.trace.push((step, info.elbo));
         }
         progress.step(&info, &record.counters);
@@ -132,7 +134,7 @@ pub fn run(
         {
             save(algorithm, exchange, options, root, &record)?;
         }
-        if stop.as_mut().is_some_and(|stop| stop.converged(info.elbo)) {
+        if stop.is_over(&info) {
             record.ending = Ending::Converged;
             break;
         }

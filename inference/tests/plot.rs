@@ -7,8 +7,8 @@ use std::path::Path;
 
 use partita_inference::metrics::{Calibration, CalibrationBin};
 use partita_inference::plot::{
-    Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, contact_sheet, lines, marginals, reliability,
-    trace,
+    Band, BandPanel, BandPoint, Colours, Density, Panel, PlotError, SheetOptions, StepAxis, Tile, bands, contact_sheet,
+    lines, marginals, reliability, trace,
 };
 
 /// A trace that rises like a fit does, with a deterministic ripple for noise.
@@ -310,4 +310,50 @@ fn lines_carry_the_names_of_their_methods_and_axes_and_are_refused_without_point
     for words in ["some method", "a title", "a distance", "an influence"] {
         assert!(svg.contains(words), "the picture lacks `{words}`");
     }
+}
+
+/// Points around a line, and the line with a band.
+fn banded(name: &str, intercept: f64, slope: f64) -> Band {
+    let mean = |at: f64| intercept + slope * at;
+    let points = (0..40).map(|k| (0.15 * f64::from(k), mean(0.15 * f64::from(k)) + (7.3 * f64::from(k)).sin()));
+    let line = (0..=10).map(|k| 0.6 * f64::from(k));
+    let line = line.map(|at| BandPoint {
+        at,
+        low: mean(at) - 0.2 - 0.05 * at,
+        mean: mean(at),
+        high: mean(at) + 0.2 + 0.05 * at,
+    });
+    Band { name: name.into(), points: points.collect(), line: line.collect() }
+}
+
+#[test]
+fn bands_show_every_point_and_a_band_for_each_group_of_each_panel() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bands.svg");
+    let panel = |title: &str| BandPanel {
+        title: title.into(),
+        groups: vec![banded("not Africa", 9.2, -0.2), banded("Africa", 7.3, 0.19)],
+    };
+    bands(&path, &["sequential", "synchronous", "asynchronous"].map(panel), ["ruggedness", "log wealth"]).unwrap();
+    let svg = fs::read_to_string(&path).unwrap();
+    assert_eq!(svg.matches("<circle").count(), 3 * 2 * 40);
+    assert_eq!(svg.matches("<polygon").count(), 3 * 2);
+    for words in ["sequential", "synchronous", "asynchronous", "not Africa", "ruggedness", "log wealth"] {
+        assert!(svg.contains(words), "{words}");
+    }
+    keep(folder.path());
+}
+
+#[test]
+fn bands_without_a_group_or_with_a_point_that_is_no_number_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bands.svg");
+    let mut broken = banded("broken", 1.0, f64::NAN);
+    broken.points.clear();
+    let panel = |groups| vec![BandPanel { title: "panel".into(), groups }];
+    for panels in [vec![], panel(vec![]), panel(vec![broken])] {
+        let error = bands(&path, &panels, ["x", "y"]).unwrap_err();
+        assert!(matches!(error, PlotError::Empty { .. }), "{error}");
+    }
+    assert!(!path.exists());
 }

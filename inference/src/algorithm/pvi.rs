@@ -1,5 +1,6 @@
 //! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
 
+mod by_arrival;
 mod ledger;
 mod manifest;
 mod options;
@@ -8,6 +9,7 @@ mod product;
 mod schedule;
 mod silo;
 mod state;
+mod theta;
 
 pub use options::{Absence, Factors, PriorShare, PviOptions};
 pub(super) use schedule::subset;
@@ -28,7 +30,6 @@ use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::manifest::Manifest;
 use crate::message::Message;
 use crate::optimiser::UpdateRule;
-use crate::run::Asynchronous;
 use crate::settings::Settings;
 use crate::solver::LocalSolver;
 
@@ -68,6 +69,8 @@ pub struct Pvi<M: Model> {
     clock: f64,
     /// What was last asked: silo and version.
     asked: Vec<(usize, u64)>,
+    /// Damping of each silo, where they differ.
+    dampings: Option<Vec<f64>>,
     theta_rule: Box<dyn UpdateRule>,
     /// Whether the step of θ after this turn is done.
     theta_done: bool,
@@ -90,6 +93,7 @@ impl<M: Model> Pvi<M> {
     /// # Errors
     /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, or for
     /// sizes that are not one positive number a silo.
+    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
     pub fn new(
         model: &M,
         device: &Device,
@@ -128,6 +132,7 @@ impl<M: Model> Pvi<M> {
             version: 1,
             clock: 0.0,
             asked: Vec::new(),
+            dampings: None,
             theta_done: true,
             inner,
             options,
@@ -138,6 +143,12 @@ impl<M: Model> Pvi<M> {
             sizes,
             manifest,
         };
+        if options.damping_by_size {
+            let count = pvi.inner.silos.len();
+            let scale = pvi.options.damping_of(count, false) * count as f64;
+            let dampings = (0..pvi.inner.silos.len()).map(|silo| scale * pvi.share_of(silo)).collect();
+            pvi.damp(dampings)?;
+        }
         pvi.publish()?;
         Ok(pvi)
     }
@@ -212,6 +223,30 @@ impl<M: Model> Pvi<M> {
         self.publish()
     }
 
+    /// Damps each silo by a factor of its own, in (0, 1]: with factors that sum to one, a synchronous round is a logarithmic
+    /// opinion pool with these weights.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for other numbers, or not one a silo.
+    pub fn damp(&mut self, dampings: Vec<f64>) -> Result<()> {
+        if dampings.len() == self.sizes.len() && dampings.iter().all(|damping| *damping > 0.0 && *damping <= 1.0) {
+            self.dampings = Some(dampings);
+            return Ok(());
+        }
+        let found = format!("{dampings:?} for {} silos", self.sizes.len());
+        Err(Error::Setting { setting: "damping", found, expected: "one number in (0, 1] a silo" })
+    }
+
+    /// $`\rho`$ of a silo now.
+    pub(super) fn damping(&self, silo: usize) -> f64 {
+        let here = self.ledger.present.iter().filter(|here| **here).count();
+        let is_first = self.ledger.is_one(silo);
+        match &self.dampings {
+            Some(own) if !(is_first && self.options.first_damping.is_some()) => own[silo],
+            _ => self.options.damping_of(here, is_first),
+        }
+    }
+
     /// Lets others see the posterior in the parameters of its family.
     fn publish(&mut self) -> Result<()> {
         self.inner.parameters = self.family.member(&*self.inner.family, &self.natural)?;
@@ -232,19 +267,9 @@ impl<M: Model> Pvi<M> {
         (divergence - (factors - log_normaliser)).abs() <= 1e-9 * size
     }
 
-    fn theta_is_due(&self) -> bool {
-        let every = self.options.theta_every;
-        let all_here = self.ledger.present.iter().all(|here| *here);
-        !self.inner.theta.is_empty()
-            && every > 0
-            && self.turn.turn.is_multiple_of(every)
-            && !self.theta_done
-            && all_here
-    }
-
     /// The request of a visit from this posterior.
     fn visit(&self, silo: usize, (version, natural): (u64, &[f64])) -> Request {
-        let damping = self.options.damping_of(self.ledger.present.iter().filter(|here| **here).count());
+        let damping = self.damping(silo);
         let base = Message::new("pvi.solve")
             .word("step", self.inner.step)
             .word("seed", self.inner.settings.seed)
@@ -291,47 +316,21 @@ impl<M: Model> Pvi<M> {
         (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
     }
 
-    /// The bound as far as it is known: the silos' last expected log likelihoods less the divergence from the prior.
+    /// The silos' last expected log likelihoods less the divergence from the prior; not a number before every silo that takes
+    /// part has answered once.
     fn bound(&self) -> f64 {
-        let known: f64 = self.ledger.log_likelihoods.iter().filter(|value| value.is_finite()).sum();
+        let ledger = &self.ledger;
+        let heard = |(value, here): (&f64, &bool)| match (value.is_finite(), here) {
+            (true, _) => *value,
+            (false, true) => f64::NAN,
+            (false, false) => 0.0,
+        };
+        let known: f64 = ledger.log_likelihoods.iter().zip(&ledger.present).map(heard).sum();
         known
             + match self.log_prior {
                 Some(log_prior) => log_prior + self.family.entropy(&self.natural),
                 None => -self.family.kl_divergence(&self.natural, &self.prior),
             }
-    }
-
-    /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.
-    fn step_theta(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        let step = self.inner.step;
-        let (elbo, mut gradient) = self.inner.theta_gradient(outcomes)?;
-        gradient.iter_mut().for_each(|g| *g = -*g);
-        let gradient_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        let clipped = self.inner.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
-        let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
-        let mut theta = self.inner.theta.clone();
-        self.theta_rule.step(rate, &mut theta, &gradient);
-        self.inner.set_theta(theta)?;
-        // A factor that stands for the prior hears of the new θ at its next refinement.
-        let prior = match &self.prior_solver {
-            None => exact_prior(&self.inner, &self.family)?.ok_or_else(|| Error::Improper {
-                operation: "the prior after a step of θ".into(),
-                component: "the prior, which was normal before,".into(),
-                found: f64::NAN,
-            })?,
-            Some(_) => self.prior.clone(),
-        };
-        let moved = self.natural.iter().zip(&prior).zip(&self.prior).map(|((own, new), old)| own + new - old);
-        let moved: Vec<f64> = moved.collect();
-        if self.family.impropriety(&moved).is_some() {
-            return Err(self.improper(&moved, &[]));
-        }
-        (self.natural, self.prior) = (moved, prior);
-        self.version += 1;
-        self.theta_done = true;
-        self.publish()?;
-        let tally = Tally { parallel_steps: 1, silo_steps: self.sizes.len() as u64, ..Tally::default() };
-        Ok(StepInfo { step, elbo, gradient_norm, clipped, rate, tally })
     }
 }
 
@@ -474,31 +473,5 @@ impl<M: Model> Pvi<M> {
             }
         }
         kept
-    }
-}
-
-impl<M: Model> Asynchronous for Pvi<M> {
-    fn ask(&mut self, silo: usize) -> Result<Request> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
-            let found = format!("{:?} for a run by arrival", self.options.schedule);
-            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
-        }
-        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
-            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
-            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
-        }
-        let request = self.visit(silo, (self.version, &self.natural));
-        self.asked.push((silo, self.version));
-        Ok(request)
-    }
-
-    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
-        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == silo) else {
-            let problem = format!("silo {silo} was not asked anything");
-            return Err(Error::Message { kind: "pvi.answer".into(), problem });
-        };
-        let asked = self.asked.remove(place);
-        self.visited(vec![(asked, outcome)])
     }
 }

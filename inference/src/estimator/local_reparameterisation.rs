@@ -4,7 +4,7 @@ use partita_core::{Key, Moments, Noise, Part, SiteTable};
 
 use super::Estimator;
 use crate::error::{Error, Result};
-use crate::family::Family;
+use crate::family::{Family, FamilyDraw};
 
 /// Means and variances of the global posterior, for the linear layers of one step.
 pub(crate) struct LayerMoments {
@@ -16,6 +16,12 @@ impl LayerMoments {
     pub(crate) fn new(family: &dyn Family, parameters: &[f64]) -> Self {
         let variances = family.spread(parameters).deviations().iter().map(|sd| sd * sd).collect();
         Self { means: family.mean(parameters), variances }
+    }
+
+    /// What stands for a draw where layers hold all globals: nothing reads more of it than the means.
+    pub(crate) fn undrawn(&self) -> FamilyDraw {
+        let deviation = vec![0.0; self.means.len()];
+        FamilyDraw { latent: self.means.clone(), deviation, log_density: 0.0, score: Vec::new() }
     }
 
     /// The same with the noise of pre-activations.

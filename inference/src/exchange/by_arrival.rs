@@ -45,12 +45,15 @@ impl Threads {
     /// Starts a thread for each silo.
     ///
     /// # Errors
-    /// [`Error::NoSilos`]; [`Error::Setting`] if the machine cannot start that many threads.
+    /// [`Error::NoSilos`]; [`Error::DuplicateSilo`]; [`Error::Setting`] if the machine cannot start that many threads.
     pub fn start(silos: Vec<Box<dyn SiloProgram>>) -> Result<Self> {
         if silos.is_empty() {
             return Err(Error::NoSilos);
         }
         let names: Vec<String> = silos.iter().map(|silo| silo.name().to_owned()).collect();
+        if let Some((_, name)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+            return Err(Error::DuplicateSilo { name: name.clone() });
+        }
         let (sender, outcomes) = channel();
         let (mut requests, mut threads) = (Vec::new(), Vec::new());
         for (place, mut silo) in silos.into_iter().enumerate() {

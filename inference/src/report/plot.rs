@@ -1,5 +1,6 @@
 //! Draws how a fit went and what it found: traces, marginal densities and calibration as SVG, sheets of images as PNG.
 
+mod bands;
 mod curves;
 mod density;
 mod lines;
@@ -17,6 +18,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+pub use bands::{Band, BandPanel, BandPoint, bands};
 pub use curves::curves;
 pub use density::Density;
 pub use lines::lines;

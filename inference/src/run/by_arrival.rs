@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{Counters, Ending, Progress, RunOptions, RunRecord};
+use super::{Counters, Ending, Progress, RunOptions, RunRecord, stop};
 use crate::algorithm::{Algorithm, StepInfo};
 use crate::error::{Error, Result};
 use crate::exchange::{ByArrival, Outcome, Request};
@@ -26,7 +26,7 @@ pub trait Asynchronous: Algorithm {
 /// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
 ///
 /// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that can be
-/// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::run`], which simulates the clock.
+/// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::run()`], which simulates the clock.
 ///
 /// # Errors
 /// [`Error::Setting`] for checkpoints, which need a moment at which every silo rests; what algorithm and exchange report.
@@ -51,7 +51,7 @@ pub fn run_by_arrival(
         send(algorithm, exchange, silo, &mut record.counters)?;
         busy += 1;
     }
-    let mut step = 0;
+    let (mut step, mut stop) = (0, stop::Watch::new(options.stop, options.still));
     while busy > 0 {
         let Some((silo, outcome)) = exchange.receive(algorithm.manifest(), options.deadline)? else {
             return Err(Error::SiloLost { silo: "any".into(), step, reason: "no answer before the deadline".into() });
@@ -62,7 +62,7 @@ pub fn run_by_arrival(
             record.counters.bytes_from_silos += reply.size() as u64;
         }
         // Work that was still under way when the last step was done is not taken.
-        if step >= options.steps || record.ending == Ending::Interrupted {
+        if step >= options.steps || record.ending != Ending::Completed {
             continue;
         }
         let info = algorithm.take(silo, outcome)?;
@@ -73,6 +73,8 @@ pub fn run_by_arrival(
         progress.step(&info, &record.counters);
         if options.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             record.ending = Ending::Interrupted;
+        } else if stop.is_over(&info) {
+            record.ending = Ending::Converged;
         } else if step < options.steps {
             send(algorithm, exchange, silo, &mut record.counters)?;
             busy += 1;

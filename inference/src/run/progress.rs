@@ -66,7 +66,8 @@ impl Metrics {
 
 impl Progress for Metrics {
     fn step(&mut self, info: &StepInfo, counters: &Counters) {
-        let smoothed = self.smoothed.map_or(info.elbo, |before| 0.98 * before + 0.02 * info.elbo);
+        let known = self.smoothed.filter(|before| before.is_finite());
+        let smoothed = known.map_or(info.elbo, |before| 0.98 * before + 0.02 * info.elbo);
         self.smoothed = Some(smoothed);
         if !info.step.is_multiple_of(self.every) {
             return;

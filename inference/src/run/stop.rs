@@ -1,7 +1,8 @@
-//! Decides from noisy bounds whether a run has converged.
+//! Decides whether a run has converged: from noisy bounds, or from how far the posterior still moves.
 
 use std::collections::VecDeque;
 
+use crate::algorithm::StepInfo;
 use crate::assess::mean_and_variance;
 
 /// Stops when the bound has not risen by more than its noise from one window of steps to the next.
@@ -24,28 +25,52 @@ impl Default for StopRule {
     }
 }
 
-/// The last two windows of bounds.
+/// Stops once so many exchanges in a row have each moved the posterior by less than `change`.
+///
+/// In PVI the measure is the Euclidean norm of the change of the natural parameters ([`StepInfo::gradient_norm`]); elsewhere it
+/// is the norm of the gradient. Let `exchanges` cover every silo: a sweep where one is visited at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StillRule {
+    /// What counts as no movement.
+    pub change: f64,
+    /// How many exchanges in a row.
+    pub exchanges: usize,
+}
+
+/// What the rules of a run have seen.
 #[derive(Debug)]
 pub(super) struct Watch {
-    rule: StopRule,
+    rules: (Option<StopRule>, Option<StillRule>),
     bounds: VecDeque<f64>,
     seen: u64,
+    still: usize,
 }
 
 impl Watch {
-    pub(super) fn new(rule: StopRule) -> Self {
-        Self { rule, bounds: VecDeque::new(), seen: 0 }
+    pub(super) fn new(stop: Option<StopRule>, still: Option<StillRule>) -> Self {
+        Self { rules: (stop, still), bounds: VecDeque::new(), seen: 0, still: 0 }
     }
 
-    /// Takes the bound of a step; true once the rule is met.
-    pub(super) fn converged(&mut self, elbo: f64) -> bool {
-        let window = self.rule.window.max(2);
+    /// Takes what is known of a step; true once a rule is met.
+    pub(super) fn is_over(&mut self, info: &StepInfo) -> bool {
+        let (stop, still) = self.rules;
+        stop.is_some_and(|rule| self.has_converged(rule, info.elbo))
+            || still.is_some_and(|rule| self.is_still(rule, info))
+    }
+
+    fn is_still(&mut self, rule: StillRule, info: &StepInfo) -> bool {
+        self.still = if info.gradient_norm < rule.change { self.still + 1 } else { 0 };
+        self.still >= rule.exchanges.max(1)
+    }
+
+    fn has_converged(&mut self, rule: StopRule, elbo: f64) -> bool {
+        let window = rule.window.max(2);
         self.bounds.push_back(elbo);
         if self.bounds.len() > 2 * window {
             self.bounds.pop_front();
         }
         self.seen += 1;
-        let due = self.seen >= self.rule.least && self.seen.is_multiple_of(window as u64);
+        let due = self.seen >= rule.least && self.seen.is_multiple_of(window as u64);
         if !due || self.bounds.len() < 2 * window {
             return false;
         }
@@ -54,6 +79,6 @@ impl Watch {
         let (after, variance_after) = mean_and_variance(&bounds[window..]);
         #[expect(clippy::cast_precision_loss, reason = "windows are far shorter than 2^52")]
         let error = ((variance_before + variance_after) / window as f64).sqrt();
-        after - before < self.rule.errors * error
+        after - before < rule.errors * error
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LocalProblem, LocalSolver, Sampled, Solved, Visit};
 use crate::error::{Error, Result};
+use crate::exponential_family::ExponentialFamily;
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -17,6 +18,10 @@ pub enum Start {
     Received,
     /// At the silo's own last solution; on the first visit as [`Start::Received`].
     Previous,
+    /// At [`crate::FamilyPlan::start`], every time.
+    Plan,
+    /// At the cavity, which has to be a density.
+    Cavity,
     /// At the means received with this standard deviation, a small one: with early stopping on the expected log likelihood
     /// every visit must start tight, or it never gets the chance to stop.
     Tight {
@@ -106,6 +111,12 @@ impl GradientSolver {
     fn start(&self, problem: &dyn LocalProblem, visit: &Visit) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
+            Start::Plan => Ok(problem.initial()),
+            Start::Cavity => {
+                let family = problem.natural_family();
+                family.check("starting a visit at its cavity", problem.cavity())?;
+                family.member(problem.family(), problem.cavity())
+            }
             Start::Received | Start::Previous if visit.is_prior => Ok(problem.initial()),
             Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &visit.received),
             Start::Tight { deviation } => {

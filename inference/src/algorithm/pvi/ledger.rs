@@ -39,6 +39,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a silo's factor is 1: it has not answered yet, or was removed.
+    pub(super) fn is_one(&self, silo: usize) -> bool {
+        self.factors[silo].iter().all(|eta| *eta == 0.0)
+    }
+
     /// Tells a silo what became of its last answer.
     pub(super) fn put(&self, silo: usize, message: Message) -> Message {
         let Settled { version, share, in_doubt } = self.settled[silo];

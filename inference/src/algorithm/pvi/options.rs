@@ -59,6 +59,14 @@ pub struct PviOptions {
     /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
     /// proper whenever the local solutions are.
     pub damping: Option<f64>,
+    /// Damps every silo by its share of the rows, $`\rho_m = \rho M N_m / N`$, instead of all alike. With the default
+    /// $`\rho = 1/M`$ a synchronous round is a logarithmic opinion pool weighted by size. [`crate::Pvi::damp`] takes any
+    /// weights, such as scores on common data.
+    pub damping_by_size: bool,
+    /// $`\rho`$ for a silo whose factor is still 1, where it should be smaller than later: the first answers start from the
+    /// prior, and silos that answer together each bring their whole data. `None` is the same as later.
+    #[serde(default)]
+    pub first_damping: Option<f64>,
     /// The most gradient steps of a visit; [`crate::Settings::steps`] counts them over all exchanges.
     pub local_steps: u64,
     /// How a silo solves its local problem.
@@ -89,6 +97,8 @@ impl PviOptions {
         Self {
             schedule: VisitSchedule::Sequential(Order::Fixed),
             damping: None,
+            damping_by_size: false,
+            first_damping: None,
             local_steps,
             solver: SolverChoice::default(),
             divergence: DivergenceChoice::KullbackLeibler,
@@ -118,19 +128,23 @@ impl PviOptions {
         if self.local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }
-        match self.damping {
-            Some(damping) if !(damping > 0.0 && damping <= 1.0) => Err(Error::Setting {
-                setting: "damping",
-                found: damping.to_string(),
-                expected: "a number in (0, 1], or None for 1 over the number of silos that answer together",
-            }),
-            _ => Ok(()),
+        for (setting, damping) in [("damping", self.damping), ("first_damping", self.first_damping)] {
+            if let Some(damping) = damping
+                && !(damping > 0.0 && damping <= 1.0)
+            {
+                let expected = "a number in (0, 1], or None for 1 over the number of silos that answer together";
+                return Err(Error::Setting { setting, found: damping.to_string(), expected });
+            }
         }
+        Ok(())
     }
 
-    /// $`\rho`$ with so many silos.
+    /// $`\rho`$ with so many silos, for one whose factor is still 1 or for others.
     #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
-    pub(super) fn damping_of(&self, silos: usize) -> f64 {
+    pub(super) fn damping_of(&self, silos: usize, is_first: bool) -> f64 {
+        if is_first && let Some(damping) = self.first_damping {
+            return damping;
+        }
         let together = match self.schedule {
             VisitSchedule::Sequential(_) => 1,
             VisitSchedule::Subset(size) => size.min(silos),

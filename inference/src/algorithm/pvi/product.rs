@@ -47,10 +47,11 @@ impl<M: Model> Pvi<M> {
         };
         let found = self.family.impropriety(product);
         let (component, precision) = found.map_or((0, f64::NAN), |found| (found.component, found.found));
+        let one = guilty.first().copied().or(changes.first());
         Error::ImproperProduct {
             silos: silos.join("`, `"),
             step: self.inner.step,
-            damping: self.options.damping_of(self.sizes.len()),
+            damping: one.map_or(f64::NAN, |(silo, _)| self.damping(*silo)),
             site: site_of(&self.inner.table, component),
             found: precision,
         }

@@ -1,0 +1,156 @@
+//! Fits a Bayesian neural network to MNIST digits that ten or a hundred silos hold, by partitioned variational inference.
+//!
+//! ```sh
+//! cargo run --release --example pvi_mnist
+//! ```
+//!
+//! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network, by
+//! sequential and synchronous visits beside global inference; which damping makes the product of the silos' factors improper;
+//! what early stopping of local problems changes; silos that hold two digits each; and wrong training labels. `--part` chooses among these, `--paper`
+//! takes the papers' settings (hours), `--quick` shows that it runs. Finished runs are kept in the output folder and
+//! `--resume` does not repeat them. Numbers: `docs/src/reference-pvi-mnist.md`.
+//!
+//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024), Federated
+//! learning under misspecification, chapter 5.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+#[path = "pvi_mnist/plan.rs"]
+mod plan;
+#[path = "pvi_mnist/study.rs"]
+mod study;
+#[path = "pvi_mnist/table.rs"]
+mod table;
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use partita::Device;
+use partita::inference::write_atomically;
+use partita::models::{Images, mnist};
+use serde_json::json;
+
+use plan::{PAPER, Part, QUICK, REDUCED};
+use study::{Curve, Run, World};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A Bayesian neural network on MNIST by partitioned variational inference.
+#[derive(Parser, Debug, Clone)]
+struct Options {
+    /// Which parts of the study; all if none is named.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    part: Vec<Part>,
+    /// Only runs whose name in files contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// The standard deviation at which posteriors start, where it is not that of the setting.
+    #[arg(long)]
+    initial_scale: Option<f64>,
+    /// So many times as many sweeps and rounds, and steps of global inference, as in the setting.
+    #[arg(long, default_value_t = 1)]
+    times: u64,
+    /// The seed of all randomness.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads for silos; the result does not depend on them.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The folder for result.json, the runs and the pictures.
+    #[arg(long, default_value = "output/pvi_mnist")]
+    output: PathBuf,
+    /// Does not repeat runs that are finished in the output folder.
+    #[arg(long)]
+    resume: bool,
+    /// The papers' numbers of steps, draws and rows.
+    #[arg(long, conflicts_with = "quick")]
+    paper: bool,
+    /// Few digits and steps: to see that it runs.
+    #[arg(long)]
+    quick: bool,
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::parse();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    pool.install(|| study(&options))
+}
+
+fn study(options: &Options) -> Result<(), Failure> {
+    let size = if options.quick {
+        QUICK
+    } else if options.paper {
+        PAPER
+    } else {
+        REDUCED
+    };
+    let size = size.longer(options.times.max(1));
+    let parts = if options.part.is_empty() { Part::value_variants().to_vec() } else { options.part.clone() };
+    let digits = mnist()?;
+    let world = World {
+        device: Device::flex().with_precision(partita::Precision::Single),
+        train: first(&digits.train, size.digits[0])?,
+        test: first(&digits.test, size.digits[1])?,
+        threads: options.threads,
+    };
+    std::fs::create_dir_all(options.output.join("runs"))?;
+    let mut sections: Vec<(Part, Vec<Curve>)> = Vec::new();
+    for part in parts {
+        println!("{} ({} setting)", part.title(), size.name);
+        let mut curves = Vec::new();
+        for run in size.runs(part) {
+            if options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str())) {
+                let run = Run {
+                    seed: options.seed,
+                    initial_scale: options.initial_scale.unwrap_or(run.initial_scale),
+                    ..run
+                };
+                // Parts share runs.
+                let key = serde_json::to_value(&run)?;
+                let known = sections.iter().flat_map(|(_, curves)| curves).find(|curve| curve.run == key).cloned();
+                curves.push(known.map_or_else(|| carried_out(options, &world, &run), Ok)?);
+            }
+        }
+        sections.push((part, curves));
+    }
+    for (part, curves) in &sections {
+        table::print(*part, curves);
+        table::draw(&options.output, *part, curves)?;
+    }
+    // What is only to run holds to nothing.
+    let claims = if options.quick { Vec::new() } else { table::claims(&sections, &size) };
+    claims.iter().for_each(|claim| println!("{claim}"));
+    let result = json!({
+        "setting": size,
+        "seed": options.seed,
+        "device": format!("{:?}", world.device.burn()),
+        "parts": sections.iter().map(|(part, curves)| json!({ "part": part, "runs": curves })).collect::<Vec<_>>(),
+        "claims": claims.iter().map(table::Claim::json).collect::<Vec<_>>(),
+    });
+    let path = options.output.join("result.json");
+    write_atomically(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
+    println!("Wrote {}", path.display());
+    Ok(())
+}
+
+/// A run, or what is kept of it if the study goes on and nothing about the run has changed.
+fn carried_out(options: &Options, world: &World, run: &Run) -> Result<Curve, Failure> {
+    let path = options.output.join("runs").join(format!("{}.json", run.slug));
+    if options.resume && path.is_file() {
+        match serde_json::from_str::<Curve>(&std::fs::read_to_string(&path)?) {
+            Ok(kept) if kept.run == serde_json::to_value(run)? => return Ok(kept),
+            _ => println!("  {} is run again: what is kept is of other settings", run.label),
+        }
+    }
+    let curve = world.curve(run)?;
+    write_atomically(&path, serde_json::to_string(&curve)?.as_bytes())?;
+    Ok(curve)
+}
+
+/// The first so many digits.
+fn first(digits: &Images, count: usize) -> Result<Images, Failure> {
+    Ok(digits.select(&(0..count.min(digits.len())).collect::<Vec<_>>())?)
+}

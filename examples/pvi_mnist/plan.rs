@@ -1,0 +1,324 @@
+//! Lists the runs of each part of the study, with the settings of the papers or fewer.
+
+use clap::ValueEnum;
+use partita::inference::{DivergenceChoice, EarlyStop, FedOptOptions, GradientDescent, Monitor, Start};
+use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SolverChoice, VisitSchedule};
+use serde::Serialize;
+
+use super::study::{Run, Split};
+
+/// A part of the study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+pub(crate) enum Part {
+    /// Ten silos alike: PVI beside global inference (Figure 6).
+    Alike,
+    /// How much damping synchronous visits need (Figure 14).
+    Damping,
+    /// Local problems that stop early (Figure 7).
+    Stopping,
+    /// Silos of two digits (Figure 8).
+    Digits,
+    /// Divergences of Rényi (the thesis, section 5.2).
+    Divergence,
+    /// Wrong training labels, and losses and divergences that withstand them.
+    Flipped,
+}
+
+impl Part {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Alike => "silos alike",
+            Self::Damping => "damping of synchronous visits",
+            Self::Stopping => "early stopping on the expected log likelihood",
+            Self::Digits => "two digits a silo",
+            Self::Divergence => "divergences of Rényi",
+            Self::Flipped => "one training label of five is wrong",
+        }
+    }
+}
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Size {
+    pub(crate) name: &'static str,
+    /// Training and test digits; all where there are fewer.
+    pub(crate) digits: [usize; 2],
+    /// Silos that are alike, and silos of two digits.
+    pub(crate) silos: [usize; 2],
+    pub(crate) batch: usize,
+    /// The learning rate, within each visit.
+    pub(crate) schedule: Schedule,
+    pub(crate) particles: usize,
+    pub(crate) draws: [u64; 2],
+    /// Steps of global inference.
+    pub(crate) global: u64,
+    /// Sweeps of sequential visits, and the most steps of one.
+    pub(crate) sequential: [u64; 2],
+    /// Rounds of synchronous visits, and the most steps of one.
+    pub(crate) synchronous: [u64; 2],
+    /// The standard deviation at which posteriors of synchronous visits start: few steps cannot undo a precision that no data
+    /// asked for.
+    pub(crate) wide: f64,
+    /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
+    pub(crate) shards: [u64; 4],
+    /// The most steps of a visit that stops early, and rounds of synchronous ones.
+    pub(crate) stopped: [u64; 2],
+    /// Windows without a better expected log likelihood before a visit stops early.
+    pub(crate) patience: u64,
+    /// With wrong labels: sweeps of sequential visits, rounds of federated averaging, and the steps of each.
+    pub(crate) flipped: [u64; 3],
+}
+
+/// To see that it runs.
+pub(crate) const QUICK: Size = Size {
+    name: "quick",
+    digits: [4_000, 1_000],
+    silos: [4, 10],
+    batch: 64,
+    schedule: Schedule::Constant { rate: 5e-3 },
+    particles: 1,
+    draws: [4, 8],
+    global: 160,
+    sequential: [1, 40],
+    synchronous: [4, 10],
+    wide: TIGHT,
+    shards: [1, 16, 4, 4],
+    stopped: [60, 2],
+    patience: 2,
+    flipped: [1, 2, 20],
+};
+
+/// All digits, and fewer steps than the papers took: what two cores do in some forty minutes.
+pub(crate) const REDUCED: Size = Size {
+    name: "reduced",
+    digits: [60_000, 10_000],
+    silos: [10, 100],
+    batch: 128,
+    schedule: Schedule::Cosine { initial: 1e-2, last: 0.0 },
+    particles: 1,
+    draws: [5, 30],
+    global: 3_000,
+    sequential: [2, 150],
+    synchronous: [12, 50],
+    wide: 0.1,
+    shards: [1, 30, 8, 5],
+    stopped: [138, 3],
+    patience: 1,
+    flipped: [1, 3, 50],
+};
+
+/// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
+/// to convergence.
+pub(crate) const PAPER: Size = Size {
+    name: "paper",
+    digits: [60_000, 10_000],
+    silos: [10, 100],
+    batch: 512,
+    schedule: Schedule::Constant { rate: 2e-3 },
+    particles: 10,
+    draws: [10, 100],
+    global: 20_000,
+    sequential: [10, 2_000],
+    synchronous: [40, 2_000],
+    wide: TIGHT,
+    shards: [20, 500, 200, 500],
+    stopped: [24_000, 40],
+    patience: 5,
+    flipped: [10, 100, 120],
+};
+
+/// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use it.
+const FLIPPED: f64 = 0.2;
+const ROBUSTNESS: f64 = 0.7;
+/// The index of Rényi's divergence that goes with it.
+const NARROW: f64 = 2.5;
+
+/// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential visits
+/// of silos with two digits.
+const SYNCHRONOUS: f64 = 0.2;
+const SHARDS: [f64; 2] = [0.3, 0.025];
+
+/// The standard deviation at which posteriors start, and at which visits that stop early start again: the square root of
+/// the authors' 1e-3.
+pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
+
+impl Size {
+    /// The same with so many times as many sweeps, rounds and steps of global inference; visits stay as they are.
+    pub(crate) fn longer(self, times: u64) -> Self {
+        let first = |[count, steps]: [u64; 2]| [times * count, steps];
+        let [sweeps, visit, rounds, steps] = self.shards;
+        let [own, average, each] = self.flipped;
+        Self {
+            global: times * self.global,
+            sequential: first(self.sequential),
+            synchronous: first(self.synchronous),
+            shards: [times * sweeps, visit, times * rounds, steps],
+            stopped: [self.stopped[0], times * self.stopped[1]],
+            flipped: [times * own, times * average, each],
+            ..self
+        }
+    }
+
+    fn run(&self, [slug, label]: [&str; 2], split: Split, algorithm: AlgorithmChoice, exchanges: u64) -> Run {
+        let steps = match algorithm {
+            AlgorithmChoice::Pvi(options) => options.local_steps,
+            AlgorithmChoice::FedOpt(options) => options.local_steps,
+            _ => 1,
+        };
+        Run {
+            slug: slug.into(),
+            label: label.into(),
+            split,
+            algorithm,
+            exchanges: [exchanges, steps],
+            loss: Loss::NegativeLogLikelihood,
+            flipped: 0.0,
+            schedule: self.schedule,
+            batch: self.batch,
+            particles: self.particles,
+            initial_scale: TIGHT,
+            every: exchanges.div_ceil(10),
+            draws: self.draws,
+            seed: 1,
+        }
+    }
+
+    fn global(&self, slug: &str) -> Run {
+        self.run([slug, "global VI"], Split::Pooled, AlgorithmChoice::Central, self.global)
+    }
+
+    /// Sequential visits of silos that are alike, measured every half sweep.
+    fn sequential(&self, names: [&str; 2], options: PviOptions, sweeps: u64) -> Run {
+        let silos = self.silos[0] as u64;
+        let run = self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), sweeps * silos);
+        Run { every: silos.div_ceil(2), ..run }
+    }
+
+    /// Synchronous visits of silos that are alike, measured after every round.
+    fn synchronous(&self, damping: f64) -> Run {
+        let [rounds, steps] = self.synchronous;
+        let names = [format!("synchronous_{damping}"), format!("synchronous PVI, rho {damping}")];
+        let options = together(PviOptions::new(steps), damping);
+        let names = [names[0].as_str(), names[1].as_str()];
+        Run {
+            every: rounds.div_ceil(20),
+            initial_scale: self.wide,
+            ..self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), rounds)
+        }
+    }
+
+    fn alike_silos(&self) -> Split {
+        Split::Alike(self.silos[0])
+    }
+
+    /// Stops a visit when the expected log likelihood of an epoch no longer rises, and starts every visit tight.
+    fn early(&self, split: Split, start: Start) -> SolverChoice {
+        let rows = self.digits[0] / split.silos();
+        let window = (rows / self.batch).max(1) as u64;
+        let stop = EarlyStop { monitor: Monitor::LogLikelihood, window, patience: self.patience };
+        SolverChoice::Gradient(GradientDescent { start, stop: Some(stop), ..GradientDescent::default() })
+    }
+
+    /// The runs of a part.
+    pub(crate) fn runs(&self, part: Part) -> Vec<Run> {
+        match part {
+            Part::Alike => self.alike(),
+            Part::Damping => self.dampings(),
+            Part::Stopping => self.stopping(),
+            Part::Digits => self.digits(),
+            Part::Divergence => self.divergences(),
+            Part::Flipped => self.flipped(),
+        }
+    }
+
+    fn alike(&self) -> Vec<Run> {
+        let pool = 1.0 / self.silos[0] as f64;
+        vec![
+            self.global("global"),
+            self.sequential(["sequential", "sequential PVI"], PviOptions::new(self.sequential[1]), self.sequential[0]),
+            self.synchronous(SYNCHRONOUS),
+            self.synchronous(pool),
+        ]
+    }
+
+    fn dampings(&self) -> Vec<Run> {
+        let is_quick = self.name == QUICK.name;
+        let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
+        factors.iter().map(|damping| self.synchronous(*damping)).collect()
+    }
+
+    fn stopping(&self) -> Vec<Run> {
+        let all = AlgorithmChoice::Pvi(together(self.tight(), SYNCHRONOUS));
+        // Global inference with early stopping is partitioned inference of one silo and one visit.
+        let one = PviOptions { solver: self.early(Split::Pooled, Start::Received), ..PviOptions::new(self.global) };
+        let global = ["global_stopped", "global VI, stopped"];
+        let synchronous = ["synchronous_stopped", "synchronous PVI, stopped, tight"];
+        vec![
+            self.run(global, Split::Pooled, AlgorithmChoice::Pvi(one), 1),
+            self.stopped(),
+            self.run(synchronous, self.alike_silos(), all, self.stopped[1]),
+        ]
+    }
+
+    fn stopped(&self) -> Run {
+        self.sequential(["sequential_stopped", "sequential PVI, stopped, tight"], self.tight(), self.sequential[0])
+    }
+
+    /// Visits that start tight and stop early.
+    fn tight(&self) -> PviOptions {
+        let solver = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
+        PviOptions { solver, ..PviOptions::new(self.stopped[0]) }
+    }
+
+    fn digits(&self) -> Vec<Run> {
+        let split = Split::Shards(self.silos[1]);
+        let [sweeps, visit, rounds, steps] = self.shards;
+        let one = PviOptions { damping: Some(SHARDS[0]), ..PviOptions::new(visit) };
+        let all = together(PviOptions::new(steps), SHARDS[1]);
+        let sequential = ["shards_sequential", "sequential PVI, rho 0.3"];
+        let synchronous = ["shards_synchronous", "synchronous PVI, rho 0.025"];
+        vec![
+            self.run(sequential, split, AlgorithmChoice::Pvi(one), sweeps * self.silos[1] as u64),
+            Run { initial_scale: self.wide, ..self.run(synchronous, split, AlgorithmChoice::Pvi(all), rounds) },
+        ]
+    }
+
+    /// The sequential visits of silos that are alike, with divergences of Rényi from the cavity; with index 1 it is that of
+    /// Kullback and Leibler. No visit starts tight: above 1 a posterior wider than its cavity has no such divergence.
+    fn divergences(&self) -> Vec<Run> {
+        let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 2.5, 5.0] };
+        let run = |index: &f64| {
+            let names = [format!("renyi_{index}"), format!("sequential PGVI, Rényi {index}")];
+            self.sequential([&names[0], &names[1]], self.generalised(*index), self.sequential[0])
+        };
+        let plain = PviOptions::new(self.sequential[1]);
+        let one = self.sequential(["sequential", "sequential PVI"], plain, self.sequential[0]);
+        indices.iter().map(run).chain([one]).collect()
+    }
+
+    fn generalised(&self, index: f64) -> PviOptions {
+        PviOptions { divergence: DivergenceChoice::Renyi(index), ..PviOptions::new(self.sequential[1]) }
+    }
+
+    fn flipped(&self) -> Vec<Run> {
+        let [sweeps, rounds, steps] = self.flipped;
+        let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
+        let robust = Loss::GeneralisedCrossEntropy(ROBUSTNESS);
+        let (plain, renyi) = (PviOptions::new(self.sequential[1]), self.generalised(NARROW));
+        let both = ["flipped_both", "sequential PGVI, cross-entropy 0.7, Rényi 2.5"];
+        let runs = vec![
+            self.run(["flipped_fedavg", "FedAvg"], self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
+            self.sequential(["flipped_pvi", "sequential PVI"], plain, sweeps),
+            Run {
+                loss: robust,
+                ..self.sequential(["flipped_loss", "sequential PGVI, cross-entropy 0.7"], plain, sweeps)
+            },
+            Run { loss: robust, ..self.sequential(both, renyi, sweeps) },
+        ];
+        runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
+    }
+}
+
+fn together(options: PviOptions, damping: f64) -> PviOptions {
+    PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(damping), ..options }
+}

@@ -1,0 +1,297 @@
+//! Runs one method on one split of the digits, and measures test error and pruned weights on the way.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
+use partita::inference::{Algorithm, Counters, Error, Exchange, RunOptions, Silent, parties, run};
+use partita::models::{Activation, BayesianNetwork, Head, Images, LabelledRows, Mlp};
+use partita::{
+    AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Loss, Noise, Normal, Purpose, Schedule,
+    Settings, partition_by_shards, partition_equally,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Failure;
+
+/// A weight whose posterior is closer to its prior than this, in nats, is pruned: it says nothing.
+const PRUNED: f64 = 0.1;
+
+/// What the pixels and classes make of the network.
+const WIDTHS: [usize; 3] = [784, 200, 10];
+
+/// How training rows are spread over silos.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) enum Split {
+    /// All in one place.
+    Pooled,
+    /// Random equal parts.
+    Alike(usize),
+    /// Two shards of sorted labels each: at most a few digits a silo.
+    Shards(usize),
+}
+
+impl Split {
+    pub(crate) fn silos(self) -> usize {
+        match self {
+            Self::Pooled => 1,
+            Self::Alike(silos) | Self::Shards(silos) => silos,
+        }
+    }
+}
+
+/// One run of the study.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Run {
+    /// Its name in files.
+    pub(crate) slug: String,
+    /// Its name for people.
+    pub(crate) label: String,
+    pub(crate) split: Split,
+    pub(crate) algorithm: AlgorithmChoice,
+    /// Exchanges, each of so many steps.
+    pub(crate) exchanges: [u64; 2],
+    pub(crate) loss: Loss,
+    /// The share of training labels that are wrong.
+    pub(crate) flipped: f64,
+    pub(crate) schedule: Schedule,
+    pub(crate) batch: usize,
+    pub(crate) particles: usize,
+    /// The standard deviation at which posteriors start.
+    pub(crate) initial_scale: f64,
+    /// Exchanges between two measurements.
+    pub(crate) every: u64,
+    /// Posterior draws of a prediction on the way, and at the end.
+    pub(crate) draws: [u64; 2],
+    pub(crate) seed: u64,
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// Exchanges so far.
+    pub(crate) rounds: u64,
+    /// Messages both ways so far.
+    pub(crate) messages: u64,
+    /// Gradient steps that passed one after another, and those of all silos together.
+    pub(crate) parallel_steps: u64,
+    pub(crate) steps: u64,
+    /// The share of test digits classified wrongly.
+    pub(crate) error: f64,
+    /// The mean log probability of the test labels, in nats.
+    pub(crate) log_likelihood: f64,
+    /// Weights whose posterior is their prior, nearly.
+    pub(crate) pruned: usize,
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Curve {
+    /// What was run, to be compared when a study goes on.
+    pub(crate) run: Value,
+    pub(crate) label: String,
+    pub(crate) points: Vec<Point>,
+    /// Why it ended early, in the words of the error.
+    pub(crate) refused: Option<String>,
+    /// Bytes that left silos.
+    pub(crate) bytes_from_silos: u64,
+    /// Local problems whose cavity was no density.
+    pub(crate) improper_cavities: u64,
+    pub(crate) seconds: f64,
+}
+
+impl Curve {
+    pub(crate) fn last(&self) -> Option<&Point> {
+        self.points.last()
+    }
+
+    /// The last test error in per cent.
+    pub(crate) fn error(&self) -> f64 {
+        self.last().map_or(f64::NAN, |point| 100.0 * point.error)
+    }
+}
+
+/// The digits of a study.
+pub(crate) struct World {
+    pub(crate) device: Device,
+    pub(crate) train: Images,
+    pub(crate) test: Images,
+    pub(crate) threads: usize,
+}
+
+impl World {
+    /// Carries out a run. A product or a cavity that is refused ends it early; other errors are errors.
+    pub(crate) fn curve(&self, plan: &Run) -> Result<Curve, Failure> {
+        let start = Instant::now();
+        let model = BayesianNetwork::new(
+            Mlp::new(&WIDTHS, Activation::Relu, plan.seed, &self.device),
+            Head::Categorical,
+            Normal::new(0.0, 1.0),
+        );
+        let test = rows(&self.test, self.test.labels(), &self.device)?;
+        let silos = self.silos(plan)?;
+        let ends = plan.ends();
+        let options = FitOptions {
+            algorithm: plan.algorithm,
+            settings: plan.settings(ends.last().copied().unwrap_or(1)),
+            threads: self.threads,
+            ..FitOptions::default()
+        };
+        let (mut algorithm, mut exchange) = parties(&model, &silos, &self.device, &options)?;
+        drop(silos);
+        let mut curve = Curve {
+            run: serde_json::to_value(plan)?,
+            label: plan.label.clone(),
+            points: Vec::new(),
+            refused: None,
+            bytes_from_silos: 0,
+            improper_cavities: 0,
+            seconds: 0.0,
+        };
+        let mut all = Counters::default();
+        for end in ends.iter().copied() {
+            match advance(&mut *algorithm, &mut exchange, end) {
+                Ok(counters) => add(&mut all, counters),
+                Err(error) if is_outcome(&error) => {
+                    println!("  {}: {error}", plan.label);
+                    curve.refused = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let draws = plan.draws[usize::from(Some(&end) == ends.last())];
+            let mut point = self.judge(&model, &test, &*algorithm, (plan.seed, draws))?;
+            (point.rounds, point.messages, point.steps) = (all.rounds, all.messages, all.silo_steps);
+            point.parallel_steps = all.gradient_steps;
+            println!(
+                "  {:<44} {:>6} rounds {:>7} steps: error {:>6.2} %, log likelihood {:>8.4}, {:>6} pruned, {:.0} s",
+                plan.label,
+                point.rounds,
+                point.steps,
+                100.0 * point.error,
+                point.log_likelihood,
+                point.pruned,
+                start.elapsed().as_secs_f64()
+            );
+            curve.points.push(point);
+        }
+        curve.bytes_from_silos = all.bytes_from_silos;
+        curve.improper_cavities = all.improper_cavities;
+        curve.seconds = start.elapsed().as_secs_f64();
+        Ok(curve)
+    }
+
+    /// The training rows of each silo, with some labels replaced by others.
+    fn silos(&self, plan: &Run) -> Result<Vec<(String, LabelledRows)>, Failure> {
+        let noise = Noise::new(plan.seed);
+        let labels = flipped(self.train.labels(), self.train.classes(), plan.flipped, &noise);
+        let parts = match plan.split {
+            Split::Pooled => vec![(0..self.train.len()).collect()],
+            Split::Alike(silos) => partition_equally(self.train.len(), silos, &noise)?,
+            Split::Shards(silos) => partition_by_shards(self.train.labels(), silos, 2, &noise)?,
+        };
+        let silo = |(index, part): (usize, &Vec<usize>)| -> Result<(String, LabelledRows), Failure> {
+            let own: Vec<u8> = part.iter().map(|row| labels[*row]).collect();
+            Ok((format!("silo-{}", index + 1), rows(&self.train.select(part)?, &own, &self.device)?))
+        };
+        parts.iter().enumerate().map(silo).collect()
+    }
+
+    /// What the present posterior makes of the test digits.
+    fn judge(
+        &self,
+        model: &BayesianNetwork<Mlp>,
+        test: &LabelledRows,
+        algorithm: &dyn Algorithm,
+        (seed, draws): (u64, u64),
+    ) -> Result<Point, Failure> {
+        let posterior = algorithm.posterior();
+        let noise = Noise::new(seed);
+        let draws = (0..draws).map(|index| posterior.draw(&noise, index));
+        let probabilities = model.predict(&self.device, test.features(), draws)?.values;
+        let predictions = Predictions::new(&probabilities, self.test.classes(), self.test.labels())?;
+        let mean = posterior.family.mean(posterior.parameters);
+        let deviations = posterior.family.spread(posterior.parameters).deviations();
+        // KL(N(m, s²) || N(0, 1)) of each weight.
+        let divergence = |(mean, sd): (&f64, &f64)| 0.5 * (sd * sd + mean * mean - 1.0) - sd.ln();
+        Ok(Point {
+            rounds: 0,
+            messages: 0,
+            parallel_steps: 0,
+            steps: 0,
+            error: 1.0 - accuracy(&predictions),
+            log_likelihood: test_log_likelihood(&predictions),
+            pruned: mean.iter().zip(&deviations).filter(|pair| divergence(*pair) < PRUNED).count(),
+        })
+    }
+}
+
+impl Run {
+    /// The steps after which it is measured.
+    fn ends(&self) -> Vec<u64> {
+        let [all, each] = self.exchanges;
+        let mut ends: Vec<u64> = (1..=all / self.every).map(|point| point * self.every * each).collect();
+        if !all.is_multiple_of(self.every) {
+            ends.push(all * each);
+        }
+        ends
+    }
+
+    fn settings(&self, steps: u64) -> Settings {
+        Settings {
+            steps,
+            seed: self.seed,
+            particles: self.particles,
+            loss: self.loss,
+            family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(self.initial_scale),
+            estimator: Estimator::LocalReparameterisation,
+            schedule: self.schedule,
+            minibatch: BTreeMap::from([("row".to_owned(), self.batch)]),
+            ..Settings::default()
+        }
+    }
+}
+
+/// Labels of which this share, drawn at random, is replaced by another class, each as likely.
+fn flipped(labels: &[u8], classes: usize, share: f64, noise: &Noise) -> Vec<u8> {
+    let mut stream = noise.stream(Key::new(Purpose::Partition, 1));
+    let flip = |label: &u8| {
+        if stream.uniform() >= share {
+            return *label;
+        }
+        let other = stream.index(classes - 1);
+        // Classes above the true one are one further.
+        u8::try_from(other + usize::from(other >= usize::from(*label))).unwrap_or(u8::MAX)
+    };
+    labels.iter().map(flip).collect()
+}
+
+fn rows(digits: &Images, labels: &[u8], device: &Device) -> Result<LabelledRows, Failure> {
+    let labels = labels.iter().map(|&label| f64::from(label)).collect();
+    Ok(LabelledRows::new(digits.scaled(), labels, digits.len(), device)?)
+}
+
+/// Whether an error is something to be found out here: a product that is no density, or a posterior outside the domain of
+/// its divergence.
+fn is_outcome(error: &Error) -> bool {
+    match error {
+        Error::ImproperProduct { .. } | Error::DivergenceDomain { .. } | Error::Improper { .. } => true,
+        Error::InSilo { source, .. } => is_outcome(source),
+        _ => false,
+    }
+}
+
+/// Lets a run go on until `end` steps are done: a run counts from the algorithm's own steps.
+fn advance(algorithm: &mut dyn Algorithm, exchange: &mut dyn Exchange, end: u64) -> Result<Counters, Error> {
+    Ok(run(algorithm, exchange, &RunOptions { steps: end, ..RunOptions::default() }, &mut Silent)?.counters)
+}
+
+fn add(sum: &mut Counters, more: Counters) {
+    sum.rounds += more.rounds;
+    sum.messages += more.messages;
+    sum.bytes_from_silos += more.bytes_from_silos;
+    sum.gradient_steps += more.gradient_steps;
+    sum.silo_steps += more.silo_steps;
+    sum.improper_cavities += more.improper_cavities;
+}

@@ -1,0 +1,146 @@
+//! Prints and draws what was measured, and holds it to the claims of the papers.
+
+use std::fmt;
+use std::path::Path;
+
+use partita::inference::plot;
+use serde_json::{Value, json};
+
+use super::Failure;
+use super::plan::{Part, Size};
+use super::study::{Curve, Point};
+
+/// PVI is as good as global inference if their test errors differ by at most this, in percentage points.
+const CLOSE: f64 = 0.5;
+
+/// What became of a claim.
+pub(crate) struct Claim {
+    name: &'static str,
+    met: bool,
+    found: String,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}: {}", if self.met { "met    " } else { "NOT met" }, self.name, self.found)
+    }
+}
+
+impl Claim {
+    pub(crate) fn json(&self) -> Value {
+        json!({ "claim": self.name, "met": self.met, "found": self.found })
+    }
+}
+
+/// The errors and costs of the runs of a part.
+pub(crate) fn print(part: Part, curves: &[Curve]) {
+    println!("\n{}", part.title());
+    println!(
+        "{:<44} {:>7} {:>14} {:>8} {:>7} {:>9} {:>9} {:>9} {:>8}",
+        "", "error", "log likelihood", "pruned", "rounds", "messages", "steps", "parallel", "seconds"
+    );
+    for curve in curves {
+        match curve.last() {
+            Some(point) => println!(
+                "{:<44} {:>5.2} % {:>14.4} {:>8} {:>7} {:>9} {:>9} {:>9} {:>8.0}",
+                curve.label,
+                100.0 * point.error,
+                point.log_likelihood,
+                point.pruned,
+                point.rounds,
+                point.messages,
+                point.steps,
+                point.parallel_steps,
+                curve.seconds
+            ),
+            None => println!("{:<44} ended before it was measured", curve.label),
+        }
+        if let Some(refused) = &curve.refused {
+            println!("    then refused: {refused}");
+        }
+    }
+    println!();
+}
+
+/// Draws the accuracy of the runs of a part against the gradient steps of all silos.
+pub(crate) fn draw(folder: &Path, part: Part, curves: &[Curve]) -> Result<(), Failure> {
+    let points = |of: fn(&Point) -> f64| -> Vec<(String, Vec<(f64, f64)>)> {
+        let line = |curve: &Curve| {
+            let points = curve.points.iter().map(|point| (real(point.steps), of(point)));
+            (curve.label.clone(), points.collect::<Vec<_>>())
+        };
+        curves.iter().map(line).filter(|(_, points)| points.len() > 1).collect()
+    };
+    let file = |what: &str| folder.join(format!("{}_{what}.svg", format!("{part:?}").to_lowercase()));
+    let accuracy = points(|point| 100.0 * (1.0 - point.error));
+    if accuracy.is_empty() {
+        return Ok(());
+    }
+    let along = "gradient steps of all silos";
+    plot::lines(&file("accuracy"), &accuracy, part.title(), [along, "test accuracy, per cent"])?;
+    let pruned = points(|point| real(point.pruned as u64));
+    plot::lines(&file("pruned"), &pruned, part.title(), [along, "pruned weights"])?;
+    Ok(())
+}
+
+/// Holds what was measured to what the papers say; parts that were not run are left out.
+pub(crate) fn claims(sections: &[(Part, Vec<Curve>)], size: &Size) -> Vec<Claim> {
+    let of =
+        |part: Part| sections.iter().find(|(own, _)| *own == part).map_or(&[][..], |(_, curves)| curves.as_slice());
+    let mut claims = Vec::new();
+    if let [global, sequential, synchronous, ..] = of(Part::Alike) {
+        let gaps = [sequential, synchronous].map(|curve| curve.error() - global.error());
+        let found = format!(
+            "test error {:.2} % global, {:+.2} points sequential, {:+.2} synchronous (thesis: 2.0 and +0.1)",
+            global.error(),
+            gaps[0],
+            gaps[1]
+        );
+        let met = gaps.iter().all(|gap| *gap <= CLOSE);
+        claims.push(Claim { name: "PVI within 0.5 points of global VI", met, found });
+    }
+    let sweep = of(Part::Damping);
+    if !sweep.is_empty() {
+        let refused = |curve: &&Curve| curve.refused.is_some();
+        let names = |curves: Vec<&Curve>| {
+            let names = curves.iter().map(|curve| curve.label.rsplit(' ').next().unwrap_or_default());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let (bad, good): (Vec<&Curve>, Vec<&Curve>) = sweep.iter().partition(refused);
+        let factor = |curve: &&Curve| curve.label.rsplit(' ').next().and_then(|word| word.parse::<f64>().ok());
+        let threshold = |factor: f64| factor >= 0.25;
+        let met = bad.iter().filter_map(factor).all(threshold) && !good.iter().filter_map(factor).any(threshold);
+        let found = format!("improper with rho {}; proper with {}", names(bad), names(good));
+        claims.push(Claim { name: "F14: products are improper from rho = 0.25 on", met, found });
+    }
+    if let ([_, sequential, synchronous, ..], [_, stopped, stopped_synchronous, ..]) =
+        (of(Part::Alike), of(Part::Stopping))
+    {
+        let pairs = [(sequential, stopped), (synchronous, stopped_synchronous)];
+        let ends = |curve: &Curve| curve.last().map_or(f64::NAN, |point| point.log_likelihood);
+        let found = pairs.map(|(plain, stopped)| format!("{:.4} instead of {:.4}", ends(stopped), ends(plain)));
+        let met = pairs.iter().all(|(plain, stopped)| ends(stopped) > ends(plain));
+        let found = format!("test log likelihood {} sequential, {} synchronous", found[0], found[1]);
+        claims.push(Claim { name: "F7.2: early stopping has the better likelihood", met, found });
+        let pruned = |curve: &Curve| curve.last().map_or(0, |point| point.pruned);
+        let found = format!("{} instead of {}", pruned(stopped), pruned(sequential));
+        let met = pruned(stopped) < pruned(sequential);
+        claims.push(Claim { name: "early stopping prunes fewer weights", met, found });
+    }
+    if let [sequential, synchronous] = of(Part::Digits) {
+        let found = format!(
+            "{:.2} % sequential, {:.2} % synchronous, in the {} setting",
+            sequential.error(),
+            synchronous.error(),
+            size.name
+        );
+        let met = [sequential, synchronous].iter().all(|curve| (curve.error() - 3.0).abs() <= CLOSE);
+        claims.push(Claim { name: "F8.2: two digits a silo end at about 3 %", met, found });
+    }
+    claims
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of steps are far below 2^52")]
+fn real(count: u64) -> f64 {
+    count as f64
+}

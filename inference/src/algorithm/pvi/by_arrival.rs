@@ -1,0 +1,35 @@
+//! Lets PVI be asked silo by silo, for runs in which nobody waits for the others.
+
+use partita_core::Model;
+
+use super::{Pvi, VisitSchedule};
+use crate::algorithm::StepInfo;
+use crate::error::{Error, Result};
+use crate::exchange::{Outcome, Request};
+use crate::run::Asynchronous;
+
+impl<M: Model> Asynchronous for Pvi<M> {
+    fn ask(&mut self, silo: usize) -> Result<Request> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
+            let found = format!("{:?} for a run by arrival", self.options.schedule);
+            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
+        }
+        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
+            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
+            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
+        }
+        let request = self.visit(silo, (self.version, &self.natural));
+        self.asked.push((silo, self.version));
+        Ok(request)
+    }
+
+    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
+        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == silo) else {
+            let problem = format!("silo {silo} was not asked anything");
+            return Err(Error::Message { kind: "pvi.answer".into(), problem });
+        };
+        let asked = self.asked.remove(place);
+        self.visited(vec![(asked, outcome)])
+    }
+}
