@@ -23,6 +23,7 @@ mod method;
 use std::path::PathBuf;
 
 use clap::Parser;
+use partita::inference::metrics::fisher_rao_distance;
 use partita::inference::plot::{Density, Panel, lines, marginals};
 use partita::inference::write_atomically;
 use partita::models::{Clutter, ClutterPosterior, ClutterSettings};
@@ -189,7 +190,10 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
         let base = fitted(None)?;
         let curve = DISTANCES
             .iter()
-            .map(|distance| Ok(fitted(Some(*distance))?.fisher_rao(&base)))
+            .map(|distance| {
+                let own = fitted(Some(*distance))?;
+                Ok(fisher_rao_distance((own.mean, own.sd), (base.mean, base.sd))?)
+            })
             .collect::<Result<Vec<f64>, Failure>>()?;
         let name = format!("{loss}, {}", if divergence == kl { "KL" } else { "Rényi 0.75" });
         print!("{name:<44}");

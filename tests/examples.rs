@@ -5,6 +5,8 @@
 mod bayesian_mnist;
 #[path = "examples/clutter.rs"]
 mod clutter;
+#[path = "examples/clutter_tables.rs"]
+mod clutter_tables;
 mod fixtures;
 #[path = "examples/gaussian_mean.rs"]
 mod gaussian_mean;

@@ -16,16 +16,6 @@ pub(crate) struct Posterior {
     pub(crate) sd: f64,
 }
 
-impl Posterior {
-    /// The Fisher-Rao distance of two normal densities.
-    pub(crate) fn fisher_rao(&self, other: &Self) -> f64 {
-        let between = (self.mean - other.mean).powi(2);
-        let near = between + 2.0 * (self.sd - other.sd).powi(2);
-        let far = between + 2.0 * (self.sd + other.sd).powi(2);
-        8.0_f64.sqrt() * (near / far).sqrt().atanh()
-    }
-}
-
 /// A fit, or none where a silo met a cavity that is no density.
 pub(crate) fn settled(fit: Result<Posterior, Failure>) -> Result<Option<Posterior>, Failure> {
     match fit {

@@ -1,18 +1,26 @@
-//! Judges predictions and topics: accuracy, log likelihood, calibration and coherence, one measure a file.
+//! Judges predictions, topics and posteriors: accuracy, calibration, coherence, distances of moments, one measure a file.
 
 mod accuracy;
 mod calibration;
 mod coherence;
+mod covariance_distance;
 mod error;
+mod fisher_rao;
+mod generalised_variance;
 mod log_likelihood;
+mod mean_distance;
 mod predictions;
 mod top_words;
 
 pub use accuracy::accuracy;
 pub use calibration::{Calibration, CalibrationBin, calibration, expected_calibration_error};
 pub use coherence::umass_coherence;
+pub use covariance_distance::covariance_distance;
 pub use error::MetricError;
+pub use fisher_rao::fisher_rao_distance;
+pub use generalised_variance::generalised_variance_difference;
 pub use log_likelihood::test_log_likelihood;
+pub use mean_distance::mean_distance;
 pub use predictions::Predictions;
 pub use top_words::top_words;
 

@@ -1,7 +1,11 @@
 //! States the clutter problem, a signal drowned in known noise, as a model; its posteriors by other means lie below.
 
+mod planar;
+mod planar_reference;
 mod reference;
 
+pub use planar::{PlanarClutter, PlanarClutterSettings, PlanarCovariance};
+pub use planar_reference::PlanarPosterior;
 pub use reference::ClutterPosterior;
 
 use burn::module::Module;

@@ -24,7 +24,9 @@ mod uci;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use cifar::{cifar_10, cifar_10_from};
-pub use clutter::{Clutter, ClutterPosterior, ClutterSettings};
+pub use clutter::{
+    Clutter, ClutterPosterior, ClutterSettings, PlanarClutter, PlanarClutterSettings, PlanarCovariance, PlanarPosterior,
+};
 pub use coefficients::Coefficients;
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};
