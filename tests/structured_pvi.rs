@@ -63,5 +63,5 @@ fn four_rounds_on_six_cities_come_within_half_a_nat_of_thirty_thousand_of_sfvi_w
     assert_eq!((pvi.gradient_steps, pvi.silo_steps), (4_000, 8_000));
     let rounds = RoundOptions { scale_entropy: true, ..RoundOptions::paper(1_000) };
     let averaged = six_cities(true, AlgorithmChoice::SfviAvg(rounds), 4_000, 1).report;
-    assert!(averaged.elbo < pvi.elbo - 100.0, "{averaged}");
+    assert!(averaged.elbo < pvi.elbo - 20.0, "{averaged}");
 }

@@ -219,11 +219,11 @@ fn add_product<const W: usize, const T: usize>(
     tails: &[Half<T>],
 ) {
     let (own, tail) = (&lanes[column].0, &tails[column].0);
-    for lane in 0..W {
-        sum.0[lane] = value.mul_add(own[lane], sum.0[lane]);
+    for (sum, own) in sum.0.iter_mut().zip(own) {
+        *sum = value.mul_add(*own, *sum);
     }
-    for lane in 0..T {
-        sum.1[lane] = value.mul_add(tail[lane], sum.1[lane]);
+    for (sum, own) in sum.1.iter_mut().zip(tail) {
+        *sum = value.mul_add(*own, *sum);
     }
 }
 

@@ -13,6 +13,9 @@ use crate::noise::{Key, Purpose};
 use crate::operation::affine;
 use crate::site::{Part, Role};
 
+/// Unconstrained value, constrained value and the log-determinant of each event of a latent.
+type Values<'a> = (Cow<'a, [f64]>, Cow<'a, [f64]>, Vec<f64>);
+
 impl<'a> Scope<'a> {
     /// The value of a latent site; its log density and leaf are recorded as the reading asks.
     pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
@@ -132,7 +135,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Unconstrained value, constrained value and the log-determinant of each event of a latent.
-    fn value(&self, name: &str, index: usize, law: &Law) -> Result<(Cow<'a, [f64]>, Cow<'a, [f64]>, Vec<f64>)> {
+    fn value(&self, name: &str, index: usize, law: &Law) -> Result<Values<'a>> {
         let site = &self.table.get().sites[index];
         let numbers = law.shape().iter().product::<usize>();
         let globals: Option<&'a [f64]> = self.source.globals;
