@@ -4,11 +4,13 @@
 //! cargo run --release --example pvi_mnist
 //! ```
 //!
-//! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network, by
-//! sequential and synchronous visits beside global inference; which damping makes the product of the silos' factors improper;
-//! what early stopping of local problems changes; silos that hold two digits each; and wrong training labels. `--part` chooses among these, `--paper`
-//! takes the papers' settings (hours), `--quick` shows that it runs. Finished runs are kept in the output folder and
-//! `--resume` does not repeat them. Numbers: `docs/src/reference-pvi-mnist.md`.
+//! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network. Two sweeps
+//! of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and synchronous visits later.
+//! Then which damping makes the product of the silos' factors improper; local problems that start tight and stop early; silos
+//! that hold two digits each; divergences of Rényi; and wrong training labels. `--part` chooses among these, `--times 4` takes
+//! four times as many sweeps, `--paper` the papers' settings (a day or more; never run yet), `--quick` shows that it runs.
+//! Finished runs are kept in the output folder and `--resume` does not repeat them. Numbers:
+//! `docs/src/reference-pvi-mnist.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024), Federated
 //! learning under misspecification, chapter 5.

@@ -88,7 +88,7 @@ pub(crate) const QUICK: Size = Size {
     flipped: [1, 2, 20],
 };
 
-/// All digits, and fewer steps than the papers took: what two cores do in some forty minutes.
+/// All digits, and far fewer steps than the papers took.
 pub(crate) const REDUCED: Size = Size {
     name: "reduced",
     digits: [60_000, 10_000],

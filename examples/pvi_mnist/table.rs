@@ -137,6 +137,20 @@ pub(crate) fn claims(sections: &[(Part, Vec<Curve>)], size: &Size) -> Vec<Claim>
         let met = [sequential, synchronous].iter().all(|curve| (curve.error() - 3.0).abs() <= CLOSE);
         claims.push(Claim { name: "F8.2: two digits a silo end at about 3 %", met, found });
     }
+    let named = |curves: &[Curve], slug: &str| curves.iter().find(|curve| curve.run["slug"] == slug).map(Curve::error);
+    let divergences = of(Part::Divergence);
+    if let (Some(wide), Some(narrow)) = (named(divergences, "renyi_0.5"), named(divergences, "renyi_5")) {
+        let found = format!("{narrow:.2} % with 5, {wide:.2} % with 0.5 (thesis: 1.9 and 2.5)");
+        claims.push(Claim { name: "F5.4: Rényi 5 has the smaller error than 0.5", met: narrow < wide, found });
+    }
+    let flipped = of(Part::Flipped);
+    if let [Some(average), Some(plain), Some(both)] =
+        ["flipped_fedavg", "flipped_pvi", "flipped_both"].map(|slug| named(flipped, slug))
+    {
+        let found = format!("{both:.2} %, PVI {plain:.2} %, FedAvg {average:.2} %");
+        let name = "wrong labels: cross-entropy with Rényi 2.5 beats PVI and FedAvg";
+        claims.push(Claim { name, met: both < plain && both < average, found });
+    }
     claims
 }
 
