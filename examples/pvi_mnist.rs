@@ -47,6 +47,12 @@ struct Options {
     /// Only runs whose name in files contains this.
     #[arg(long)]
     only: Option<String>,
+    /// The standard deviation at which posteriors start, where it is not that of the setting.
+    #[arg(long)]
+    initial_scale: Option<f64>,
+    /// So many times as many sweeps and rounds, and steps of global inference, as in the setting.
+    #[arg(long, default_value_t = 1)]
+    times: u64,
     /// The seed of all randomness.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -81,6 +87,7 @@ fn study(options: &Options) -> Result<(), Failure> {
     } else {
         REDUCED
     };
+    let size = size.longer(options.times.max(1));
     let parts = if options.part.is_empty() { Part::value_variants().to_vec() } else { options.part.clone() };
     let digits = mnist()?;
     let world = World {
@@ -96,7 +103,11 @@ fn study(options: &Options) -> Result<(), Failure> {
         let mut curves = Vec::new();
         for run in size.runs(part) {
             if options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str())) {
-                let run = Run { seed: options.seed, ..run };
+                let run = Run {
+                    seed: options.seed,
+                    initial_scale: options.initial_scale.unwrap_or(run.initial_scale),
+                    ..run
+                };
                 // Parts share runs.
                 let key = serde_json::to_value(&run)?;
                 let known = sections.iter().flat_map(|(_, curves)| curves).find(|curve| curve.run == key).cloned();

@@ -5,8 +5,9 @@ mod fixtures;
 
 use fixtures::regression::{Regression, Rows, pooled, silos};
 use partita::inference::{
-    Absence, Algorithm, Delays, Error, ExponentialFamily, Factors, Message, Order, Outcome, PriorShare, Pvi, PviSilo,
-    Request, RunOptions, Silent, Silo, SiloProgram, Threads, run_by_arrival,
+    Absence, Algorithm, Averaging, Delays, Error, ExponentialFamily, Factors, Family, FullRankGaussian,
+    GradientDescent, LogPool, Message, Order, Outcome, PriorShare, Pvi, PviSilo, Request, RunOptions, Silent, Silo,
+    SiloProgram, Start, Threads, run_by_arrival,
 };
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, RoundOptions, Settings, SolverChoice,
@@ -510,5 +511,56 @@ fn threads_change_no_bit() {
     };
     for schedule in [VisitSchedule::Synchronous, VisitSchedule::Subset(3)] {
         assert_eq!(run(1, schedule), run(4, schedule));
+    }
+}
+
+#[test]
+fn a_round_damped_by_size_is_a_logarithmic_opinion_pool_of_local_optima() {
+    let data = four_silos();
+    let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
+    let sizes = vec![5, 12, 7, 20];
+    let options = PviOptions { damping_by_size: true, ..conjugate_options(VisitSchedule::Synchronous) };
+    let mut run = Run::new(&LINEAR, &data, &settings(100), PviOptions { damping_by_size: false, ..options });
+    run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options).unwrap();
+    let family = FullRankGaussian::new(3);
+    for _ in 0..3 {
+        let old = run.pvi.natural().to_vec();
+        let requests = run.pvi.outgoing().unwrap();
+        let outcomes = run.answers(&requests);
+        let weights: Vec<f64> = sizes.iter().map(|size| *size as f64 / 44.0).collect();
+        let optimum = |(outcome, weight): (&Outcome, &f64)| {
+            let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
+            let natural = plus(&old, 1.0 / weight, &reply.get_floats("change").unwrap());
+            run.pvi.natural_family().member(&family, &natural).unwrap()
+        };
+        let optima: Vec<Vec<f64>> = outcomes.iter().zip(&weights).map(optimum).collect();
+        let pool = LogPool.average(&family, &optima, &weights).unwrap();
+        run.pvi.incoming(outcomes).unwrap();
+        let found = run.pvi.posterior();
+        // Covariances of condition up to 100, inverted twice.
+        close(&family.mean(found.parameters), &family.mean(&pool), 1e-10);
+        close(&family.covariance(found.parameters), &family.covariance(&pool), 1e-10);
+    }
+    assert!(matches!(run.pvi.damp(vec![0.5; 3]), Err(Error::Setting { .. })));
+    assert!(matches!(run.pvi.damp(vec![0.5, 0.5, 0.5, 1.5]), Err(Error::Setting { .. })));
+}
+
+#[test]
+fn visits_may_start_anywhere_and_end_at_the_same_posterior() {
+    let device = Device::flex();
+    let data = four_silos();
+    let expected = partita::inference::NormalFamily::full(3).moments(&exact(&data, 3));
+    for start in [Start::Received, Start::Previous, Start::Plan, Start::Cavity, Start::Tight { deviation: 0.02 }] {
+        let solver = SolverChoice::Gradient(GradientDescent { start, ..GradientDescent::default() });
+        let algorithm = AlgorithmChoice::Pvi(PviOptions { solver, ..PviOptions::new(800) });
+        let settings = Settings { steps: 6_400, ..Settings::default() };
+        let options = FitOptions { algorithm, settings, ..FitOptions::default() };
+        let fit = fit(&LINEAR, &data, &device, &options, None).unwrap();
+        let posterior = fit.posterior();
+        let mean = posterior.family.mean(posterior.parameters);
+        for ((found, expected), sd) in mean.iter().zip(&expected.0).zip(expected.1.deviations()) {
+            // Sticking the landing leaves no noise where the family holds the optimum.
+            assert!((found - expected).abs() < 0.03 * sd, "{start:?}: {mean:?} against {expected:?}");
+        }
     }
 }

@@ -128,8 +128,8 @@ fn a_change_of_a_factor_and_its_log_likelihood_do_change_with_the_data() {
     let (base, changed) = (visits(false, 0.0).0, visits(true, 0.0).0);
     for (before, after) in base.iter().zip(&changed).take(2) {
         assert_ne!(before.get_floats("change").unwrap(), after.get_floats("change").unwrap());
-        let likelihood = |reply: &Message| reply.get_number("log_likelihood").unwrap().to_bits();
-        assert_ne!(likelihood(before), likelihood(after));
+        let log_likelihood = |reply: &Message| reply.get_number("log_likelihood").unwrap().to_bits();
+        assert_ne!(log_likelihood(before), log_likelihood(after));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors found.
 
-use partita::inference::GradientDescent;
+use partita::inference::{Error, GradientDescent};
 use partita::models::Clutter;
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Loss, NoiseKind, PviOptions, Schedule, Settings,
-    SolverChoice, fit,
+    AlgorithmChoice, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Loss, NoiseKind, PviOptions, Schedule,
+    Settings, SolverChoice, fit,
 };
 
 use super::{Failure, Options};
@@ -26,18 +26,38 @@ impl Posterior {
     }
 }
 
+/// A fit, or none where a silo met a cavity that is no density.
+pub(crate) fn settled(fit: Result<Posterior, Failure>) -> Result<Option<Posterior>, Failure> {
+    match fit {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) => match failure.downcast_ref() {
+            Some(Error::InSilo { source, .. }) if matches!(**source, Error::Improper { .. }) => Ok(None),
+            _ => Err(failure),
+        },
+    }
+}
+
 /// How a model is fitted.
 #[derive(Debug, Clone)]
 pub(crate) struct Method {
     rounds: u64,
     local_steps: u64,
     damping: f64,
+    divergence: DivergenceChoice,
     settings: Settings,
 }
 
+/// The thesis' α of section 4.5.2.
+pub(crate) const RENYI: DivergenceChoice = DivergenceChoice::Renyi(0.75);
+
 impl Method {
-    /// Sequential partitioned inference with `loss`.
+    /// Sequential partitioned inference with `loss` and the divergence of Kullback and Leibler.
     pub(crate) fn pvi(options: &Options, loss: Loss) -> Self {
+        Self::generalised(options, loss, DivergenceChoice::KullbackLeibler)
+    }
+
+    /// Sequential partitioned generalised inference.
+    pub(crate) fn generalised(options: &Options, loss: Loss, divergence: DivergenceChoice) -> Self {
         let settings = Settings {
             seed: options.seed,
             particles: options.particles,
@@ -48,7 +68,18 @@ impl Method {
             loss,
             ..Settings::default()
         };
-        Self { rounds: options.rounds, local_steps: options.local_steps, damping: options.damping, settings }
+        Self {
+            rounds: options.rounds,
+            local_steps: options.local_steps,
+            damping: options.damping,
+            divergence,
+            settings,
+        }
+    }
+
+    /// The same, taking only this part of a silo's answer.
+    pub(crate) fn damped(self, damping: f64) -> Self {
+        Self { damping, ..self }
     }
 
     pub(crate) fn fit(&self, model: &Clutter, silos: &[Vec<f64>]) -> Result<Posterior, Failure> {
@@ -65,6 +96,7 @@ impl Method {
             algorithm: AlgorithmChoice::Pvi(PviOptions {
                 solver,
                 damping: Some(self.damping),
+                divergence: self.divergence,
                 ..PviOptions::new(local_steps)
             }),
             settings: Settings { steps, ..self.settings.clone() },

@@ -55,6 +55,9 @@ impl Way {
     }
 }
 
+/// How many times more answers threads give whose visits take no time.
+const THREADED: u64 = 50;
+
 /// What all runs of a study have in common.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Plan {
@@ -122,6 +125,8 @@ impl Plan {
         let exchanges = match way {
             Way::Sequential => (self.visits / silos_here + 1) * silos_here,
             Way::Synchronous => self.visits,
+            // Visits of microseconds leave it to the machine who is visited: so many that everyone is.
+            Way::Threads if solver == Solver::Conjugate => THREADED * self.visits * silos_here,
             Way::Asynchronous | Way::Threads => self.visits * silos_here,
         };
         let options = self.options(solver, way, names.len());
@@ -217,12 +222,10 @@ pub(crate) fn print_costs(found: &[Found]) {
     println!("Gradient steps are those of all silos together. Improper: local problems whose cavity was no density.");
 }
 
-/// Draws the losses that silos reported, on a logarithmic scale: they fall by factors first and by thousandths later.
+/// Draws the losses that silos reported.
 pub(crate) fn draw_losses(path: &Path, found: &[&Found], title: &str) -> Result<(), Failure> {
-    let curve = |run: &&Found| {
-        let points = run.losses.iter().map(|(at, loss)| (*at, loss.log10())).collect();
-        (run.way.name().to_owned(), points)
-    };
-    let curves: Vec<_> = found.iter().map(curve).collect();
-    Ok(plot::lines(path, &curves, title, ["communications", "log10 of the loss in nats"])?)
+    // A run cut so short that only its last communication has a loss of all silos is no curve.
+    let drawn = found.iter().filter(|run| run.losses.len() > 1);
+    let curves: Vec<_> = drawn.map(|run| (run.way.name().to_owned(), run.losses.clone())).collect();
+    Ok(plot::lines(path, &curves, title, ["communications", "loss, nats"])?)
 }

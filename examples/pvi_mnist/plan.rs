@@ -56,6 +56,9 @@ pub(crate) struct Size {
     pub(crate) sequential: [u64; 2],
     /// Rounds of synchronous visits, and the most steps of one.
     pub(crate) synchronous: [u64; 2],
+    /// The standard deviation at which posteriors of synchronous visits start: few steps cannot undo a precision that no data
+    /// asked for.
+    pub(crate) wide: f64,
     /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
     pub(crate) shards: [u64; 4],
     /// The most steps of a visit that stops early, and rounds of synchronous ones.
@@ -78,6 +81,7 @@ pub(crate) const QUICK: Size = Size {
     global: 160,
     sequential: [1, 40],
     synchronous: [4, 10],
+    wide: TIGHT,
     shards: [1, 16, 4, 4],
     stopped: [60, 2],
     patience: 2,
@@ -95,11 +99,12 @@ pub(crate) const REDUCED: Size = Size {
     draws: [5, 30],
     global: 3_000,
     sequential: [2, 150],
-    synchronous: [8, 50],
-    shards: [1, 30, 12, 5],
+    synchronous: [12, 50],
+    wide: 0.1,
+    shards: [1, 30, 8, 5],
     stopped: [138, 3],
     patience: 1,
-    flipped: [1, 3, 46],
+    flipped: [1, 3, 50],
 };
 
 /// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
@@ -115,6 +120,7 @@ pub(crate) const PAPER: Size = Size {
     global: 20_000,
     sequential: [10, 2_000],
     synchronous: [40, 2_000],
+    wide: TIGHT,
     shards: [20, 500, 200, 500],
     stopped: [24_000, 40],
     patience: 5,
@@ -137,6 +143,22 @@ const SHARDS: [f64; 2] = [0.3, 0.025];
 pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
 
 impl Size {
+    /// The same with so many times as many sweeps, rounds and steps of global inference; visits stay as they are.
+    pub(crate) fn longer(self, times: u64) -> Self {
+        let first = |[count, steps]: [u64; 2]| [times * count, steps];
+        let [sweeps, visit, rounds, steps] = self.shards;
+        let [own, average, each] = self.flipped;
+        Self {
+            global: times * self.global,
+            sequential: first(self.sequential),
+            synchronous: first(self.synchronous),
+            shards: [times * sweeps, visit, times * rounds, steps],
+            stopped: [self.stopped[0], times * self.stopped[1]],
+            flipped: [times * own, times * average, each],
+            ..self
+        }
+    }
+
     fn run(&self, [slug, label]: [&str; 2], split: Split, algorithm: AlgorithmChoice, exchanges: u64) -> Run {
         let steps = match algorithm {
             AlgorithmChoice::Pvi(options) => options.local_steps,
@@ -178,7 +200,11 @@ impl Size {
         let names = [format!("synchronous_{damping}"), format!("synchronous PVI, rho {damping}")];
         let options = together(PviOptions::new(steps), damping);
         let names = [names[0].as_str(), names[1].as_str()];
-        Run { every: rounds.div_ceil(20), ..self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), rounds) }
+        Run {
+            every: rounds.div_ceil(20),
+            initial_scale: self.wide,
+            ..self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), rounds)
+        }
     }
 
     fn alike_silos(&self) -> Split {
@@ -253,32 +279,40 @@ impl Size {
         let synchronous = ["shards_synchronous", "synchronous PVI, rho 0.025"];
         vec![
             self.run(sequential, split, AlgorithmChoice::Pvi(one), sweeps * self.silos[1] as u64),
-            self.run(synchronous, split, AlgorithmChoice::Pvi(all), rounds),
+            Run { initial_scale: self.wide, ..self.run(synchronous, split, AlgorithmChoice::Pvi(all), rounds) },
         ]
     }
 
-    /// Sequential visits as the thesis makes them, tight and stopped early; with index 1 it is the divergence of Kullback and
-    /// Leibler.
+    /// The sequential visits of silos that are alike, with divergences of Rényi from the cavity; with index 1 it is that of
+    /// Kullback and Leibler. No visit starts tight: above 1 a posterior wider than its cavity has no such divergence.
     fn divergences(&self) -> Vec<Run> {
         let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 2.5, 5.0] };
         let run = |index: &f64| {
             let names = [format!("renyi_{index}"), format!("sequential PGVI, Rényi {index}")];
-            let options = PviOptions { divergence: DivergenceChoice::Renyi(*index), ..self.tight() };
-            self.sequential([&names[0], &names[1]], options, self.sequential[0])
+            self.sequential([&names[0], &names[1]], self.generalised(*index), self.sequential[0])
         };
-        indices.iter().map(run).chain([self.stopped()]).collect()
+        let plain = PviOptions::new(self.sequential[1]);
+        let one = self.sequential(["sequential", "sequential PVI"], plain, self.sequential[0]);
+        indices.iter().map(run).chain([one]).collect()
+    }
+
+    fn generalised(&self, index: f64) -> PviOptions {
+        PviOptions { divergence: DivergenceChoice::Renyi(index), ..PviOptions::new(self.sequential[1]) }
     }
 
     fn flipped(&self) -> Vec<Run> {
         let [sweeps, rounds, steps] = self.flipped;
         let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
         let robust = Loss::GeneralisedCrossEntropy(ROBUSTNESS);
-        let renyi = PviOptions { divergence: DivergenceChoice::Renyi(NARROW), ..self.tight() };
+        let (plain, renyi) = (PviOptions::new(self.sequential[1]), self.generalised(NARROW));
         let both = ["flipped_both", "sequential PGVI, cross-entropy 0.7, Rényi 2.5"];
         let runs = vec![
             self.run(["flipped_fedavg", "FedAvg"], self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
-            self.sequential(["flipped_pvi", "sequential PVI, stopped, tight"], self.tight(), sweeps),
-            self.sequential(["flipped_renyi", "sequential PGVI, Rényi 2.5"], renyi, sweeps),
+            self.sequential(["flipped_pvi", "sequential PVI"], plain, sweeps),
+            Run {
+                loss: robust,
+                ..self.sequential(["flipped_loss", "sequential PGVI, cross-entropy 0.7"], plain, sweeps)
+            },
             Run { loss: robust, ..self.sequential(both, renyi, sweeps) },
         ];
         runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()

@@ -3,6 +3,7 @@
 mod central;
 mod fed_opt;
 mod local_objective;
+mod particles;
 mod pending;
 mod pvi;
 mod resident_silo;

@@ -276,7 +276,7 @@ pub fn fit<M: Model + 'static>(
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
-/// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::run`] takes
+/// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::run()`] takes
 /// both, and goes on from where the algorithm is.
 ///
 /// # Errors

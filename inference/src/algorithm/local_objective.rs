@@ -4,7 +4,8 @@ use partita_core::kernel::add_scaled;
 use partita_core::{Assessment, LogDensity, Model};
 
 use super::finite;
-use super::sfvi_silo::{Draws, Silo, describe_global, global_key, noise_of};
+use super::particles::Draws;
+use super::sfvi_silo::{Silo, describe_global, global_key, noise_of};
 use crate::divergence::{Diverged, Divergence};
 use crate::error::{Error, Result};
 use crate::estimator::{DrawWeights, Share, add};

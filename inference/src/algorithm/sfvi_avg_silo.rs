@@ -3,7 +3,8 @@
 use partita_core::{Model, Part, Purpose};
 
 use super::local_objective::GlobalPrior;
-use super::sfvi_silo::{Draws, Silo};
+use super::particles::Draws;
+use super::sfvi_silo::Silo;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;

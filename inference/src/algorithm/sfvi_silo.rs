@@ -1,16 +1,16 @@
 //! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Device, Key, LogDensity, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
-use rayon::prelude::*;
+use partita_core::{Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
 
 use super::finite;
+use super::particles::{Context, Draws, Evaluated};
 use super::pending::Pending;
 use crate::checkpoint;
 use crate::error::{Error, Result};
-use crate::estimator::{DrawWeights, Estimator, LayerMoments, Repeats, Share, add, check_layers, enhanced_share};
+use crate::estimator::{DrawWeights, Estimator, LayerMoments, Share, add, check_layers};
 use crate::exchange::SiloProgram;
-use crate::family::{Family, FamilyDraw};
+use crate::family::Family;
 use crate::locals::{Locals, StepRows};
 use crate::message::Message;
 use crate::settings::Settings;
@@ -343,112 +343,6 @@ pub(super) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Ve
 pub(super) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
     noise.resize(family.noise_len(), 0.0);
     Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
-}
-
-/// Which draws are made, and how the local part weighs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Draws {
-    pub(super) purpose: Purpose,
-    pub(super) step: u64,
-    pub(super) count: usize,
-    /// Whose global noise it is: all parties' or, in local steps, the silo's own.
-    pub(super) owner: u32,
-    /// What the local log density is multiplied by.
-    pub(super) weight: f64,
-    /// What the entropy of the local posterior is multiplied by.
-    pub(super) entropy_weight: f64,
-}
-
-impl Draws {
-    /// Draws with the noise all parties share.
-    pub(super) fn shared(purpose: Purpose, step: u64, count: usize) -> Self {
-        Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0 }
-    }
-}
-
-/// What the evaluation of a particle reads, shared by threads.
-struct Context<'a> {
-    device: &'a Device,
-    settings: &'a Settings,
-    table: &'a SiteTable,
-    family: &'a dyn Family,
-    locals: &'a Locals,
-    globals: &'a [f64],
-    rows: &'a StepRows,
-    draw: Draws,
-    /// What linear layers read under local reparameterisation.
-    layers: Option<LayerMoments>,
-}
-
-pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
-
-impl Context<'_> {
-    /// All particles in order; worker k evaluates particles k, k + workers, ...
-    fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
-        let stride = workers.len();
-        if let [worker] = workers {
-            return (0..self.draw.count).map(|particle| self.one(worker, particle)).collect();
-        }
-        let mut lists: Vec<std::vec::IntoIter<Result<Evaluated>>> = workers
-            .par_iter_mut()
-            .enumerate()
-            .map(|(first, worker)| {
-                let own = (first..self.draw.count).step_by(stride).map(|particle| self.one(worker, particle));
-                own.collect::<Vec<_>>().into_iter()
-            })
-            .collect();
-        (0..self.draw.count).filter_map(|particle| lists[particle % stride].next()).collect()
-    }
-
-    fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
-        let particle = u32::try_from(particle).unwrap_or(u32::MAX);
-        let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
-        let noise = self.locals.noise(self.rows, purpose, step, particle);
-        let key = global_key(purpose, step, owner).particle(particle);
-        let global = match &self.layers {
-            Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
-            _ => self.family.draw(self.globals, &noise_of(self.family, self.settings, key)),
-        };
-        if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
-            return self.enhanced((model, data), &global, inner, particle);
-        }
-        let density = LogDensity::new(model, self.device, self.table)
-            .minibatch(&self.rows.minibatch)
-            .weight(weight)
-            .loss(self.settings.loss);
-        let density = match &self.layers {
-            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
-            None => density,
-        };
-        let mut blocks = self.locals.draws(self.rows, &noise);
-        blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
-        let mut out = self.locals.zeros(self.rows);
-        let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
-        Ok((share, out))
-    }
-}
-
-impl Context<'_> {
-    /// A particle of the locally enhanced bound.
-    fn enhanced<M: Model>(
-        &self,
-        (model, data): (&M, &M::Data),
-        global: &FamilyDraw,
-        inner: usize,
-        particle: u32,
-    ) -> Result<Evaluated> {
-        let Draws { purpose, step, weight, .. } = self.draw;
-        let rows = self.locals.repeated(self.rows, inner)?;
-        let noise = self.locals.repeated_noise(&rows, (purpose, step, particle));
-        let (family, blocks) = self.locals.family(rows.place);
-        let density = LogDensity::new(model, self.device, self.table).minibatch(&rows.minibatch).weight(weight);
-        let mut by_repeat = vec![0.0; rows.parameters.len()];
-        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, block: (rows.place, blocks) };
-        let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
-        let mut out = self.locals.zeros(self.rows);
-        out[rows.place] = family.sum_repeats(&by_repeat, inner);
-        Ok((share, out))
-    }
 }
 
 /// One vector of every share, one after another.

@@ -26,7 +26,7 @@ pub trait Asynchronous: Algorithm {
 /// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
 ///
 /// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that can be
-/// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::run`], which simulates the clock.
+/// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::run()`], which simulates the clock.
 ///
 /// # Errors
 /// [`Error::Setting`] for checkpoints, which need a moment at which every silo rests; what algorithm and exchange report.

@@ -1,4 +1,4 @@
-//! Lists what PVI lets leave a silo.
+//! Lists every field that PVI lets leave a silo, and how long each may be.
 
 use partita_core::Model;
 

@@ -4,7 +4,8 @@ use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 
 use super::super::finite;
 use super::super::local_objective::GlobalPrior;
-use super::super::sfvi_silo::{Draws, Silo, describe_global};
+use super::super::particles::Draws;
+use super::super::sfvi_silo::{Silo, describe_global};
 use super::options::{Factors, PviOptions};
 use crate::checkpoint;
 use crate::divergence::{Divergence, DivergenceChoice};
