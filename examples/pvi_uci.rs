@@ -7,20 +7,24 @@
 //! What you should see: for the tables adult, bank and credit and the splits A (silos alike) and B (small and large silos
 //! with different labels), the test loss of seven methods, mean and standard deviation over five seeds; then the claims of
 //! the paper's Figure 4, each met or not met within tolerances that stand in the code. Global VI reaches its loss after
-//! hundreds of contacts with every silo, PVI after a few. `--quick` shows on credit that it runs. Times and numbers:
-//! `docs/src/reference-pvi-uci.md`.
+//! hundreds of contacts with every silo, PVI after a few. `--quick` shows on credit that it runs. `--stand-in` repeats
+//! section 5.2 instead, a regression and a network over five silos, on a stand-in for its hospital records, which are not
+//! public. Times and numbers: `docs/src/reference-pvi-uci.md`.
 //!
-//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.1 and Figure 4.
+//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, sections 5.1 and 5.2, Figures 4 and 5.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 #[path = "pvi_uci/claims.rs"]
 mod claims;
+#[path = "pvi_uci/stand_in.rs"]
+mod stand_in;
 #[path = "pvi_uci/study.rs"]
 mod study;
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
 use partita::inference::{plot, write_atomically};
 use partita::models::{LabelledTable, adult, bank, credit};
@@ -38,28 +42,31 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Logistic regression on UCI tables over ten silos by PVI and what it is compared with.
 #[derive(Parser, Debug, Clone)]
 struct Options {
-    /// Which tables; all three if none is named.
+    /// Which tables; all three if none is named, bank alone for the stand-in.
     #[arg(long, value_enum)]
     table: Vec<TableName>,
     /// Which splits over silos; both if none is named.
     #[arg(long, value_enum)]
     split: Vec<Split>,
-    /// Random splits into training and test rows and over silos, each with its own noise.
-    #[arg(long, default_value_t = 5)]
+    /// Repeats section 5.2 on a stand-in for MIMIC-III: clusters of a table, a regression and a network.
+    #[arg(long)]
+    stand_in: bool,
+    /// Random splits into training and test rows and over silos, each with its own noise; starts alone for the stand-in.
+    #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::IsPresent, "2"))]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sweeps of sequential methods, ten visits each, and rounds of synchronous PVI.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, default_value_if("stand_in", ArgPredicate::IsPresent, "8"))]
     rounds: u64,
     /// Gradient steps of a visit.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
     /// Gradient steps of global VI.
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 2_000, default_value_if("stand_in", ArgPredicate::IsPresent, "4000"))]
     global_steps: u64,
-    /// Draws of a gradient step: with one alone local solutions are so noisy that sequential PVI runs away on bank B.
+    /// Draws of a gradient step of a regression: with one alone local solutions are so noisy that sequential PVI runs away on bank B.
     #[arg(long, default_value_t = 4)]
     particles: usize,
     /// Threads for silos; the result does not depend on them.
@@ -120,22 +127,25 @@ pub(crate) enum Split {
     B,
 }
 
-/// One picture of the paper's Figure 4: a table and a split, with the curves of every seed and method.
+/// One picture of the paper's Figures 4 and 5: a table and a split, with the curves of every seed and method.
 pub(crate) struct Panel {
-    pub(crate) table: &'static str,
-    pub(crate) split: Split,
-    /// Seed by seed, in the order of [`Method::ALL`].
+    /// The table, and the model where there are two.
+    pub(crate) table: String,
+    /// Nothing for the stand-in for MIMIC-III, whose silos are clusters.
+    pub(crate) split: Option<Split>,
+    /// Seed by seed, in the order of [`Method::ALL`], of which the stand-in has the first three.
     pub(crate) seeds: Vec<Vec<Curve>>,
 }
 
 impl Options {
     fn settled(mut self) -> Self {
         if self.quick {
-            (self.seeds, self.rounds, self.local_steps, self.global_steps) = (2, 3, 300, 800);
+            let few = if self.stand_in { (1, 6, 60, 200) } else { (2, 3, 300, 800) };
+            (self.seeds, self.rounds, self.local_steps, self.global_steps) = few;
             self.table = vec![TableName::Credit];
         }
         if self.table.is_empty() {
-            self.table = TableName::ALL.to_vec();
+            self.table = if self.stand_in { vec![TableName::Bank] } else { TableName::ALL.to_vec() };
         }
         if self.split.is_empty() {
             self.split = vec![Split::A, Split::B];
@@ -148,25 +158,19 @@ fn main() -> Result<(), Failure> {
     let options = Options::parse().settled();
     let device = Device::flex();
     std::fs::create_dir_all(&options.output)?;
-    let mut panels = Vec::new();
-    for name in &options.table {
-        let table = name.read()?;
-        for &split in &options.split {
-            let mut panel = Panel { table: name.name(), split, seeds: Vec::new() };
-            for seed in options.seed..options.seed + options.seeds {
-                let curves = seed_of(&table, (*name, split), seed, (&options, &device))?;
-                println!("{} {split:?}, seed {seed}: {}", name.name(), study::ends(&curves));
-                panel.seeds.push(curves);
-            }
-            draw(&options, &panel)?;
-            panels.push(panel);
-        }
-    }
+    let (panels, verdicts, figure) = if options.stand_in {
+        let panels = stand_in::panels(&options, &device)?;
+        let verdicts = claims::judge_stand_in(&panels);
+        (panels, verdicts, "Figure 5, on a stand-in for its data")
+    } else {
+        let panels = panels(&options, &device)?;
+        let verdicts = claims::judge(&panels);
+        (panels, verdicts, "Figure 4")
+    };
     for panel in &panels {
         claims::print_table(panel);
     }
-    let verdicts = claims::judge(&panels);
-    println!("\nClaims of Figure 4 (tolerances in examples/pvi_uci/claims.rs, fixed before the run):");
+    println!("\nClaims of {figure} (tolerances in examples/pvi_uci/claims.rs, fixed before the run):");
     for verdict in &verdicts {
         println!("{verdict}");
     }
@@ -181,25 +185,46 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The curves of one seed, kept beside the result or fitted now.
-fn seed_of(
-    table: &LabelledTable,
-    (name, split): (TableName, Split),
-    seed: u64,
-    (options, device): (&Options, &Device),
-) -> Result<Vec<Curve>, Failure> {
-    let settings = study::settings_of(options);
-    let place = options.output.join(format!("{}_{split:?}_{seed}.json", name.name()).to_lowercase());
-    if options.resume && place.exists() {
-        let kept: Kept = serde_json::from_str(&std::fs::read_to_string(&place)?)?;
-        if kept.settings == settings {
-            return Ok(kept.curves);
+/// The panels of Figure 4.
+fn panels(options: &Options, device: &Device) -> Result<Vec<Panel>, Failure> {
+    let mut panels = Vec::new();
+    for name in &options.table {
+        let table = name.read()?;
+        for &split in &options.split {
+            let curves = |seed| study::World::new(&table, (split, name.imbalance()), seed, options, device)?.curves();
+            panels.push(panel((name.name(), Some(split)), options, curves)?);
         }
     }
-    let curves = study::World::new(table, (split, name.imbalance()), seed, options, device)?.curves()?;
-    let kept = Kept { settings, curves };
-    write_atomically(&place, serde_json::to_string(&kept)?.as_bytes())?;
-    Ok(kept.curves)
+    Ok(panels)
+}
+
+/// The panel of all seeds with its picture: curves of a seed are kept beside the result, or fitted now.
+fn panel(
+    (table, split): (&str, Option<Split>),
+    options: &Options,
+    fit: impl Fn(u64) -> Result<Vec<Curve>, Failure>,
+) -> Result<Panel, Failure> {
+    let settings = study::settings_of(options);
+    let mut panel = Panel { table: table.to_owned(), split, seeds: Vec::new() };
+    for seed in options.seed..options.seed + options.seeds {
+        let place = options.output.join(format!("{}_{seed}.json", panel.slug()));
+        let earlier = match options.resume && place.exists() {
+            true => Some(serde_json::from_str::<Kept>(&std::fs::read_to_string(&place)?)?),
+            false => None,
+        };
+        let curves = match earlier {
+            Some(kept) if kept.settings == settings => kept.curves,
+            _ => {
+                let kept = Kept { settings: settings.clone(), curves: fit(seed)? };
+                write_atomically(&place, serde_json::to_string(&kept)?.as_bytes())?;
+                kept.curves
+            }
+        };
+        println!("{}, seed {seed}: {}", panel.place(), study::ends(&curves));
+        panel.seeds.push(curves);
+    }
+    draw(options, &panel)?;
+    Ok(panel)
 }
 
 /// The curves of one seed, as they are kept.
@@ -222,8 +247,7 @@ fn draw(options: &Options, panel: &Panel) -> Result<(), Failure> {
         })
         .collect();
     let level = curves.first().and_then(|curve| curve.points.last()).map(|point| -point.loss);
-    let title = format!("{} {:?}: test log likelihood by log10 of messages", panel.table, panel.split);
-    let file = format!("{}_{:?}.svg", panel.table, panel.split).to_lowercase();
-    plot::curves(&options.output.join(file), &runs, &title, level)?;
+    let title = format!("{}: test log likelihood by log10 of messages", panel.place());
+    plot::curves(&options.output.join(format!("{}.svg", panel.slug())), &runs, &title, level)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Holds the curves to the claims of the paper's Figure 4, with tolerances that were fixed before the first full run.
+//! Holds the curves to the claims of the paper's Figures 4 and 5, with tolerances that were fixed before the first full run.
 
 use std::fmt;
 
@@ -18,6 +18,12 @@ const FEW: u64 = 10;
 
 /// A loss is worse if its mean over seeds is higher by more than this, in nats a test row.
 const WORSE: f64 = 0.001;
+
+/// A curve is rougher if its roughness is more than this times the other's.
+const ROUGHER: f64 = 1.5;
+
+/// Rounds whose fall does not count as roughness.
+const SETTLING: usize = 2;
 
 /// What became of a claim in one panel or over several.
 pub(crate) struct Verdict {
@@ -41,8 +47,17 @@ impl Verdict {
 }
 
 impl Panel {
-    fn place(&self) -> String {
-        format!("{} {:?}", self.table, self.split)
+    /// The name for people.
+    pub(crate) fn place(&self) -> String {
+        match self.split {
+            Some(split) => format!("{} {split:?}", self.table),
+            None => format!("{} stand-in", self.table),
+        }
+    }
+
+    /// The name of files.
+    pub(crate) fn slug(&self) -> String {
+        self.place().replace([' ', '-'], "_").to_lowercase()
     }
 
     /// The curves of a method, one a seed.
@@ -81,6 +96,17 @@ impl Panel {
         (squares / real((gaps.len() as u64).saturating_sub(1).max(1))).sqrt()
     }
 
+    /// The root mean square over seeds of the second differences of the loss from round to round, without the
+    /// first rounds' fall: a straight or settled curve has none.
+    fn roughness(&self, method: Method) -> f64 {
+        let bends = |curve: &Curve| {
+            let losses: Vec<f64> = curve.points.iter().skip(SETTLING).map(|point| point.loss).collect();
+            losses.windows(3).map(|loss| loss[2] - 2.0 * loss[1] + loss[0]).collect::<Vec<f64>>()
+        };
+        let all: Vec<f64> = self.of(method).flat_map(bends).collect();
+        (all.iter().map(|bend| bend * bend).sum::<f64>() / real(all.len() as u64)).sqrt()
+    }
+
     /// The first point from which on the loss stays close to the last one of global VI.
     fn close_from(&self, method: Method) -> Option<Point> {
         let target = self.end(Method::GlobalVi);
@@ -88,8 +114,19 @@ impl Panel {
         let far = points.iter().rposition(|point| (point.loss - target).abs() > CLOSE);
         points.get(far.map_or(0, |place| place + 1)).copied()
     }
+
+    /// Whether both kinds of PVI come close with far fewer messages than global VI, and the messages in words.
+    fn economy(&self) -> (bool, String) {
+        let needed = |method| self.close_from(method).map(|point| point.messages);
+        let (pvi, all) = (PVI.map(needed), needed(Method::GlobalVi));
+        let fewer = |own: &Option<u64>| own.zip(all).is_some_and(|(own, all)| FEWER * real(own) <= real(all));
+        let words =
+            format!("messages until close: {:?} sequential, {:?} synchronous, {all:?} global VI", pvi[0], pvi[1]);
+        (pvi.iter().all(fewer), words)
+    }
 }
 
+/// The two kinds of PVI.
 const PVI: [Method; 2] = [Method::Sequential, Method::Synchronous];
 
 /// Holds every panel to the claims F4.1 to F4.6.
@@ -106,20 +143,17 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
         let rounds = from.map(|from| from.map_or("never".to_owned(), |point| format!("after {}", point.round)));
         let verdict = |name, met, found| Verdict { name, place: panel.place(), met, found };
         match panel.split {
-            Split::A => verdicts.push(verdict("F4.1", close == [true; 2], words)),
-            Split::B => {
+            Some(Split::A) => verdicts.push(verdict("F4.1", close == [true; 2], words)),
+            None => {} // The stand-in has claims of its own.
+            Some(Split::B) => {
                 let later = from.iter().all(|from| from.is_some_and(|point| point.round <= FEW));
                 let found = format!("{words}; close {} and {}", rounds[0], rounds[1]);
                 verdicts.push(verdict("F4.2", close == [false; 2] && later, found));
             }
         }
-        let needed = |method| panel.close_from(method).map(|point| point.messages);
-        let (pvi, all) = (PVI.map(needed), needed(Method::GlobalVi));
-        let fewer = |own: Option<u64>| own.zip(all).is_some_and(|(own, all)| FEWER * real(own) <= real(all));
-        let words =
-            format!("messages until close: {:?} sequential, {:?} synchronous, {all:?} global VI", pvi[0], pvi[1]);
-        verdicts.push(verdict("F4.3", pvi.iter().all(|own| fewer(*own)), words));
-        if panel.split == Split::B {
+        let (met, words) = panel.economy();
+        verdicts.push(verdict("F4.3", met, words));
+        if panel.split == Some(Split::B) {
             let others = [Method::CommitteeSame, Method::CommitteeSplit, Method::Continual];
             let best = PVI.map(|method| panel.end(method));
             let worse = others.map(|method| panel.end(method));
@@ -139,7 +173,7 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
         let (streaming, sequential) = (panel.end(Method::Streaming), panel.end(Method::Sequential));
         let best = panel.mean(Method::Streaming).iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
         let found = format!("streaming VB {streaming:.4} (best sweep {best:.4}), sequential PVI {sequential:.4}");
-        let met = match panel.table {
+        let met = match panel.table.as_str() {
             "credit" => streaming > best + WORSE && streaming > sequential + WORSE,
             _ => (streaming - sequential).abs() <= CLOSE,
         };
@@ -166,6 +200,30 @@ fn rounds_by_split(panels: &[Panel]) -> Vec<Verdict> {
         let found =
             format!("rounds until close, A and B: sequential {} and {}, synchronous {} and {}", a[0], b[0], a[1], b[1]);
         verdicts.push(Verdict { name: "F4.2", place: format!("{} A<B", alike.table), met, found });
+    }
+    verdicts
+}
+
+/// Holds the stand-in to the claims F5.1, for each model, and F5.2, for the regression and the network in this order.
+pub(crate) fn judge_stand_in(panels: &[Panel]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for panel in panels {
+        let gaps = PVI.map(|method| panel.end(method) - panel.end(Method::GlobalVi));
+        let refused = panel.seeds.iter().flatten().any(|curve| curve.refused.is_some());
+        let (cheap, words) = panel.economy();
+        let met = !refused && cheap && gaps.iter().all(|gap| gap.abs() <= CLOSE);
+        let ending = if refused { "; one ended early" } else { "" };
+        let [one, other] = gaps;
+        let found = format!("ends {one:+.4} sequential, {other:+.4} synchronous nats from global VI; {words}{ending}");
+        verdicts.push(Verdict { name: "F5.1", place: panel.place(), met, found });
+    }
+    if let [regression, network] = panels {
+        for method in PVI {
+            let [smooth, rough] = [regression, network].map(|panel| panel.roughness(method));
+            let found = format!("roughness of {}: regression {smooth:.6}, network {rough:.6} nats", method.label());
+            let place = "stand-in".to_owned();
+            verdicts.push(Verdict { name: "F5.2", place, met: rough > ROUGHER * smooth, found });
+        }
     }
     verdicts
 }
@@ -215,9 +273,10 @@ pub(crate) fn json_of(panel: &Panel) -> Value {
         json!({
             "method": method.label(),
             "seconds": curve.seconds,
+            "refused": curve.refused,
             "points": curve.points.iter().map(point).collect::<Vec<_>>(),
         })
     };
     let seeds = panel.seeds.iter().map(|curves| Method::ALL.iter().zip(curves).map(curve).collect::<Vec<_>>());
-    json!({ "table": panel.table, "split": format!("{:?}", panel.split), "seeds": seeds.collect::<Vec<_>>() })
+    json!({ "table": panel.table, "split": panel.split.map(|split| format!("{split:?}")), "seeds": seeds.collect::<Vec<_>>() })
 }

@@ -5,15 +5,14 @@ use std::time::Instant;
 
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::inference::{
-    Algorithm, Counters, Exchange, Factors, InProcess, PriorShare, Pvi, PviSilo, RunOptions, Sfvi, Silent, Silo,
-    SiloProgram, run,
+    Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, parties, run,
 };
 use partita::models::{
     BinaryRows, Coefficients, CovariateRows, LabelledTable, LogisticRegression, PROBIT_CONSTANT, Standardisation,
 };
 use partita::{
-    Device, FamilyPlan, Gaussian, Key, Noise, Purpose, PviOptions, Schedule, Settings, SmallLarge, VisitSchedule,
-    partition_equally, partition_small_large,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, PviOptions, Schedule,
+    Settings, SmallLarge, VisitSchedule, partition_equally, partition_small_large,
 };
 
 use serde::{Deserialize, Serialize};
@@ -23,11 +22,11 @@ use super::{Failure, Options, Split};
 /// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
 const SILOS: usize = 10;
 const RATE: f64 = 1e-2;
-const MINIBATCH: usize = 128;
+pub(crate) const MINIBATCH: usize = 128;
 const DAMPING: f64 = 0.2;
 
 /// Not in the paper: four rows of five for training, which its numbers of rows imply.
-const TRAINING: f64 = 0.8;
+pub(crate) const TRAINING: f64 = 0.8;
 
 /// A way to find the posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,15 +68,15 @@ impl Method {
         }
     }
 
-    /// PVI configured to be this method, and its rounds; nothing for global VI.
-    fn options(self, options: &Options) -> Option<(PviOptions, u64)> {
+    /// PVI configured to be this method, with `damping` where it is synchronous, and its rounds; nothing for global VI.
+    fn configuration(self, options: &Options, damping: f64) -> Option<(PviOptions, u64)> {
         let base = PviOptions::new(options.local_steps);
         let together = |damping| PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(damping), ..base };
         let forgotten = PviOptions { factors: Factors::Forgotten, ..base };
         Some(match self {
             Self::GlobalVi => return None,
             Self::Sequential => (base, options.rounds),
-            Self::Synchronous => (together(DAMPING), options.rounds),
+            Self::Synchronous => (together(damping), options.rounds),
             Self::CommitteeSame => (together(1.0), 1),
             Self::CommitteeSplit => (PviOptions { prior: PriorShare::BySize, ..together(1.0) }, 1),
             Self::Continual => (forgotten, 1),
@@ -91,6 +90,9 @@ impl Method {
 pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
     pub(crate) seconds: f64,
+    /// Why it ended early, in the words of the error.
+    #[serde(default)]
+    pub(crate) refused: Option<String>,
 }
 
 /// Where a method is after an exchange or a sweep.
@@ -154,66 +156,79 @@ impl<'a> World<'a> {
 
     /// The curve of each method, in the order of [`Method::ALL`].
     pub(crate) fn curves(&self) -> Result<Vec<Curve>, Failure> {
-        Method::ALL.iter().map(|method| self.curve(*method)).collect()
-    }
-
-    fn curve(&self, method: Method) -> Result<Curve, Failure> {
-        let start = Instant::now();
-        let names: Vec<String> = self.silos.iter().map(|(name, _)| name.clone()).collect();
-        let how = method.options(self.options);
-        // The steps after which the loss is measured.
-        let ends: Vec<u64> = match how {
-            Some((options, rounds)) => {
-                let visits = if options.schedule == VisitSchedule::Synchronous { 1 } else { SILOS as u64 };
-                (1..=rounds).map(|round| round * visits * options.local_steps).collect()
-            }
-            None => measured(self.options.global_steps),
-        };
-        let steps = ends.last().copied().unwrap_or(0);
-        let settings = Settings { steps, ..self.settings.clone() };
-        let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-        let mut sizes = Vec::new();
-        for ((name, data), index) in self.silos.iter().zip(0_u32..) {
-            let silo = Silo::new(name, index, &self.model, data, self.device, &settings)?;
-            sizes.push(data.rows());
-            programs.push(match how {
-                Some((options, _)) => Box::new(PviSilo::new(silo, index, options)?),
-                None => Box::new(silo),
-            });
-        }
-        let mut algorithm: Box<dyn Algorithm> = match how {
-            Some((options, _)) => Box::new(Pvi::new(&self.model, self.device, &settings, (&names, sizes), options)?),
-            None => Box::new(Sfvi::new(&self.model, self.device, &settings, &names)?),
-        };
-        let mut exchange = InProcess::new(programs, self.options.threads)?;
-        let mut points = Vec::new();
-        let mut counted = Counters::default();
-        for (end, round) in ends.iter().zip(1..) {
-            add(&mut counted, advance(&mut *algorithm, &mut exchange, *end)?);
-            let (loss, error) = self.judge(&*algorithm)?;
-            let (steps, improper) = (counted.silo_steps, counted.improper_cavities);
-            let round = if how.is_some() { round } else { *end };
-            points.push(Point { round, messages: counted.messages, steps, loss, error, improper });
-        }
-        Ok(Curve { points, seconds: start.elapsed().as_secs_f64() })
-    }
-
-    /// Test loss and error of the present posterior.
-    fn judge(&self, algorithm: &dyn Algorithm) -> Result<(f64, f64), Failure> {
-        let posterior = algorithm.posterior();
-        let mean = posterior.family.mean(posterior.parameters);
-        let covariance = posterior.family.covariance(posterior.parameters);
-        let variances: Vec<f64> = covariance.iter().step_by(mean.len() + 1).copied().collect();
-        let coefficients = Coefficients::mean_field(mean, &variances)?;
-        let probabilities = self.model.predict(self.test.inputs(), &coefficients, PROBIT_CONSTANT)?;
-        let labels: Vec<u8> = self.test.labels().iter().map(|label| u8::from(*label)).collect();
-        let predictions = Predictions::new(&probabilities, 2, &labels)?;
-        Ok((-test_log_likelihood(&predictions), 1.0 - accuracy(&predictions)))
+        let how = (self.options, DAMPING, &self.settings, self.device);
+        let judge = |posterior: Posterior<'_>| regression_loss(&self.model, &self.test, posterior);
+        Method::ALL.iter().map(|method| curve(*method, (&self.model, &self.silos), how, judge)).collect()
     }
 }
 
+/// Fits `model` over `silos` by a method, with this damping where it is synchronous, and measures loss and error after each
+/// sweep or round, those of global VI ever more seldom. A product that is no density ends it early.
+pub(crate) fn curve<M: Model + 'static>(
+    method: Method,
+    (model, silos): (&M, &[(String, M::Data)]),
+    (options, damping, settings, device): (&Options, f64, &Settings, &Device),
+    judge: impl Fn(Posterior<'_>) -> Result<(f64, f64), Failure>,
+) -> Result<Curve, Failure> {
+    let start = Instant::now();
+    let how = method.configuration(options, damping);
+    // The steps after which the loss is measured.
+    let ends: Vec<u64> = match how {
+        Some((how, rounds)) => {
+            let visits = if how.schedule == VisitSchedule::Synchronous { 1 } else { silos.len() as u64 };
+            (1..=rounds).map(|round| round * visits * how.local_steps).collect()
+        }
+        None => measured(options.global_steps),
+    };
+    let fit = FitOptions {
+        algorithm: how.map_or(AlgorithmChoice::Sfvi, |(how, _)| AlgorithmChoice::Pvi(how)),
+        settings: Settings { steps: ends.last().copied().unwrap_or(0), ..settings.clone() },
+        threads: options.threads,
+        ..FitOptions::default()
+    };
+    let (mut algorithm, mut exchange) = parties(model, silos, device, &fit)?;
+    let (mut points, mut refused) = (Vec::new(), None);
+    let mut counted = Counters::default();
+    for (end, round) in ends.iter().zip(1..) {
+        match advance(&mut *algorithm, &mut exchange, *end) {
+            Ok(more) => add(&mut counted, more),
+            Err(error @ (Error::ImproperProduct { .. } | Error::Improper { .. })) => {
+                println!("{} in round {round}: {error}", method.label());
+                refused = Some(error.to_string());
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let (loss, error) = judge(algorithm.posterior())?;
+        let (steps, improper) = (counted.silo_steps, counted.improper_cavities);
+        let round = if how.is_some() { round } else { *end };
+        points.push(Point { round, messages: counted.messages, steps, loss, error, improper });
+    }
+    Ok(Curve { points, seconds: start.elapsed().as_secs_f64(), refused })
+}
+
+/// Test loss and error of a posterior of coefficients, by the probit approximation.
+pub(crate) fn regression_loss(
+    model: &LogisticRegression,
+    test: &CovariateRows,
+    posterior: Posterior<'_>,
+) -> Result<(f64, f64), Failure> {
+    let mean = posterior.family.mean(posterior.parameters);
+    let covariance = posterior.family.covariance(posterior.parameters);
+    let variances: Vec<f64> = covariance.iter().step_by(mean.len() + 1).copied().collect();
+    let coefficients = Coefficients::mean_field(mean, &variances)?;
+    loss_and_error(&model.predict(test.inputs(), &coefficients, PROBIT_CONSTANT)?, test)
+}
+
+/// Loss and error of the probabilities of no and yes, row by row.
+pub(crate) fn loss_and_error(probabilities: &[f64], test: &CovariateRows) -> Result<(f64, f64), Failure> {
+    let labels: Vec<u8> = test.labels().iter().map(|label| u8::from(*label)).collect();
+    let predictions = Predictions::new(probabilities, 2, &labels)?;
+    Ok((-test_log_likelihood(&predictions), 1.0 - accuracy(&predictions)))
+}
+
 /// Lets a run go on until `end` steps are done.
-fn advance(algorithm: &mut dyn Algorithm, exchange: &mut dyn Exchange, end: u64) -> Result<Counters, Failure> {
+fn advance(algorithm: &mut dyn Algorithm, exchange: &mut dyn Exchange, end: u64) -> Result<Counters, Error> {
     // A run counts its steps from the algorithm's own, so that it goes on where the last one ended.
     Ok(run(algorithm, exchange, &RunOptions { steps: end, ..RunOptions::default() }, &mut Silent)?.counters)
 }

@@ -54,3 +54,38 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
         assert!(std::fs::read_to_string(folder.path().join(picture)).unwrap().starts_with("<svg"), "{picture}");
     }
 }
+
+#[test]
+fn pvi_uci_repeats_section_5_2_on_a_stand_in_of_five_clusters_and_two_models() {
+    if credit().is_err() {
+        println!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["--quick", "--stand-in", "--output"];
+    let run = Command::new(example("pvi_uci")).args(options).arg(folder.path()).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let text = String::from_utf8(run.stdout).unwrap();
+    let sizes = text.lines().filter_map(|line| line.trim().strip_prefix("silo ")?.split_whitespace().nth(1));
+    let sizes: Vec<usize> = sizes.map(|size| size.parse().unwrap()).collect();
+    assert_eq!((sizes.len(), sizes.iter().sum::<usize>()), (5, 522), "{text}");
+    let result: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
+    let panels = result["panels"].as_array().unwrap();
+    assert_eq!([&panels[0]["table"], &panels[1]["table"]], ["credit regression", "credit network"]);
+    for panel in panels {
+        // Five contacts a sweep or round, two messages and 60 steps each; global VI has one step a contact.
+        for (place, (messages, steps)) in [(2_000, 1_000), (60, 1_800), (60, 1_800)].into_iter().enumerate() {
+            let curve = &panel["seeds"][0][place];
+            let points = curve["points"].as_array().unwrap();
+            let last = points.last().unwrap();
+            assert_eq!((last["messages"].as_u64(), last["silo_steps"].as_u64()), (Some(messages), Some(steps)));
+            assert!(last["loss"].as_f64() < points[0]["loss"].as_f64(), "{curve}");
+        }
+    }
+    let claims = result["claims"].as_array().unwrap().iter().map(|claim| claim["claim"].as_str().unwrap());
+    assert_eq!(claims.collect::<Vec<_>>(), ["F5.1", "F5.1", "F5.2", "F5.2"]);
+    for picture in ["credit_regression_stand_in.svg", "credit_network_stand_in.svg"] {
+        assert!(std::fs::read_to_string(folder.path().join(picture)).unwrap().starts_with("<svg"), "{picture}");
+    }
+}
