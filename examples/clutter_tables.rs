@@ -1,4 +1,4 @@
-//! Repeats four tables of a thesis on partitioned inference in the plane: does the posterior depend on silos or schedule?
+//! Repeats four tables of a thesis on partitioned inference in the plane, to see whether silos or schedules move the posterior.
 //!
 //! ```sh
 //! cargo run --release --example clutter_tables
