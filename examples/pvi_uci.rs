@@ -52,7 +52,7 @@ struct Options {
     #[arg(long)]
     stand_in: bool,
     /// Random splits into training and test rows and over silos, each with its own noise; starts alone for the stand-in.
-    #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::IsPresent, "2"))]
+    #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "2"))]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
