@@ -177,6 +177,12 @@ pub enum Error {
         /// The precision found, or the smallest eigenvalue of the precision matrix.
         found: f64,
     },
+    /// The exchange itself failed, so that no outcome is known.
+    #[error("the exchange with the silos failed: {problem}")]
+    Exchange {
+        /// What happened and what to try.
+        problem: String,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {
