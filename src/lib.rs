@@ -6,6 +6,7 @@ mod doctests;
 
 pub use burn;
 pub use partita_core::*;
+pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{

@@ -66,11 +66,11 @@ impl Task {
 
     /// Sends a message with the content `root` of `objects`; its identifier, and the bytes that crossed the wire.
     pub(crate) fn push(&self, metadata: Metadata, objects: &mut Objects, root: &ObjectId) -> Result<(ObjectId, u64)> {
-        let head = Head { metadata: Some(metadata), error: None };
+        let head = Head { metadata: Some(metadata), content: None, error: None };
         let id = objects.add(&Object::new("Message", vec![root.clone()], head.encode_to_vec()));
         let named = Metadata { message_id: id.as_str().to_owned(), ..head.metadata.unwrap_or_default() };
         let request = PushAppMessagesRequest {
-            messages_list: vec![Head { metadata: Some(named), error: None }],
+            messages_list: vec![Head { metadata: Some(named), content: Some(Empty {}), error: None }],
             message_object_trees: vec![objects.tree(&id)?],
         };
         let mut sent = request.encoded_len() as u64;

@@ -1,6 +1,7 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
 mod fed_opt_options;
+mod party;
 
 pub use fed_opt_options::FedOptOptions;
 
@@ -9,13 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
+use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
-    Sfvi, SfviAvg, Silo,
-};
+use crate::algorithm::{Algorithm, Posterior, PviOptions};
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
@@ -290,6 +288,42 @@ pub fn parties<M: Model + 'static>(
     parties_with(model, silos, device, options, &settled(options, silos.len()))
 }
 
+/// The coordinator of a fit whose silos are elsewhere: the one that [`fit`] would make.
+///
+/// `silos` are their names and how many rows each has, as its own [`silo_program`] says.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn coordinator<M: Model + 'static>(
+    model: &M,
+    silos: (&[String], &[usize]),
+    device: &Device,
+    options: &FitOptions,
+) -> Result<Box<dyn Algorithm>> {
+    let settings = settled(options, silos.0.len());
+    party::coordinator(model, silos, device, (options.algorithm, &settings))
+}
+
+/// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make, with the
+/// number of its rows.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn silo_program<M: Model + 'static>(
+    model: &M,
+    (silos, index): (&[String], u32),
+    data: &M::Data,
+    device: &Device,
+    options: &FitOptions,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let settings = settled(options, silos.len());
+    let Some(name) = silos.get(index as usize) else {
+        let found = format!("{index} of {}", silos.len());
+        return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
+    };
+    party::silo(model, (name, index), data, device, (options.algorithm, &settings))
+}
+
 /// The settings that parties are given.
 fn settled(options: &FitOptions, silos: usize) -> Settings {
     // Silos side by side take the threads first; what is left over serves the particles inside each. Zero stays zero,
@@ -310,85 +344,17 @@ fn parties_with<M: Model + 'static>(
     settings: &Settings,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    match options.algorithm {
-        AlgorithmChoice::Sfvi => {
-            let algorithm = caught(COORDINATOR, || Sfvi::new(model, device, settings, &names))?;
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                programs.push(Box::new(silo));
-            }
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::SfviAvg(how) => {
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            let mut sizes = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(rows_of(silo.table()));
-                programs.push(Box::new(AveragingSilo::new(silo, index)));
-            }
-            let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
-            let averaging = averaging.rule();
-            let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
-            let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::FedOpt(how) => {
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            let mut sizes = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(rows_of(silo.table()));
-                programs.push(Box::new(AveragingSilo::of_points(silo, index)?));
-            }
-            let rounds = how.rounds(sizes)?;
-            let algorithm = caught(COORDINATOR, || FedOpt::new(model, device, settings, &names, rounds))?;
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::Pvi(how) => {
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            let mut sizes = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                // A model without plates has no rows to count: its silos count alike.
-                sizes.push(rows_of(silo.table()).max(1));
-                programs.push(Box::new(PviSilo::new(silo, index, how)?));
-            }
-            let algorithm = caught(COORDINATOR, || Pvi::new(model, device, settings, (&names, sizes), how))?;
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::Resident { interval } => {
-            let (name, data) = pooled(silos)?;
-            let party = caught(name, || ResidentSilo::new(name, model, data, device, settings))?;
-            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
-            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
-        }
-        AlgorithmChoice::Central => {
-            let (name, data) = pooled(silos)?;
-            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name))?;
-            let party = caught(name, || CentralSilo::new(name, model, data, device, settings))?;
-            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
-        }
+    if let AlgorithmChoice::Central | AlgorithmChoice::Resident { .. } = options.algorithm {
+        party::only(&names)?;
     }
-}
-
-/// The rows of all plates of a silo.
-fn rows_of(table: &SiteTable) -> usize {
-    table.blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
-}
-
-/// The one silo of a fit of pooled data.
-fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
-    match silos {
-        [(name, data)] => Ok((name, data)),
-        [] => Err(Error::NoSilos),
-        more => Err(Error::Setting {
-            setting: "silos",
-            found: more.len().to_string(),
-            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
-        }),
+    let (mut programs, mut rows) = (Vec::new(), Vec::new());
+    for ((name, data), index) in silos.iter().zip(0_u32..) {
+        let (program, own) = party::silo(model, (name, index), data, device, (options.algorithm, settings))?;
+        programs.push(program);
+        rows.push(own);
     }
+    let algorithm = party::coordinator(model, (&names, &rows), device, (options.algorithm, settings))?;
+    Ok((algorithm, InProcess::new(programs, options.threads)?))
 }
 
 fn pool(threads: usize) -> Result<rayon::ThreadPool> {

@@ -49,7 +49,9 @@ pub use family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
     LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
-pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit, parties};
+pub use fit::{
+    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, coordinator, fit, parties, silo_program,
+};
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};

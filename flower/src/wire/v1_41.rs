@@ -108,11 +108,13 @@ pub(crate) struct EngineError {
     pub(crate) reason: String,
 }
 
-/// A message's head: its content travels as objects.
+/// A message's head: its content travels as objects, and stands here empty where there is one.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Head {
     #[prost(message, optional, tag = "1")]
     pub(crate) metadata: Option<Metadata>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) content: Option<Empty>,
     #[prost(message, optional, tag = "3")]
     pub(crate) error: Option<EngineError>,
 }
