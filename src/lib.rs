@@ -1,8 +1,10 @@
 //! Fits Bayesian models to data that cannot be pooled: one declaration, many silos, on Burn.
 #![doc = include_str!("../README.md")]
 
+pub mod compiled_in;
 #[cfg(doctest)]
 mod doctests;
+pub mod executables;
 
 pub use burn;
 pub use partita_core::*;

@@ -17,7 +17,7 @@ use crate::algorithm::{Algorithm, Posterior, PviOptions};
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
-use crate::exchange::{InProcess, SiloProgram};
+use crate::exchange::{Exchange, InProcess, SiloProgram};
 use crate::panic::{COORDINATOR, caught};
 use crate::report::{Report, summary};
 use crate::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
@@ -230,14 +230,32 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
+    let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
+    let (report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    Ok(Fit { report, record, draws, algorithm, exchange })
+}
+
+/// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
+pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
+
+/// The run, the bound and the summary of [`fit`] with parties that exist already: a [`coordinator`], and silos behind any exchange.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn fit_parties<M: Model + 'static>(
+    model: &M,
+    device: &Device,
+    options: &FitOptions,
+    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fitted> {
     if options.elbo_draws == 0 {
         return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
     }
-    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    let settings = settled(options, silos.len());
+    let names = exchange.silos().to_vec();
+    let settings = settled(options, names.len());
     // All draws of a point mass are alike: one stands for all.
     let elbo_draws = if let AlgorithmChoice::FedOpt(_) = options.algorithm { 1 } else { options.elbo_draws };
-    let (mut algorithm, mut exchange) = parties_with(model, silos, device, options, &settings)?;
     let run_options = RunOptions {
         steps: settings.steps,
         checkpoint: options.checkpoint.clone(),
@@ -253,9 +271,9 @@ pub fn fit<M: Model + 'static>(
         None => &mut silent,
     };
     let work = || -> Result<(RunRecord, ElboEstimate)> {
-        let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
+        let mut record = run(algorithm, exchange, &run_options, progress)?;
         let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, elbo_draws, counters))?;
+        let bound = caught(COORDINATOR, || assess(algorithm, exchange, elbo_draws, counters))?;
         Ok((record, bound))
     };
     let (record, bound) = pool(options.threads)?.install(work)?;
@@ -271,7 +289,7 @@ pub fn fit<M: Model + 'static>(
         (options.algorithm, &settings),
         (format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
     );
-    Ok(Fit { report, record, draws, algorithm, exchange })
+    Ok((report, record, draws))
 }
 
 /// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::run()`] takes
@@ -285,7 +303,19 @@ pub fn parties<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
-    parties_with(model, silos, device, options, &settled(options, silos.len()))
+    let settings = settled(options, silos.len());
+    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+    if let AlgorithmChoice::Central | AlgorithmChoice::Resident { .. } = options.algorithm {
+        party::only(&names)?;
+    }
+    let (mut programs, mut rows) = (Vec::new(), Vec::new());
+    for ((name, data), index) in silos.iter().zip(0_u32..) {
+        let (program, own) = party::silo(model, (name, index), data, device, (options.algorithm, &settings))?;
+        programs.push(program);
+        rows.push(own);
+    }
+    let algorithm = party::coordinator(model, (&names, &rows), device, (options.algorithm, &settings))?;
+    Ok((algorithm, InProcess::new(programs, options.threads)?))
 }
 
 /// The coordinator of a fit whose silos are elsewhere: the one that [`fit`] would make.
@@ -334,27 +364,6 @@ fn settled(options: &FitOptions, silos: usize) -> Settings {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         _ => settings,
     }
-}
-
-fn parties_with<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
-    device: &Device,
-    options: &FitOptions,
-    settings: &Settings,
-) -> Result<(Box<dyn Algorithm>, InProcess)> {
-    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    if let AlgorithmChoice::Central | AlgorithmChoice::Resident { .. } = options.algorithm {
-        party::only(&names)?;
-    }
-    let (mut programs, mut rows) = (Vec::new(), Vec::new());
-    for ((name, data), index) in silos.iter().zip(0_u32..) {
-        let (program, own) = party::silo(model, (name, index), data, device, (options.algorithm, settings))?;
-        programs.push(program);
-        rows.push(own);
-    }
-    let algorithm = party::coordinator(model, (&names, &rows), device, (options.algorithm, settings))?;
-    Ok((algorithm, InProcess::new(programs, options.threads)?))
 }
 
 fn pool(threads: usize) -> Result<rayon::ThreadPool> {

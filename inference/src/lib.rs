@@ -50,7 +50,8 @@ pub use family::{
     LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{
-    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, coordinator, fit, parties, silo_program,
+    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator, fit, fit_parties,
+    parties, silo_program,
 };
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
