@@ -13,6 +13,7 @@ use burn::tensor::Tensor;
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::Result;
+use crate::gathered::Gathered;
 use crate::handle::Handle;
 use crate::loss::Loss;
 use crate::noise::Noise;
@@ -109,20 +110,21 @@ pub struct Minibatch {
     pub rows: Vec<usize>,
     /// How many draws of its latents a row is evaluated with: 1 except for bounds with inner draws.
     pub repeats: usize,
+    pub(crate) gathered: Gathered,
 }
 
 impl Minibatch {
     /// These rows of `plate`, each evaluated once.
     #[must_use]
     pub fn new(plate: &str, rows: Vec<usize>) -> Self {
-        Self { plate: plate.to_owned(), rows, repeats: 1 }
+        Self { plate: plate.to_owned(), rows, repeats: 1, gathered: Gathered::default() }
     }
 
     /// These rows of `plate`, each evaluated with `repeats` draws of its latents.
     #[must_use]
     pub fn repeated(plate: &str, rows: &[usize], repeats: usize) -> Self {
         let rows = rows.iter().flat_map(|row| std::iter::repeat_n(*row, repeats)).collect();
-        Self { plate: plate.to_owned(), rows, repeats }
+        Self { plate: plate.to_owned(), rows, repeats, gathered: Gathered::default() }
     }
 }
 
