@@ -10,11 +10,13 @@ use crate::handle::Handle;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gathered(Arc<Mutex<Kept>>);
 
+type Numbers = Arc<Vec<f64>>;
+
 /// What was taken of each constant, for these rows.
 #[derive(Debug, Default)]
 struct Kept {
     rows: Vec<usize>,
-    numbers: Vec<(Arc<Vec<f64>>, Arc<Vec<f64>>)>,
+    numbers: Vec<(Numbers, Numbers)>,
     tensors: Vec<(Handle, Handle)>,
 }
 
@@ -32,16 +34,8 @@ impl Eq for Gathered {}
 
 impl Gathered {
     /// These rows of host numbers, by `gather` the first time.
-    pub(crate) fn numbers(
-        &self,
-        rows: &[usize],
-        source: &Arc<Vec<f64>>,
-        gather: impl FnOnce() -> Vec<f64>,
-    ) -> Arc<Vec<f64>> {
-        self.with(rows, |kept| {
-            let same = |known: &Arc<Vec<f64>>, own: &Arc<Vec<f64>>| Arc::ptr_eq(known, own);
-            find_or(&mut kept.numbers, source, same, || Arc::new(gather()))
-        })
+    pub(crate) fn numbers(&self, rows: &[usize], source: &Numbers, gather: impl FnOnce() -> Vec<f64>) -> Numbers {
+        self.with(rows, |kept| find_or(&mut kept.numbers, source, Numbers::ptr_eq, || Arc::new(gather())))
     }
 
     /// These rows of a tensor, by `gather` the first time; every time where it cannot be told that the tensor is the same.

@@ -52,6 +52,21 @@ impl Handle {
         }
     }
 
+    /// Whether both are the same node of a tape, or, off the tape, the same constant.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.tensor.kind, &other.tensor.kind) {
+            #[cfg(feature = "flex")]
+            (DispatchTensorKind::Autodiff(own), DispatchTensorKind::Autodiff(other)) => match (&**own, &**other) {
+                (
+                    DispatchTensorKind::Flex(BackendTensor::Autodiff(own)),
+                    DispatchTensorKind::Flex(BackendTensor::Autodiff(other)),
+                ) => own.id() == other.id(),
+                _ => false,
+            },
+            _ => self.is_same_constant(other),
+        }
+    }
+
     /// Reads it to the host.
     ///
     /// # Errors

@@ -8,6 +8,8 @@ mod statement;
 pub use layer::Moments;
 pub(crate) use resident::Resident;
 
+use std::sync::{Arc, Mutex};
+
 use burn::tensor::Tensor;
 
 use crate::array::Array;
@@ -15,6 +17,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::gathered::Gathered;
 use crate::handle::Handle;
+use crate::linear::Passes;
 use crate::loss::Loss;
 use crate::noise::Noise;
 use crate::site::{Part, SiteTable};
@@ -50,6 +53,8 @@ pub struct Scope<'a> {
     pub(crate) loss: Loss,
     /// Latents on the device, for a reading of which nothing is read to the host.
     pub(crate) resident: Option<Resident<'a>>,
+    /// Linear layers evaluated with moments, each with what it knows of the passes through it.
+    pub(crate) layers: Vec<Arc<Mutex<Passes>>>,
     pub(crate) outcome: Outcome,
 }
 
@@ -179,6 +184,7 @@ impl<'a> Scope<'a> {
             weight: 1.0,
             loss: Loss::default(),
             resident: None,
+            layers: Vec::new(),
             outcome: Outcome::default(),
         }
     }
