@@ -366,18 +366,6 @@ fn settled(options: &FitOptions, silos: usize) -> Settings {
     }
 }
 
-fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
-    match silos {
-        [(name, data)] => Ok((name, data)),
-        [] => Err(Error::NoSilos),
-        more => Err(Error::Setting {
-            setting: "silos",
-            found: more.len().to_string(),
-            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
-        }),
-    }
-}
-
 pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| Error::Setting {
         setting: "threads",
