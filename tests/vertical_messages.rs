@@ -1,4 +1,5 @@
 //! Claims that parties who exchange messages compute the gradient that one process computes of the same bound.
+#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 mod fixtures;
 

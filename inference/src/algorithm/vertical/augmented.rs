@@ -31,6 +31,15 @@ pub struct AugmentedVariable {
     manifest: Manifest,
 }
 
+/// What parties and coordinator say of some draws together.
+struct Total {
+    bounds: Vec<f64>,
+    /// By the parameters of the head's posterior, draw by draw.
+    gradients: Vec<Vec<f64>>,
+    /// By the sum of the auxiliary variables, all draws one after another.
+    by_sum: Vec<f64>,
+}
+
 impl std::fmt::Debug for AugmentedVariable {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("AugmentedVariable");
@@ -58,13 +67,13 @@ impl AugmentedVariable {
         Ok(Self { holder, manifest })
     }
 
-    /// Bounds, gradients by the head's posterior, and gradients by the sum of the auxiliary variables, draw by draw.
+    /// What the replies to a request make.
     fn total(
         &self,
         replies: &[Message],
         rows: Option<&[usize]>,
         (purpose, step, count): (Purpose, u64, usize),
-    ) -> Result<(Vec<f64>, Vec<Vec<f64>>, Vec<f64>)> {
+    ) -> Result<Total> {
         let holder = &self.holder;
         let each = rows.map_or(holder.labels.rows(), <[usize]>::len) * holder.labels.outputs();
         holder.same_step(replies, step)?;
@@ -81,7 +90,7 @@ impl AugmentedVariable {
             gradients.push(gradient);
             by_sum.extend(likelihood.eta);
         }
-        Ok((bounds, gradients, by_sum))
+        Ok(Total { bounds, gradients, by_sum })
     }
 }
 
@@ -119,8 +128,8 @@ impl Algorithm for AugmentedVariable {
         let replies = replies(outcomes, &self.holder.parties, step)?;
         let rows = self.holder.rows(step);
         let what = (Purpose::Fit, step, self.holder.settings.particles);
-        let (bounds, gradients, by_sum) = self.total(&replies, rows.as_deref(), what)?;
-        self.holder.ascend(&bounds, &gradients, vec![by_sum])
+        let total = self.total(&replies, rows.as_deref(), what)?;
+        self.holder.ascend(&total.bounds, &total.gradients, vec![total.by_sum])
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
@@ -129,9 +138,9 @@ impl Algorithm for AugmentedVariable {
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
         let replies = replies(outcomes, &self.holder.parties, self.holder.step)?;
-        let (elbos, gradients, _) = self.total(&replies, None, (Purpose::Report, offset, draws))?;
-        finite("the coordinator", self.holder.step, |_| "the bound".into(), &elbos)?;
-        Ok(Assessed { elbos, gradients })
+        let Total { bounds, gradients, .. } = self.total(&replies, None, (Purpose::Report, offset, draws))?;
+        finite("the coordinator", self.holder.step, |_| "the bound".into(), &bounds)?;
+        Ok(Assessed { elbos: bounds, gradients })
     }
 
     fn draws_a_request(&self) -> usize {

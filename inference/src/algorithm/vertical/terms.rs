@@ -53,31 +53,26 @@ impl Around<'_> {
     /// The gradient of the bound and of what else depends on $`z`$, of which `by_value` is the gradient, $`N/B`$ included.
     pub(super) fn reach(&self, estimator: Estimator, by_value: &[f64]) -> Reached {
         let precision = self.weight * self.rho.powi(-2);
-        let size = by_value.len();
-        let mut out = Reached { mean: vec![0.0; size], log_scale: vec![0.0; size], contribution: vec![0.0; size] };
-        for i in 0..size {
-            let (g, tau, scale) = (self.contribution[i], self.noise[i], self.log_scale[i].exp());
-            match estimator {
-                Estimator::ClosedFormEntropy => {
-                    let pull = precision * (self.mean[i] - g);
-                    out.mean[i] = by_value[i] - pull;
-                    out.log_scale[i] = by_value[i] * scale * tau + self.weight - precision * scale * scale;
-                    out.contribution[i] = pull;
-                }
-                _ => {
-                    let pull = precision * (self.value[i] - g);
-                    let mut path = by_value[i] - pull;
-                    let mut entropy = self.weight;
-                    if estimator == Estimator::StickingTheLanding {
-                        // The path through log q(z) alone: -d log q/dz = tau / sigma.
-                        path += self.weight * tau / scale;
-                        entropy = 0.0;
-                    }
-                    out.mean[i] = path;
-                    out.log_scale[i] = path * scale * tau + entropy;
-                    out.contribution[i] = pull;
-                }
+        let mut out = Reached::default();
+        let rows = by_value.iter().zip(self.contribution).zip(self.mean).zip(self.log_scale).zip(self.noise);
+        for (((((by_value, g), mean), log_scale), tau), z) in rows.zip(self.value) {
+            let scale = log_scale.exp();
+            let (by_mean, by_log_scale, pull);
+            if estimator == Estimator::ClosedFormEntropy {
+                pull = precision * (mean - g);
+                by_mean = by_value - pull;
+                by_log_scale = by_value * scale * tau + self.weight - precision * scale * scale;
+            } else {
+                // Sticking the landing leaves the path through log q(z) alone: -d log q/dz = tau / sigma.
+                let landing = estimator == Estimator::StickingTheLanding;
+                let (score, entropy) = if landing { (self.weight * tau / scale, 0.0) } else { (0.0, self.weight) };
+                pull = precision * (z - g);
+                by_mean = by_value - pull + score;
+                by_log_scale = by_mean * scale * tau + entropy;
             }
+            out.mean.push(by_mean);
+            out.log_scale.push(by_log_scale);
+            out.contribution.push(pull);
         }
         out
     }
