@@ -13,7 +13,7 @@ use std::time::Duration;
 use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{Algorithm, Posterior, PviOptions};
+use crate::algorithm::{Algorithm, Posterior, PviOptions, VerticalOptions};
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
@@ -45,6 +45,8 @@ pub enum AlgorithmChoice {
         /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
         interval: u64,
     },
+    /// Parties that hold different columns of the same rows; [`crate::vertical::fit`] takes it.
+    Vertical(VerticalOptions),
 }
 
 /// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`Rounds`].
@@ -136,6 +138,21 @@ impl Default for FitOptions {
             still: None,
             interrupt: None,
             deadline: None,
+        }
+    }
+}
+
+impl FitOptions {
+    /// How a run of so many steps is carried out.
+    pub(crate) fn run_options(&self, steps: u64) -> RunOptions {
+        RunOptions {
+            steps,
+            checkpoint: self.checkpoint.clone(),
+            resume: self.resume,
+            stop: self.stop,
+            still: self.still,
+            deadline: self.deadline,
+            interrupt: self.interrupt.clone(),
         }
     }
 }
@@ -256,15 +273,7 @@ pub fn fit_parties<M: Model + 'static>(
     let settings = settled(options, names.len());
     // All draws of a point mass are alike: one stands for all.
     let elbo_draws = if let AlgorithmChoice::FedOpt(_) = options.algorithm { 1 } else { options.elbo_draws };
-    let run_options = RunOptions {
-        steps: settings.steps,
-        checkpoint: options.checkpoint.clone(),
-        resume: options.resume,
-        stop: options.stop,
-        still: options.still,
-        deadline: options.deadline,
-        interrupt: options.interrupt.clone(),
-    };
+    let run_options = options.run_options(settings.steps);
     let mut silent = Silent;
     let progress: &mut dyn Progress = match progress {
         Some(progress) => progress,

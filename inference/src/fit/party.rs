@@ -5,6 +5,7 @@ use partita_core::{Device, Model, SiteTable};
 use super::{AlgorithmChoice, RoundOptions};
 use crate::algorithm::{
     Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Pvi, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+    VerticalOptions,
 };
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
@@ -40,6 +41,7 @@ pub(super) fn coordinator<M: Model + 'static>(
                 Box::new(Central::new(model, device, settings, only(names)?)?.every(interval)?)
             }
             AlgorithmChoice::Central => Box::new(Central::new(model, device, settings, only(names)?)?),
+            AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
         })
     })
 }
@@ -56,6 +58,7 @@ pub(super) fn silo<M: Model + 'static>(
         let program: Box<dyn SiloProgram> = match choice {
             AlgorithmChoice::Resident { .. } => Box::new(ResidentSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
+            AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
             AlgorithmChoice::Sfvi
             | AlgorithmChoice::SfviAvg(_)
             | AlgorithmChoice::FedOpt(_)
@@ -74,6 +77,14 @@ pub(super) fn silo<M: Model + 'static>(
         // Of pooled data nobody asks how many rows they have.
         Ok((program, 0))
     })
+}
+
+fn vertical(how: VerticalOptions) -> Error {
+    Error::Setting {
+        setting: "algorithm",
+        found: format!("{how:?}"),
+        expected: "an algorithm for silos with different rows; `vertical::fit` serves parties with different columns",
+    }
 }
 
 /// The rows of all plates of a silo.
