@@ -7,7 +7,7 @@ mod resident;
 mod resident_encoding;
 
 pub use density::{Assessment, Enhanced, LogDensity};
-pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
+pub use draw::{Draw, natural_values, pointwise_log_likelihood, predictive_draw, prior_draw};
 pub use encoding::Encoded;
 pub use resident::DeviceAssessment;
 pub use resident_encoding::DeviceEncoded;

@@ -53,6 +53,11 @@ pub trait Divergence: Debug + Send + Sync {
         self.evaluate(family, &family.natural_of_moments(mean, spread)?, p)
     }
 
+    /// Whether there are densities `q` and `p` between which it does not exist.
+    fn has_domain(&self) -> bool {
+        false
+    }
+
     /// The gradient by the mean parameters of `q`: the natural gradient.
     ///
     /// # Errors

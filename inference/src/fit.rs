@@ -391,7 +391,7 @@ fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
     }
 }
 
-fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| Error::Setting {
         setting: "threads",
         found: format!("{threads} ({error})"),

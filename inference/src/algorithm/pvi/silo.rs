@@ -117,6 +117,7 @@ impl<M: Model> PviSilo<M> {
             .number("log_likelihood", solved.log_likelihood)
             .word("steps", solved.steps)
             .word("clipped", solved.clipped)
+            .word("shortened", solved.shortened)
             .word("improper_cavity", u64::from(improper_cavity)))
     }
 
