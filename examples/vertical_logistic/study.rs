@@ -214,10 +214,8 @@ impl<'a> Study<'a> {
             ..Nuts::default()
         };
         let fit = nuts.sample(&model, &[("all".to_owned(), ())], world.device())?;
-        let of = |label: &str| fit.sites.iter().filter(move |site| site.site == label).map(|site| (site.mean, site.sd));
-        let names = (0..parties).map(|place| format!("{}.beta", world::name(place)));
-        let mut moments: Vec<(f64, f64)> = names.flat_map(|name| of(&name).collect::<Vec<_>>()).collect();
-        moments.extend(of("intercept"));
+        // Parties declare first and in their order, the head last.
+        let moments = fit.sites.iter().map(|site| (site.mean, site.sd)).collect();
         let convergence = &fit.diagnostics.convergence;
         let least = convergence.iter().map(|one| one.bulk.min(one.tail)).fold(f64::INFINITY, f64::min);
         Ok(Found {

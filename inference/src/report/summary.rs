@@ -54,13 +54,24 @@ pub(crate) fn natural_draws<M: Model>(
 ) -> Result<NaturalDraws> {
     let table = SiteTable::globals(model, device)?;
     let model = with_shared_theta(model, posterior.theta, device)?;
+    // Block 1: apart from the draws that estimate the bound, which use block 0.
+    let key = Key::new(Purpose::Report, 0).block(1);
+    natural_draws_of(posterior, (Noise::new(seed), key), count, |latent| table.natural_globals(&model, device, latent))
+}
+
+/// Draws `count` times from a posterior, one particle of `key` a draw, and maps each draw by `natural`.
+pub(crate) fn natural_draws_of(
+    posterior: Posterior<'_>,
+    (seed, key): (Noise, Key),
+    count: u32,
+    natural: impl Fn(&[f64]) -> partita_core::Result<Vec<(String, Array)>>,
+) -> Result<NaturalDraws> {
     let mut all: NaturalDraws = Vec::new();
     for particle in 0..count {
         let mut noise = vec![0.0; posterior.family.noise_len()];
-        // Block 1: apart from the draws that estimate the bound, which use block 0.
-        Noise::new(seed).stream(Key::new(Purpose::Report, 0).block(1).particle(particle)).normal(&mut noise);
+        seed.stream(key.particle(particle)).normal(&mut noise);
         let draw = posterior.family.draw(posterior.parameters, &noise);
-        append(table.natural_globals(&model, device, &draw.latent)?, &mut all);
+        append(natural(&draw.latent)?, &mut all);
     }
     Ok(all)
 }
