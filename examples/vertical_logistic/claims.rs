@@ -63,10 +63,12 @@ pub(crate) fn judge(found: &[Found]) -> Vec<Verdict> {
     let fits = Fits(found);
     let mut settings: Vec<(usize, f64)> = Vec::new();
     for one in found {
-        if let Some(rho) = one.statement.rho() {
-            if !settings.iter().any(|(parties, own)| *parties == one.parties && own.to_bits() == rho.to_bits()) {
-                settings.push((one.parties, rho));
-            }
+        let known =
+            |rho: f64| settings.iter().any(|(parties, own)| *parties == one.parties && own.to_bits() == rho.to_bits());
+        if let Some(rho) = one.statement.rho()
+            && !known(rho)
+        {
+            settings.push((one.parties, rho));
         }
     }
     let mut verdicts = Vec::new();
