@@ -10,6 +10,7 @@ mod design;
 mod device;
 mod distribution;
 mod error;
+mod gathered;
 mod handle;
 pub mod kernel;
 #[cfg(feature = "laws")]
