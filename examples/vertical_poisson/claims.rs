@@ -50,7 +50,7 @@ pub(crate) fn judge(found: &[Found], world: &World) -> Vec<Verdict> {
         let worst = coefficients.map(|((mean, _), truth)| (mean - truth).abs()).fold(0.0, f64::max);
         match one.how {
             // P2: the true model is aligned with the true coefficients.
-            How::TrueSampled | How::TrueVariational => {
+            How::TrueSampled | How::TrueMeanField => {
                 let found = format!("coefficients at most {worst:.4} from the truth");
                 verdicts.push(Verdict { claim: "P2", place, met: worst < ALIGNED, found });
             }
