@@ -17,3 +17,6 @@ mod how_to_bayesian_network {}
 
 #[doc = include_str!("../docs/src/explanation-vertical.md")]
 mod explanation_vertical {}
+
+#[doc = include_str!("../docs/src/explanation-nuts.md")]
+mod explanation_nuts {}

@@ -1,5 +1,4 @@
 //! Claims that the messages of vertical fits reveal exactly what the book says they do, and hold nothing else.
-#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 mod fixtures;
 
