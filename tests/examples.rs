@@ -22,6 +22,10 @@ mod ruggedness;
 mod topics;
 #[path = "examples/vae.rs"]
 mod vae;
+#[path = "examples/vertical_logistic.rs"]
+mod vertical_logistic;
+#[path = "examples/vertical_poisson.rs"]
+mod vertical_poisson;
 
 use std::process::Command;
 
