@@ -27,6 +27,7 @@ mod sparse;
 pub mod special;
 mod theta;
 mod uploaded;
+pub mod vertical;
 
 pub use amortised::{Amortised, Encoder, Encoding};
 pub use array::Array;

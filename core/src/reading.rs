@@ -6,6 +6,7 @@ mod encoding;
 mod resident;
 mod resident_encoding;
 
+pub(crate) use density::gradients_of;
 pub use density::{Assessment, Enhanced, LogDensity};
 pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
 pub use encoding::Encoded;

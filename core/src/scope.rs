@@ -8,6 +8,8 @@ mod statement;
 pub use layer::Moments;
 pub(crate) use resident::Resident;
 
+use std::borrow::Cow;
+
 use burn::tensor::Tensor;
 
 use crate::array::Array;
@@ -50,6 +52,8 @@ pub struct Scope<'a> {
     /// Latents on the device, for a reading of which nothing is read to the host.
     pub(crate) resident: Option<Resident<'a>>,
     pub(crate) outcome: Outcome,
+    /// What the names of sites begin with, dot included.
+    pub(crate) prefix: String,
 }
 
 /// The site table: being written, or known.
@@ -178,6 +182,7 @@ impl<'a> Scope<'a> {
             loss: Loss::default(),
             resident: None,
             outcome: Outcome::default(),
+            prefix: String::new(),
         }
     }
 
@@ -187,15 +192,21 @@ impl<'a> Scope<'a> {
         self.device
     }
 
+    /// The name of a site where the model now stands.
+    fn full<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if self.prefix.is_empty() { name.into() } else { format!("{}{name}", self.prefix).into() }
+    }
+
     /// What densities are multiplied by where the model now stands.
     fn weight_here(&self) -> f64 {
         self.weight * self.plate.as_ref().map_or(1.0, |plate| plate.scale)
     }
 
     fn operation(&self, name: &str) -> String {
+        let prefix = &self.prefix;
         match &self.plate {
-            Some(plate) => format!("site `{name}` in plate `{}`", plate.name),
-            None => format!("site `{name}`"),
+            Some(plate) => format!("site `{prefix}{name}` in plate `{}`", plate.name),
+            None => format!("site `{prefix}{name}`"),
         }
     }
 
@@ -234,7 +245,7 @@ impl<'a> Scope<'a> {
 
     fn keep(&mut self, name: &str, handle: &Handle) -> Result<()> {
         if self.keeping {
-            self.outcome.values.push((name.to_owned(), handle.read()?));
+            self.outcome.values.push((self.full(name).into_owned(), handle.read()?));
         }
         Ok(())
     }

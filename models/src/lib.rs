@@ -22,6 +22,7 @@ mod rugged;
 mod six_cities;
 mod topic_model;
 mod uci;
+pub mod vertical;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use cifar::{cifar_10, cifar_10_from};

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::kernel::add_scaled;
 use crate::loss::Loss;
 use crate::model::Model;
-use crate::scope::{Leaf, Minibatch, Moments, Scope, Source, Table};
+use crate::scope::{Leaf, Minibatch, Moments, Outcome, Scope, Source, Table};
 use crate::site::{Part, SiteTable};
 use crate::theta;
 
@@ -254,35 +254,54 @@ impl<'a, M: Model> LogDensity<'a, M> {
     }
 
     fn finish(&self, scope: Scope<'_>, local_lengths: Option<Vec<usize>>, row_weights: &[f64]) -> Result<Assessment> {
-        let moments = scope.source.moments.is_some();
-        let outcome = scope.outcome;
         let mut assessment = Assessment {
-            value: outcome.total,
-            globals: vec![0.0; self.table.global_len],
             locals: local_lengths.unwrap_or_default().into_iter().map(|length| vec![0.0; length]).collect(),
             ..Assessment::default()
         };
-        if moments {
+        if scope.source.moments.is_some() {
             assessment.means = vec![0.0; self.table.global_len];
             assessment.variances = vec![0.0; self.table.global_len];
         }
-        let gradients = outcome.tape.map(|tape| tape.backward());
-        for leaf in outcome.leaves {
-            let tape = match &gradients {
-                Some(gradients) => tape_gradient(&leaf, gradients)?,
-                None => None,
-            };
-            match tape {
-                // Most numbers of most models: written once, where they belong.
-                Some(tape) if leaf.constrained.is_empty() && self.table.sites[leaf.site].part == Part::Global => {
-                    add_data(tape, &leaf.host_gradient, global_place(self.table, &leaf, &mut assessment));
-                }
-                tape => pull_back(self.table, leaf, tape, row_weights, &mut assessment)?,
-            }
-        }
-        assessment.theta = theta::gradient(self.model, gradients.as_ref())?;
-        Ok(assessment)
+        let theta = |gradients: Option<&Gradients>| theta::gradient(self.model, gradients);
+        collect(scope.outcome, self.table, assessment, row_weights, theta)
     }
+}
+
+/// The value and the gradients by the globals of a reading of globals alone, with `theta` those by point parameters.
+pub(crate) fn gradients_of(
+    outcome: Outcome,
+    table: &SiteTable,
+    theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
+) -> Result<Assessment> {
+    collect(outcome, table, Assessment::default(), &[], theta)
+}
+
+/// Runs the tape of a reading backward and puts every gradient in its place of `assessment`.
+fn collect(
+    outcome: Outcome,
+    table: &SiteTable,
+    mut assessment: Assessment,
+    row_weights: &[f64],
+    theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
+) -> Result<Assessment> {
+    assessment.value = outcome.total;
+    assessment.globals = vec![0.0; table.global_len];
+    let gradients = outcome.tape.map(|tape| tape.backward());
+    for leaf in outcome.leaves {
+        let tape = match &gradients {
+            Some(gradients) => tape_gradient(&leaf, gradients)?,
+            None => None,
+        };
+        match tape {
+            // Most numbers of most models: written once, where they belong.
+            Some(tape) if leaf.constrained.is_empty() && table.sites[leaf.site].part == Part::Global => {
+                add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut assessment));
+            }
+            tape => pull_back(table, leaf, tape, row_weights, &mut assessment)?,
+        }
+    }
+    assessment.theta = theta(gradients.as_ref())?;
+    Ok(assessment)
 }
 
 /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.

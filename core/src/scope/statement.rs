@@ -68,14 +68,14 @@ impl<'a> Scope<'a> {
             }
             Observing::Simulate(noise, index) => {
                 let draw = law.draw(&mut noise.stream(self.key(crate::noise::Purpose::Predictive, index)))?;
-                self.outcome.observed.push((name.to_owned(), draw));
+                self.outcome.observed.push((self.full(name).into_owned(), draw));
             }
             Observing::Pointwise => {
                 let (arrays, data) = (law.arrays()?, handle.read()?);
                 let view = law.view(&arrays);
                 view.check(&self.operation(name), &data.values)?;
                 let values = view.pointwise(&data.values);
-                self.outcome.observed.push((name.to_owned(), Array::new(values, law.batch.clone())?));
+                self.outcome.observed.push((self.full(name).into_owned(), Array::new(values, law.batch.clone())?));
             }
         }
         Ok(())
@@ -236,6 +236,45 @@ impl<'a> Scope<'a> {
         lift.error.map_or(Ok(lifted), Err)
     }
 
+    /// Lets the names of the sites that `body` declares begin with `name` and a dot, so that one declaration may stand
+    /// several times in a model.
+    ///
+    /// # Errors
+    /// What `body` refuses.
+    pub fn within<T>(&mut self, name: &str, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = self.prefix.len();
+        self.prefix.push_str(name);
+        self.prefix.push('.');
+        let result = body(self);
+        self.prefix.truncate(before);
+        result
+    }
+
+    /// Multiplies every log density that `body` declares by `weight`: a power of a likelihood.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a weight that is negative or not finite, and in a bound with inner draws, whose rows have
+    /// weights of their own; otherwise what `body` refuses.
+    pub fn weighted<T>(&mut self, weight: f64, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let refuse = |found: String, expected| {
+            Err(Error::Argument { operation: "scope.weighted".into(), argument: "weight", found, expected })
+        };
+        if !(weight >= 0.0 && weight.is_finite()) {
+            return refuse(weight.to_string(), "a finite number >= 0");
+        }
+        if self.rowwise {
+            return refuse(
+                "a bound with inner draws".into(),
+                "an estimator whose rows have no weights of their own, such as StickingTheLanding",
+            );
+        }
+        let before = self.weight;
+        self.weight *= weight;
+        let result = body(self);
+        self.weight = before;
+        result
+    }
+
     /// Gives a distribution of one number as many copies as the plate has rows; refuses other row counts.
     fn fit_to_plate(&self, name: &str, mut law: Law) -> Result<Law> {
         law.sound()?;
@@ -261,6 +300,8 @@ impl<'a> Scope<'a> {
 
     /// Registers a site while the table is built (returns `None`), or finds it in the known table.
     pub(super) fn enter(&mut self, name: &str, role: Role, law: Option<&Law>) -> Result<Option<usize>> {
+        let full = self.full(name);
+        let name = &*full;
         let plate = self.plate.as_ref().map(|plate| plate.name.as_str());
         let shape = law.map(Law::shape).unwrap_or_default();
         let distribution = law.map_or("", |law| law.density.name());

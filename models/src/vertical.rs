@@ -1,0 +1,11 @@
+//! States ready-made parts of vertical models: contributions of parties, and heads of whoever holds the labels.
+
+mod heads;
+mod linear;
+mod multilevel;
+mod network;
+
+pub use heads::{BernoulliHead, CategoricalHead, Counts, GaussianHead, GaussianLatents, PoissonHead, binary_labels};
+pub use linear::Linear;
+pub use multilevel::{Multilevel, MultilevelLatents, by_level};
+pub use network::{LastLayer, LatentNetwork, PointNetwork};
