@@ -2,6 +2,7 @@
 
 mod central;
 mod fed_opt;
+mod label_holder;
 mod local_objective;
 mod particles;
 mod pending;
@@ -11,9 +12,12 @@ mod sfvi;
 mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
+mod soul;
+mod split_network;
 
 pub use central::{Central, CentralSilo};
 pub use fed_opt::{FedOpt, PointRounds};
+pub use label_holder::LabelHolder;
 pub use pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
 pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
@@ -21,6 +25,8 @@ pub use sfvi_avg::{Rounds, SfviAvg};
 pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
+pub use soul::{Soul, SoulParty};
+pub use split_network::{SplitNetwork, SplitParty};
 
 use partita_core::{Key, Noise, Purpose};
 
