@@ -2,7 +2,6 @@
 
 mod central;
 mod fed_opt;
-mod label_holder;
 mod local_objective;
 mod particles;
 mod pending;
@@ -13,11 +12,9 @@ mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
 mod soul;
-mod split_network;
 
 pub use central::{Central, CentralSilo};
 pub use fed_opt::{FedOpt, PointRounds};
-pub use label_holder::LabelHolder;
 pub use pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
 pub use resident_silo::ResidentSilo;
 pub use sfvi::Sfvi;
@@ -25,8 +22,7 @@ pub use sfvi_avg::{Rounds, SfviAvg};
 pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
-pub use soul::{Soul, SoulParty};
-pub use split_network::{SplitNetwork, SplitParty};
+pub use soul::{Soul, SoulCoordinator, SoulParty};
 
 use partita_core::{Key, Noise, Purpose};
 

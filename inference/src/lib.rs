@@ -29,9 +29,9 @@ mod settings;
 mod solver;
 
 pub use algorithm::{
-    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, FedOpt, LabelHolder, Order,
-    PointRounds, Posterior, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul,
-    SoulParty, SplitNetwork, SplitParty, StepInfo, Tally, VisitSchedule,
+    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, FedOpt, Order, PointRounds,
+    Posterior, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator,
+    SoulParty, StepInfo, Tally, VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};

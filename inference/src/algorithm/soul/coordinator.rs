@@ -1,10 +1,11 @@
-//! Gives the coordinator of parties that hold columns: it adds up what they send and answers with one gradient a row.
+//! Gives the coordinator of SOUL: it adds up the auxiliary variables and answers with one gradient a row.
 
 use partita_core::vertical::{Labels, Party};
-use partita_core::{Device, Key, Minibatches, Noise, SiteTable};
+use partita_core::{Device, SiteTable};
 
-use super::sfvi_silo::global_signature;
-use super::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
+use crate::algorithm::{
+    Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run, signature as global_signature,
+};
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::family::Delta;
@@ -16,19 +17,15 @@ use crate::settings::Settings;
 /// What the names of the optimiser's vectors begin with.
 const RULE: &str = "rule.";
 
-/// The plate of the rows, the same for every party.
-const PLATE: &str = "row";
-
-/// The coordinator of [`SplitNetwork`](crate::SplitNetwork) and of [`Soul`](crate::Soul): the holder of the labels.
+/// The coordinator of [`Soul`](crate::Soul): the holder of the labels.
 ///
-/// In a step party $`j`$ sends $`z_j`$, one number a row and output. With $`s = \sum_j z_j`$ the coordinator takes a step on the
-/// head's unknowns $`\gamma`$, a point, up $`\log p(y \mid s, \gamma) + \log p(\gamma)`$, and keeps
-/// $`a = \partial \log p(y \mid s, \gamma)/\partial s`$, which by the chain rule is the gradient by every $`z_j`$. It sends $`a`$ with the
-/// next request, the same vector to all. One exchange a step, and $`n`$ numbers each way; the first request has no gradient.
+/// In a round party $`j`$ sends $`z_j`$. With $`s = \sum_j z_j`$ the coordinator takes a step on the head's unknowns $`\gamma`$, a
+/// point, up $`\log p(y \mid s, \gamma) + \log p(\gamma)`$, and keeps $`a = \partial \log p(y \mid s, \gamma)/\partial s`$, which
+/// by the chain rule is the gradient by every $`z_j`$. It sends $`a`$ with the next request, the same vector to all. One exchange
+/// a round, and $`n`$ numbers each way; the first request has no gradient.
 ///
 /// The "bound" that is reported is $`\log p(y \mid s, \gamma) + \log p(\gamma)`$ at these points. It bounds no evidence.
-pub struct LabelHolder {
-    name: &'static str,
+pub struct SoulCoordinator {
     labels: Labels,
     device: Device,
     settings: Settings,
@@ -37,32 +34,22 @@ pub struct LabelHolder {
     head: Vec<f64>,
     rule: Box<dyn UpdateRule>,
     parties: Vec<String>,
-    batches: Option<Minibatches>,
     step: u64,
     /// The gradient of the last step, empty before the first.
     gradient: Vec<f64>,
     manifest: Manifest,
 }
 
-impl std::fmt::Debug for LabelHolder {
+impl std::fmt::Debug for SoulCoordinator {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = formatter.debug_struct("LabelHolder");
-        shown
-            .field("name", &self.name)
-            .field("parties", &self.parties)
-            .field("step", &self.step)
-            .finish_non_exhaustive()
+        let mut shown = formatter.debug_struct("SoulCoordinator");
+        shown.field("parties", &self.parties).field("step", &self.step).finish_non_exhaustive()
     }
 }
 
-impl LabelHolder {
-    /// The holder of `labels` for these parties; `name` is what its messages begin with.
-    pub(super) fn new(
-        name: &'static str,
-        (parties, labels): (&[Party], Labels),
-        device: &Device,
-        settings: &Settings,
-    ) -> Result<Self> {
+impl SoulCoordinator {
+    /// The holder of `labels` for these parties.
+    pub(super) fn new((parties, labels): (&[Party], Labels), device: &Device, settings: &Settings) -> Result<Self> {
         settings.check()?;
         check_rows(parties, &labels)?;
         let table = labels.table(device)?;
@@ -71,17 +58,15 @@ impl LabelHolder {
         let manifest = Manifest {
             fields: vec![
                 field("step", "the step answered", 1, false),
-                field("predictor", "z: what the party adds to the predictor of each row", numbers, true),
+                field("auxiliary", "z: the point for the party's auxiliary variable of each row", numbers, true),
             ],
         };
         Ok(Self {
-            name,
             device: device.clone(),
             family: Delta::new(table.global_len()),
             head: vec![0.0; table.global_len()],
             rule: settings.optimiser.start(device),
             parties: parties.iter().map(|party| party.name().to_owned()).collect(),
-            batches: minibatches(settings, labels.rows())?,
             settings: settings.clone(),
             labels,
             table,
@@ -97,29 +82,25 @@ impl LabelHolder {
         &self.head
     }
 
-    fn kind(&self, verb: &str) -> String {
-        format!("{}.{verb}", self.name)
-    }
-
     fn to_all(&self, message: &Message) -> Vec<Request> {
         (0..self.parties.len()).map(|silo| Request { silo, message: message.clone() }).collect()
     }
 
     /// The sum over parties, in their order, of the vectors they sent, and nothing of a party that sent another thing.
-    fn sum(&self, outcomes: Vec<Outcome>, rows: usize) -> Result<Vec<f64>> {
+    fn sum(&self, outcomes: Vec<Outcome>) -> Result<Vec<f64>> {
         let (step, outputs) = (self.step, self.labels.outputs());
-        let mut sum = vec![0.0; rows * outputs];
+        let mut sum = vec![0.0; self.labels.rows() * outputs];
         for (reply, party) in replies(outcomes, &self.parties, step)?.iter().zip(&self.parties) {
             let found = reply.get_word("step").map_err(|error| error.in_silo(party, step))?;
             if found != step {
                 let problem = format!("step {found} was answered, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(party, step));
             }
-            let own = reply.expect_floats("predictor", sum.len()).map_err(|error| error.in_silo(party, step))?;
+            let own = reply.expect_floats("auxiliary", sum.len()).map_err(|error| error.in_silo(party, step))?;
             finite(
                 &format!("silo `{party}`"),
                 step,
-                |index| format!("its predictor of row {}", index / outputs),
+                |index| format!("its auxiliary variable of row {}", index / outputs),
                 &own,
             )?;
             sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
@@ -128,18 +109,17 @@ impl LabelHolder {
     }
 }
 
-impl Algorithm for LabelHolder {
+impl Algorithm for SoulCoordinator {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        let message = Message::new(&self.kind("step")).word("step", self.step).word("seed", self.settings.seed);
+        let message = Message::new("soul.step").word("step", self.step).word("seed", self.settings.seed);
         Ok(self.to_all(&if self.gradient.is_empty() { message } else { message.floats("gradient", &self.gradient) }))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let step = self.step;
-        let rows = rows_at(self.batches.as_ref(), self.settings.seed, step);
-        let predictor = self.sum(outcomes, rows.as_ref().map_or(self.labels.rows(), Vec::len))?;
+        let predictor = self.sum(outcomes)?;
         let at = (self.head.as_slice(), predictor.as_slice());
-        let share = self.labels.likelihood(&self.device, &self.table, at, rows.as_deref(), 1.0)?;
+        let share = self.labels.likelihood(&self.device, &self.table, at, None, 1.0)?;
         let prior = self.labels.prior(&self.device, &self.table, &self.head)?;
         let elbo = share.value + prior.value;
         // The optimisers descend; the log density is to ascend.
@@ -161,11 +141,11 @@ impl Algorithm for LabelHolder {
     }
 
     fn assessing(&self, _: usize, _: u64) -> Vec<Request> {
-        self.to_all(&Message::new(&self.kind("assess")).word("step", self.step))
+        self.to_all(&Message::new("soul.assess").word("step", self.step))
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
-        let predictor = self.sum(outcomes, self.labels.rows())?;
+        let predictor = self.sum(outcomes)?;
         let at = (self.head.as_slice(), predictor.as_slice());
         let share = self.labels.likelihood(&self.device, &self.table, at, None, 1.0)?;
         let value = share.value + self.labels.prior(&self.device, &self.table, &self.head)?.value;
@@ -183,7 +163,7 @@ impl Algorithm for LabelHolder {
     }
 
     fn save(&self) -> Message {
-        let message = Message::new(&self.kind("coordinator"))
+        let message = Message::new("soul.coordinator")
             .word("step", self.step)
             .word("seed", self.settings.seed)
             .floats("head", &self.head)
@@ -194,7 +174,7 @@ impl Algorithm for LabelHolder {
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        same_run(state, &self.kind("coordinator"), &global_signature(&self.table), self.settings.seed)?;
+        same_run(state, "soul.coordinator", &global_signature(&self.table), self.settings.seed)?;
         let head = state.expect_floats("head", self.head.len())?;
         let gradient = state.get_floats("gradient")?;
         let names = state.records.iter().filter_map(|record| record.name.strip_prefix(RULE));
@@ -223,20 +203,4 @@ fn check_rows(parties: &[Party], labels: &Labels) -> Result<()> {
         return Err(Error::Model(problem).in_silo(party.name(), 0));
     }
     Ok(())
-}
-
-/// The minibatches that all parties take, where the settings ask for some.
-pub(super) fn minibatches(settings: &Settings, rows: usize) -> Result<Option<Minibatches>> {
-    let size = settings.minibatch.get(PLATE).copied();
-    let refuse = |error: partita_core::DataError| Error::Setting {
-        setting: "minibatch",
-        found: error.to_string(),
-        expected: "at least one row a step",
-    };
-    size.map(|size| Minibatches::new(rows, size).map_err(refuse)).transpose()
-}
-
-/// The rows of a step, the same for all parties; `None` for all.
-pub(super) fn rows_at(batches: Option<&Minibatches>, seed: u64, step: u64) -> Option<Vec<usize>> {
-    batches.map(|batches| batches.rows_at(step, &Noise::new(seed), Key::COORDINATOR))
 }
