@@ -141,10 +141,8 @@ fn draw(options: &Options, found: &[(Method, Vec<Outcome>)]) -> Result<(), Failu
     let lines: Vec<_> = found.iter().map(|(method, outcomes)| (name(method), by_fold(outcomes))).collect();
     let title = "Mean log likelihood of the test rows of each fold";
     plot::lines(&options.output.join("folds.svg"), &lines, title, ["fold", "nats a row"])?;
-    let traces: Vec<_> = found
-        .iter()
-        .filter_map(|(method, outcomes)| Some((name(method), outcomes.first()?.trace.clone())))
-        .collect();
+    let traces: Vec<_> =
+        found.iter().filter_map(|(method, outcomes)| Some((name(method), outcomes.first()?.trace.clone()))).collect();
     plot::curves(&options.output.join("bounds.svg"), &traces, "Bound a training row, fold 1", None)?;
     let mut predictors = Vec::new();
     for (method, outcomes) in found {

@@ -154,7 +154,12 @@ impl Study {
     }
 
     /// The parties with the columns of `rows`, standardised by the training rows.
-    fn parties(&self, method: Method, (rows, training): (&[usize], &[usize]), seed: u64) -> Result<Vec<Party>, Failure> {
+    fn parties(
+        &self,
+        method: Method,
+        (rows, training): (&[usize], &[usize]),
+        seed: u64,
+    ) -> Result<Vec<Party>, Failure> {
         let mut parties = Vec::new();
         for ((table, name), index) in self.parties.iter().zip(NAMES).zip(0_u64..) {
             let encoded: CovariateRows = table.encode(rows, training)?;
@@ -168,9 +173,7 @@ impl Study {
             parties.push(match method {
                 // The last layer is linear: two features times two weights, points, are one output.
                 Method::Split => Party::new(name, PointNetwork::new(network(1)), inputs),
-                Method::SplitWithPrior => {
-                    Party::new(name, PointNetwork::new(network(1)).weights_from(weights), inputs)
-                }
+                Method::SplitWithPrior => Party::new(name, PointNetwork::new(network(1)).weights_from(weights), inputs),
                 Method::Hierarchical(_) => {
                     Party::new(name, LastLayer::new(network(FEATURES), FEATURES).weights_from(weights), inputs)
                 }
@@ -185,7 +188,10 @@ fn thinned(trace: &[(u64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let run = trace.len().div_ceil(200).max(1);
     trace.chunks(run).map(|run| {
         let step = run.last().map_or(0, |point| point.0);
-        (real(usize::try_from(step).unwrap_or(usize::MAX)), run.iter().map(|point| point.1).sum::<f64>() / real(run.len()))
+        (
+            real(usize::try_from(step).unwrap_or(usize::MAX)),
+            run.iter().map(|point| point.1).sum::<f64>() / real(run.len()),
+        )
     })
 }
 

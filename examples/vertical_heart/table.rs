@@ -104,7 +104,9 @@ pub(crate) fn print(rows: &[Row]) {
             println!("{:<24} {accuracy:>16} {all:>18} {wrong:>18}", "  paper");
         }
     }
-    println!("Ours: means over all test rows ± standard deviations of the means of folds. Standard deviations over rows, which");
+    println!(
+        "Ours: means over all test rows ± standard deviations of the means of folds. Standard deviations over rows, which"
+    );
     println!("the paper's of log likelihoods seem to be, all and wrong:");
     for row in rows {
         let ([all, wrong], label) = (row.over_rows, row.method.label());

@@ -29,6 +29,21 @@ impl<N: Network> PointNetwork<N> {
     }
 
     /// The same with a prior $`N(0, s^2)`$ for every point weight, of which the mode is trained; $`s`$ = `deviation`.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, vertical::Party};
+    /// use partita_models::{Activation, Mlp, vertical::PointNetwork};
+    /// let device = Device::flex();
+    /// let network = PointNetwork::new(Mlp::new(&[1, 1], Activation::Relu, 1, &device)).weights_from(2.0);
+    /// let mut party = Party::new("clinic", network, device.tensor(vec![3.0], [1, 1]));
+    /// party.set_theta(&[4.0, -2.0], &device)?;
+    /// let share = party.contribute(&device, &party.table(&device)?, &[], None)?;
+    /// assert_eq!(share.outputs().values, [4.0 * 3.0 - 2.0]);
+    /// // The gradient of the prior alone is -w / s^2.
+    /// assert_eq!(share.pull_back(&[0.0])?.theta, [-1.0, 0.5]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
     #[must_use]
     pub fn weights_from(self, deviation: f64) -> Self {
         Self { weights: Some(deviation), ..self }
