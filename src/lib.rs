@@ -14,3 +14,10 @@ pub use partita_inference::{
     ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
 };
 pub use partita_models as models;
+
+/// Models of columns held by different parties: what is declared, ready-made parts, and the fit.
+pub mod vertical {
+    pub use partita_core::vertical::*;
+    pub use partita_inference::vertical::*;
+    pub use partita_models::vertical::*;
+}

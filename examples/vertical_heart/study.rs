@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use partita::data::{Fold, folds};
+use partita::data::{Fold, folds, stratified_folds};
 use partita::inference::{VerticalOptions, vertical};
 use partita::models::vertical::{BernoulliHead, LastLayer, PointNetwork, binary_labels};
 use partita::models::{Activation, CovariateRows, HEART_FAILURE_PARTIES, LabelledTable, Mlp};
@@ -17,6 +17,9 @@ const NAMES: [&str; 2] = ["party 1", "party 2"];
 /// Units of each of the two hidden layers, and outputs of a party's network.
 const HIDDEN: usize = 8;
 const FEATURES: usize = 2;
+
+/// One in so many training rows is kept back where something has to be chosen.
+const KEPT_BACK: usize = 5;
 
 /// Adam's rate.
 const RATE: f64 = 1e-3;
@@ -61,6 +64,8 @@ pub(crate) struct Outcome {
     pub(crate) positive: Vec<f64>,
     /// The log predictive probability of the label, in nats.
     pub(crate) log_likelihood: Vec<f64>,
+    /// The standard deviation of the prior of weights, chosen by training rows; none where there is no prior.
+    pub(crate) weights: Option<f64>,
     /// Step and bound a training row.
     pub(crate) trace: Vec<(f64, f64)>,
     pub(crate) exchanges: u64,
@@ -85,7 +90,8 @@ impl Outcome {
 
     pub(crate) fn words(&self) -> String {
         let (accuracy, mean) = (100.0 * self.accuracy(), self.mean_log_likelihood());
-        format!("accuracy {accuracy:.1} %, log likelihood {mean:.3} ({:.0} s)", self.seconds)
+        let weights = self.weights.map_or(String::new(), |chosen| format!(", weights from {chosen}"));
+        format!("accuracy {accuracy:.1} %, log likelihood {mean:.3}{weights} ({:.0} s)", self.seconds)
     }
 }
 
@@ -109,11 +115,38 @@ impl Study {
         })
     }
 
+    /// Fits a method to the training rows of a fold and predicts its test rows.
     pub(crate) fn fit(&self, method: Method, fold: usize) -> Result<Outcome, Failure> {
         let start = Instant::now();
-        let Fold { training, test } = &self.folds[fold];
         let seed = 1_000 * self.options.seed + fold as u64;
-        let parties = |rows: &[usize]| self.parties(method, (rows, training), seed);
+        let weights = if method == Method::Split { None } else { Some(self.choose(method, fold, seed)?) };
+        let outcome = self.fit_with(method, weights, &self.folds[fold], seed)?;
+        Ok(Outcome { seconds: start.elapsed().as_secs_f64(), ..outcome })
+    }
+
+    /// The prior of weights whose fit to most of the training rows predicts the others best; test rows are not looked at.
+    fn choose(&self, method: Method, fold: usize, seed: u64) -> Result<f64, Failure> {
+        let Fold { training, .. } = &self.folds[fold];
+        if let [only] = self.options.weights[..] {
+            return Ok(only);
+        }
+        let labels: Vec<bool> = training.iter().map(|row| self.table.labels()[*row]).collect();
+        let inner = stratified_folds(&labels, KEPT_BACK, &Noise::new(seed))?.swap_remove(0);
+        let rows = |places: &[usize]| places.iter().map(|place| training[*place]).collect();
+        let inner = Fold { training: rows(&inner.training), test: rows(&inner.test) };
+        let mut best: Option<(f64, f64)> = None;
+        for &weights in &self.options.weights {
+            let found = self.fit_with(method, Some(weights), &inner, seed)?.mean_log_likelihood();
+            if best.is_none_or(|(_, highest)| found > highest) {
+                best = Some((weights, found));
+            }
+        }
+        Ok(best.ok_or("no standard deviation of weights to choose from")?.0)
+    }
+
+    fn fit_with(&self, method: Method, weights: Option<f64>, fold: &Fold, seed: u64) -> Result<Outcome, Failure> {
+        let Fold { training, test } = fold;
+        let parties = |rows: &[usize]| self.parties(method, weights, (rows, training), seed);
         let how = match method {
             Method::Hierarchical(rho) => VerticalOptions::augmented(rho),
             _ => VerticalOptions::direct(),
@@ -146,10 +179,11 @@ impl Study {
             labels: own,
             positive: predicted.mean.values,
             log_likelihood: predicted.log_density,
+            weights,
             trace: thinned(&fit.record.trace).map(|(step, bound)| (step, bound / rows)).collect(),
             exchanges: counters.rounds,
             bytes: counters.bytes_to_silos + counters.bytes_from_silos,
-            seconds: start.elapsed().as_secs_f64(),
+            seconds: fit.record.seconds,
         })
     }
 
@@ -157,6 +191,7 @@ impl Study {
     fn parties(
         &self,
         method: Method,
+        weights: Option<f64>,
         (rows, training): (&[usize], &[usize]),
         seed: u64,
     ) -> Result<Vec<Party>, Failure> {
@@ -169,14 +204,14 @@ impl Study {
                 let widths = [encoded.columns(), HIDDEN, HIDDEN, outputs];
                 Mlp::new(&widths, Activation::Relu, 2 * seed + index, &self.device)
             };
-            let weights = self.options.weights;
-            parties.push(match method {
-                // The last layer is linear: two features times two weights, points, are one output.
-                Method::Split => Party::new(name, PointNetwork::new(network(1)), inputs),
-                Method::SplitWithPrior => Party::new(name, PointNetwork::new(network(1)).weights_from(weights), inputs),
-                Method::Hierarchical(_) => {
-                    Party::new(name, LastLayer::new(network(FEATURES), FEATURES).weights_from(weights), inputs)
-                }
+            // The last layer is linear: two features times two weights, points, are one output.
+            let point = || PointNetwork::new(network(1));
+            let last = || LastLayer::new(network(FEATURES), FEATURES);
+            parties.push(match (method, weights) {
+                (Method::Hierarchical(_), Some(sd)) => Party::new(name, last().weights_from(sd), inputs),
+                (Method::Hierarchical(_), None) => Party::new(name, last(), inputs),
+                (_, Some(sd)) => Party::new(name, point().weights_from(sd), inputs),
+                (_, None) => Party::new(name, point(), inputs),
             });
         }
         Ok(parties)

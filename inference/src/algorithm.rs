@@ -12,6 +12,7 @@ mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
 mod soul;
+pub(crate) mod vertical;
 
 pub use central::{Central, CentralSilo};
 pub use fed_opt::{FedOpt, PointRounds};
@@ -23,6 +24,7 @@ pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
 pub use soul::{Soul, SoulCoordinator, SoulParty};
+pub use vertical::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
 
 use partita_core::{Key, Noise, Purpose};
 
@@ -55,7 +57,15 @@ pub trait Algorithm: Send {
     /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request>;
 
-    /// The sampled bounds those requests gave.
+    /// What the outcomes of [`Algorithm::assessing`] call for: nothing more, unless a bound takes two exchanges.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`].
+    fn reassessing(&self, outcomes: Vec<Outcome>, _draws: usize, _offset: u64) -> Result<Reassessing> {
+        Ok(Reassessing::Done(outcomes))
+    }
+
+    /// The sampled bounds that the outcomes of the last exchange of an assessment gave.
     ///
     /// # Errors
     /// As for [`Algorithm::incoming`].
@@ -64,6 +74,11 @@ pub trait Algorithm: Send {
     /// The draws of all latents behind one sampled bound.
     fn draws_a_bound(&self) -> usize {
         1
+    }
+
+    /// The most draws of all latents in one request of an assessment, so that memory and messages stay bounded.
+    fn draws_a_request(&self) -> usize {
+        crate::assess::DRAWS_A_REQUEST
     }
 
     /// What may leave a silo.
@@ -82,10 +97,19 @@ pub trait Algorithm: Send {
     fn load(&mut self, state: &Message) -> Result<()>;
 }
 
+/// What follows the first exchange of an assessment.
+#[derive(Debug)]
+pub enum Reassessing {
+    /// These outcomes are all that the bounds need.
+    Done(Vec<Outcome>),
+    /// One more exchange.
+    Ask(Vec<Request>),
+}
+
 /// What a person may want to know of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepInfo {
-    /// The steps now done.
+    /// The steps now done; unchanged by an exchange that is not the last of its step.
     pub step: u64,
     /// The sampled bound of this step, in nats; not a number while an algorithm has not heard of every silo.
     pub elbo: f64,

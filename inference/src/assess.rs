@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Reassessing};
 use crate::error::Result;
 use crate::exchange::Exchange;
 use crate::run::{Counters, counted};
@@ -39,13 +39,17 @@ pub fn assess(
     let mut sums: Vec<f64> = Vec::new();
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
-    let most = (DRAWS_A_REQUEST / algorithm.draws_a_bound()).max(1);
+    let most = (algorithm.draws_a_request() / algorithm.draws_a_bound()).max(1);
     for offset in 0_u64.. {
         let count = most.min(draws - elbos.len());
         if count == 0 {
             break;
         }
         let outcomes = counted(exchange, algorithm.assessing(count, offset), algorithm.manifest(), None, counters)?;
+        let outcomes = match algorithm.reassessing(outcomes, count, offset)? {
+            Reassessing::Done(outcomes) => outcomes,
+            Reassessing::Ask(requests) => counted(exchange, requests, algorithm.manifest(), None, counters)?,
+        };
         let assessed = algorithm.assessed(outcomes, count, offset)?;
         elbos.extend(assessed.elbos);
         for gradient in assessed.gradients {

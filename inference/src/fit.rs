@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{
     Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
-    Sfvi, SfviAvg, Silo,
+    Sfvi, SfviAvg, Silo, VerticalOptions,
 };
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -47,6 +47,8 @@ pub enum AlgorithmChoice {
         /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
         interval: u64,
     },
+    /// Parties that hold different columns of the same rows; [`crate::vertical::fit`] takes it.
+    Vertical(VerticalOptions),
 }
 
 /// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`Rounds`].
@@ -138,6 +140,21 @@ impl Default for FitOptions {
             still: None,
             interrupt: None,
             deadline: None,
+        }
+    }
+}
+
+impl FitOptions {
+    /// How a run of so many steps is carried out.
+    pub(crate) fn run_options(&self, steps: u64) -> RunOptions {
+        RunOptions {
+            steps,
+            checkpoint: self.checkpoint.clone(),
+            resume: self.resume,
+            stop: self.stop,
+            still: self.still,
+            deadline: self.deadline,
+            interrupt: self.interrupt.clone(),
         }
     }
 }
@@ -240,15 +257,7 @@ pub fn fit<M: Model + 'static>(
     // All draws of a point mass are alike: one stands for all.
     let elbo_draws = if let AlgorithmChoice::FedOpt(_) = options.algorithm { 1 } else { options.elbo_draws };
     let (mut algorithm, mut exchange) = parties_with(model, silos, device, options, &settings)?;
-    let run_options = RunOptions {
-        steps: settings.steps,
-        checkpoint: options.checkpoint.clone(),
-        resume: options.resume,
-        stop: options.stop,
-        still: options.still,
-        deadline: options.deadline,
-        interrupt: options.interrupt.clone(),
-    };
+    let run_options = options.run_options(settings.steps);
     let mut silent = Silent;
     let progress: &mut dyn Progress = match progress {
         Some(progress) => progress,
@@ -364,6 +373,11 @@ fn parties_with<M: Model + 'static>(
             let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
             Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
         }
+        AlgorithmChoice::Vertical(how) => Err(Error::Setting {
+            setting: "algorithm",
+            found: format!("{how:?}"),
+            expected: "an algorithm for silos with different rows; `vertical::fit` serves parties with different columns",
+        }),
         AlgorithmChoice::Central => {
             let (name, data) = pooled(silos)?;
             let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name))?;
@@ -391,7 +405,7 @@ fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
     }
 }
 
-fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| Error::Setting {
         setting: "threads",
         found: format!("{threads} ({error})"),

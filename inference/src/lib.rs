@@ -27,11 +27,13 @@ mod run;
 mod server;
 mod settings;
 mod solver;
+pub mod vertical;
 
 pub use algorithm::{
-    Absence, Algorithm, Assessed, AveragingSilo, Central, CentralSilo, Delays, Factors, FedOpt, Order, PointRounds,
-    Posterior, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator,
-    SoulParty, StepInfo, Tally, VisitSchedule,
+    Absence, Algorithm, Assessed, AugmentedVariable, AuxiliaryFamily, AveragingSilo, Central, CentralSilo, Delays,
+    Factors, FedOpt, Order, PointRounds, Posterior, PowerLikelihood, PriorShare, Pvi, PviOptions, PviSilo, Reassessing,
+    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator, SoulParty, StepInfo, Tally, VerticalOptions,
+    VerticalParty, VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};

@@ -123,6 +123,10 @@ pub fn run(
     let thin = (options.steps / 2_000).max(1);
     while step < options.steps {
         let info = one_step(algorithm, exchange, options, &mut record.counters)?;
+        // A step of several exchanges is over with the last of them.
+        if info.step == step {
+            continue;
+        }
         let before = std::mem::replace(&mut step, info.step);
         // The first hundred steps are kept, so that a run cut short has a trace too; so is every exchange of many steps.
         if step <= 100 || step / thin > before / thin || step == options.steps {

@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
 
 use super::labels::{PLATE, Stated};
 use super::party::Share;
@@ -12,7 +13,7 @@ use crate::model::Model;
 use crate::scope::Scope;
 
 /// Which model the auxiliary variables make of a vertical model; $`\rho`$ is a standard deviation.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Augmentation {
     /// The model as declared, $`p(y \mid \sum_j g_j, \gamma)`$, without auxiliary variables.
     None,

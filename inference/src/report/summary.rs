@@ -1,6 +1,6 @@
 //! Summarises draws of the global posterior on the natural scale of each site.
 
-use partita_core::{Device, Key, Model, Noise, Purpose, SiteTable, with_shared_theta};
+use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable, with_shared_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::Posterior;
@@ -54,14 +54,25 @@ pub(crate) fn natural_draws<M: Model>(
 ) -> Result<NaturalDraws> {
     let table = SiteTable::globals(model, device)?;
     let model = with_shared_theta(model, posterior.theta, device)?;
+    // Block 1: apart from the draws that estimate the bound, which use block 0.
+    let key = Key::new(Purpose::Report, 0).block(1);
+    natural_draws_of(posterior, (Noise::new(seed), key), count, |latent| table.natural_globals(&model, device, latent))
+}
+
+/// Draws `count` times from a posterior, one particle of `key` a draw, and maps each draw by `natural`.
+pub(crate) fn natural_draws_of(
+    posterior: Posterior<'_>,
+    (seed, key): (Noise, Key),
+    count: u32,
+    natural: impl Fn(&[f64]) -> partita_core::Result<Vec<(String, Array)>>,
+) -> Result<NaturalDraws> {
     let mut all: NaturalDraws = Vec::new();
     for particle in 0..count {
         let mut noise = vec![0.0; posterior.family.noise_len()];
-        // Block 1: apart from the draws that estimate the bound, which use block 0.
-        Noise::new(seed).stream(Key::new(Purpose::Report, 0).block(1).particle(particle)).normal(&mut noise);
+        seed.stream(key.particle(particle)).normal(&mut noise);
         let draw = posterior.family.draw(posterior.parameters, &noise);
         let mut column = 0;
-        for (site, value) in table.natural_globals(&model, device, &draw.latent)? {
+        for (site, value) in natural(&draw.latent)? {
             let single = value.len() == 1;
             for (index, number) in value.values.iter().enumerate() {
                 if particle == 0 {

@@ -193,14 +193,12 @@ fn check_rows(parties: &[Party], labels: &Labels) -> Result<()> {
     if parties.is_empty() {
         return Err(Error::NoSilos);
     }
-    for party in parties.iter().filter(|party| party.rows() != labels.rows()) {
-        let problem = partita_core::Error::Shape {
-            operation: "rows of a party".into(),
-            found: vec![party.rows()],
-            expected: vec![labels.rows()],
-            remedy: "Align the rows of all parties by a shared key first (`Alignment`).".into(),
-        };
-        return Err(Error::Model(problem).in_silo(party.name(), 0));
-    }
-    Ok(())
+    let Some(party) = parties.iter().find(|party| party.rows() != labels.rows()) else { return Ok(()) };
+    let problem = partita_core::Error::Shape {
+        operation: "rows of a party".into(),
+        found: vec![party.rows()],
+        expected: vec![labels.rows()],
+        remedy: "Align the rows of all parties by a shared key first (`Alignment`).".into(),
+    };
+    Err(Error::Model(problem).in_silo(party.name(), 0))
 }

@@ -1,0 +1,124 @@
+//! Predicts rows never seen in training: each party sends its share of every draw, the label holder adds them up.
+
+use partita_core::Array;
+use partita_core::special::log_sum_exp;
+use partita_core::vertical::{Labels, Party};
+
+use super::{VerticalFit, lock};
+use crate::algorithm::replies;
+use crate::algorithm::vertical::PREDICT;
+use crate::error::{Error, Result};
+use crate::exchange::{Exchange, Request};
+use crate::manifest::{Field, Manifest};
+use crate::message::Message;
+use crate::run::counted;
+
+/// Draws in one request.
+const DRAWS_A_REQUEST: u64 = 64;
+
+/// What a fit expects of rows never seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// The posterior-predictive mean of each label, `[rows, ...]`: a probability, probabilities of classes, a rate, a mean.
+    pub mean: Array,
+    /// $`\log \frac1S \sum_s p(y_i \mid \eta_i^s, \gamma^s)`$ of the labels given, row by row, in nats.
+    pub log_density: Vec<f64>,
+}
+
+impl VerticalFit {
+    /// Predicts rows of which each party holds its columns, over `draws` draws from the posterior.
+    ///
+    /// Each party sends $`g_j`$ of its draw, with the noise $`N(0, \rho^2)`$ of the auxiliary variables if `noise`: with it the
+    /// prediction is the augmented model's, without it that of the model as declared at the same posterior. In the
+    /// power-likelihood model one party in turn goes without, as in each of its factors. Labels whose values are not known may be any
+    /// that the head allows, where only the mean is read.
+    ///
+    /// # Shapes
+    /// `parties`: as in the fit, with columns of other rows; `labels`: of those rows.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for other parties than those of the fit, other rows at a party than at the labels, or no draw;
+    /// otherwise what contributions and head refuse.
+    pub fn predict(&mut self, parties: &[Party], labels: &Labels, draws: u64, noise: bool) -> Result<Prediction> {
+        let names = self.exchange.silos().to_vec();
+        if draws == 0 {
+            return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
+        }
+        if !parties.iter().map(Party::name).eq(names.iter().map(String::as_str)) {
+            let found = parties.iter().map(Party::name).collect::<Vec<_>>().join(", ");
+            return Err(Error::Setting {
+                setting: "parties",
+                found,
+                expected: "the parties of the fit, in their order",
+            });
+        }
+        for (party, own) in parties.iter().zip(&self.parties) {
+            super::aligned(party, labels)?;
+            lock(own).hold_out(party.clone());
+        }
+        let table = labels.table(&self.device)?;
+        let size = labels.rows() * labels.outputs();
+        let (mut sums, mut densities): (Vec<f64>, Vec<Vec<f64>>) = (Vec::new(), vec![Vec::new(); labels.rows()]);
+        let mut shape = Vec::new();
+        for first in (0..draws).step_by(usize::try_from(DRAWS_A_REQUEST).unwrap_or(1)) {
+            let count = DRAWS_A_REQUEST.min(draws - first);
+            let contributions = self.contributions((first, count), (labels, noise), &names)?;
+            for (draw, eta) in (first..).zip(contributions.chunks_exact(size.max(1))) {
+                let head = self.algorithm.posterior().draw(&partita_core::Noise::new(self.seed), draw);
+                let mean = labels.mean(&self.device, &table, &head, eta)?;
+                sums.resize(mean.values.len(), 0.0);
+                crate::estimator::add(&mut sums, &mean.values);
+                shape = mean.shape;
+                let own = labels.pointwise(&self.device, &table, &head, eta)?;
+                densities.iter_mut().zip(own).for_each(|(row, value)| row.push(value));
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
+        let count = draws as f64;
+        sums.iter_mut().for_each(|sum| *sum /= count);
+        let log_density = densities.iter().map(|row| log_sum_exp(row) - count.ln()).collect();
+        Ok(Prediction { mean: Array::new(sums, shape)?, log_density })
+    }
+
+    /// The sums of all parties' contributions, draw by draw.
+    fn contributions(
+        &mut self,
+        (first, count): (u64, u64),
+        (labels, noise): (&Labels, bool),
+        names: &[String],
+    ) -> Result<Vec<f64>> {
+        let draws = usize::try_from(count).unwrap_or(usize::MAX);
+        let size = labels.rows() * labels.outputs() * draws;
+        let field = |meaning| Field { name: "z", meaning, limit: size, depends_on_data: true };
+        let meaning = "the party's contributions to held-out rows, draw by draw, with the noise of auxiliary variables where it was asked for";
+        let manifest = Manifest { fields: vec![field(meaning)] };
+        // The last step's gradient, if a party has yet to hear of it, comes with the request.
+        let pending = self.algorithm.assessing(0, 0);
+        let one = |request: &Request| {
+            let mut message = Message::new(PREDICT)
+                .word("rows_in_all", labels.rows() as u64)
+                .word("first", first)
+                .word("draws", count)
+                .word("parties", names.len() as u64)
+                .word("noise", u64::from(noise));
+            let kept = |name: &str| ["answered", "gradient"].contains(&name);
+            message.records.extend(request.message.records.iter().filter(|record| kept(&record.name)).cloned());
+            Request { silo: request.silo, message }
+        };
+        let requests = pending.iter().map(one).collect();
+        let outcomes = counted(&mut self.exchange, requests, &manifest, None, &mut self.record.counters)?;
+        let replies = replies(outcomes, names, self.report.gradient_steps)?;
+        let mut sum = vec![0.0; size];
+        for (reply, name) in replies.iter().zip(names) {
+            let own = reply.expect_floats("z", size).map_err(|error| error.in_silo(name, 0))?;
+            crate::estimator::add(&mut sum, &own);
+        }
+        Ok(sum)
+    }
+
+    /// Which model was fitted, and with which auxiliary variables.
+    #[must_use]
+    pub fn options(&self) -> super::VerticalOptions {
+        self.options
+    }
+}
