@@ -32,7 +32,7 @@ use partita::inference::write_atomically;
 use partita::models::{Images, mnist};
 use serde_json::json;
 
-use plan::{PAPER, Part, QUICK, REDUCED};
+use plan::{LONG, PAPER, Part, QUICK, REDUCED};
 use study::{Curve, Run, World};
 
 #[global_allocator]
@@ -70,6 +70,9 @@ struct Options {
     /// The papers' numbers of steps, draws and rows.
     #[arg(long, conflicts_with = "quick")]
     paper: bool,
+    /// Visits of a thousand steps: hours, where the papers' settings take days.
+    #[arg(long, conflicts_with_all = ["quick", "paper"])]
+    long: bool,
     /// Few digits and steps: to see that it runs.
     #[arg(long)]
     quick: bool,
@@ -86,6 +89,8 @@ fn study(options: &Options) -> Result<(), Failure> {
         QUICK
     } else if options.paper {
         PAPER
+    } else if options.long {
+        LONG
     } else {
         REDUCED
     };

@@ -52,19 +52,19 @@ struct Options {
     #[arg(long)]
     stand_in: bool,
     /// Random splits into training and test rows and over silos, each with its own noise; starts alone for the stand-in.
-    #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::IsPresent, "2"))]
+    #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "2"))]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sweeps of sequential methods, ten visits each, and rounds of synchronous PVI.
-    #[arg(long, default_value_t = 10, default_value_if("stand_in", ArgPredicate::IsPresent, "8"))]
+    #[arg(long, default_value_t = 10, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "8"))]
     rounds: u64,
     /// Gradient steps of a visit.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
     /// Gradient steps of global VI.
-    #[arg(long, default_value_t = 2_000, default_value_if("stand_in", ArgPredicate::IsPresent, "4000"))]
+    #[arg(long, default_value_t = 2_000, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "4000"))]
     global_steps: u64,
     /// Draws of a gradient step of a regression: with one alone local solutions are so noisy that sequential PVI runs away on bank B.
     #[arg(long, default_value_t = 4)]

@@ -14,3 +14,6 @@ mod explanation_pvi {}
 
 #[doc = include_str!("../docs/src/how-to-bayesian-network.md")]
 mod how_to_bayesian_network {}
+
+#[doc = include_str!("../docs/src/explanation-nuts.md")]
+mod explanation_nuts {}

@@ -10,8 +10,8 @@ pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{
     AlgorithmChoice, AverageChoice, Choice, Clip, DivergenceChoice, Estimator, FamilyPlan, FedOptOptions, Fit,
-    FitOptions, Gaussian, ImportanceGradient, Mask, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule,
-    ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
+    FitOptions, Gaussian, ImportanceGradient, Mask, Metrics, Nuts, NutsFit, Optimiser, PviOptions, Report,
+    RoundOptions, Schedule, ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
 };
 pub use partita_models as models;
 

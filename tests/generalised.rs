@@ -4,7 +4,7 @@
 mod fixtures;
 
 use fixtures::local::{Partitioned, Toy, quadratic};
-use partita::inference::{Error, Expectation, Lbfgs, NaturalGradient, NormalFamily};
+use partita::inference::{Error, Expectation, GradientDescent, Lbfgs, NaturalGradient, NormalFamily};
 use partita::models::GaussianMean;
 use partita::{
     AlgorithmChoice, Device, DivergenceChoice, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, Schedule,
@@ -188,8 +188,13 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     // A posterior may have 1.07 times the variance of its cavity here, and one step of this size goes farther.
     let how = PviOptions { divergence: DivergenceChoice::Renyi(15.0), ..PviOptions::new(5) };
     let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, steps: 25, ..Settings::default() };
-    let found = fitted(how, settings).unwrap_err();
+    let strict = SolverChoice::Gradient(GradientDescent { halvings: 0, ..GradientDescent::default() });
+    let found = fitted(PviOptions { solver: strict, ..how }, settings.clone()).unwrap_err();
     assert!(found.to_string().contains("Start::Tight"), "{found}");
+    // With halvings, which is the default, it arrives, and the report says how.
+    let found = fitted(how, settings).unwrap();
+    assert!(found.report.shortened_steps > 0, "{}", found.report);
+    assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
 
 #[test]

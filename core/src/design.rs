@@ -79,13 +79,27 @@ impl Design {
         if rows.on_device {
             return Ok(self.take_on_device(rows));
         }
-        let Some(chosen) = rows.indices() else { return Ok(self.clone()) };
-        let column = |values: &[f64]| -> Vec<f64> {
-            chosen.iter().flat_map(|&row| &values[row * repeats..(row + 1) * repeats]).copied().collect()
-        };
-        let values = self.values.chunks_exact((found * repeats).max(1)).flat_map(column).collect();
-        let shape = [chosen.len(), repeats, columns];
-        Ok(Self { values: Arc::new(values), shape, uploaded: Arc::default(), taken: None })
+        match rows.gather(&self.values, |chosen| self.gather(chosen)) {
+            Some(values) => {
+                Ok(Self { values, shape: [rows.len(), repeats, columns], uploaded: Arc::default(), taken: None })
+            }
+            None => Ok(self.clone()),
+        }
+    }
+
+    /// The cells of these rows, column by column.
+    fn gather(&self, chosen: &[usize]) -> Vec<f64> {
+        let [found, repeats, columns] = self.shape;
+        let mut values = Vec::with_capacity(chosen.len() * repeats * columns);
+        for column in self.values.chunks_exact((found * repeats).max(1)) {
+            match repeats {
+                1 => values.extend(chosen.iter().map(|&row| column[row])),
+                _ => {
+                    chosen.iter().for_each(|&row| values.extend_from_slice(&column[row * repeats..(row + 1) * repeats]))
+                }
+            }
+        }
+        values
     }
 
     /// The linear predictor, with an intercept for each row where given.

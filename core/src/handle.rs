@@ -1,5 +1,10 @@
 //! Holds a tensor without its rank in the type, so that distributions and operations need no const generics inside.
 
+#[cfg(feature = "flex")]
+use std::sync::Arc;
+
+#[cfg(feature = "flex")]
+use burn::backend::{BackendTensor, DispatchTensorKind};
 use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, TensorMetadata};
 use burn::tensor::Tensor;
 
@@ -24,6 +29,42 @@ impl Handle {
     #[must_use]
     pub fn is_tracked(&self) -> bool {
         self.tensor.autodiff != DispatchAutodiffContext::Disabled
+    }
+
+    /// Whether both are constants that share their memory, and so their numbers as long as either is held.
+    ///
+    /// False wherever that cannot be told, as of tensors that are not on Burn's CPU device.
+    pub(crate) fn is_same_constant(&self, other: &Self) -> bool {
+        if self.is_tracked() || other.is_tracked() {
+            return false;
+        }
+        match (&self.tensor.kind, &other.tensor.kind) {
+            #[cfg(feature = "flex")]
+            (
+                DispatchTensorKind::Flex(BackendTensor::Float(own)),
+                DispatchTensorKind::Flex(BackendTensor::Float(other)),
+            ) => {
+                Arc::ptr_eq(&own.data_arc(), &other.data_arc())
+                    && own.layout() == other.layout()
+                    && own.dtype() == other.dtype()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether both are the same node of a tape, or, off the tape, the same constant.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.tensor.kind, &other.tensor.kind) {
+            #[cfg(feature = "flex")]
+            (DispatchTensorKind::Autodiff(own), DispatchTensorKind::Autodiff(other)) => match (&**own, &**other) {
+                (
+                    DispatchTensorKind::Flex(BackendTensor::Autodiff(own)),
+                    DispatchTensorKind::Flex(BackendTensor::Autodiff(other)),
+                ) => own.id() == other.id(),
+                _ => false,
+            },
+            _ => self.is_same_constant(other),
+        }
     }
 
     /// Reads it to the host.

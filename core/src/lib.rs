@@ -10,6 +10,7 @@ mod design;
 mod device;
 mod distribution;
 mod error;
+mod gathered;
 mod handle;
 pub mod kernel;
 #[cfg(feature = "laws")]
@@ -52,7 +53,7 @@ pub use model::Model;
 pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
-    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity,
+    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, natural_values,
     pointwise_log_likelihood, predictive_draw, prior_draw,
 };
 pub use rows::Rows;

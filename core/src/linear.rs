@@ -1,12 +1,12 @@
 //! Gives the linear layer whose weights may be latents, drawn or, under local reparameterisation, never drawn at all.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use crate::device::Device;
+use crate::handle::Handle;
 use crate::noise::{Key, Noise, NoiseStream};
 
 /// A linear layer, $xW + b$, for [`crate::Scope::linear`] to make Bayesian.
@@ -43,8 +43,32 @@ pub(crate) struct LocalNoise {
     pub(crate) device: Device,
     pub(crate) noise: Noise,
     pub(crate) key: Key,
-    /// How often the layer was passed: rows of another pass get other noise.
-    pub(crate) passes: Arc<AtomicU32>,
+    pub(crate) passes: Arc<Mutex<Passes>>,
+}
+
+/// What a layer knows of the passes through it.
+#[derive(Debug, Default)]
+pub(crate) struct Passes {
+    /// How often the layer was passed by this particle: rows of another pass get other noise.
+    count: u32,
+    /// The particle, where it is not the one that the key of the noise names.
+    particle: Option<u32>,
+    /// Moments that other particles need again: those of constant rows.
+    kept: Vec<KeptMoments>,
+}
+
+/// The mean and the standard deviation of pre-activations, with what they were computed from.
+#[derive(Debug)]
+struct KeptMoments {
+    inputs: [Handle; 3],
+    moments: (Tensor<2>, Tensor<2>),
+}
+
+impl Passes {
+    /// Begins an evaluation with the noise of another particle on the same tape.
+    pub(crate) fn begin(&mut self, particle: u32) {
+        (self.count, self.particle) = (0, Some(particle));
+    }
 }
 
 impl BayesianLinear {
@@ -74,11 +98,11 @@ impl BayesianLinear {
     /// `[rows, inputs]` → `[rows, outputs]`.
     #[must_use]
     pub fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
-        let mean = rows.clone().matmul(self.weight.val()) + self.bias.val().unsqueeze();
-        let Some(local) = &self.local else { return mean };
-        let variance = (rows.clone() * rows).matmul(local.weight.clone()) + local.bias.clone().unsqueeze();
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        let Some(local) = &self.local else { return rows.matmul(weight) + bias.unsqueeze() };
+        let (mean, deviation) = local.moments([rows, weight], bias);
         let noise = local.draw(mean.dims());
-        mean + variance.sqrt() * noise
+        mean + deviation * noise
     }
 
     /// The layer with its parameters as means of a Gaussian with these variances.
@@ -88,12 +112,41 @@ impl BayesianLinear {
 }
 
 impl LocalNoise {
+    /// The mean and the standard deviation of every pre-activation of `rows`.
+    ///
+    /// Particles on one tape share those of the same constant rows: they depend on the parameters alone, so that their matrix
+    /// products are done once, and the gradients of all particles are summed before they go back through them.
+    fn moments(&self, [rows, weight]: [Tensor<2>; 2], bias: Tensor<1>) -> (Tensor<2>, Tensor<2>) {
+        let mut passes = self.passes();
+        let source = Handle::from(rows.clone());
+        let is_shared = passes.particle.is_some() && source.is_same_constant(&source);
+        let inputs = [source, Handle::from(weight.clone()), Handle::from(bias.clone())];
+        let same = |kept: &&KeptMoments| kept.inputs.iter().zip(&inputs).all(|(known, own)| known.is_same(own));
+        if let Some(kept) = passes.kept.iter().find(same).filter(|_| is_shared) {
+            return kept.moments.clone();
+        }
+        let mean = rows.clone().matmul(weight) + bias.unsqueeze();
+        let variance = (rows.clone() * rows).matmul(self.weight.clone()) + self.bias.clone().unsqueeze();
+        let moments = (mean, variance.sqrt());
+        if is_shared {
+            passes.kept.push(KeptMoments { inputs, moments: moments.clone() });
+        }
+        moments
+    }
+
     /// Fresh noise for the pre-activations of one pass.
     fn draw(&self, shape: [usize; 2]) -> Tensor<2> {
-        let pass = self.passes.fetch_add(1, Ordering::Relaxed);
-        let mut values = vec![0.0; shape[0] * shape[1]];
+        let mut passes = self.passes();
+        let key = self.key.particle(passes.particle.unwrap_or(self.key.particle));
         // Layers are told apart by the upper half of the block, passes by the lower.
-        self.noise.normal(self.key.block(self.key.block.wrapping_add(pass)), &mut values);
+        let key = key.block(key.block.wrapping_add(passes.count));
+        passes.count += 1;
+        let mut values = vec![0.0; shape[0] * shape[1]];
+        self.noise.normal(key, &mut values);
         self.device.tensor(values, shape)
+    }
+
+    fn passes(&self) -> MutexGuard<'_, Passes> {
+        self.passes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -83,6 +83,8 @@ pub enum Purpose {
     Check = 8,
     /// Order and time in which silos are visited.
     Schedule = 9,
+    /// Trajectories of Markov chains.
+    Sampling = 10,
 }
 
 /// The numbers of a key that come from one stream of its generator.

@@ -8,7 +8,7 @@ mod resident_encoding;
 
 pub(crate) use density::gradients_of;
 pub use density::{Assessment, Enhanced, LogDensity};
-pub use draw::{Draw, pointwise_log_likelihood, predictive_draw, prior_draw};
+pub use draw::{Draw, natural_values, pointwise_log_likelihood, predictive_draw, prior_draw};
 pub use encoding::Encoded;
 pub use resident::DeviceAssessment;
 pub use resident_encoding::DeviceEncoded;

@@ -1,9 +1,13 @@
 //! Hands a plate its rows: all of them, or those of a minibatch.
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
+use crate::gathered::Gathered;
+use crate::handle::Handle;
 use crate::uploaded::indices;
 
 /// The rows of a plate that are being evaluated.
@@ -11,6 +15,8 @@ use crate::uploaded::indices;
 pub struct Rows<'a> {
     pub(crate) total: usize,
     pub(crate) chosen: Option<&'a [usize]>,
+    /// What other evaluations of the same rows took.
+    pub(crate) gathered: Option<&'a Gathered>,
     /// Whether what is taken of them is to stay on the device.
     pub(crate) on_device: bool,
 }
@@ -60,8 +66,24 @@ impl Rows<'_> {
             });
         }
         let Some(chosen) = self.chosen else { return Ok(tensor.clone()) };
-        let indices = indices(chosen.iter().copied(), &tensor.device());
-        Ok(tensor.clone().select(0, indices))
+        let select = || tensor.clone().select(0, indices(chosen.iter().copied(), &tensor.device()));
+        let Some(gathered) = self.gathered else { return Ok(select()) };
+        let source = Handle::from(tensor.clone());
+        Ok(gathered.tensor(chosen, &source, || Handle::from(select())).typed())
+    }
+
+    /// These rows of numbers that a constant holds in an order of its own, gathered by `gather` given the indices;
+    /// `None` for all of them.
+    pub(crate) fn gather(
+        &self,
+        source: &Arc<Vec<f64>>,
+        gather: impl FnOnce(&[usize]) -> Vec<f64>,
+    ) -> Option<Arc<Vec<f64>>> {
+        let chosen = self.chosen?;
+        Some(match self.gathered {
+            Some(gathered) => gathered.numbers(chosen, source, || gather(chosen)),
+            None => Arc::new(gather(chosen)),
+        })
     }
 
     /// The number of rows, for [`Distribution::over`].

@@ -9,13 +9,16 @@ pub use layer::Moments;
 pub(crate) use resident::Resident;
 
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
 
 use burn::tensor::Tensor;
 
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::Result;
+use crate::gathered::Gathered;
 use crate::handle::Handle;
+use crate::linear::Passes;
 use crate::loss::Loss;
 use crate::noise::Noise;
 use crate::site::{Part, SiteTable};
@@ -51,6 +54,8 @@ pub struct Scope<'a> {
     pub(crate) loss: Loss,
     /// Latents on the device, for a reading of which nothing is read to the host.
     pub(crate) resident: Option<Resident<'a>>,
+    /// Linear layers evaluated with moments, each with what it knows of the passes through it.
+    pub(crate) layers: Vec<Arc<Mutex<Passes>>>,
     pub(crate) outcome: Outcome,
     /// What the names of sites begin with, dot included.
     pub(crate) prefix: String,
@@ -113,20 +118,21 @@ pub struct Minibatch {
     pub rows: Vec<usize>,
     /// How many draws of its latents a row is evaluated with: 1 except for bounds with inner draws.
     pub repeats: usize,
+    pub(crate) gathered: Gathered,
 }
 
 impl Minibatch {
     /// These rows of `plate`, each evaluated once.
     #[must_use]
     pub fn new(plate: &str, rows: Vec<usize>) -> Self {
-        Self { plate: plate.to_owned(), rows, repeats: 1 }
+        Self { plate: plate.to_owned(), rows, repeats: 1, gathered: Gathered::default() }
     }
 
     /// These rows of `plate`, each evaluated with `repeats` draws of its latents.
     #[must_use]
     pub fn repeated(plate: &str, rows: &[usize], repeats: usize) -> Self {
         let rows = rows.iter().flat_map(|row| std::iter::repeat_n(*row, repeats)).collect();
-        Self { plate: plate.to_owned(), rows, repeats }
+        Self { plate: plate.to_owned(), rows, repeats, gathered: Gathered::default() }
     }
 }
 
@@ -181,6 +187,7 @@ impl<'a> Scope<'a> {
             weight: 1.0,
             loss: Loss::default(),
             resident: None,
+            layers: Vec::new(),
             outcome: Outcome::default(),
             prefix: String::new(),
         }

@@ -169,7 +169,7 @@ impl Plan {
     #[expect(clippy::cast_precision_loss, reason = "silos are few")]
     fn options(self, solver: Solver, way: Way, silos: usize) -> PviOptions {
         let start = if self.keep { Start::Previous } else { Start::Received };
-        let descent = GradientDescent { start, keep_optimiser: self.keep, stop: None };
+        let descent = GradientDescent { start, keep_optimiser: self.keep, stop: None, ..GradientDescent::default() };
         PviOptions {
             schedule: way.schedule(),
             first_damping: (way != Way::Sequential).then_some(0.5 / silos as f64),

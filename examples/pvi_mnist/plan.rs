@@ -107,6 +107,25 @@ pub(crate) const REDUCED: Size = Size {
     flipped: [1, 3, 50],
 };
 
+/// All digits, and visits long enough for weights that say nothing to go back to the prior; one draw where the papers take ten.
+pub(crate) const LONG: Size = Size {
+    name: "long",
+    digits: [60_000, 10_000],
+    silos: [10, 100],
+    batch: 256,
+    schedule: Schedule::Cosine { initial: 5e-3, last: 0.0 },
+    particles: 1,
+    draws: [10, 100],
+    global: 20_000,
+    sequential: [4, 1_000],
+    synchronous: [16, 1_000],
+    wide: TIGHT,
+    shards: [3, 200, 40, 100],
+    stopped: [2_300, 8],
+    patience: 3,
+    flipped: [2, 20, 100],
+};
+
 /// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
 /// to convergence.
 pub(crate) const PAPER: Size = Size {

@@ -132,6 +132,8 @@ pub struct Tally {
     pub silo_steps: u64,
     /// Local problems whose cavity was no density.
     pub improper_cavities: u64,
+    /// Local steps that were halved because the divergence does not exist where they led.
+    pub shortened_steps: u64,
     /// Exchanges whose answers were shortened because their product was no density.
     pub shortened_rounds: u64,
 }

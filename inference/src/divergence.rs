@@ -45,6 +45,11 @@ pub trait Divergence: Debug + Send + Sync {
     /// [`Error::Improper`] if one of them is no density; [`Error::DivergenceDomain`] where the integral does not exist.
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged>;
 
+    /// Whether there are densities `q` and `p` between which it does not exist.
+    fn has_domain(&self) -> bool {
+        false
+    }
+
     /// The gradient by the mean parameters of `q`: the natural gradient.
     ///
     /// # Errors

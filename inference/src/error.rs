@@ -177,6 +177,30 @@ pub enum Error {
         /// The precision found, or the smallest eigenvalue of the precision matrix.
         found: f64,
     },
+    /// A Markov chain found no place to start.
+    #[error(
+        "NUTS, chain {chain}: the log density or its gradient was not finite and non-zero at any of {tries} starts; at the last one, site `{site}`: {problem}. Check the priors and the data of that site, or lower `start_radius`."
+    )]
+    NoStart {
+        /// The chain.
+        chain: usize,
+        /// How many starts were tried.
+        tries: usize,
+        /// The site at fault at the last of them.
+        site: String,
+        /// What was wrong there.
+        problem: String,
+    },
+    /// The sampler itself failed.
+    #[error("NUTS, chain {chain}, draw {draw}: {reason}. Please report it: the model is not at fault.")]
+    Sampler {
+        /// The chain.
+        chain: usize,
+        /// The draw, warm-up included.
+        draw: usize,
+        /// What it said.
+        reason: String,
+    },
     /// A checkpoint cannot be used.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {

@@ -19,6 +19,7 @@ mod locals;
 mod manifest;
 mod message;
 pub mod metrics;
+mod nuts;
 mod optimiser;
 mod panic;
 mod report;
@@ -55,6 +56,7 @@ pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Ro
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};
+pub use nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};
 pub use run::{

@@ -54,6 +54,8 @@ pub struct Report {
     pub improper_cavities: u64,
     /// Rounds of PVI whose answers were shortened by backtracking.
     pub shortened_rounds: u64,
+    /// Local steps of PVI that were halved to stay where the divergence exists.
+    pub shortened_steps: u64,
     /// Wall time of the fit in seconds.
     pub seconds: f64,
     /// The seed.
@@ -95,6 +97,7 @@ impl Report {
             silo_steps: counters.silo_steps,
             improper_cavities: counters.improper_cavities,
             shortened_rounds: counters.shortened_rounds,
+            shortened_steps: counters.shortened_steps,
             seconds,
             seed: settings.seed,
             device,
@@ -173,6 +176,10 @@ impl fmt::Display for Report {
         }
         if self.shortened_rounds > 0 {
             writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
+        }
+        if self.shortened_steps > 0 {
+            let count = self.shortened_steps;
+            writeln!(formatter, "{count} local steps were halved to stay where the divergence exists")?;
         }
         if self.clipped_steps > 0 {
             writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;

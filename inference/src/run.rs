@@ -75,6 +75,8 @@ pub struct Counters {
     pub improper_cavities: u64,
     /// Rounds of PVI whose answers were shortened by backtracking.
     pub shortened_rounds: u64,
+    /// Local steps of PVI that were halved to stay where the divergence exists.
+    pub shortened_steps: u64,
 }
 
 impl Counters {
@@ -84,6 +86,7 @@ impl Counters {
         self.silo_steps += info.tally.silo_steps;
         self.improper_cavities += info.tally.improper_cavities;
         self.shortened_rounds += info.tally.shortened_rounds;
+        self.shortened_steps += info.tally.shortened_steps;
         self.clipped_steps += u64::from(info.clipped);
     }
 }
@@ -222,6 +225,7 @@ fn save(
         c.silo_steps,
         c.improper_cavities,
         c.shortened_rounds,
+        c.shortened_steps,
     ]
     .map(as_float);
     let state =
@@ -252,7 +256,7 @@ fn resume(
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
         return Err(Error::Checkpoint { path: root.clone(), problem });
     };
-    let counts = state.expect_floats("run.counters", 9)?;
+    let counts = state.expect_floats("run.counters", 10)?;
     let [
         rounds,
         messages,
@@ -263,6 +267,7 @@ fn resume(
         silo_steps,
         improper_cavities,
         shortened_rounds,
+        shortened_steps,
     ] = std::array::from_fn(|index| counts[index] as u64);
     record.counters = Counters {
         rounds,
@@ -274,6 +279,7 @@ fn resume(
         silo_steps,
         improper_cavities,
         shortened_rounds,
+        shortened_steps,
     };
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();

@@ -107,6 +107,8 @@ pub struct Solved {
     pub steps: u64,
     /// How many of them were clipped.
     pub clipped: u64,
+    /// How many of them were halved to stay in the domain of the divergence.
+    pub shortened: u64,
 }
 
 /// Solves local problems, one visit after another.

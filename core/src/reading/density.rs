@@ -137,7 +137,37 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// # Errors
     /// As for [`LogDensity::global`].
     pub fn local(&self, latents: Latents<'_>, data: &M::Data) -> Result<Assessment> {
-        self.with_locals(latents, data, true)
+        self.with_locals(latents, data, true, &[])
+    }
+
+    /// The sum of [`LogDensity::local`] over particles that differ in the noise of linear layers, and its gradients.
+    ///
+    /// ```math
+    /// \sum_k \log p_\theta(y_j \mid M + \sqrt V \odot \varepsilon_k)
+    /// ```
+    /// with the noise $\varepsilon_k$ of the moments' key for `particles[k]` in place of its own particle. All are evaluated on
+    /// one tape, on which layers keep the moments of constant rows: a first layer's products are done once for all.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] without moments, without particles, or for a model with local latents, which a particle has its
+    /// own draws of: evaluate them one by one. Otherwise as for [`LogDensity::global`].
+    pub fn local_sum(&self, globals: &[f64], data: &M::Data, particles: &[u32]) -> Result<Assessment> {
+        let has_locals = self.table.blocks.iter().any(|block| block.width > 0);
+        if self.moments.is_none() || has_locals || particles.is_empty() {
+            let found = match (particles.is_empty(), has_locals) {
+                (true, _) => "no particles",
+                (false, true) => "a model with local latents",
+                (false, false) => "no moments",
+            };
+            return Err(Error::Argument {
+                operation: "local densities of several particles".into(),
+                argument: "moments",
+                found: found.into(),
+                expected: "moments, particles, and a model without local latents; call `local` for each particle instead",
+            });
+        }
+        let locals = vec![Vec::new(); self.table.blocks.len()];
+        self.with_locals(Latents { globals, locals: &locals }, data, true, particles)
     }
 
     /// $\log p_\theta(Z_G, Z_{L_j}, y_j)$ and its gradients in one pass.
@@ -145,7 +175,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// # Errors
     /// As for [`LogDensity::global`].
     pub fn joint(&self, latents: Latents<'_>, data: &M::Data) -> Result<Assessment> {
-        self.with_locals(latents, data, false)
+        self.with_locals(latents, data, false, &[])
     }
 
     /// The locally enhanced bound's share of one silo, and its gradients.
@@ -221,7 +251,8 @@ impl<'a, M: Model> LogDensity<'a, M> {
         Ok(Enhanced { assessment: Assessment { value, ..assessment }, weights, scale })
     }
 
-    fn with_locals(&self, latents: Latents<'_>, data: &M::Data, quiet: bool) -> Result<Assessment> {
+    /// Once, or once for each of `particles` where there are any.
+    fn with_locals(&self, latents: Latents<'_>, data: &M::Data, quiet: bool, particles: &[u32]) -> Result<Assessment> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         self.loss.check()?;
         // The prior of a layer is that of drawn weights: only a reading without it may do without them.
@@ -234,8 +265,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
         scope.quiet = quiet;
         let globals = self.model.global(&mut scope)?;
         (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, self.weight, self.minibatch);
-        self.model.local(&mut scope, &globals, data)?;
-        scope.ended()?;
+        let first = scope.next;
+        for particle in particles.iter().copied().map(Some).chain(particles.is_empty().then_some(None)) {
+            if let Some(particle) = particle {
+                scope.begin_particle(first, particle);
+            }
+            self.model.local(&mut scope, &globals, data)?;
+            scope.ended()?;
+        }
         let lengths = latents.locals.iter().map(Vec::len).collect();
         self.finish(scope, Some(lengths), &[])
     }

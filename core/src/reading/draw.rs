@@ -81,6 +81,24 @@ pub fn pointwise_log_likelihood<M: Model>(
     draw(model, data, scope).map(|draw| draw.observed)
 }
 
+/// All latents and deterministic sites of one silo on their natural scale, for unconstrained latents.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+pub fn natural_values<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    latents: Latents<'_>,
+) -> Result<Vec<(String, Array)>> {
+    table.check_latents(latents.globals, Some(latents.locals), |block| table.blocks[block].rows)?;
+    let source = Source { globals: Some(latents.globals), locals: Some(latents.locals), ..Source::default() };
+    let mut scope = Scope::new(device, Table::Known(table), source);
+    scope.keeping = true;
+    draw(model, data, scope).map(|draw| draw.values)
+}
+
 fn simulating<'a>(device: &'a Device, table: &'a SiteTable, source: Source<'a>, noise: Noise, index: u64) -> Scope<'a> {
     let mut scope = Scope::new(device, Table::Known(table), source);
     (scope.observing, scope.keeping) = (Observing::Simulate(noise, index), true);

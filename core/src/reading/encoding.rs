@@ -108,7 +108,7 @@ pub(super) fn encode<'a, M: Model>(
         });
     };
     let Some(plate) = &block.plate else { return Ok(None) };
-    let rows = Rows { total: block.rows, chosen, on_device };
+    let rows = Rows { total: block.rows, chosen, gathered: None, on_device };
     let Some(encoding) = model.encode(plate, data, &rows)? else { return Ok(None) };
     let expected = [rows.len(), block.width];
     for (name, tensor) in [("mean", &encoding.mean), ("log-scale", &encoding.log_scale)] {

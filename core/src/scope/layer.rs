@@ -1,7 +1,6 @@
 //! Gives the statement for Bayesian linear layers, which local reparameterisation reads in its own way.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Tensor;
 
@@ -9,7 +8,7 @@ use super::{Leaf, Scope, Table};
 use crate::distribution::{Distribution, Support};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::linear::{BayesianLinear, LocalNoise};
+use crate::linear::{BayesianLinear, LocalNoise, Passes};
 use crate::noise::{Key, Noise};
 use crate::site::Part;
 
@@ -49,14 +48,24 @@ impl Scope<'_> {
         let bias = self.variance_leaf::<1>(first + 1, moments.variances)?;
         // Above the blocks of local latents, and with room for passes.
         let block = (u32::try_from(first).unwrap_or(u32::MAX).wrapping_add(1)) << 16;
+        let passes = Arc::<Mutex<Passes>>::default();
+        self.layers.push(Arc::clone(&passes));
         Ok(layer.with_local(LocalNoise {
             weight,
             bias,
             device: self.device.clone(),
             noise: moments.noise,
             key: moments.key.block(block),
-            passes: Arc::new(AtomicU32::new(0)),
+            passes,
         }))
+    }
+
+    /// Begins another evaluation of the local function on the same tape, with the noise of another particle.
+    pub(crate) fn begin_particle(&mut self, first_site: usize, particle: u32) {
+        self.next = first_site;
+        for passes in &self.layers {
+            passes.lock().unwrap_or_else(PoisonError::into_inner).begin(particle);
+        }
     }
 
     /// The index of the next site.

@@ -125,7 +125,8 @@ impl<'a> Scope<'a> {
         let scale = batch.map_or(1.0, |batch| rows as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         self.plate = Some(Plate { name: name.to_owned(), total: rows, chosen, scale });
         let on_device = self.resident.is_some();
-        let result = body(self, &Rows { total: rows, chosen, on_device });
+        let gathered = batch.map(|batch| &batch.gathered);
+        let result = body(self, &Rows { total: rows, chosen, gathered, on_device });
         self.plate = None;
         result
     }

@@ -212,7 +212,8 @@ impl Labels {
         let mut scope = at(device, table, latents)?;
         let stated = self.held.declare(&mut scope)?;
         let eta = device.tensor(eta.to_vec(), shape);
-        Handle::from(stated.mean(eta, &Rows { total: self.rows(), chosen: None, on_device: false })?).read()
+        Handle::from(stated.mean(eta, &Rows { total: self.rows(), chosen: None, gathered: None, on_device: false })?)
+            .read()
     }
 
     /// The unknowns and deterministic sites on their natural scale, for one unconstrained vector.

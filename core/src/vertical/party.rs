@@ -244,7 +244,7 @@ pub(super) fn at<'a>(device: &'a Device, table: &'a SiteTable, latents: &'a [f64
 /// Rows by index; refuses an index that is no row.
 pub(super) fn chosen<'a>(who: &str, total: usize, chosen: Option<&'a [usize]>) -> Result<Rows<'a>> {
     match chosen.and_then(|chosen| chosen.iter().find(|row| **row >= total)) {
-        None => Ok(Rows { total, chosen, on_device: false }),
+        None => Ok(Rows { total, chosen, gathered: None, on_device: false }),
         Some(row) => Err(Error::Plate {
             plate: "row".into(),
             problem: format!(

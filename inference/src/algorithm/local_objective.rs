@@ -44,6 +44,25 @@ pub(super) struct LocalMove {
     private: Vec<f64>,
 }
 
+/// A part of the objective with its gradient by the parameters of the global family, and by θ where there is one.
+#[derive(Debug)]
+struct Pulled {
+    elbo: f64,
+    gradient: Vec<f64>,
+    theta: Vec<f64>,
+}
+
+impl Pulled {
+    /// Adds what has gradients of the same lengths, or of none.
+    fn add(&mut self, other: &Self) {
+        self.elbo += other.elbo;
+        for (own, other) in [(&mut self.gradient, &other.gradient), (&mut self.theta, &other.theta)] {
+            own.resize(own.len().max(other.len()), 0.0);
+            add(&mut own[..other.len()], other);
+        }
+    }
+}
+
 impl<M: Model> Silo<M> {
     /// The objective at global parameters, averaged over the draws that `draw` says; moves nothing.
     pub(super) fn local_objective(
@@ -53,7 +72,7 @@ impl<M: Model> Silo<M> {
         draw: Draws,
         prior: GlobalPrior<'_>,
     ) -> Result<LocalObjective> {
-        let Draws { purpose, step, owner, .. } = draw;
+        let Draws { step, count, .. } = draw;
         let mut rows = self.locals.rows(step);
         let (mut shares, gradients): (Vec<Share>, Vec<_>) = self.shares(globals, &mut rows, draw)?.into_iter().unzip();
         self.check(&shares, step)?;
@@ -64,45 +83,26 @@ impl<M: Model> Silo<M> {
         let likelihood = crate::assess::mean_and_variance(&shares.iter().map(|share| share.elbo).collect::<Vec<_>>()).0;
         let estimator = self.settings.estimator;
         let diverged = self.diverged(globals, prior)?;
-        let (mut elbos, mut by_draw) = (Vec::new(), Vec::new());
-        for (share, particle) in shares.into_iter().zip(0_u32..) {
-            let key = global_key(purpose, step, owner).particle(particle);
-            let mut gradient = vec![0.0; globals.len()];
-            let mut own = if diverged.is_some() {
-                // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
-                let noise = match share.deviation.iter().any(|number| *number != 0.0) {
-                    true => noise_of(&*self.family, &self.settings, key),
-                    false => vec![0.0; self.family.noise_len()],
-                };
-                share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
-                share
-            } else {
-                let noise = noise_of(&*self.family, &self.settings, key);
-                let global = self.family.draw(globals, &noise);
-                let prior = self.prior_at(prior, &global.latent)?;
-                let mut own = estimator.global_share(prior, &*self.family, globals, &global);
-                own.elbo += share.elbo;
-                add(&mut own.location, &share.location);
-                add(&mut own.deviation, &share.deviation);
-                own.variance = share.variance;
-                own.pull_back(&*self.family, globals, &noise, &mut gradient)?;
-                if estimator.adds_entropy_gradient() {
-                    self.family.add_entropy_gradient(globals, &mut gradient);
-                }
-                own.theta.resize(theta_len, 0.0);
-                add(&mut own.theta, &share.theta);
-                own
-            };
-            own.theta.resize(theta_len, 0.0);
-            elbos.push(own.elbo);
-            by_draw.push((gradient, own.theta));
-        }
+        let mut by_draw = match (&diverged, shares.len() < count) {
+            (Some(_), _) => self.without_prior(shares, globals, draw)?,
+            (None, false) => self.with_prior(shares.into_iter().map(Some), globals, draw, prior)?,
+            // The one share of all particles is that of each draw of the prior.
+            (None, true) => {
+                let own = self.without_prior(shares, globals, draw)?;
+                let mut by_draw = self.with_prior((0..count).map(|_| None), globals, draw, prior)?;
+                by_draw.iter_mut().for_each(|prior| own.iter().for_each(|own| prior.add(own)));
+                by_draw
+            }
+        };
+        // What has no gradient by θ gives zeros; of the prior's, what is private stays out.
+        by_draw.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
+        let elbos: Vec<f64> = by_draw.iter().map(|own| own.elbo).collect();
         let mut weights = estimator.weigh(&elbos);
         let mut gradient = vec![0.0; globals.len() + theta_len];
         let (by_global, by_theta) = gradient.split_at_mut(globals.len());
-        for ((own, own_theta), (family, theta)) in by_draw.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            add_scaled(by_global, *family, own);
-            add_scaled(by_theta, *theta, own_theta);
+        for (own, (family, theta)) in by_draw.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            add_scaled(by_global, *family, &own.gradient);
+            add_scaled(by_theta, *theta, &own.theta);
         }
         gradient.iter_mut().for_each(|g| *g *= -weights.share);
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
@@ -112,6 +112,58 @@ impl<M: Model> Silo<M> {
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
         let bound = weights.bound;
         Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
+    }
+
+    /// Shares alone, pulled back to the parameters of the global family.
+    fn without_prior(&self, shares: Vec<Share>, globals: &[f64], draw: Draws) -> Result<Vec<Pulled>> {
+        let pulled = shares.into_iter().zip(0_u32..).map(|(share, particle)| {
+            // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
+            let noise = match share.deviation.iter().any(|number| *number != 0.0) {
+                true => self.global_noise(draw, particle),
+                false => vec![0.0; self.family.noise_len()],
+            };
+            let mut gradient = vec![0.0; globals.len()];
+            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+            Ok(Pulled { elbo: share.elbo, gradient, theta: share.theta })
+        });
+        pulled.collect()
+    }
+
+    /// Draws of the prior, each with its particle's share where it has one of its own, pulled back likewise.
+    fn with_prior(
+        &self,
+        shares: impl Iterator<Item = Option<Share>>,
+        globals: &[f64],
+        draw: Draws,
+        prior: GlobalPrior<'_>,
+    ) -> Result<Vec<Pulled>> {
+        let estimator = self.settings.estimator;
+        let pulled = shares.zip(0_u32..).map(|(share, particle)| {
+            let noise = self.global_noise(draw, particle);
+            let global = self.family.draw(globals, &noise);
+            let prior = self.prior_at(prior, &global.latent)?;
+            let mut own = estimator.global_share(prior, &*self.family, globals, &global);
+            if let Some(share) = share {
+                own.elbo += share.elbo;
+                add(&mut own.location, &share.location);
+                add(&mut own.deviation, &share.deviation);
+                own.variance = share.variance;
+                let both = own.theta.len().max(share.theta.len());
+                own.theta.resize(both, 0.0);
+                add(&mut own.theta[..share.theta.len()], &share.theta);
+            }
+            let mut gradient = vec![0.0; globals.len()];
+            own.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+            if estimator.adds_entropy_gradient() {
+                self.family.add_entropy_gradient(globals, &mut gradient);
+            }
+            Ok(Pulled { elbo: own.elbo, gradient, theta: own.theta })
+        });
+        pulled.collect()
+    }
+
+    fn global_noise(&self, Draws { purpose, step, owner, .. }: Draws, particle: u32) -> Vec<f64> {
+        noise_of(&*self.family, &self.settings, global_key(purpose, step, owner).particle(particle))
     }
 
     /// Moves the silo's own parameters by what an objective said.

@@ -1,11 +1,13 @@
 //! Evaluates the particles of a silo's share, on as many threads as there are copies of the model.
 
+use std::ops::Range;
+
 use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
 use super::sfvi_silo::{global_key, noise_of};
 use crate::error::Result;
-use crate::estimator::{Estimator, LayerMoments, Repeats, Share, enhanced_share};
+use crate::estimator::{Estimator, LayerMoments, Repeats, Share, enhanced_share, particles_join};
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::settings::Settings;
@@ -22,12 +24,14 @@ pub(super) struct Draws {
     pub(super) weight: f64,
     /// What the entropy of the local posterior is multiplied by.
     pub(super) entropy_weight: f64,
+    /// Whether particles may be evaluated on one tape and give one share together, where nothing tells them apart.
+    pub(super) may_join: bool,
 }
 
 impl Draws {
     /// Draws with the noise all parties share.
     pub(super) fn shared(purpose: Purpose, step: u64, count: usize) -> Self {
-        Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0 }
+        Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0, may_join: false }
     }
 }
 
@@ -47,22 +51,44 @@ pub(super) struct Context<'a> {
 
 pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
 
+/// Most particles on one tape: their activations are in memory together, and other tapes have other threads.
+const TAPE: usize = 5;
+
 impl Context<'_> {
-    /// All particles in order; worker k evaluates particles k, k + workers, ...
+    /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for any number
+    /// of workers.
     pub(super) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
-        let stride = workers.len();
-        if let [worker] = workers {
-            return (0..self.draw.count).map(|particle| self.one(worker, particle)).collect();
+        let count = self.draw.count;
+        match &self.layers {
+            Some(layers) if self.draw.may_join && count > 1 && particles_join(self.table) => {
+                let tapes = count.div_ceil(TAPE);
+                let own = |tape: usize| tape * count / tapes..(tape + 1) * count / tapes;
+                let parts = spread(workers, tapes, |worker, tape| self.joined(worker, layers, own(tape)))?;
+                let mean = parts.into_iter().reduce(Share::plus).unwrap_or_default();
+                Ok(vec![(mean, self.locals.zeros(self.rows))])
+            }
+            _ => spread(workers, count, |worker, particle| self.one(worker, particle)),
         }
-        let mut lists: Vec<std::vec::IntoIter<Result<Evaluated>>> = workers
-            .par_iter_mut()
-            .enumerate()
-            .map(|(first, worker)| {
-                let own = (first..self.draw.count).step_by(stride).map(|particle| self.one(worker, particle));
-                own.collect::<Vec<_>>().into_iter()
-            })
-            .collect();
-        (0..self.draw.count).filter_map(|particle| lists[particle % stride].next()).collect()
+    }
+
+    /// The sum of the shares of particles that differ in the noise of layers alone, on one tape, divided by all particles.
+    fn joined<M: Model>(
+        &self,
+        (model, data): &(M, M::Data),
+        layers: &LayerMoments,
+        particles: Range<usize>,
+    ) -> Result<Share> {
+        let Draws { purpose, step, count, weight, .. } = self.draw;
+        let particles: Vec<u32> = particles.map(|particle| u32::try_from(particle).unwrap_or(u32::MAX)).collect();
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let factor = 1.0 / count as f64;
+        let density = LogDensity::new(model, self.device, self.table)
+            .minibatch(&self.rows.minibatch)
+            .weight(weight * factor)
+            .loss(self.settings.loss)
+            .moments(layers.with_noise(self.locals.layer_noise(purpose, step, 0)));
+        let assessment = density.local_sum(layers.means(), data, &particles)?;
+        Ok(Share::of_layers(assessment))
     }
 
     fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
@@ -93,6 +119,27 @@ impl Context<'_> {
     }
 }
 
+/// What `evaluate` gives for 0 to `count`, in order; worker k evaluates k, k + workers, ...
+fn spread<W: Send, T: Send>(
+    workers: &mut [W],
+    count: usize,
+    evaluate: impl Fn(&W, usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let stride = workers.len();
+    if let [worker] = workers {
+        return (0..count).map(|index| evaluate(worker, index)).collect();
+    }
+    let mut lists: Vec<std::vec::IntoIter<Result<T>>> = workers
+        .par_iter_mut()
+        .enumerate()
+        .map(|(first, worker)| {
+            let own = (first..count).step_by(stride).map(|index| evaluate(worker, index));
+            own.collect::<Vec<_>>().into_iter()
+        })
+        .collect();
+    (0..count).filter_map(|index| lists[index % stride].next()).collect()
+}
+
 impl Context<'_> {
     /// A particle of the locally enhanced bound.
     fn enhanced<M: Model>(
@@ -113,5 +160,92 @@ impl Context<'_> {
         let mut out = self.locals.zeros(self.rows);
         out[rows.place] = family.sum_repeats(&by_repeat, inner);
         Ok((share, out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{BayesianLinear, NoiseStream, Normal, Result, Scope};
+
+    use super::super::sfvi_silo::Silo;
+    use super::*;
+    use crate::family::{FamilyPlan, Gaussian};
+
+    // Sums of a few dozen terms in another order.
+    const TOLERANCE: f64 = 1e-12;
+
+    #[derive(Module, Debug)]
+    struct TwoLayers {
+        #[module(skip)]
+        layers: [BayesianLinear; 2],
+    }
+
+    impl Model for TwoLayers {
+        type Globals = [BayesianLinear; 2];
+        type Data = Tensor<2>;
+        fn global(&self, scope: &mut Scope<'_>) -> Result<[BayesianLinear; 2]> {
+            let [first, second] = &self.layers;
+            let prior = || Normal::new(0.0, 1.0);
+            Ok([scope.linear("first", first, prior())?, scope.linear("second", second, prior())?])
+        }
+        fn local(&self, scope: &mut Scope<'_>, [first, second]: &[BayesianLinear; 2], x: &Tensor<2>) -> Result<()> {
+            scope.plate("row", x.dims()[0], |scope, rows| {
+                let outputs = second.forward(first.forward(rows.take(x)?).tanh());
+                scope.observe("y", Normal::new(outputs, 1.0), rows.take(x)?)
+            })
+        }
+    }
+
+    fn stream(block: u32) -> NoiseStream {
+        partita_core::Noise::new(5).stream(Key::new(Purpose::Check, 0).block(block))
+    }
+
+    /// Shares of seven particles of a minibatch.
+    fn shares(threads: usize, may_join: bool) -> Vec<Share> {
+        let device = Device::flex();
+        let layers = [[2, 3], [3, 2]].map(|widths| BayesianLinear::rectified(widths, &mut stream(0), &device));
+        let mut x = vec![0.0; 20];
+        stream(1).normal(&mut x);
+        let settings = Settings {
+            threads,
+            particles: 7,
+            estimator: Estimator::LocalReparameterisation,
+            family: FamilyPlan::new().global(Gaussian::diagonal()),
+            minibatch: [("row".to_owned(), 4)].into(),
+            ..Settings::default()
+        };
+        let mut silo =
+            Silo::new("a", 0, &TwoLayers { layers }, &device.tensor(x, [10, 2]), &device, &settings).unwrap();
+        let globals = settings.family.start(&*silo.family, &silo.table);
+        let draw = Draws { may_join, ..Draws::shared(Purpose::Fit, 3, 7) };
+        let mut rows = silo.locals.rows(3);
+        silo.shares(&globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
+    }
+
+    fn numbers(share: &Share) -> Vec<f64> {
+        [&[share.elbo], share.location.as_slice(), &share.deviation, &share.variance].concat()
+    }
+
+    fn mean(shares: &[Share]) -> Vec<f64> {
+        let mut sum = vec![0.0; numbers(&shares[0]).len()];
+        shares.iter().for_each(|share| sum.iter_mut().zip(numbers(share)).for_each(|(slot, own)| *slot += own));
+        sum.iter().map(|sum| sum / shares.len() as f64).collect()
+    }
+
+    #[test]
+    fn the_mean_of_joined_shares_is_the_mean_over_particles() {
+        let (joined, apart) = (shares(1, true), shares(1, false));
+        assert_eq!([joined.len(), apart.len()], [1, 7]);
+        let (joined, apart) = (mean(&joined), mean(&apart));
+        let size = apart.iter().fold(0.0, |size: f64, own| size.max(own.abs()));
+        assert!(joined.iter().zip(&apart).all(|(a, b)| (a - b).abs() < TOLERANCE * size), "{joined:?} {apart:?}");
+    }
+
+    #[test]
+    fn joined_shares_have_the_same_bits_for_any_number_of_threads() {
+        assert_eq!(shares(1, true), shares(2, true));
+        assert_eq!(shares(1, true), shares(3, true));
     }
 }

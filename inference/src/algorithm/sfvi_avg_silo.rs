@@ -110,7 +110,7 @@ impl<M: Model> AveragingSilo<M> {
     ) -> Result<f64> {
         let silo = &mut self.silo;
         let (owner, count) = (self.index, silo.settings.particles);
-        let draw = Draws { purpose: Purpose::Fit, step, count, owner, weight, entropy_weight };
+        let draw = Draws { purpose: Purpose::Fit, step, count, owner, weight, entropy_weight, may_join: true };
         let mut objective = silo.local_objective(globals, values.len(), draw, GlobalPrior::Model(prior))?;
         let bound = objective.bound;
         if proximal > 0.0 {

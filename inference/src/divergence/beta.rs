@@ -28,6 +28,10 @@ pub struct BetaDivergence {
 }
 
 impl Divergence for BetaDivergence {
+    fn has_domain(&self) -> bool {
+        self.beta < 1.0
+    }
+
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
         let (beta, excess) = (self.beta, self.beta - 1.0);
         let axes = Axes::new("beta divergence", family, q, p)?;

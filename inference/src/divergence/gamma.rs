@@ -53,6 +53,10 @@ impl Integrals {
 }
 
 impl Divergence for GammaDivergence {
+    fn has_domain(&self) -> bool {
+        self.gamma < 1.0
+    }
+
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
         let (gamma, excess) = (self.gamma, self.gamma - 1.0);
         let axes = Axes::new("gamma divergence", family, q, p)?;

@@ -31,6 +31,10 @@ pub struct Renyi {
 }
 
 impl Divergence for Renyi {
+    fn has_domain(&self) -> bool {
+        self.alpha > 1.0
+    }
+
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
         let alpha = self.alpha;
         let axes = Axes::new("Rényi divergence", family, q, p)?;

@@ -1,8 +1,8 @@
 //! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
 
-use partita_core::{Key, Moments, Noise, Part, SiteTable};
+use partita_core::{Assessment, Key, Moments, Noise, Part, SiteTable};
 
-use super::Estimator;
+use super::{Estimator, Share, add};
 use crate::error::{Error, Result};
 use crate::family::{Family, FamilyDraw};
 
@@ -24,9 +24,37 @@ impl LayerMoments {
         FamilyDraw { latent: self.means.clone(), deviation, log_density: 0.0, score: Vec::new() }
     }
 
+    /// The means of all globals.
+    pub(crate) fn means(&self) -> &[f64] {
+        &self.means
+    }
+
     /// The same with the noise of pre-activations.
     pub(crate) fn with_noise(&self, (noise, key): (Noise, Key)) -> Moments<'_> {
         Moments { means: &self.means, variances: &self.variances, noise, key }
+    }
+}
+
+/// Whether particles differ in the noise of layers alone: layers hold all globals, and there is no local latent.
+pub(crate) fn particles_join(table: &SiteTable) -> bool {
+    table.latents(Part::Global).all(|site| site.is_layer()) && table.latents(Part::Local).next().is_none()
+}
+
+impl Share {
+    /// The share of particles under local reparameterisation whose globals are all in layers.
+    pub(crate) fn of_layers(Assessment { value, globals, theta, mut means, variances, .. }: Assessment) -> Self {
+        add(&mut means, &globals);
+        Self { elbo: value, location: means, deviation: globals, theta, variance: variances }
+    }
+
+    /// The sum with another share of the same model.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.elbo += other.elbo;
+        add(&mut self.location, &other.location);
+        add(&mut self.deviation, &other.deviation);
+        add(&mut self.theta, &other.theta);
+        add(&mut self.variance, &other.variance);
+        self
     }
 }
 

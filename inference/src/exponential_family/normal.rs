@@ -123,8 +123,14 @@ impl Piece<'_> {
     }
 
     fn impropriety(&self) -> Option<Impropriety> {
-        let is_proper = |precision: f64| precision > 0.0 && precision.is_finite();
+        let is_proper = |precision: f64| (precision > 0.0) & precision.is_finite();
         let component = |place: usize| self.part.components[place];
+        // Many weights are looked at in one pass without a branch; only where one is improper is it looked for.
+        let is_finite = self.first.iter().fold(true, |all, first| all & first.is_finite());
+        let all_proper = || self.second.iter().fold(true, |all, second| all & is_proper(-2.0 * second));
+        if is_finite && !self.part.is_full && all_proper() {
+            return None;
+        }
         if let Some(place) = self.first.iter().position(|first| !first.is_finite()) {
             return Some(Impropriety { component: component(place), found: self.first[place] });
         }

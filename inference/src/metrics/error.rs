@@ -102,4 +102,14 @@ pub enum MetricError {
         /// What it takes.
         expected: &'static str,
     },
+    /// Draws are not those of Markov chains that can be compared.
+    #[error("{operation}: found {found}, expected {expected}.")]
+    Chains {
+        /// The measure.
+        operation: &'static str,
+        /// What there is.
+        found: String,
+        /// What it takes.
+        expected: &'static str,
+    },
 }

@@ -71,20 +71,26 @@ pub(crate) fn natural_draws_of(
         let mut noise = vec![0.0; posterior.family.noise_len()];
         seed.stream(key.particle(particle)).normal(&mut noise);
         let draw = posterior.family.draw(posterior.parameters, &noise);
-        let mut column = 0;
-        for (site, value) in natural(&draw.latent)? {
-            let single = value.len() == 1;
-            for (index, number) in value.values.iter().enumerate() {
-                if particle == 0 {
-                    let label = if single { site.clone() } else { format!("{site}[{index}]") };
-                    all.push((site.clone(), label, Vec::with_capacity(count as usize)));
-                }
-                all[column].2.push(*number);
-                column += 1;
-            }
-        }
+        append(natural(&draw.latent)?, &mut all);
     }
     Ok(all)
+}
+
+/// Adds the values of one draw, site by site, to the draws of each number.
+pub(crate) fn append(values: Vec<(String, Array)>, all: &mut NaturalDraws) {
+    let first = all.is_empty();
+    let mut column = 0;
+    for (site, value) in values {
+        let single = value.len() == 1;
+        for (index, number) in value.values.iter().enumerate() {
+            if first {
+                let label = if single { site.clone() } else { format!("{site}[{index}]") };
+                all.push((site.clone(), label, Vec::new()));
+            }
+            all[column].2.push(*number);
+            column += 1;
+        }
+    }
 }
 
 /// Means, standard deviations and quantiles of draws.
@@ -114,7 +120,7 @@ pub(crate) fn summarise(draws: &NaturalDraws) -> Vec<SiteSummary> {
     clippy::cast_sign_loss,
     reason = "positions in a list far shorter than 2^52"
 )]
-fn quantile(sorted: &[f64], probability: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], probability: f64) -> f64 {
     let position = probability * (sorted.len().saturating_sub(1)) as f64;
     let low = sorted[position.floor() as usize];
     let high = sorted[position.ceil() as usize];

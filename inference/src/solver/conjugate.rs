@@ -29,7 +29,7 @@ impl LocalSolver for Conjugate {
         let natural = optimum(&family, problem.cavity(), &likelihood)?;
         let (constant, _) = problem.log_likelihood(&vec![0.0; len])?;
         let log_likelihood = constant + likelihood.expectation(&family, &natural);
-        Ok(Solved { natural, log_likelihood, steps: 1, clipped: 0 })
+        Ok(Solved { natural, log_likelihood, steps: 1, clipped: 0, shortened: 0 })
     }
 }
 

@@ -58,7 +58,7 @@ pub struct EarlyStop {
 ///
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, section 3.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GradientDescent {
     /// Where a visit starts.
     pub start: Start,
@@ -67,6 +67,15 @@ pub struct GradientDescent {
     pub keep_optimiser: bool,
     /// When to stop early.
     pub stop: Option<EarlyStop>,
+    /// How often a step may be halved that would leave the domain of the divergence, where it has one; steps so shortened are
+    /// counted in the report. With 0 such a step is an error.
+    pub halvings: u32,
+}
+
+impl Default for GradientDescent {
+    fn default() -> Self {
+        Self { start: Start::default(), keep_optimiser: false, stop: None, halvings: 20 }
+    }
 }
 
 impl GradientDescent {
@@ -135,14 +144,30 @@ impl LocalSolver for GradientSolver {
         if !self.options.keep_optimiser {
             self.rule = self.settings.optimiser.start(&self.device);
         }
-        let (mut steps, mut clipped, mut last) = (0, 0, Vec::new());
+        let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
+        // Where a step came from is kept only where it may have to be halved.
+        let has_domain = self.options.halvings > 0 && problem.divergence(visit.first).has_domain();
+        let mut before = if has_domain { parameters.clone() } else { Vec::new() };
         let mut watch = self.options.stop.map(Watch::new);
         for step in 0..visit.steps {
             let rate = match self.options.keep_optimiser {
                 true => self.settings.schedule.rate(visit.first + step, visit.total),
                 false => self.settings.schedule.rate(step, visit.steps),
             };
-            let mut sampled = problem.sample(&parameters, visit.first + step, rate)?;
+            let mut sampled = problem.sample(&parameters, visit.first + step, rate);
+            for halving in 0..self.options.halvings {
+                // A visit that starts outside has nowhere to go back to.
+                if step == 0 || !matches!(sampled, Err(Error::DivergenceDomain { .. })) {
+                    break;
+                }
+                parameters.iter_mut().zip(&before).for_each(|(now, then)| *now = 0.5 * (*now + then));
+                shortened += u64::from(halving == 0);
+                sampled = problem.sample(&parameters, visit.first + step, rate);
+            }
+            let mut sampled = sampled?;
+            if has_domain {
+                before.clone_from(&parameters);
+            }
             clipped += u64::from(self.settings.clip.is_some_and(|clip| clip.apply(&mut sampled.gradient)));
             self.rule.step(rate, &mut parameters, &sampled.gradient);
             steps += 1;
@@ -164,7 +189,7 @@ impl LocalSolver for GradientSolver {
         if self.options.start == Start::Previous {
             self.previous = parameters;
         }
-        Ok(Solved { natural, log_likelihood: crate::assess::mean_and_variance(&last).0, steps, clipped })
+        Ok(Solved { natural, log_likelihood: crate::assess::mean_and_variance(&last).0, steps, clipped, shortened })
     }
 
     fn save(&self) -> Vec<(String, Vec<f64>)> {

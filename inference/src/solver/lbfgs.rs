@@ -179,6 +179,6 @@ impl LocalSolver for LbfgsSolver {
             (parameters, place) = (moved, found);
         }
         let natural = objective.family.natural_of_member(objective.problem.family(), &parameters)?;
-        Ok(Solved { natural, log_likelihood: place.log_likelihood, steps, clipped: 0 })
+        Ok(Solved { natural, log_likelihood: place.log_likelihood, steps, clipped: 0, shortened: 0 })
     }
 }

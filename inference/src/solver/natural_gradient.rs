@@ -93,6 +93,6 @@ impl LocalSolver for NaturalGradientSolver {
                 break;
             }
         }
-        Ok(Solved { natural, log_likelihood, steps, clipped: 0 })
+        Ok(Solved { natural, log_likelihood, steps, clipped: 0, shortened: 0 })
     }
 }

@@ -122,6 +122,6 @@ impl LocalSolver for PowerExpectationSolver {
             family.check("a step of power expectation propagation (damp it, or choose a larger alpha)", &natural)?;
         }
         let log_likelihood = rule.expected(problem, &family, &natural)?.value;
-        Ok(Solved { natural, log_likelihood, steps: visit.steps, clipped: 0 })
+        Ok(Solved { natural, log_likelihood, steps: visit.steps, clipped: 0, shortened: 0 })
     }
 }

@@ -117,6 +117,7 @@ impl<M: Model> PviSilo<M> {
             .number("log_likelihood", solved.log_likelihood)
             .word("steps", solved.steps)
             .word("clipped", solved.clipped)
+            .word("shortened", solved.shortened)
             .word("improper_cavity", u64::from(improper_cavity)))
     }
 
@@ -195,7 +196,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
 
     fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled> {
         let (count, theta) = (self.silo.settings.particles, self.silo.theta_len);
-        let draw = Draws { purpose: Purpose::Fit, step, count, owner: self.index, weight: 1.0, entropy_weight: 1.0 };
+        let draw = Draws { owner: self.index, may_join: true, ..Draws::shared(Purpose::Fit, step, count) };
         let divergence = self.divergence(step);
         // Where the entropy is in closed form, so is all of the divergence.
         let is_sampled =
