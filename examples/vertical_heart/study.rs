@@ -21,9 +21,6 @@ const FEATURES: usize = 2;
 /// One in so many training rows is kept back where something has to be chosen.
 const KEPT_BACK: usize = 5;
 
-/// Adam's rate.
-const RATE: f64 = 1e-3;
-
 /// What is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Method {
@@ -115,11 +112,15 @@ impl Study {
         })
     }
 
-    /// Fits a method to the training rows of a fold and predicts its test rows.
-    pub(crate) fn fit(&self, method: Method, fold: usize) -> Result<Outcome, Failure> {
+    /// Fits a method to the training rows of a fold and predicts its test rows; the prior of weights is chosen unless given.
+    pub(crate) fn fit(&self, method: Method, fold: usize, weights: Option<f64>) -> Result<Outcome, Failure> {
         let start = Instant::now();
         let seed = 1_000 * self.options.seed + fold as u64;
-        let weights = if method == Method::Split { None } else { Some(self.choose(method, fold, seed)?) };
+        let weights = match (method, weights) {
+            (Method::Split, _) => None,
+            (_, Some(given)) => Some(given),
+            (_, None) => Some(self.choose(method, fold, seed)?),
+        };
         let outcome = self.fit_with(method, weights, &self.folds[fold], seed)?;
         Ok(Outcome { seconds: start.elapsed().as_secs_f64(), ..outcome })
     }
@@ -157,7 +158,10 @@ impl Study {
                 steps: self.options.steps,
                 seed,
                 estimator: Estimator::ClosedFormEntropy,
-                schedule: Schedule::Constant { rate: RATE },
+                schedule: match self.options.cosine {
+                    true => Schedule::Cosine { initial: self.options.rate, last: 0.0 },
+                    false => Schedule::Constant { rate: self.options.rate },
+                },
                 ..Settings::default()
             },
             elbo_draws: 1,
