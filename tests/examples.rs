@@ -24,6 +24,10 @@ mod topics;
 mod vae;
 #[path = "examples/vertical_heart.rs"]
 mod vertical_heart;
+#[path = "examples/vertical_logistic.rs"]
+mod vertical_logistic;
+#[path = "examples/vertical_poisson.rs"]
+mod vertical_poisson;
 
 use std::process::Command;
 

@@ -3,12 +3,14 @@
 
 mod fixtures;
 
+use fixtures::vertical::LinearWorld;
 use fixtures::{conjugate, groups, six_cities_data, split};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::inference::metrics::{MetricError, bulk_effective_sample_size, r_hat, tail_effective_sample_size};
 use partita::inference::{Complaint, Convergence, Error};
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, MixedLogistic, Schools, six_cities_reference};
+use partita::vertical::Augmentation;
 use partita::{Device, HalfNormal, Model, Normal, Nuts, NutsFit, Result, Scope, elementwise};
 use serde_json::Value;
 
@@ -183,6 +185,33 @@ fn eight_schools_reproduce_the_reference_of_numpyro() {
         let error = ((spread / effective).sqrt() / (2.0 * variance.sqrt())).hypot(of("sd_error"));
         let sd = variance.sqrt();
         assert!((sd - of("sd")).abs() < ERRORS * error, "{label}: sd {sd}, reference {} ± {error}", of("sd"));
+    }
+}
+
+#[test]
+fn vertical_models_are_sampled_from_their_exact_posteriors() {
+    let (device, world) = (Device::flex(), LinearWorld::new(10, 2, 1));
+    for augmentation in
+        [Augmentation::None, Augmentation::Auxiliary { rho: 0.6 }, Augmentation::PowerLikelihood { rho: 0.6 }]
+    {
+        let exact = world.joint(augmentation);
+        let nuts = Nuts { warmup: 300, draws: 500, chains: 4, seed: 3, threads: 2, ..Nuts::default() };
+        let fit = nuts.sample(&exact.pooled, &named(vec![()]), &device).unwrap();
+        let size = exact.mean.len();
+        for place in 0..size {
+            let of = |chain| fit.unconstrained(chain).unwrap().map(|draw| draw[place]).collect::<Vec<f64>>();
+            let chains: Vec<Vec<f64>> = (0..4).map(of).collect();
+            let chains: Vec<&[f64]> = chains.iter().map(Vec::as_slice).collect();
+            let effective = bulk_effective_sample_size(&chains).unwrap();
+            let tails = tail_effective_sample_size(&chains).unwrap();
+            let (draws, sd) = (chains.concat(), exact.covariance[place * (size + 1)].sqrt());
+            let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+            let spread = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / draws.len() as f64;
+            let away = (mean - exact.mean[place]) / sd * effective.sqrt();
+            assert!(away.abs() < ERRORS, "{augmentation:?}, number {place}: {away} standard errors");
+            let away = (spread.sqrt() / sd - 1.0) * (2.0 * tails.min(effective)).sqrt();
+            assert!(away.abs() < ERRORS, "{augmentation:?}, number {place}: sd {away} standard errors");
+        }
     }
 }
 

@@ -1,0 +1,170 @@
+//! Repeats the logistic regression of the vertical paper: three models by three algorithms, over two and ten parties.
+//!
+//! ```sh
+//! cargo run --release --example vertical_logistic
+//! ```
+//!
+//! What you should see: for two parties with ten columns each and ten parties with two, and for ρ of 0.5, 1 and 2, what the
+//! augmented-variable and the power-likelihood model say of the coefficients, each by the no-U-turn sampler, by mean-field
+//! and by amortised auxiliary variables, beside the true model by the sampler and by variational inference: the bound, the
+//! first coefficient, and how far the posteriors of all coefficients are from those of the sampler on the same model. Then
+//! the claims of the paper, each met or not met within tolerances that stand in the code. `--quick` shows that it runs.
+//! Times and numbers: `docs/src/reference-vertical-logistic.md`.
+//!
+//! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.1, Figures 2 and 3.
+
+#![allow(clippy::print_stdout, reason = "an example prints")]
+
+#[path = "vertical_logistic/claims.rs"]
+mod claims;
+#[path = "vertical_logistic/study.rs"]
+mod study;
+#[path = "vertical_logistic/world.rs"]
+mod world;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use partita::inference::plot::Density;
+use partita::inference::{Panel, plot, write_atomically};
+use serde_json::json;
+
+use study::{Algorithm, Found, Statement, Study};
+use world::World;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Logistic regression with columns at several parties, by three models and three algorithms.
+#[derive(Parser, Debug, Clone)]
+struct Options {
+    /// Numbers of parties.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 10])]
+    parties: Vec<usize>,
+    /// Standard deviations of the auxiliary variables.
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 1.0, 2.0])]
+    rho: Vec<f64>,
+    /// Rows.
+    #[arg(long, default_value_t = 500)]
+    rows: usize,
+    /// Steps of a variational fit.
+    #[arg(long, default_value_t = 20_000)]
+    steps: u64,
+    /// Draws of each chain, of which there are four.
+    #[arg(long, default_value_t = 1_000)]
+    draws: usize,
+    /// Draws of each chain's warm-up.
+    #[arg(long, default_value_t = 600)]
+    warmup: usize,
+    /// Draws of the reported bound.
+    #[arg(long, default_value_t = 2_000)]
+    elbo_draws: usize,
+    /// The seed of data, starts and noise.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads for chains and parties; the result does not depend on them.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The folder for result.json and the pictures.
+    #[arg(long, default_value = "target/vertical_logistic")]
+    output: PathBuf,
+    /// Few rows, steps and draws, in numbers that prove nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Takes fits with equal settings from an earlier run's folder.
+    #[arg(long)]
+    resume: bool,
+}
+
+impl Options {
+    fn settled(mut self) -> Self {
+        if self.quick {
+            (self.rows, self.steps, self.draws, self.warmup, self.elbo_draws) = (60, 200, 60, 60, 50);
+            self.rho = vec![1.0];
+        }
+        self
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let options = Options::parse().settled();
+    std::fs::create_dir_all(&options.output)?;
+    let world = World::new(options.rows, options.seed)?;
+    println!("{} rows, {} yes; first coefficient {:.3}\n", options.rows, world.yes(), world.beta[0]);
+    let study = Study::new(&world, &options);
+    let mut found = Vec::new();
+    let mut keep = |one: Found| {
+        println!("{one}");
+        found.push(one);
+    };
+    println!("{}", Found::header());
+    for algorithm in [Algorithm::Sampler, Algorithm::MeanField] {
+        keep(study.found(Statement::True, algorithm, world::SINGLE)?);
+    }
+    for &parties in &options.parties {
+        for &rho in &options.rho {
+            for statement in [Statement::Augmented { rho }, Statement::PowerLikelihood { rho }] {
+                for algorithm in Algorithm::ALL {
+                    keep(study.found(statement, algorithm, parties)?);
+                }
+            }
+        }
+    }
+    for &parties in &options.parties {
+        draw(&options, &found, parties, world.beta[0])?;
+    }
+    let verdicts = claims::judge(&found);
+    println!(
+        "\nClaims of section 5.1 (tolerances in examples/vertical_logistic/claims.rs, fixed before the first full run):"
+    );
+    verdicts.iter().for_each(|verdict| println!("{verdict}"));
+    let result = json!({
+        "found": found,
+        "claims": verdicts,
+        "beta": world.beta,
+        "intercept": world.intercept,
+        "options": format!("{options:?}"),
+    });
+    let path = options.output.join("result.json");
+    write_atomically(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
+    println!("\nWrote {}", path.display());
+    Ok(())
+}
+
+/// Draws the bounds of each model for one number of parties, and the marginals of the first coefficient as in Figures 2 and 3.
+fn draw(options: &Options, found: &[Found], parties: usize, truth: f64) -> Result<(), Failure> {
+    let of = |kind: &'static str| found.iter().filter(move |one| one.is(kind, parties));
+    let truly: Vec<&Found> = found.iter().filter(|one| one.statement == Statement::True).collect();
+    for kind in [Statement::AUGMENTED, Statement::POWER_LIKELIHOOD] {
+        let fits = truly.iter().copied().chain(of(kind)).filter(|one| one.curve.len() > 1);
+        let runs: Vec<(String, Vec<(f64, f64)>)> = fits.map(|one| (one.name(), one.curve.clone())).collect();
+        let path = options.output.join(format!("elbo_{parties}_{}.svg", kind.replace(' ', "_")));
+        plot::curves(&path, &runs, &format!("{kind}, {parties} parties: bound in nats"), None)?;
+    }
+    let mut panels = Vec::new();
+    for sampled in [true, false] {
+        for &rho in &options.rho {
+            let own = found
+                .iter()
+                .filter(|one| one.statement == Statement::True || one.parties == parties && one.statement.has_rho(rho));
+            let own = own.filter(|one| (one.algorithm == Algorithm::Sampler) == sampled);
+            let curves = own.map(|one| (one.short_name(), one.density())).collect();
+            let how = if sampled { "NUTS" } else { "variational" };
+            let title = format!("{how}, rho {rho}; true {truth:.2}");
+            panels.push(Panel { title, unit: "first coefficient".into(), curves });
+        }
+    }
+    plot::marginals(&options.output.join(format!("marginals_{parties}.svg")), &panels)?;
+    Ok(())
+}
+
+impl Found {
+    fn density(&self) -> Density {
+        match &self.draws {
+            draws if draws.is_empty() => Density::Normal { mean: self.moments[0].0, sd: self.moments[0].1 },
+            draws => Density::Draws(draws.clone()),
+        }
+    }
+}
