@@ -33,7 +33,8 @@ pub mod vertical;
 pub use algorithm::{
     Absence, Algorithm, Assessed, AugmentedVariable, AuxiliaryFamily, AveragingSilo, Central, CentralSilo, Delays,
     Factors, FedOpt, Order, PointRounds, Posterior, PowerLikelihood, PriorShare, Pvi, PviOptions, PviSilo, Reassessing,
-    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally, VerticalOptions, VerticalParty, VisitSchedule,
+    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator, SoulParty, StepInfo, Tally, VerticalOptions,
+    VerticalParty, VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
