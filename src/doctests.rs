@@ -15,5 +15,8 @@ mod explanation_pvi {}
 #[doc = include_str!("../docs/src/how-to-bayesian-network.md")]
 mod how_to_bayesian_network {}
 
+#[doc = include_str!("../docs/src/explanation-vertical.md")]
+mod explanation_vertical {}
+
 #[doc = include_str!("../docs/src/explanation-nuts.md")]
 mod explanation_nuts {}

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
 
 use crate::array::Array;
+use crate::noise::{Key, Noise};
 
 /// The floating-point precision of a run's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,24 @@ impl Device {
     #[must_use]
     pub fn tensor<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
+    }
+
+    /// Makes a constant tensor of standard normal noise, in the precision of the device: no tensor of numbers in the other.
+    pub(crate) fn noise<const D: usize>(&self, noise: Noise, key: Key, shape: [usize; D]) -> Tensor<D> {
+        let count = shape.iter().product();
+        let data = match self.precision {
+            Precision::Double => {
+                let mut values = vec![0.0; count];
+                noise.normal(key, &mut values);
+                TensorData::new(values, shape)
+            }
+            Precision::Single => {
+                let mut values = vec![0.0; count];
+                noise.normal_single(key, &mut values);
+                TensorData::new(values, shape)
+            }
+        };
+        Tensor::from_data(data, self.options(&self.plain))
     }
 
     /// Makes a tracked leaf, the start of a gradient tape.

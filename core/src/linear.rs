@@ -141,9 +141,7 @@ impl LocalNoise {
         // Layers are told apart by the upper half of the block, passes by the lower.
         let key = key.block(key.block.wrapping_add(passes.count));
         passes.count += 1;
-        let mut values = vec![0.0; shape[0] * shape[1]];
-        self.noise.normal(key, &mut values);
-        self.device.tensor(values, shape)
+        self.device.noise(self.noise, key, shape)
     }
 
     fn passes(&self) -> MutexGuard<'_, Passes> {

@@ -142,11 +142,31 @@ impl Noise {
             (Purpose::Fit, NoiseKind::Sobol) => kind::sobol(self, key, out),
             _ if out.len() <= STREAM_LENGTH => self.stream(key).normal(out),
             _ => out.par_chunks_mut(STREAM_LENGTH).enumerate().for_each(|(number, part)| {
-                let mut stream = self.stream(key);
-                stream.generator.set_stream(number as u64);
-                stream.normal(part);
+                self.part(key, number).normal(part);
             }),
         }
+    }
+
+    /// The noise of [`Noise::normal`] rounded to single precision.
+    #[expect(clippy::cast_possible_truncation, reason = "single precision is what was asked for")]
+    pub(crate) fn normal_single(&self, key: Key, out: &mut [f32]) {
+        if key.purpose == Purpose::Fit && self.kind != NoiseKind::Independent {
+            let mut values = vec![0.0; out.len()];
+            self.normal(key, &mut values);
+            out.iter_mut().zip(values).for_each(|(slot, value)| *slot = value as f32);
+            return;
+        }
+        out.par_chunks_mut(STREAM_LENGTH).enumerate().for_each(|(number, part)| {
+            let mut stream = self.part(key, number);
+            part.iter_mut().for_each(|slot| *slot = stream.standard_normal() as f32);
+        });
+    }
+
+    /// The stream of a part of a long vector; that of the first part is the stream of the key.
+    fn part(&self, key: Key, number: usize) -> NoiseStream {
+        let mut stream = self.stream(key);
+        stream.generator.set_stream(number as u64);
+        stream
     }
 
     /// The stream of `key`.
@@ -251,6 +271,15 @@ mod tests {
         let mut short = vec![0.0; STREAM_LENGTH];
         Noise::new(7).normal(key, &mut short);
         assert!(alone.iter().zip(&short).all(|(a, b)| a.to_bits() == b.to_bits()));
+        let mut single = vec![0.0_f32; 3 * STREAM_LENGTH + 5];
+        for kind in [NoiseKind::Independent, NoiseKind::Antithetic] {
+            let noise = Noise::new(7).kind(kind);
+            noise.normal(key, &mut short);
+            noise.normal_single(key, &mut single[..STREAM_LENGTH]);
+            assert!(short.iter().zip(&single).all(|(a, b)| (*a as f32).to_bits() == b.to_bits()));
+        }
+        Noise::new(7).normal_single(key, &mut single);
+        assert!(alone.iter().zip(&single).all(|(a, b)| (*a as f32).to_bits() == b.to_bits()));
         // Parts are of different streams: the mean of their products is 0 within five standard errors.
         let [first, second] = [&alone[..STREAM_LENGTH], &alone[STREAM_LENGTH..2 * STREAM_LENGTH]];
         let product: f64 = first.iter().zip(second).map(|(a, b)| a * b).sum();

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::exponential_family::NormalFamily;
-use crate::family::MomentGradient;
+use crate::family::{MomentGradient, Spread};
 
 /// A divergence $`D(q \,\|\, p)`$ of normal densities, with its gradient by $`q`$.
 ///
@@ -44,6 +44,14 @@ pub trait Divergence: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Improper`] if one of them is no density; [`Error::DivergenceDomain`] where the integral does not exist.
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged>;
+
+    /// As [`Divergence::evaluate`], of the density with this mean and covariance.
+    ///
+    /// # Errors
+    /// As for [`Divergence::evaluate`].
+    fn evaluate_at(&self, family: &NormalFamily, (mean, spread): (&[f64], &Spread), p: &[f64]) -> Result<Diverged> {
+        self.evaluate(family, &family.natural_of_moments(mean, spread)?, p)
+    }
 
     /// Whether there are densities `q` and `p` between which it does not exist.
     fn has_domain(&self) -> bool {

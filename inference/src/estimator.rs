@@ -7,7 +7,7 @@ mod local_reparameterisation;
 pub use importance::ImportanceGradient;
 pub(crate) use importance::{DrawWeights, descent};
 pub(crate) use local_bound::{Repeats, enhanced_share};
-pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join};
+pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
 
 use partita_core::kernel::add_scaled;
 use partita_core::{Assessment, LogDensity, Model};

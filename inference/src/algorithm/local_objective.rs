@@ -200,7 +200,7 @@ impl<M: Model> Silo<M> {
                 expected: "an estimator whose draws weigh the same, such as StickingTheLanding",
             });
         }
-        let posterior = natural.natural_of_member(&*self.family, globals)?;
-        divergence.evaluate(natural, &posterior, cavity).map(Some)
+        let moments = (self.family.mean(globals), self.family.spread(globals));
+        divergence.evaluate_at(natural, (&moments.0, &moments.1), cavity).map(Some)
     }
 }

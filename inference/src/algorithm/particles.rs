@@ -1,13 +1,11 @@
 //! Evaluates the particles of a silo's share, on as many threads as there are copies of the model.
 
-use std::ops::Range;
-
 use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
 use super::sfvi_silo::{global_key, noise_of};
 use crate::error::Result;
-use crate::estimator::{Estimator, LayerMoments, Repeats, Share, enhanced_share, particles_join};
+use crate::estimator::{Estimator, LayerMoments, Repeats, Share, enhanced_share, particles_join, tapes};
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
 use crate::settings::Settings;
@@ -51,9 +49,6 @@ pub(super) struct Context<'a> {
 
 pub(super) type Evaluated = (Share, Vec<Vec<f64>>);
 
-/// Most particles on one tape: their activations are in memory together, and other tapes have other threads.
-const TAPE: usize = 5;
-
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for any number
     /// of workers.
@@ -61,9 +56,8 @@ impl Context<'_> {
         let count = self.draw.count;
         match &self.layers {
             Some(layers) if self.draw.may_join && count > 1 && particles_join(self.table) => {
-                let tapes = count.div_ceil(TAPE);
-                let own = |tape: usize| tape * count / tapes..(tape + 1) * count / tapes;
-                let parts = spread(workers, tapes, |worker, tape| self.joined(worker, layers, own(tape)))?;
+                let tapes = tapes(count);
+                let parts = spread(workers, tapes.len(), |worker, tape| self.joined(worker, layers, &tapes[tape]))?;
                 let mean = parts.into_iter().reduce(Share::plus).unwrap_or_default();
                 Ok(vec![(mean, self.locals.zeros(self.rows))])
             }
@@ -71,24 +65,21 @@ impl Context<'_> {
         }
     }
 
-    /// The sum of the shares of particles that differ in the noise of layers alone, on one tape, divided by all particles.
+    /// What the particles of one tape add to the mean over all of them.
     fn joined<M: Model>(
         &self,
         (model, data): &(M, M::Data),
         layers: &LayerMoments,
-        particles: Range<usize>,
+        particles: &[u32],
     ) -> Result<Share> {
         let Draws { purpose, step, count, weight, .. } = self.draw;
-        let particles: Vec<u32> = particles.map(|particle| u32::try_from(particle).unwrap_or(u32::MAX)).collect();
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let factor = 1.0 / count as f64;
+        let weight = weight / count as f64;
         let density = LogDensity::new(model, self.device, self.table)
             .minibatch(&self.rows.minibatch)
-            .weight(weight * factor)
-            .loss(self.settings.loss)
-            .moments(layers.with_noise(self.locals.layer_noise(purpose, step, 0)));
-        let assessment = density.local_sum(layers.means(), data, &particles)?;
-        Ok(Share::of_layers(assessment))
+            .weight(weight)
+            .loss(self.settings.loss);
+        layers.joined(density, data, self.locals.layer_noise(purpose, step, 0), particles)
     }
 
     fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
@@ -169,6 +160,7 @@ mod tests {
     use partita_core::burn::tensor::Tensor;
     use partita_core::{BayesianLinear, NoiseStream, Normal, Result, Scope};
 
+    use super::super::local_objective::GlobalPrior;
     use super::super::sfvi_silo::Silo;
     use super::*;
     use crate::family::{FamilyPlan, Gaussian};
@@ -202,8 +194,8 @@ mod tests {
         partita_core::Noise::new(5).stream(Key::new(Purpose::Check, 0).block(block))
     }
 
-    /// Shares of seven particles of a minibatch.
-    fn shares(threads: usize, may_join: bool) -> Vec<Share> {
+    /// What is found of seven particles of a minibatch, at the start.
+    fn found<T>((threads, may_join): (usize, bool), find: impl FnOnce(&mut Silo<TwoLayers>, &[f64], Draws) -> T) -> T {
         let device = Device::flex();
         let layers = [[2, 3], [3, 2]].map(|widths| BayesianLinear::rectified(widths, &mut stream(0), &device));
         let mut x = vec![0.0; 20];
@@ -220,8 +212,22 @@ mod tests {
             Silo::new("a", 0, &TwoLayers { layers }, &device.tensor(x, [10, 2]), &device, &settings).unwrap();
         let globals = settings.family.start(&*silo.family, &silo.table);
         let draw = Draws { may_join, ..Draws::shared(Purpose::Fit, 3, 7) };
-        let mut rows = silo.locals.rows(3);
-        silo.shares(&globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
+        find(&mut silo, &globals, draw)
+    }
+
+    fn shares(threads: usize, may_join: bool) -> Vec<Share> {
+        found((threads, may_join), |silo, globals, draw| {
+            let mut rows = silo.locals.rows(3);
+            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
+        })
+    }
+
+    /// The bound, the likelihood and the gradient of a local objective with a power of the model's prior.
+    fn objective(may_join: bool) -> Vec<f64> {
+        found((1, may_join), |silo, globals, draw| {
+            let own = silo.local_objective(globals, 0, draw, GlobalPrior::Model(0.3)).unwrap();
+            [vec![own.bound, own.likelihood], own.gradient].concat()
+        })
     }
 
     fn numbers(share: &Share) -> Vec<f64> {
@@ -234,13 +240,22 @@ mod tests {
         sum.iter().map(|sum| sum / shares.len() as f64).collect()
     }
 
+    fn agree(joined: &[f64], apart: &[f64]) {
+        let size = apart.iter().fold(0.0, |size: f64, own| size.max(own.abs()));
+        assert!(size > 0.0 && joined.len() == apart.len());
+        assert!(joined.iter().zip(apart).all(|(a, b)| (a - b).abs() < TOLERANCE * size), "{joined:?} {apart:?}");
+    }
+
     #[test]
     fn the_mean_of_joined_shares_is_the_mean_over_particles() {
         let (joined, apart) = (shares(1, true), shares(1, false));
         assert_eq!([joined.len(), apart.len()], [1, 7]);
-        let (joined, apart) = (mean(&joined), mean(&apart));
-        let size = apart.iter().fold(0.0, |size: f64, own| size.max(own.abs()));
-        assert!(joined.iter().zip(&apart).all(|(a, b)| (a - b).abs() < TOLERANCE * size), "{joined:?} {apart:?}");
+        agree(&mean(&joined), &mean(&apart));
+    }
+
+    #[test]
+    fn an_objective_with_the_prior_is_the_same_with_joined_shares() {
+        agree(&objective(true), &objective(false));
     }
 
     #[test]

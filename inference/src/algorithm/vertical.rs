@@ -110,6 +110,38 @@ impl VerticalOptions {
         }
     }
 
+    /// What messages of such a fit reveal, in sentences, beside the fields that the manifest lists: of what parties send,
+    /// of the gradient that comes back, and of the seed. The book's page on columns at different parties has the reasons.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::VerticalOptions;
+    /// assert!(VerticalOptions::direct().reveals().iter().any(|sentence| sentence.contains("as they are")));
+    /// ```
+    #[must_use]
+    pub fn reveals(&self) -> Vec<&'static str> {
+        let gradient = "The gradient that comes back shows residuals: with a Bernoulli head its sign is the label of the row, for every party.";
+        let seed = "Whoever has the seed of a party's noise can take the noise off what it sends; parties that do not trust each other draw from seeds of their own.";
+        let average = "Averages over many steps tell the mean contribution of every row, whatever rho.";
+        match self.augmentation {
+            Augmentation::None => {
+                vec!["Contributions at draws of a party's unknowns are sent as they are.", gradient, seed]
+            }
+            Augmentation::Auxiliary { .. } => vec![
+                "z of one step hides each row's contribution behind noise of a scale of about rho or less.",
+                average,
+                gradient,
+                seed,
+            ],
+            Augmentation::PowerLikelihood { .. } => vec![
+                "The share h tells whoever knows the labels the contribution of every row at every step, whatever rho.",
+                average,
+                "Every party has the labels.",
+                seed,
+            ],
+        }
+    }
+
     /// Refuses what does not go together.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Gives the divergence of Kullback and Leibler from the posterior's side, for cavities that need be no density.
 
+use rayon::prelude::*;
+
 use super::axes::Axes;
 use super::{Diverged, Divergence};
 use crate::error::Result;
@@ -31,18 +33,59 @@ impl Divergence for KullbackLeibler {
         Ok(Diverged { value, gradient: family.by_moments(&self.by_mean_parameters(family, q, p)?, &mean) })
     }
 
+    fn evaluate_at(&self, family: &NormalFamily, (mean, spread): (&[f64], &Spread), p: &[f64]) -> Result<Diverged> {
+        match spread {
+            Spread::Diagonal(deviations) if family.is_plain() && is_density(mean, deviations) => {
+                Ok(independent(mean, deviations, p, family.impropriety(p).is_none()))
+            }
+            _ => self.evaluate(family, &family.natural_of_moments(mean, spread)?, p),
+        }
+    }
+
     fn by_mean_parameters(&self, _: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Vec<f64>> {
         Ok(q.iter().zip(p).map(|(q, p)| q - p).collect())
     }
 }
 
+/// Whether independent components with these moments have natural parameters; looked at without a branch.
+fn is_density(mean: &[f64], deviations: &[f64]) -> bool {
+    mean.iter().zip(deviations).fold(true, |all, (mean, deviation)| {
+        let precision = (deviation * deviation).recip();
+        all & (precision > 0.0) & precision.is_finite() & (precision * mean).is_finite()
+    })
+}
+
+/// Numbers of a part that one thread evaluates.
+const PART: usize = 16_384;
+
 /// The divergence of independent components in one pass, for the many weights of a network: by the mean
-/// $`\lambda_p \mu - h_p`$, by the variance $`\tfrac12(\lambda_p - \sigma^{-2})`$.
+/// $`\lambda_p \mu - h_p`$, by the variance $`\tfrac12(\lambda_p - \sigma^{-2})`$. Parts are evaluated in parallel and summed in
+/// order.
 fn independent(mean: &[f64], deviations: &[f64], p: &[f64], is_proper: bool) -> Diverged {
     let (linear, second) = p.split_at(mean.len());
-    let (mut value, mut by_mean, mut by_variance) = (0.0, Vec::with_capacity(mean.len()), Vec::new());
-    by_variance.reserve(mean.len());
-    for ((mean, deviation), (linear, second)) in mean.iter().zip(deviations).zip(linear.iter().zip(second)) {
+    let (mut by_mean, mut by_variance) = (vec![0.0; mean.len()], vec![0.0; mean.len()]);
+    let inputs = mean.par_chunks(PART).zip(deviations.par_chunks(PART));
+    let inputs = inputs.zip(linear.par_chunks(PART).zip(second.par_chunks(PART)));
+    let outputs = by_mean.par_chunks_mut(PART).zip(by_variance.par_chunks_mut(PART));
+    let values: Vec<f64> = inputs.zip(outputs).map(|((q, p), gradients)| part(q, p, gradients, is_proper)).collect();
+    Diverged {
+        value: values.iter().sum(),
+        gradient: MomentGradient { mean: by_mean, covariance: CovarianceGradient::Diagonal(by_variance) },
+    }
+}
+
+/// The divergence of some components, with its gradients written.
+fn part(
+    (mean, deviations): (&[f64], &[f64]),
+    (linear, second): (&[f64], &[f64]),
+    (by_mean, by_variance): (&mut [f64], &mut [f64]),
+    is_proper: bool,
+) -> f64 {
+    let mut value = 0.0;
+    let inputs = mean.iter().zip(deviations).zip(linear.iter().zip(second));
+    for (((mean, deviation), (linear, second)), (by_mean, by_variance)) in
+        inputs.zip(by_mean.iter_mut().zip(by_variance))
+    {
         let (variance, precision) = (deviation * deviation, -2.0 * second);
         let slope = precision * mean - linear;
         value += if is_proper {
@@ -51,11 +94,8 @@ fn independent(mean: &[f64], deviations: &[f64], p: &[f64], is_proper: bool) -> 
         } else {
             -(deviation.ln() + 0.5 + HALF_LOG_TWO_PI) - linear * mean - second * (mean * mean + variance)
         };
-        by_mean.push(slope);
-        by_variance.push(0.5 * (precision - variance.recip()));
+        *by_mean = slope;
+        *by_variance = 0.5 * (precision - variance.recip());
     }
-    Diverged {
-        value,
-        gradient: MomentGradient { mean: by_mean, covariance: CovarianceGradient::Diagonal(by_variance) },
-    }
+    value
 }

@@ -1,6 +1,6 @@
 //! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
 
-use partita_core::{Assessment, Key, Moments, Noise, Part, SiteTable};
+use partita_core::{Assessment, Key, LogDensity, Model, Moments, Noise, Part, SiteTable};
 
 use super::{Estimator, Share, add};
 use crate::error::{Error, Result};
@@ -24,15 +24,33 @@ impl LayerMoments {
         FamilyDraw { latent: self.means.clone(), deviation, log_density: 0.0, score: Vec::new() }
     }
 
-    /// The means of all globals.
-    pub(crate) fn means(&self) -> &[f64] {
-        &self.means
-    }
-
     /// The same with the noise of pre-activations.
     pub(crate) fn with_noise(&self, (noise, key): (Noise, Key)) -> Moments<'_> {
         Moments { means: &self.means, variances: &self.variances, noise, key }
     }
+
+    /// The sum of the shares of particles that differ in the noise of layers alone, on one tape.
+    pub(crate) fn joined<'a, M: Model>(
+        &'a self,
+        density: LogDensity<'a, M>,
+        data: &M::Data,
+        noise: (Noise, Key),
+        particles: &[u32],
+    ) -> Result<Share> {
+        let assessment = density.moments(self.with_noise(noise)).local_sum(&self.means, data, particles)?;
+        Ok(Share::of_layers(assessment))
+    }
+}
+
+/// Most particles on one tape: their activations are in memory together, and other tapes have other threads.
+const TAPE: usize = 5;
+
+/// The particles of each tape where particles join: as many tapes for any number of threads, for the same bits.
+pub(crate) fn tapes(particles: usize) -> Vec<Vec<u32>> {
+    let tapes = particles.div_ceil(TAPE);
+    let particle = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    let own = |tape: usize| (tape * particles / tapes..(tape + 1) * particles / tapes).map(particle).collect();
+    (0..tapes).map(own).collect()
 }
 
 /// Whether particles differ in the noise of layers alone: layers hold all globals, and there is no local latent.
@@ -42,7 +60,7 @@ pub(crate) fn particles_join(table: &SiteTable) -> bool {
 
 impl Share {
     /// The share of particles under local reparameterisation whose globals are all in layers.
-    pub(crate) fn of_layers(Assessment { value, globals, theta, mut means, variances, .. }: Assessment) -> Self {
+    fn of_layers(Assessment { value, globals, theta, mut means, variances, .. }: Assessment) -> Self {
         add(&mut means, &globals);
         Self { elbo: value, location: means, deviation: globals, theta, variance: variances }
     }

@@ -3,7 +3,7 @@
 use partita_core::kernel::{BLOCK, DiagonalDraw, add_scaled, diagonal_draw, exponential};
 use rayon::prelude::*;
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use super::{CovarianceGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
 use crate::error::Result;
 
 /// Components that one thread takes at a time; the result does not depend on how many threads there are.
@@ -45,6 +45,18 @@ impl DiagonalGaussian {
     #[must_use]
     pub fn new(len: usize) -> Self {
         Self { len }
+    }
+
+    /// Adds to `out` what a gradient by the variances is by the logarithms of the scales: d/d log σ = 2 σ² d/dσ².
+    fn add_by_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) {
+        let inputs = parameters[self.len..].par_chunks(PART).zip(gradient.par_chunks(PART));
+        out[self.len..].par_chunks_mut(PART).zip(inputs).for_each(|(out, (log_scale, gradient))| {
+            let mut variance: Vec<f64> = log_scale.iter().map(|log_scale| 2.0 * log_scale).collect();
+            exponential(&mut variance);
+            for ((slot, g), v) in out.iter_mut().zip(gradient).zip(&variance) {
+                *slot += 2.0 * v * g;
+            }
+        });
     }
 }
 
@@ -116,21 +128,15 @@ impl Family for DiagonalGaussian {
     }
 
     fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
-        // d/d log σ = 2 σ² d/dσ²
-        let mut variance: Vec<f64> = parameters[self.len..].iter().map(|log_scale| 2.0 * log_scale).collect();
-        exponential(&mut variance);
-        for ((slot, g), v) in out[self.len..].iter_mut().zip(gradient).zip(&variance) {
-            *slot += 2.0 * v * g;
-        }
+        self.add_by_variance(parameters, gradient, out);
         Ok(())
     }
 
     fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         add_scaled(&mut out[..self.len], 1.0, &gradient.mean);
-        // d/d log σ = 2 σ² d/dσ²
-        let by_variance = gradient.covariance.by_variance(self.len);
-        for ((slot, log_scale), g) in out[self.len..].iter_mut().zip(&parameters[self.len..]).zip(by_variance) {
-            *slot += 2.0 * (2.0 * log_scale).exp() * g;
+        match &gradient.covariance {
+            CovarianceGradient::Diagonal(by_variance) => self.add_by_variance(parameters, by_variance, out),
+            full @ CovarianceGradient::Full(_) => self.add_by_variance(parameters, &full.by_variance(self.len), out),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Computes the small network that gives every row the mean and scale of its auxiliary variable, and its gradient.
 
+use std::ops::Range;
+
 use partita_core::kernel::{add_scaled, dot, exponential};
 use partita_core::{Key, Noise, Purpose};
 
@@ -22,11 +24,21 @@ pub(super) struct AmortisedNetwork {
     pub(super) log_rho: f64,
 }
 
-/// What a forward pass leaves for the backward one: columns of inputs and of hidden units, each of all rows.
+/// What a forward pass leaves for the backward one.
 #[derive(Debug, Default)]
 pub(super) struct Activations {
+    /// Columns of inputs, each of all rows.
     inputs: Vec<Vec<f64>>,
-    hidden: Vec<Vec<f64>>,
+    /// Hidden units of a block of rows, unit by unit, one block after another.
+    hidden: Vec<f64>,
+}
+
+/// Rows whose numbers pass through the network together: they stay in the cache from one unit to the next.
+const BLOCK: usize = 512;
+
+/// The blocks of so many rows.
+fn blocks(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(BLOCK).map(move |start| start..(start + BLOCK).min(rows))
 }
 
 impl AmortisedNetwork {
@@ -69,30 +81,32 @@ impl AmortisedNetwork {
             inputs.extend(columns(features, self.outputs));
         }
         let rows = contributions.len() / self.outputs;
-        let hidden: Vec<Vec<f64>> = (0..self.hidden)
-            .map(|unit| {
-                let mut column = vec![2.0 * b1[unit]; rows];
+        let mut hidden = vec![0.0; self.hidden * rows];
+        let mut outputs = vec![vec![0.0; rows]; 2 * self.outputs];
+        for block in blocks(rows) {
+            for (output, column) in outputs.iter_mut().enumerate() {
+                let own = &mut column[block.clone()];
+                own.fill(b2[output]);
+                for (weight, input) in a[output * self.inputs..].iter().zip(&inputs) {
+                    add_scaled(own, *weight, &input[block.clone()]);
+                }
+            }
+            let units = hidden[self.hidden * block.start..self.hidden * block.end].chunks_exact_mut(block.len());
+            for (unit, own) in units.enumerate() {
+                own.fill(2.0 * b1[unit]);
                 for (weight, input) in w1[unit * self.inputs..].iter().zip(&inputs) {
-                    add_scaled(&mut column, 2.0 * weight, input);
+                    add_scaled(own, 2.0 * weight, &input[block.clone()]);
                 }
                 // tanh x = 1 - 2 / (1 + exp 2x), at both ends too.
-                exponential(&mut column);
-                column.iter_mut().for_each(|value| *value = 1.0 - 2.0 / (1.0 + *value));
-                column
-            })
-            .collect();
-        let mut outputs = (0..2 * self.outputs).map(|output| {
-            let mut column = vec![b2[output]; rows];
-            for (weight, input) in a[output * self.inputs..].iter().zip(&inputs) {
-                add_scaled(&mut column, *weight, input);
+                exponential(own);
+                own.iter_mut().for_each(|value| *value = 1.0 - 2.0 / (1.0 + *value));
+                for (output, column) in outputs.iter_mut().enumerate() {
+                    add_scaled(&mut column[block.clone()], w2[output * self.hidden + unit], own);
+                }
             }
-            for (weight, unit) in w2[output * self.hidden..].iter().zip(&hidden) {
-                add_scaled(&mut column, *weight, unit);
-            }
-            column
-        });
-        let mut mean = by_row(outputs.by_ref().take(self.outputs).collect());
-        let mut log_scale = by_row(outputs.collect());
+        }
+        let mut log_scale = by_row(outputs.split_off(self.outputs));
+        let mut mean = by_row(outputs);
         add_scaled(&mut mean, 1.0, contributions);
         log_scale.iter_mut().for_each(|value| *value += self.log_rho);
         (mean, log_scale, Activations { inputs, hidden })
@@ -116,29 +130,38 @@ impl AmortisedNetwork {
         });
         let upstream: Vec<Vec<f64>> =
             columns(by_mean, self.outputs).into_iter().chain(columns(by_log_scale, self.outputs)).collect();
-        let mut by_input = vec![vec![0.0; by_mean.len() / self.outputs]; self.outputs];
-        for (output, column) in upstream.iter().enumerate() {
-            out[starts[4] + output] += column.iter().sum::<f64>();
-            for (index, input) in activations.inputs.iter().enumerate() {
-                out[starts[3] + output * self.inputs + index] += dot(column, input);
-            }
-            for (index, slot) in by_input.iter_mut().enumerate() {
-                add_scaled(slot, a[output * self.inputs + index], column);
-            }
-        }
-        for (unit, value) in activations.hidden.iter().enumerate() {
-            let mut gradient = vec![0.0; value.len()];
+        let rows = by_mean.len() / self.outputs;
+        let mut by_input = vec![vec![0.0; rows]; self.outputs];
+        let (ones, mut buffer) = ([1.0; BLOCK], vec![0.0; BLOCK]);
+        for block in blocks(rows) {
             for (output, column) in upstream.iter().enumerate() {
-                out[starts[2] + output * self.hidden + unit] += dot(column, value);
-                add_scaled(&mut gradient, w2[output * self.hidden + unit], column);
+                let own = &column[block.clone()];
+                out[starts[4] + output] += dot(own, &ones[..block.len()]);
+                for (index, input) in activations.inputs.iter().enumerate() {
+                    out[starts[3] + output * self.inputs + index] += dot(own, &input[block.clone()]);
+                }
+                for (index, slot) in by_input.iter_mut().enumerate() {
+                    add_scaled(&mut slot[block.clone()], a[output * self.inputs + index], own);
+                }
             }
-            gradient.iter_mut().zip(value).for_each(|(slot, t)| *slot *= 1.0 - t * t);
-            out[starts[1] + unit] += gradient.iter().sum::<f64>();
-            for (index, input) in activations.inputs.iter().enumerate() {
-                out[starts[0] + unit * self.inputs + index] += dot(&gradient, input);
-            }
-            for (index, slot) in by_input.iter_mut().enumerate() {
-                add_scaled(slot, w1[unit * self.inputs + index], &gradient);
+            let gradient = &mut buffer[..block.len()];
+            let units =
+                activations.hidden[self.hidden * block.start..self.hidden * block.end].chunks_exact(block.len());
+            for (unit, value) in units.enumerate() {
+                gradient.fill(0.0);
+                for (output, column) in upstream.iter().enumerate() {
+                    let own = &column[block.clone()];
+                    out[starts[2] + output * self.hidden + unit] += dot(own, value);
+                    add_scaled(gradient, w2[output * self.hidden + unit], own);
+                }
+                gradient.iter_mut().zip(value).for_each(|(slot, t)| *slot *= 1.0 - t * t);
+                out[starts[1] + unit] += dot(gradient, &ones[..block.len()]);
+                for (index, input) in activations.inputs.iter().enumerate() {
+                    out[starts[0] + unit * self.inputs + index] += dot(gradient, &input[block.clone()]);
+                }
+                for (index, slot) in by_input.iter_mut().enumerate() {
+                    add_scaled(&mut slot[block.clone()], w1[unit * self.inputs + index], gradient);
+                }
             }
         }
         add_scaled(by_contribution, 1.0, by_mean);
@@ -178,7 +201,9 @@ mod tests {
         for (outputs, inputs) in [(1, 1), (1, 2), (3, 6)] {
             let network = AmortisedNetwork { outputs, inputs, hidden: 4, log_rho: -0.3 };
             let parameters = numbers(network.parameter_len(), 0);
-            let (rows, size) = (5, 5 * outputs);
+            // More rows than a block has.
+            let rows = 600;
+            let size = rows * outputs;
             let (g, features) = (numbers(size, 1), numbers(size, 2));
             let (by_mean, by_scale) = (numbers(size, 3), numbers(size, 4));
             let value = |parameters: &[f64], g: &[f64]| {
@@ -199,7 +224,7 @@ mod tests {
                 let expected = difference(&mut at);
                 assert!((found - expected).abs() < 1e-8 * (1.0 + expected.abs()), "{index}: {found} {expected}");
             }
-            for (index, found) in by_g.iter().enumerate() {
+            for (index, found) in by_g.iter().enumerate().step_by(97) {
                 let mut at = |step: f64| {
                     let mut moved = g.clone();
                     moved[index] += step;

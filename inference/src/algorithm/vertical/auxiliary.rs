@@ -35,7 +35,16 @@ impl std::fmt::Debug for Auxiliary {
 pub(super) struct Moments {
     pub(super) mean: Vec<f64>,
     pub(super) log_scale: Vec<f64>,
+    pub(super) scale: Vec<f64>,
     activations: Activations,
+}
+
+impl Moments {
+    fn new(mean: Vec<f64>, log_scale: Vec<f64>, activations: Activations) -> Self {
+        let mut scale = log_scale.clone();
+        partita_core::kernel::exponential(&mut scale);
+        Self { mean, log_scale, scale, activations }
+    }
 }
 
 impl Auxiliary {
@@ -98,16 +107,11 @@ impl Auxiliary {
             Self::None => Moments::default(),
             Self::MeanField { parameters, outputs, .. } => {
                 let (mean, log_scale) = parameters.split_at(parameters.len() / 2);
-                let activations = Activations::default();
-                Moments {
-                    mean: gather(mean, rows, *outputs),
-                    log_scale: gather(log_scale, rows, *outputs),
-                    activations,
-                }
+                Moments::new(gather(mean, rows, *outputs), gather(log_scale, rows, *outputs), Activations::default())
             }
             Self::Amortised { network, parameters } => {
                 let (mean, log_scale, activations) = network.moments(parameters, contributions, features);
-                Moments { mean, log_scale, activations }
+                Moments::new(mean, log_scale, activations)
             }
         }
     }

@@ -244,8 +244,8 @@ impl VerticalParty {
         let value = match &self.auxiliary {
             Auxiliary::None => contribution.clone(),
             _ => {
-                let parts = moments.mean.iter().zip(&moments.log_scale).zip(&auxiliary_noise);
-                parts.map(|((mean, log_scale), tau)| mean + log_scale.exp() * tau).collect()
+                let parts = moments.mean.iter().zip(&moments.scale).zip(&auxiliary_noise);
+                parts.map(|((mean, scale), tau)| mean + scale * tau).collect()
             }
         };
         Ok(Drawn { noise, draw, contributed, moments, auxiliary_noise, value })
@@ -258,6 +258,7 @@ impl VerticalParty {
             contribution: &drawn.contributed.outputs().values,
             mean: &drawn.moments.mean,
             log_scale: &drawn.moments.log_scale,
+            scale: &drawn.moments.scale,
             noise: &drawn.auxiliary_noise,
             value: &drawn.value,
             rho: self.options.augmentation.rho(),

@@ -1,7 +1,6 @@
 //! Computes what the auxiliary variables of a party add to the bound, and the gradients by what they were made of.
 
 use crate::estimator::Estimator;
-use crate::family::HALF_LOG_TWO_PI;
 
 /// One draw of the auxiliary variables of some rows, $`z = \mu + e^{s}\tau`$ around contributions $`g`$.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +11,8 @@ pub(super) struct Around<'a> {
     pub(super) mean: &'a [f64],
     /// $`s`$.
     pub(super) log_scale: &'a [f64],
+    /// $`e^s`$.
+    pub(super) scale: &'a [f64],
     /// $`\tau`$.
     pub(super) noise: &'a [f64],
     /// $`z`$.
@@ -37,16 +38,15 @@ impl Around<'_> {
     pub(super) fn bound(&self, estimator: Estimator) -> f64 {
         let log_rho = self.rho.ln();
         let precision = self.rho.powi(-2);
-        let rows = self.contribution.iter().zip(self.mean).zip(self.log_scale).zip(self.noise).zip(self.value);
-        let sum: f64 = rows
-            .map(|((((g, m), s), t), z)| {
-                if estimator == Estimator::ClosedFormEntropy {
-                    return s - log_rho + 0.5 - 0.5 * precision * ((2.0 * s).exp() + (m - g).powi(2));
-                }
-                let prior = -log_rho - HALF_LOG_TWO_PI - 0.5 * precision * (z - g).powi(2);
-                prior + s + HALF_LOG_TWO_PI + 0.5 * t * t
-            })
-            .sum();
+        let rows = self.contribution.iter().zip(self.log_scale);
+        let sum: f64 = if estimator == Estimator::ClosedFormEntropy {
+            let rows = rows.zip(self.mean).zip(self.scale);
+            rows.map(|(((g, s), m), e)| s - log_rho + 0.5 - 0.5 * precision * (e * e + (m - g).powi(2))).sum()
+        } else {
+            // The constants of prior and posterior cancel.
+            let rows = rows.zip(self.value).zip(self.noise);
+            rows.map(|(((g, s), z), t)| s - log_rho + 0.5 * (t * t - precision * (z - g).powi(2))).sum()
+        };
         self.weight * sum
     }
 
@@ -54,9 +54,11 @@ impl Around<'_> {
     pub(super) fn reach(&self, estimator: Estimator, by_value: &[f64]) -> Reached {
         let precision = self.weight * self.rho.powi(-2);
         let mut out = Reached::default();
-        let rows = by_value.iter().zip(self.contribution).zip(self.mean).zip(self.log_scale).zip(self.noise);
-        for (((((by_value, g), mean), log_scale), tau), z) in rows.zip(self.value) {
-            let scale = log_scale.exp();
+        for vector in [&mut out.mean, &mut out.log_scale, &mut out.contribution] {
+            vector.reserve_exact(by_value.len());
+        }
+        let rows = by_value.iter().zip(self.contribution).zip(self.mean).zip(self.scale).zip(self.noise);
+        for (((((by_value, g), mean), scale), tau), z) in rows.zip(self.value) {
             let (by_mean, by_log_scale, pull);
             if estimator == Estimator::ClosedFormEntropy {
                 pull = precision * (mean - g);
