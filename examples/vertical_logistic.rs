@@ -61,6 +61,9 @@ struct Options {
     /// Draws of the reported bound.
     #[arg(long, default_value_t = 2_000)]
     elbo_draws: usize,
+    /// Leaves the sampler out: what the claims hold to it is then not judged.
+    #[arg(long)]
+    no_sampler: bool,
     /// The seed of data, starts and noise.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -100,13 +103,14 @@ fn main() -> Result<(), Failure> {
         found.push(one);
     };
     println!("{}", Found::header());
-    for algorithm in [Algorithm::Sampler, Algorithm::MeanField] {
+    let algorithms = if options.no_sampler { &Algorithm::ALL[1..] } else { &Algorithm::ALL };
+    for &algorithm in &algorithms[..algorithms.len() - 1] {
         keep(study.found(Statement::True, algorithm, world::SINGLE)?);
     }
     for &parties in &options.parties {
         for &rho in &options.rho {
             for statement in [Statement::Augmented { rho }, Statement::PowerLikelihood { rho }] {
-                for algorithm in Algorithm::ALL {
+                for &algorithm in algorithms {
                     keep(study.found(statement, algorithm, parties)?);
                 }
             }
@@ -144,7 +148,7 @@ fn draw(options: &Options, found: &[Found], parties: usize, truth: f64) -> Resul
         plot::curves(&path, &runs, &format!("{kind}, {parties} parties: bound in nats"), None)?;
     }
     let mut panels = Vec::new();
-    for sampled in [true, false] {
+    for sampled in [true, false].into_iter().filter(|sampled| !(*sampled && options.no_sampler)) {
         for &rho in &options.rho {
             let own = found
                 .iter()

@@ -150,7 +150,8 @@ pub fn run_coordinator<M: Model + 'static>(
     };
     let mut exchange = Flower::connect(options, &run.identity(base)?)?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
-    let described: Vec<String> = run.silos.iter().zip(&rows).map(|(name, rows)| format!("{name} ({rows} rows)")).collect();
+    let described: Vec<String> =
+        run.silos.iter().zip(&rows).map(|(name, rows)| format!("{name} ({rows} rows)")).collect();
     log(&format!("the silos are there: {}", described.join(", ")));
     let mut algorithm = coordinator(model, (&run.silos, &rows), &device, &fit)?;
     let fitted = fit_parties(model, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress));
@@ -161,11 +162,12 @@ pub fn run_coordinator<M: Model + 'static>(
         log(&format!("the engine was not told that the run ended: {error}"));
     }
     report.write_json(&file.output.join("result.json"))?;
-    let events = serde_json::to_vec_pretty(&history).map_err(|error| Error::File {
-        path: file.output.join("history.json"),
-        problem: error.to_string(),
-    })?;
+    let events = serde_json::to_vec_pretty(&history)
+        .map_err(|error| Error::File { path: file.output.join("history.json"), problem: error.to_string() })?;
     partita_inference::write_atomically(&file.output.join("history.json"), &events)?;
-    log(&format!("{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events", history.len()));
+    log(&format!(
+        "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
+        history.len()
+    ));
     Ok(report)
 }

@@ -29,11 +29,21 @@ fn silos() -> Vec<(String, RepeatedBinary)> {
     let device = Device::flex();
     let parts = six_cities_silos();
     let names = ["north", "south"];
-    names.iter().zip(parts).map(|(name, part)| ((*name).to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
+    names
+        .iter()
+        .zip(parts)
+        .map(|(name, part)| ((*name).to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap()))
+        .collect()
 }
 
 /// A silo on a thread, as its executable runs it.
-fn silo(index: usize, engine: Engine, folder: &Path, fit: &FitOptions, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
+fn silo(
+    index: usize,
+    engine: Engine,
+    folder: &Path,
+    fit: &FitOptions,
+    stop: &Arc<AtomicBool>,
+) -> std::thread::JoinHandle<()> {
     let (folder, fit, stop) = (folder.join(format!("silo-{index}")), fit.clone(), Arc::clone(stop));
     std::thread::spawn(move || {
         let data = silos();
@@ -42,7 +52,9 @@ fn silo(index: usize, engine: Engine, folder: &Path, fit: &FitOptions, stop: &Ar
             let (names, own, fit) = (names.clone(), data[index].1.clone(), fit.clone());
             move || Ok(silo_program(&MixedLogistic::new(4), (&names, index as u32), &own, &Device::flex(), &fit)?.0)
         };
-        let rows = silo_program(&MixedLogistic::new(4), (&names, index as u32), &data[index].1, &Device::flex(), &fit).unwrap().1;
+        let rows = silo_program(&MixedLogistic::new(4), (&names, index as u32), &data[index].1, &Device::flex(), &fit)
+            .unwrap()
+            .1;
         let mut keeper = Keeper::open(&folder, Box::new(make)).unwrap();
         let allow = ["sfvi", "avg", "pvi"].map(str::to_owned).to_vec();
         let options = SiloOptions { name: names[index].clone(), engine, allow, largest_request: 1 << 30 };

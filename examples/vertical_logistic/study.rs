@@ -66,6 +66,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
+    /// The sampler first, what takes auxiliary variables last.
     pub(crate) const ALL: [Self; 3] = [Self::Sampler, Self::MeanField, Self::Amortised];
 
     fn name(self) -> &'static str {

@@ -53,7 +53,9 @@ pub enum Error {
         remedy: &'static str,
     },
     /// Parties that did not appear.
-    #[error("waited {seconds} s for the silos {missing}; {found} nodes are connected. Start them, or check their names.")]
+    #[error(
+        "waited {seconds} s for the silos {missing}; {found} nodes are connected. Start them, or check their names."
+    )]
     Missing {
         /// The names of those absent.
         missing: String,

@@ -256,7 +256,13 @@ impl Flower {
     }
 
     /// Sends a request again and again, until it is on its way or the attempts are used up.
-    fn launch(&mut self, request: Request, slot: usize, from: u64, time: Duration) -> Result<std::result::Result<Waiting, String>> {
+    fn launch(
+        &mut self,
+        request: Request,
+        slot: usize,
+        from: u64,
+        time: Duration,
+    ) -> Result<std::result::Result<Waiting, String>> {
         let mut reason = "no attempt is left".to_owned();
         for attempt in from..=self.options.attempts.max(1) {
             if attempt > 1 {
@@ -279,7 +285,12 @@ impl Flower {
         Ok(Err(reason))
     }
 
-    fn round(&mut self, requests: Vec<Request>, manifest: &Manifest, deadline: Option<Duration>) -> Result<Vec<Outcome>> {
+    fn round(
+        &mut self,
+        requests: Vec<Request>,
+        manifest: &Manifest,
+        deadline: Option<Duration>,
+    ) -> Result<Vec<Outcome>> {
         let time = deadline.unwrap_or(Duration::from_secs(self.options.deadline_seconds));
         self.place.round += 1;
         let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
@@ -396,7 +407,11 @@ impl Flower {
         let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
         let place: Place = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
         if place.accepted.len() != self.options.silos.len() {
-            return Err(wrong(format!("it is of {} silos, this run has {}", place.accepted.len(), self.options.silos.len())));
+            return Err(wrong(format!(
+                "it is of {} silos, this run has {}",
+                place.accepted.len(),
+                self.options.silos.len()
+            )));
         }
         self.place = place;
         Ok(())

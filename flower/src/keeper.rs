@@ -27,7 +27,11 @@ pub struct Keeper {
 
 impl std::fmt::Debug for Keeper {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Keeper").field("folder", &self.folder).field("state", &self.state).finish_non_exhaustive()
+        formatter
+            .debug_struct("Keeper")
+            .field("folder", &self.folder)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,7 +105,10 @@ impl Keeper {
         if envelope.accepted > 0 {
             return Err(Error::Unwelcome {
                 what: "the run of a request",
-                found: format!("run `{}`, of which the coordinator has taken round {}", envelope.run, envelope.accepted),
+                found: format!(
+                    "run `{}`, of which the coordinator has taken round {}",
+                    envelope.run, envelope.accepted
+                ),
                 expected: format!("run `{}`, the one this silo has the state of", self.state.run),
                 remedy: "Give this silo the state folder of that run, or start a new run.",
             });
@@ -198,7 +205,8 @@ impl Keeper {
     /// Deletes states that nobody will ask for. What cannot be deleted takes space and does no harm.
     fn tidy(&self) {
         let candidate = self.state.candidate.as_ref().map(|candidate| candidate.round);
-        let keep: Vec<PathBuf> = [Some(self.state.committed), candidate].into_iter().flatten().map(|round| self.round(round)).collect();
+        let keep: Vec<PathBuf> =
+            [Some(self.state.committed), candidate].into_iter().flatten().map(|round| self.round(round)).collect();
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
             let is_round = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("round-"));

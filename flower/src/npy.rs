@@ -25,7 +25,8 @@ pub fn npy_encode(record: &Record) -> Vec<u8> {
         [one] => format!("{one},"),
         more => more.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
     };
-    let mut head = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", descriptor(record.data_type));
+    let mut head =
+        format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", descriptor(record.data_type));
     // The data start at a multiple of 64 bytes; the head ends in a line break.
     let unpadded = MAGIC.len() + 2 + head.len() + 1;
     head.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));

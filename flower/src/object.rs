@@ -28,7 +28,10 @@ impl ObjectId {
         if text.len() == 64 && text.bytes().all(is_digit) {
             return Ok(Self(text.to_owned()));
         }
-        Err(Error::malformed("an object's identifier", format!("it has {} characters, expected 64 digits 0-f", text.len())))
+        Err(Error::malformed(
+            "an object's identifier",
+            format!("it has {} characters, expected 64 digits 0-f", text.len()),
+        ))
     }
 
     /// Its digits.

@@ -225,10 +225,20 @@ fn read_array(name: &str, objects: &Objects, id: &ObjectId) -> Result<Record> {
     }
     let record = npy_decode(name, &file)?;
     let known = [DataType::F64, DataType::U64].map(data_type_name).contains(&body.dtype.as_str());
-    if known && body.dtype == data_type_name(record.data_type) && body.shape == record.shape && body.stype == "numpy.ndarray" {
+    if known
+        && body.dtype == data_type_name(record.data_type)
+        && body.shape == record.shape
+        && body.stype == "numpy.ndarray"
+    {
         return Ok(record);
     }
-    Err(wrong(format!("it says {} {:?}, its file {:?} {:?}", shown(&body.dtype), body.shape, record.data_type, record.shape)))
+    Err(wrong(format!(
+        "it says {} {:?}, its file {:?} {:?}",
+        shown(&body.dtype),
+        body.shape,
+        record.data_type,
+        record.shape
+    )))
 }
 
 /// How many times the bytes of its message an array of repeated chunks may have: zeros compress to one chunk.

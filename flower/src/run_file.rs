@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use partita_inference::{
-    AlgorithmChoice, FitOptions, Order, PviOptions, RoundOptions, Settings, VisitSchedule,
-};
+use partita_inference::{AlgorithmChoice, FitOptions, Order, PviOptions, RoundOptions, Settings, VisitSchedule};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -124,7 +122,11 @@ impl RunFile {
                     ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
                     ScheduleName::Synchronous => VisitSchedule::Synchronous,
                 };
-                AlgorithmChoice::Pvi(PviOptions { schedule, damping: self.damping, ..PviOptions::new(self.local_steps) })
+                AlgorithmChoice::Pvi(PviOptions {
+                    schedule,
+                    damping: self.damping,
+                    ..PviOptions::new(self.local_steps)
+                })
             }
         };
         Ok(FitOptions { algorithm, settings, ..FitOptions::default() })

@@ -111,7 +111,8 @@ impl Party<'_> {
         let Some(Arrived { metadata, content }) = task.pull(&[], limits)?.into_iter().next() else {
             return Ok("a task without a message".into());
         };
-        let (objects, root) = content.map_err(|(code, reason)| Error::malformed("a message", format!("error {code}: {reason}")))?;
+        let (objects, root) =
+            content.map_err(|(code, reason)| Error::malformed("a message", format!("error {code}: {reason}")))?;
         let left = metadata.created_at + metadata.ttl - now();
         if left <= 0.0 {
             return Ok(format!("a message came {:.0} s after its time: not answered", -left));
@@ -168,7 +169,12 @@ impl Party<'_> {
         }
         if envelope.identity != self.identity {
             let remedy = "Start all parties with the same model, settings and algorithm.";
-            return unwelcome("the model and settings of a request", &envelope.identity, self.identity.to_owned(), remedy);
+            return unwelcome(
+                "the model and settings of a request",
+                &envelope.identity,
+                self.identity.to_owned(),
+                remedy,
+            );
         }
         let verb = message.kind.split_once('.').map_or(message.kind.as_str(), |(algorithm, _)| algorithm);
         if OWN.contains(&message.kind.as_str()) || !(verb == "silo" || allow.iter().any(|known| known == verb)) {

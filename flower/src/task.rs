@@ -11,8 +11,8 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
 use crate::wire::current::{
-    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, GetNodesResponse, Head, Metadata, Node,
-    ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
+    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, GetNodesResponse, Head, Metadata,
+    Node, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
     PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest, PushObjectRequest,
     PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };

@@ -50,14 +50,8 @@ fn open(folder: &Path) -> Keeper {
 }
 
 fn ask(keeper: &mut Keeper, run: &str, (round, accepted): (u64, u64), add: f64) -> partita_flower::Result<f64> {
-    let envelope = Envelope {
-        run: run.into(),
-        round,
-        attempt: 1,
-        accepted,
-        identity: "model".into(),
-        silo: "adder".into(),
-    };
+    let envelope =
+        Envelope { run: run.into(), round, attempt: 1, accepted, identity: "model".into(), silo: "adder".into() };
     Ok(keeper.answer(&envelope, &Message::new("sum.add").number("add", add))?.get_number("sum")?)
 }
 

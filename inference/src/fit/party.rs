@@ -29,9 +29,7 @@ pub(super) fn coordinator<M: Model + 'static>(
                 let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
                 Box::new(SfviAvg::new(model, device, settings, names, rounds)?)
             }
-            AlgorithmChoice::FedOpt(how) => {
-                Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?)
-            }
+            AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
             AlgorithmChoice::Pvi(how) => {
                 // A model without plates has no rows to count: its silos count alike.
                 let sizes = sizes.into_iter().map(|rows| rows.max(1)).collect();

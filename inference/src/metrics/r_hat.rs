@@ -36,10 +36,11 @@ use crate::assess::mean_and_variance;
 /// R-hat, Bayesian Analysis 16, 667-718.
 pub fn r_hat(chains: &[&[f64]]) -> Result<f64, MetricError> {
     let halves = Chains::halves("R-hat", chains)?;
-    let mut sorted = halves.values().to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let median = 0.5 * (sorted[(sorted.len() - 1) / 2] + sorted[middle]);
+    // Halves have an even number of draws together: the median lies between the two in the middle.
+    let mut draws = halves.values().to_vec();
+    let middle = draws.len() / 2;
+    let (lower, upper, _) = draws.select_nth_unstable_by(middle, f64::total_cmp);
+    let median = 0.5 * (lower.iter().copied().fold(f64::NEG_INFINITY, f64::max) + *upper);
     let folded = halves.map(|draw| (draw - median).abs());
     Ok(ratio(&halves.normal_scores()).max(ratio(&folded.normal_scores())))
 }
