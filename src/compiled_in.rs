@@ -70,12 +70,11 @@ pub fn six_cities_data(path: &Path, device: &Device) -> Result<RepeatedBinary> {
             let names = ["smoke", "age_7", "age_8", "age_9", "age_10"];
             let columns = table.numbers(names).map_err(|error| wrong(error.to_string()))?;
             let child = |row: usize| {
-                let values = columns.each_ref().map(|column| column[row]);
-                if let Some(place) = values.iter().position(|value| *value != 0.0 && *value != 1.0) {
-                    let (name, found) = (names[place], values[place]);
-                    return Err(wrong(format!("`{name}` of row {} is {found}, expected 0 or 1", row + 1)));
+                let mut answers = [false; 5];
+                for ((answer, column), name) in answers.iter_mut().zip(&columns).zip(names) {
+                    *answer = zero_or_one(column[row], name, row).map_err(wrong)?;
                 }
-                let [smoke, wheeze @ ..] = values.map(|value| value == 1.0);
+                let [smoke, wheeze @ ..] = answers;
                 Ok(Child { smoke, wheeze })
             };
             (0..table.rows()).map(child).collect::<Result<_>>()?
@@ -98,15 +97,20 @@ pub fn labelled_data(path: &Path, device: &Device) -> Result<(usize, BinaryRows)
     let labels: Vec<bool> = column("label")?
         .into_iter()
         .enumerate()
-        .map(|(row, label)| match label {
-            0.0 => Ok(false),
-            1.0 => Ok(true),
-            other => Err(wrong(format!("the label of row {} is {other}, expected 0 or 1", row + 1))),
-        })
+        .map(|(row, label)| zero_or_one(label, "label", row).map_err(wrong))
         .collect::<Result<_>>()?;
     let covariates: Vec<&String> = table.names().iter().filter(|name| *name != "label").collect();
     let columns: Vec<Vec<f64>> = covariates.iter().map(|name| column(name)).collect::<Result<_>>()?;
     let inputs: Vec<f64> = (0..labels.len()).flat_map(|row| columns.iter().map(move |values| values[row])).collect();
     let rows = BinaryRows::new(&inputs, columns.len(), &labels, device).map_err(|error| wrong(error.to_string()))?;
     Ok((columns.len(), rows))
+}
+
+/// Yes or no; otherwise what is wrong with the row.
+fn zero_or_one(value: f64, name: &str, row: usize) -> std::result::Result<bool, String> {
+    match value {
+        0.0 => Ok(false),
+        1.0 => Ok(true),
+        other => Err(format!("`{name}` of row {} is {other}, expected 0 or 1", row + 1)),
+    }
 }

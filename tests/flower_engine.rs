@@ -58,7 +58,7 @@ fn silo(
         let mut keeper = Keeper::open(&folder, Box::new(make)).unwrap();
         let allow = ["sfvi", "avg", "pvi"].map(str::to_owned).to_vec();
         let options = SiloOptions { name: names[index].clone(), engine, allow, largest_request: 1 << 30 };
-        let mut log = |line: &str| eprintln!("silo {index}: {line}");
+        let mut log = |_: &str| {};
         serve(&options, (IDENTITY, rows as u64), &mut keeper, &stop, &mut log).unwrap();
     })
 }
@@ -83,7 +83,8 @@ fn over_the_engine(deployment: &Deployment, folder: &Path, fit: &FitOptions) -> 
     let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
     run(&mut *algorithm, &mut exchange, &how, &mut Silent).unwrap();
     let found = algorithm.posterior().parameters.to_vec();
-    eprintln!("bytes {:?}, history {:?}", exchange.bytes(), exchange.history());
+    assert!(exchange.history().is_empty(), "{:?}", exchange.history());
+    assert!(exchange.bytes().iter().all(|bytes| *bytes > 1_000), "{:?}", exchange.bytes());
     exchange.end(None).unwrap();
     stop.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
