@@ -33,6 +33,53 @@ use crate::settings::Settings;
 /// the augmented-variable algorithm for anything that depends on how uncertain $`\theta`$ is. Langevin steps are not corrected: see
 /// [`Soul::langevin_step`].
 ///
+/// # Example
+/// ```
+/// # use partita_core::burn::{module::Module, tensor::Tensor};
+/// # use partita_core::vertical::{Contribution, Head};
+/// # use partita_core::{Normal, Result, Rows, Scope};
+/// # use partita_inference::{RunOptions, Settings, Silent, run};
+/// use partita_core::{Design, Device, vertical::{Labels, Party}};
+/// use partita_inference::Soul;
+/// # #[derive(Module, Debug)]
+/// # struct Slope {}
+/// # impl Contribution for Slope {
+/// #     type Latents = Tensor<1>;
+/// #     type Data = Design;
+/// #     fn prior(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> { scope.sample("beta", Normal::new(0.0, 1.0)) }
+/// #     fn contribute(&self, beta: &Tensor<1>, rows: &Rows<'_>, data: &Design) -> Result<Tensor<2>> {
+/// #         data.take(rows)?.predictor(beta.clone(), None)
+/// #     }
+/// # }
+/// # #[derive(Module, Debug)]
+/// # struct Measured {}
+/// # impl Head for Measured {
+/// #     type Latents = ();
+/// #     type Data = Tensor<2>;
+/// #     fn outputs(&self) -> usize { 1 }
+/// #     fn prior(&self, _: &mut Scope<'_>) -> Result<()> { Ok(()) }
+/// #     fn observe(&self, scope: &mut Scope<'_>, _: &(), eta: Tensor<2>, rows: &Rows<'_>, y: &Tensor<2>) -> Result<()> {
+/// #         scope.observe("y", Normal::new(eta, 1.0), rows.take(y)?)
+/// #     }
+/// #     fn mean(&self, _: &(), eta: Tensor<2>, _: &Rows<'_>, _: &Tensor<2>) -> Result<Tensor<2>> { Ok(eta) }
+/// # }
+/// // `Slope` is one coefficient under N(0, 1), `Measured` a normal head with variance 1.
+/// let device = Device::flex();
+/// let column = |values: Vec<f64>| Design::new(values, [2, 1, 1]);
+/// let clinic = Party::new("clinic", Slope {}, column(vec![1.0, 0.0])?);
+/// let registry = Party::new("registry", Slope {}, column(vec![0.0, 1.0])?);
+/// let labels = Labels::new(Measured {}, device.tensor(vec![3.0, -3.0], [2, 1]));
+/// let soul = Soul { rho: 0.5, draws: 20, langevin_step: 0.05, burn_in: 400 };
+/// let settings = Settings { steps: 800, ..Settings::default() };
+/// let (mut coordinator, mut exchange) = soul.parties(vec![clinic, registry], labels, &device, (&settings, 1))?;
+/// run(&mut coordinator, &mut exchange, &RunOptions { steps: 800, ..RunOptions::default() }, &mut Silent)?;
+/// // Each row measures one slope with noise of variance 1 + 2 * 0.5^2: the posterior is N(3 / 2.5, 1.5 / 2.5).
+/// let (mean, sd) = exchange.programs()[0].local_moments()?.remove(0);
+/// assert!((mean[0] - 1.2).abs() < 0.1);
+/// assert!(sd[0] < 0.55); // too narrow: that of the posterior is 0.77
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
+///
 /// # References
 /// De Bortoli, Durmus, Pereyra and Vidal (2021), Efficient stochastic optimisation by unadjusted Langevin Monte Carlo;
 /// Hassan, Sutton, Mira and Mengersen (2024), appendix A.
