@@ -65,6 +65,8 @@ pub(crate) struct Size {
     pub(crate) stopped: [u64; 2],
     /// Windows without a better expected log likelihood before a visit stops early.
     pub(crate) patience: u64,
+    /// Whether factors hold components to which a visit would give a negative precision.
+    pub(crate) hold: bool,
     /// With wrong labels: sweeps of sequential visits, rounds of federated averaging, and the steps of each.
     pub(crate) flipped: [u64; 3],
 }
@@ -85,6 +87,7 @@ pub(crate) const QUICK: Size = Size {
     shards: [1, 16, 4, 4],
     stopped: [60, 2],
     patience: 2,
+    hold: false,
     flipped: [1, 2, 20],
 };
 
@@ -104,6 +107,7 @@ pub(crate) const REDUCED: Size = Size {
     shards: [1, 30, 8, 5],
     stopped: [138, 3],
     patience: 1,
+    hold: false,
     flipped: [1, 3, 50],
 };
 
@@ -123,6 +127,7 @@ pub(crate) const LONG: Size = Size {
     shards: [3, 200, 40, 100],
     stopped: [2_300, 8],
     patience: 3,
+    hold: true,
     flipped: [2, 20, 100],
 };
 
@@ -143,6 +148,7 @@ pub(crate) const PAPER: Size = Size {
     shards: [20, 500, 200, 500],
     stopped: [24_000, 40],
     patience: 5,
+    hold: true,
     flipped: [10, 100, 120],
 };
 
@@ -217,7 +223,7 @@ impl Size {
     fn synchronous(&self, damping: f64) -> Run {
         let [rounds, steps] = self.synchronous;
         let names = [format!("synchronous_{damping}"), format!("synchronous PVI, rho {damping}")];
-        let options = together(PviOptions::new(steps), damping);
+        let options = self.held(together(PviOptions::new(steps), damping));
         let names = [names[0].as_str(), names[1].as_str()];
         Run {
             every: rounds.div_ceil(20),
@@ -250,11 +256,20 @@ impl Size {
         }
     }
 
+    /// Factors of noisy visits can take more precision from a weight than there is: then its next local problem has no maximum.
+    fn held(&self, options: PviOptions) -> PviOptions {
+        PviOptions { hold_improper: self.hold, ..options }
+    }
+
     fn alike(&self) -> Vec<Run> {
         let pool = 1.0 / self.silos[0] as f64;
         vec![
             self.global("global"),
-            self.sequential(["sequential", "sequential PVI"], PviOptions::new(self.sequential[1]), self.sequential[0]),
+            self.sequential(
+                ["sequential", "sequential PVI"],
+                self.held(PviOptions::new(self.sequential[1])),
+                self.sequential[0],
+            ),
             self.synchronous(SYNCHRONOUS),
             self.synchronous(pool),
         ]
@@ -310,13 +325,13 @@ impl Size {
             let names = [format!("renyi_{index}"), format!("sequential PGVI, Rényi {index}")];
             self.sequential([&names[0], &names[1]], self.generalised(*index), self.sequential[0])
         };
-        let plain = PviOptions::new(self.sequential[1]);
+        let plain = self.held(PviOptions::new(self.sequential[1]));
         let one = self.sequential(["sequential", "sequential PVI"], plain, self.sequential[0]);
         indices.iter().map(run).chain([one]).collect()
     }
 
     fn generalised(&self, index: f64) -> PviOptions {
-        PviOptions { divergence: DivergenceChoice::Renyi(index), ..PviOptions::new(self.sequential[1]) }
+        self.held(PviOptions { divergence: DivergenceChoice::Renyi(index), ..PviOptions::new(self.sequential[1]) })
     }
 
     fn flipped(&self) -> Vec<Run> {

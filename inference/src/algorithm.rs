@@ -134,6 +134,8 @@ pub struct Tally {
     pub improper_cavities: u64,
     /// Local steps that were halved because the divergence does not exist where they led.
     pub shortened_steps: u64,
+    /// Components of factors that stayed what they were, since their new precision would have been negative.
+    pub held_components: u64,
     /// Exchanges whose answers were shortened because their product was no density.
     pub shortened_rounds: u64,
 }

@@ -56,6 +56,8 @@ pub struct Report {
     pub shortened_rounds: u64,
     /// Local steps of PVI that were halved to stay where the divergence exists.
     pub shortened_steps: u64,
+    /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
+    pub held_components: u64,
     /// Wall time of the fit in seconds.
     pub seconds: f64,
     /// The seed.
@@ -98,6 +100,7 @@ impl Report {
             improper_cavities: counters.improper_cavities,
             shortened_rounds: counters.shortened_rounds,
             shortened_steps: counters.shortened_steps,
+            held_components: counters.held_components,
             seconds,
             seed: settings.seed,
             device,
@@ -176,6 +179,13 @@ impl fmt::Display for Report {
         }
         if self.shortened_rounds > 0 {
             writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
+        }
+        if self.held_components > 0 {
+            let count = self.held_components;
+            writeln!(
+                formatter,
+                "{count} components of factors were held, since their precision would have been negative"
+            )?;
         }
         if self.shortened_steps > 0 {
             let count = self.shortened_steps;

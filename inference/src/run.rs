@@ -77,6 +77,8 @@ pub struct Counters {
     pub shortened_rounds: u64,
     /// Local steps of PVI that were halved to stay where the divergence exists.
     pub shortened_steps: u64,
+    /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
+    pub held_components: u64,
 }
 
 impl Counters {
@@ -87,6 +89,7 @@ impl Counters {
         self.improper_cavities += info.tally.improper_cavities;
         self.shortened_rounds += info.tally.shortened_rounds;
         self.shortened_steps += info.tally.shortened_steps;
+        self.held_components += info.tally.held_components;
         self.clipped_steps += u64::from(info.clipped);
     }
 }
@@ -226,6 +229,7 @@ fn save(
         c.improper_cavities,
         c.shortened_rounds,
         c.shortened_steps,
+        c.held_components,
     ]
     .map(as_float);
     let state =
@@ -256,7 +260,7 @@ fn resume(
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
         return Err(Error::Checkpoint { path: root.clone(), problem });
     };
-    let counts = state.expect_floats("run.counters", 10)?;
+    let counts = state.expect_floats("run.counters", 11)?;
     let [
         rounds,
         messages,
@@ -268,6 +272,7 @@ fn resume(
         improper_cavities,
         shortened_rounds,
         shortened_steps,
+        held_components,
     ] = std::array::from_fn(|index| counts[index] as u64);
     record.counters = Counters {
         rounds,
@@ -280,6 +285,7 @@ fn resume(
         improper_cavities,
         shortened_rounds,
         shortened_steps,
+        held_components,
     };
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();

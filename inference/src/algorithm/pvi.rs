@@ -416,6 +416,7 @@ impl<M: Model> Pvi<M> {
             tally.parallel_steps = tally.parallel_steps.max(steps);
             tally.silo_steps += steps;
             tally.shortened_steps += reply.get_word("shortened")?;
+            tally.held_components += reply.get_word("held")?;
             tally.improper_cavities += reply.get_word("improper_cavity")?;
             clipped |= reply.get_word("clipped")? > 0;
             changes.push((silo, version, change));

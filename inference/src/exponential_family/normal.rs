@@ -339,6 +339,29 @@ enum Precision {
     Full(Mat<f64>),
 }
 
+impl NormalFamily {
+    /// Whether components are independent in every part.
+    pub(crate) fn is_diagonal(&self) -> bool {
+        self.parts.iter().all(|part| !part.is_full)
+    }
+
+    /// Takes out of a change of a factor the components to which it would give a negative precision; how many there were.
+    pub(crate) fn hold_improper(&self, factor: &[f64], change: &mut [f64]) -> u64 {
+        let (first, second) = change.split_at_mut(self.len);
+        let own = &factor[self.len..];
+        let components = self.parts.iter().flat_map(|part| &part.components);
+        let mut held = 0;
+        for ((&component, own), second) in components.zip(own).zip(second) {
+            // The second natural parameter is minus half the precision.
+            if own + *second > 0.0 {
+                (first[component], *second) = (0.0, 0.0);
+                held += 1;
+            }
+        }
+        held
+    }
+}
+
 impl ExponentialFamily for NormalFamily {
     fn len(&self) -> usize {
         self.len

@@ -17,6 +17,7 @@ pub(super) fn manifest<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Mani
         field("steps", "the local steps taken", 1, true),
         field("clipped", "the local steps whose gradient was clipped", 1, true),
         field("shortened", "the local steps that were halved to stay where the divergence exists", 1, true),
+        field("held", "the components of the factor that stayed what they were", 1, true),
         field("improper_cavity", "whether the cavity was no density", 1, true),
     ]);
     manifest

@@ -83,6 +83,12 @@ pub struct PviOptions {
     /// How often an answer whose product is no density may be halved before the run ends with an error; every time is counted
     /// and reported. Not in the papers, which know damping alone.
     pub backtracking: u32,
+    /// Keeps a component of a silo's factor as it is where a visit would give it a negative precision. Every cavity is then a
+    /// density, whatever noise local solutions have; in return a factor that should have a negative precision somewhere, as
+    /// likelihoods that are not log-concave can give, is flat there. For diagonal families; held components are counted and
+    /// reported. Not in the papers.
+    #[serde(default)]
+    pub hold_improper: bool,
     /// What happens when a silo does not answer.
     pub absence: Absence,
     /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests, θ
@@ -105,6 +111,7 @@ impl PviOptions {
             factors: Factors::Own,
             prior: PriorShare::Whole,
             backtracking: 0,
+            hold_improper: false,
             absence: Absence::Fail,
             theta_every: 1,
         }

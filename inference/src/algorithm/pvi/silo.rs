@@ -55,6 +55,13 @@ impl<M: Model> PviSilo<M> {
         options.check()?;
         let natural = silo.settings.family.natural_family(&silo.table)?;
         let solver = options.solver.start(&silo.settings, &silo.device);
+        if options.hold_improper && !natural.is_diagonal() {
+            return Err(Error::Setting {
+                setting: "hold_improper",
+                found: "a family with correlated components".into(),
+                expected: "a diagonal one, whose factors have a precision for each component",
+            });
+        }
         let factor = vec![0.0; natural.natural_len()];
         Ok(Self { silo, index, options, natural, factor, pending: None, solver })
     }
@@ -108,6 +115,7 @@ impl<M: Model> PviSilo<M> {
         self.natural.check("the solution of a local problem", &solved.natural)?;
         let mut change = difference(&solved.natural, &visit.received);
         change.iter_mut().for_each(|change| *change *= damping);
+        let held = if self.options.hold_improper { self.natural.hold_improper(&factor, &mut change) } else { 0 };
         self.silo.step = first + steps;
         self.factor = factor;
         self.pending = Some(Pending { version, change: change.clone() });
@@ -118,6 +126,7 @@ impl<M: Model> PviSilo<M> {
             .word("steps", solved.steps)
             .word("clipped", solved.clipped)
             .word("shortened", solved.shortened)
+            .word("held", held)
             .word("improper_cavity", u64::from(improper_cavity)))
     }
 
