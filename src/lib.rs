@@ -1,11 +1,14 @@
 //! Fits Bayesian models to data that cannot be pooled: one declaration, many silos, on Burn.
 #![doc = include_str!("../README.md")]
 
+pub mod compiled_in;
 #[cfg(doctest)]
 mod doctests;
+pub mod executables;
 
 pub use burn;
 pub use partita_core::*;
+pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{

@@ -1,10 +1,11 @@
-//! Claims that the UCI tables and the ruggedness data have the published counts, and Table 2 of the PVI paper is found.
+//! Claims that the UCI tables, heart failure and ruggedness have the published counts, and Table 2 of the PVI paper is found.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::path::Path;
 
 use partita::models::{
-    CovariateRows, DatasetError, LabelledTable, Standardisation, adult, bank, credit, dataset, rugged,
+    CovariateRows, DatasetError, HEART_FAILURE_PARTIES, LabelledTable, Standardisation, adult, bank, credit, dataset,
+    heart_failure, heart_failure_from, rugged,
 };
 use partita::{DataError, Noise, SmallLarge, partition_equally, partition_small_large};
 
@@ -63,6 +64,44 @@ fn credit_has_the_complete_rows_and_counts_the_refused() {
     let rows: Vec<usize> = (0..653).collect();
     // Six numbers, and 2 + 3 + 3 + 14 + 9 + 2 + 2 + 2 + 3 levels.
     assert_eq!(table.encode(&rows[..1], &rows).unwrap().columns(), 6 + 40);
+}
+
+#[test]
+fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns() {
+    if !is_staged(&["heart_failure"]) {
+        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of heart_failure");
+        return;
+    }
+    let table = heart_failure().unwrap();
+    assert_eq!((counts(&table), table.columns().len()), ([918, 508], 11));
+    let rows: Vec<usize> = (0..918).collect();
+    let parties = table.by_columns(&HEART_FAILURE_PARTIES).unwrap();
+    let covariates: Vec<usize> =
+        parties.iter().map(|party| party.encode(&rows[..1], &rows).unwrap().columns()).collect();
+    // Three numbers and 2 + 4 levels; two numbers and 2 + 3 + 2 + 3 levels.
+    assert_eq!(covariates, [3 + 6, 2 + 10]);
+    // The first patient: 40 years, male, atypical angina, normal electrocardiogram, no disease.
+    let first = parties[0].encode(&rows[..1], &rows).unwrap();
+    assert_eq!(
+        (&first.names()[1..7], &first.inputs()[1..7]),
+        (
+            [
+                "Sex = F",
+                "Sex = M",
+                "ChestPainType = ASY",
+                "ChestPainType = ATA",
+                "ChestPainType = NAP",
+                "ChestPainType = TA"
+            ]
+            .map(String::from)
+            .as_slice(),
+            [0.0, 1.0, 0.0, 1.0, 0.0, 0.0].as_slice(),
+        )
+    );
+    let path = dataset("heart_failure").unwrap().locate().unwrap();
+    assert_eq!(heart_failure_from(path).unwrap(), table);
+    assert!(matches!(table.by_columns(&[5, 5]), Err(DatasetError::Format { .. })));
+    assert!(matches!(table.by_columns(&[0, 11]), Err(DatasetError::Format { .. })));
 }
 
 #[test]

@@ -22,6 +22,8 @@ mod ruggedness;
 mod topics;
 #[path = "examples/vae.rs"]
 mod vae;
+#[path = "examples/vertical_heart.rs"]
+mod vertical_heart;
 #[path = "examples/vertical_logistic.rs"]
 mod vertical_logistic;
 #[path = "examples/vertical_poisson.rs"]

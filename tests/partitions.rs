@@ -1,8 +1,8 @@
 //! Claims that every way of splitting rows over silos gives each row to one silo, as skewed as it says and no other.
 
 use partita_core::{
-    DataError, Key, Noise, Purpose, Scaling, SmallLarge, distinct_labels, partition_by_class, partition_by_k_means,
-    partition_by_shards, partition_each_row, partition_small_large,
+    DataError, Fold, Key, Noise, Purpose, Scaling, SmallLarge, distinct_labels, folds, partition_by_class,
+    partition_by_k_means, partition_by_shards, partition_each_row, partition_small_large, stratified_folds,
 };
 
 /// Fails unless the silos hold each of `rows` rows exactly once, ascending, and none is empty.
@@ -202,4 +202,38 @@ fn a_class_a_silo_is_one_class_a_silo() {
     let nothing: [usize; 0] = [];
     assert!(matches!(partition_by_class(&nothing, 4, &Noise::new(1)).unwrap_err(), DataError::Argument { .. }));
     assert!(matches!(partition_each_row(0).unwrap_err(), DataError::Argument { argument: "number of rows", .. }));
+}
+
+#[test]
+fn every_row_is_a_test_row_once_and_else_a_training_row() {
+    let labels: Vec<bool> = (0..918).map(|row| (row * 7919) % 918 < 508).collect();
+    for seed in 0..10 {
+        let noise = Noise::new(seed);
+        let (plain, stratified) = (folds(918, 10, &noise).unwrap(), stratified_folds(&labels, 10, &noise).unwrap());
+        assert_eq!(plain, folds(918, 10, &noise).unwrap());
+        assert_eq!(stratified, stratified_folds(&labels, 10, &noise).unwrap());
+        for folds in [&plain, &stratified] {
+            assert_partition(&folds.iter().map(|fold| fold.test.clone()).collect::<Vec<_>>(), 918);
+            let whole = |fold: &Fold| vec![fold.training.clone(), fold.test.clone()];
+            folds.iter().for_each(|fold| assert_partition(&whole(fold), 918));
+            assert!(folds.iter().all(|fold| [91, 92].contains(&fold.test.len())));
+        }
+        // 508 positive and 410 negative rows dealt to ten folds.
+        let positive = |fold: &Fold| fold.test.iter().filter(|row| labels[**row]).count();
+        assert!(stratified.iter().all(|fold| [50, 51].contains(&positive(fold))));
+        assert!(plain.iter().any(|fold| ![50, 51].contains(&positive(fold))));
+    }
+    assert_ne!(folds(918, 10, &Noise::new(1)).unwrap(), folds(918, 10, &Noise::new(2)).unwrap());
+}
+
+#[test]
+fn folds_that_cannot_be_are_refused() {
+    let noise = Noise::new(1);
+    for count in [0, 1] {
+        let errors = [folds(9, count, &noise).unwrap_err(), stratified_folds(&[0; 9], count, &noise).unwrap_err()];
+        let refused = |error: &DataError| matches!(error, DataError::Argument { argument: "number of folds", .. });
+        assert!(errors.iter().all(refused), "{errors:?}");
+    }
+    let errors = [folds(4, 5, &noise).unwrap_err(), stratified_folds(&[0; 4], 5, &noise).unwrap_err()];
+    assert!(errors.iter().all(|error| matches!(error, DataError::EmptySilo { silos: 5, rows: 4, .. })), "{errors:?}");
 }

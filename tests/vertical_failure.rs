@@ -242,6 +242,23 @@ fn a_run_that_resumes_has_the_bits_of_one_that_was_never_interrupted() {
 }
 
 #[test]
+fn neither_the_order_of_replies_nor_the_number_of_threads_changes_a_bit() {
+    let reversed = |count: usize| (0..count).rev().collect::<Vec<_>>();
+    for options in all_options() {
+        let mut all = Vec::new();
+        for (threads, order) in [(1, None), (2, None), (1, Some(reversed as fn(usize) -> Vec<usize>))] {
+            let (mut algorithm, parties) = hand(&options);
+            let programs = parties.into_iter().map(|party| Box::new(party) as Box<dyn SiloProgram>).collect();
+            let exchange = InProcess::new(programs, threads).unwrap();
+            let mut exchange = order.into_iter().fold(exchange, InProcess::with_order);
+            run(&mut *algorithm, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
+            all.push(bits(&*algorithm, &mut exchange));
+        }
+        assert!(all[0] == all[1] && all[0] == all[2], "{options:?}");
+    }
+}
+
+#[test]
 fn settings_that_do_not_go_together_are_refused() {
     let world = BinaryWorld::new(12, 2, 2);
     let refused = |how: VerticalOptions, settings: Settings, words: &str| {

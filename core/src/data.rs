@@ -1,15 +1,21 @@
-//! Reads tables, splits their rows among silos and into minibatches, all reproducible from one seed.
+//! Reads tables, aligns, splits and batches their rows, all reproducible from one seed.
 
+mod align;
 mod error;
+mod key_digest;
 mod minibatch;
 mod partition;
+mod party;
 mod table;
 
-pub use error::{BadCell, DataError};
+pub use align::Alignment;
+pub use error::{BadCell, DataError, MissingCell, RepeatedKey};
+pub use key_digest::keyed_digest;
 pub use minibatch::Minibatches;
 pub use partition::{
-    Scaling, SmallLarge, distinct_labels, partition_by_class, partition_by_k_means, partition_by_key,
+    Fold, Scaling, SmallLarge, distinct_labels, folds, partition_by_class, partition_by_k_means, partition_by_key,
     partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row, partition_equally,
-    partition_groups, partition_small_large,
+    partition_groups, partition_small_large, stratified_folds,
 };
+pub use party::{PartyColumn, PartyRows};
 pub use table::Table;

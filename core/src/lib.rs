@@ -37,9 +37,10 @@ pub use bijector::{
     OrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
-    BadCell, DataError, Minibatches, Scaling, SmallLarge, Table, distinct_labels, partition_by_class,
-    partition_by_k_means, partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes,
-    partition_each_row, partition_equally, partition_groups, partition_small_large,
+    Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyRows, RepeatedKey, Scaling,
+    SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class, partition_by_k_means,
+    partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row,
+    partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
 pub use design::Design;
 pub use device::{Device, Precision, host_reads};

@@ -11,6 +11,7 @@ mod sfvi;
 mod sfvi_avg;
 mod sfvi_avg_silo;
 mod sfvi_silo;
+mod soul;
 pub(crate) mod vertical;
 
 pub use central::{Central, CentralSilo};
@@ -22,6 +23,7 @@ pub use sfvi_avg::{Rounds, SfviAvg};
 pub use sfvi_avg_silo::AveragingSilo;
 pub use sfvi_silo::Silo;
 pub(crate) use sfvi_silo::global_signature as signature;
+pub use soul::{Soul, SoulCoordinator, SoulParty};
 pub use vertical::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
 
 use partita_core::{Key, Noise, Purpose};

@@ -177,6 +177,12 @@ pub enum Error {
         /// The precision found, or the smallest eigenvalue of the precision matrix.
         found: f64,
     },
+    /// The exchange itself failed, so that no outcome is known.
+    #[error("the exchange with the silos failed: {problem}")]
+    Exchange {
+        /// What happened and what to try.
+        problem: String,
+    },
     /// A Markov chain found no place to start.
     #[error(
         "NUTS, chain {chain}: the log density or its gradient was not finite and non-zero at any of {tries} starts; at the last one, site `{site}`: {problem}. Check the priors and the data of that site, or lower `start_radius`."

@@ -1,6 +1,7 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
 mod fed_opt_options;
+mod party;
 
 pub use fed_opt_options::FedOptOptions;
 
@@ -9,17 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
+use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Posterior, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
-    Sfvi, SfviAvg, Silo, VerticalOptions,
-};
+use crate::algorithm::{Algorithm, Posterior, PviOptions, VerticalOptions};
 use crate::assess::{ElboEstimate, assess};
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
-use crate::exchange::{InProcess, SiloProgram};
+use crate::exchange::{Exchange, InProcess, SiloProgram};
 use crate::panic::{COORDINATOR, caught};
 use crate::report::{Report, summary};
 use crate::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
@@ -249,14 +247,32 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
+    let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
+    let (report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    Ok(Fit { report, record, draws, algorithm, exchange })
+}
+
+/// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
+pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
+
+/// The run, the bound and the summary of [`fit`] with parties that exist already: a [`coordinator`], and silos behind any exchange.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn fit_parties<M: Model + 'static>(
+    model: &M,
+    device: &Device,
+    options: &FitOptions,
+    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fitted> {
     if options.elbo_draws == 0 {
         return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
     }
-    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    let settings = settled(options, silos.len());
+    let names = exchange.silos().to_vec();
+    let settings = settled(options, names.len());
     // All draws of a point mass are alike: one stands for all.
     let elbo_draws = if let AlgorithmChoice::FedOpt(_) = options.algorithm { 1 } else { options.elbo_draws };
-    let (mut algorithm, mut exchange) = parties_with(model, silos, device, options, &settings)?;
     let run_options = options.run_options(settings.steps);
     let mut silent = Silent;
     let progress: &mut dyn Progress = match progress {
@@ -264,9 +280,9 @@ pub fn fit<M: Model + 'static>(
         None => &mut silent,
     };
     let work = || -> Result<(RunRecord, ElboEstimate)> {
-        let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
+        let mut record = run(algorithm, exchange, &run_options, progress)?;
         let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, elbo_draws, counters))?;
+        let bound = caught(COORDINATOR, || assess(algorithm, exchange, elbo_draws, counters))?;
         Ok((record, bound))
     };
     let (record, bound) = pool(options.threads)?.install(work)?;
@@ -282,7 +298,7 @@ pub fn fit<M: Model + 'static>(
         (options.algorithm, &settings),
         (format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
     );
-    Ok(Fit { report, record, draws, algorithm, exchange })
+    Ok((report, record, draws))
 }
 
 /// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::run()`] takes
@@ -296,7 +312,55 @@ pub fn parties<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
-    parties_with(model, silos, device, options, &settled(options, silos.len()))
+    let settings = settled(options, silos.len());
+    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+    if let AlgorithmChoice::Central | AlgorithmChoice::Resident { .. } = options.algorithm {
+        party::only(&names)?;
+    }
+    let (mut programs, mut rows) = (Vec::new(), Vec::new());
+    for ((name, data), index) in silos.iter().zip(0_u32..) {
+        let (program, own) = party::silo(model, (name, index), data, device, (options.algorithm, &settings))?;
+        programs.push(program);
+        rows.push(own);
+    }
+    let algorithm = party::coordinator(model, (&names, &rows), device, (options.algorithm, &settings))?;
+    Ok((algorithm, InProcess::new(programs, options.threads)?))
+}
+
+/// The coordinator of a fit whose silos are elsewhere: the one that [`fit`] would make.
+///
+/// `silos` are their names and how many rows each has, as its own [`silo_program`] says.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn coordinator<M: Model + 'static>(
+    model: &M,
+    silos: (&[String], &[usize]),
+    device: &Device,
+    options: &FitOptions,
+) -> Result<Box<dyn Algorithm>> {
+    let settings = settled(options, silos.0.len());
+    party::coordinator(model, silos, device, (options.algorithm, &settings))
+}
+
+/// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make, with the
+/// number of its rows.
+///
+/// # Errors
+/// As for [`fit`].
+pub fn silo_program<M: Model + 'static>(
+    model: &M,
+    (silos, index): (&[String], u32),
+    data: &M::Data,
+    device: &Device,
+    options: &FitOptions,
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    let settings = settled(options, silos.len());
+    let Some(name) = silos.get(index as usize) else {
+        let found = format!("{index} of {}", silos.len());
+        return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
+    };
+    party::silo(model, (name, index), data, device, (options.algorithm, &settings))
 }
 
 /// The settings that parties are given.
@@ -308,100 +372,6 @@ fn settled(options: &FitOptions, silos: usize) -> Settings {
     match options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         _ => settings,
-    }
-}
-
-fn parties_with<M: Model + 'static>(
-    model: &M,
-    silos: &[(String, M::Data)],
-    device: &Device,
-    options: &FitOptions,
-    settings: &Settings,
-) -> Result<(Box<dyn Algorithm>, InProcess)> {
-    let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    match options.algorithm {
-        AlgorithmChoice::Sfvi => {
-            let algorithm = caught(COORDINATOR, || Sfvi::new(model, device, settings, &names))?;
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                programs.push(Box::new(silo));
-            }
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::SfviAvg(how) => {
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            let mut sizes = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(rows_of(silo.table()));
-                programs.push(Box::new(AveragingSilo::new(silo, index)));
-            }
-            let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
-            let averaging = averaging.rule();
-            let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
-            let algorithm = caught(COORDINATOR, || SfviAvg::new(model, device, settings, &names, rounds))?;
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::FedOpt(how) => {
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            let mut sizes = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                sizes.push(rows_of(silo.table()));
-                programs.push(Box::new(AveragingSilo::of_points(silo, index)?));
-            }
-            let rounds = how.rounds(sizes)?;
-            let algorithm = caught(COORDINATOR, || FedOpt::new(model, device, settings, &names, rounds))?;
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::Pvi(how) => {
-            let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
-            let mut sizes = Vec::new();
-            for ((name, data), index) in silos.iter().zip(0_u32..) {
-                let silo = caught(name, || Silo::new(name, index, model, data, device, settings))?;
-                // A model without plates has no rows to count: its silos count alike.
-                sizes.push(rows_of(silo.table()).max(1));
-                programs.push(Box::new(PviSilo::new(silo, index, how)?));
-            }
-            let algorithm = caught(COORDINATOR, || Pvi::new(model, device, settings, (&names, sizes), how))?;
-            Ok((Box::new(algorithm), InProcess::new(programs, options.threads)?))
-        }
-        AlgorithmChoice::Resident { interval } => {
-            let (name, data) = pooled(silos)?;
-            let party = caught(name, || ResidentSilo::new(name, model, data, device, settings))?;
-            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name)?.every(interval))?;
-            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
-        }
-        AlgorithmChoice::Vertical(how) => Err(Error::Setting {
-            setting: "algorithm",
-            found: format!("{how:?}"),
-            expected: "an algorithm for silos with different rows; `vertical::fit` serves parties with different columns",
-        }),
-        AlgorithmChoice::Central => {
-            let (name, data) = pooled(silos)?;
-            let algorithm = caught(COORDINATOR, || Central::new(model, device, settings, name))?;
-            let party = caught(name, || CentralSilo::new(name, model, data, device, settings))?;
-            Ok((Box::new(algorithm), InProcess::new(vec![Box::new(party)], 1)?))
-        }
-    }
-}
-
-/// The rows of all plates of a silo.
-fn rows_of(table: &SiteTable) -> usize {
-    table.blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
-}
-
-/// The one silo of a fit of pooled data.
-fn pooled<D>(silos: &[(String, D)]) -> Result<(&String, &D)> {
-    match silos {
-        [(name, data)] => Ok((name, data)),
-        [] => Err(Error::NoSilos),
-        more => Err(Error::Setting {
-            setting: "silos",
-            found: more.len().to_string(),
-            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
-        }),
     }
 }
 

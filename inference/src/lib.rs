@@ -33,7 +33,8 @@ pub mod vertical;
 pub use algorithm::{
     Absence, Algorithm, Assessed, AugmentedVariable, AuxiliaryFamily, AveragingSilo, Central, CentralSilo, Delays,
     Factors, FedOpt, Order, PointRounds, Posterior, PowerLikelihood, PriorShare, Pvi, PviOptions, PviSilo, Reassessing,
-    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, StepInfo, Tally, VerticalOptions, VerticalParty, VisitSchedule,
+    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator, SoulParty, StepInfo, Tally, VerticalOptions,
+    VerticalParty, VisitSchedule,
 };
 pub use assess::{ElboEstimate, assess};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -51,7 +52,10 @@ pub use family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
     LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
-pub use fit::{AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, RoundOptions, fit, parties};
+pub use fit::{
+    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator, fit,
+    fit_parties, parties, silo_program,
+};
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, MESSAGE_VERSION, Message, Record};

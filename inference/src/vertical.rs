@@ -97,7 +97,7 @@ fn lock(party: &Mutex<VerticalParty>) -> std::sync::MutexGuard<'_, VerticalParty
 /// ```
 /// use partita_core::burn::{module::Module, tensor::{Tensor, activation::sigmoid}};
 /// use partita_core::vertical::{Contribution, Head, Labels, Party};
-/// use partita_core::{Design, Device, Normal, Result, Rows, Scope};
+/// use partita_core::{Design, Device, NoiseKind, Normal, Result, Rows, Scope};
 /// use partita_inference::{AlgorithmChoice, FitOptions, Settings, VerticalOptions, vertical};
 ///
 /// #[derive(Module, Debug)]
@@ -130,8 +130,8 @@ fn lock(party: &Mutex<VerticalParty>) -> std::sync::MutexGuard<'_, VerticalParty
 ///     Party::new("registry", Slope {}, column(vec![0.0, 1.0])?),
 /// ];
 /// let labels = Labels::new(Measured {}, device.tensor(vec![3.0, -3.0], [2, 1]));
-/// let algorithm = AlgorithmChoice::Vertical(VerticalOptions::augmented(0.5));
-/// let settings = Settings { steps: 2_000, ..Settings::default() };
+/// let algorithm = AlgorithmChoice::Vertical(VerticalOptions::augmented(0.5).mean_field());
+/// let settings = Settings { steps: 2_000, particles: 2, noise: NoiseKind::Antithetic, ..Settings::default() };
 /// let options = FitOptions { algorithm, settings, ..FitOptions::default() };
 /// let fit = vertical::fit(&parties, &labels, &device, &options, None)?;
 /// // Each row measures one slope with noise of variance 1 + 2 * 0.5^2.

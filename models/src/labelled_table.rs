@@ -1,6 +1,6 @@
 //! Holds a table of numbers and categories with a yes-or-no label, and encodes parts of it as covariates.
 
-use partita_core::{DataError, Key, Noise, Purpose};
+use partita_core::{DataError, Key, Noise, Purpose, Table};
 
 use crate::dataset::DatasetError;
 
@@ -131,6 +131,38 @@ impl LabelledTable {
         self.labels.len()
     }
 
+    /// What parties hold that share the columns: the first `counts[0]` of them, the next `counts[1]`, and so on.
+    ///
+    /// Each part has all rows in the same order, and all labels, which a party that does not know them must not be given.
+    ///
+    /// # Errors
+    /// [`DatasetError::Format`] unless each party gets a column and the counts add to the number of columns.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_models::{Column, LabelledTable};
+    /// let columns = ["a", "b", "c"].map(|name| Column::numeric(name, vec![1.0, 2.0])).to_vec();
+    /// let parties = LabelledTable::new(columns, vec![true, false])?.by_columns(&[1, 2])?;
+    /// assert_eq!(parties[1].columns()[0].name(), "b");
+    /// # Ok::<(), partita_models::DatasetError>(())
+    /// ```
+    pub fn by_columns(&self, counts: &[usize]) -> Result<Vec<Self>, DatasetError> {
+        if counts.contains(&0) || counts.iter().sum::<usize>() != self.columns.len() {
+            return Err(DatasetError::Format {
+                dataset: "columns of parties".into(),
+                found: format!("counts {counts:?} of {} columns", self.columns.len()),
+                expected: "one column a party or more, and every column with one party".into(),
+            });
+        }
+        let mut rest = self.columns.as_slice();
+        let mut part = |count: &usize| {
+            let (own, others) = rest.split_at(*count);
+            rest = others;
+            Self { columns: own.to_vec(), labels: self.labels.clone() }
+        };
+        Ok(counts.iter().map(&mut part).collect())
+    }
+
     /// Splits the rows at random into a training part of `fraction` of them, rounded down, and a test part, both encoded.
     ///
     /// Numeric columns are standardised by means and standard deviations (divisor the number of rows) of the rows that
@@ -223,6 +255,39 @@ fn moments(name: &str, values: &[f64], rows: &[usize]) -> Result<[f64; 2], Datas
         found: format!("variance {variance} in the {} rows to standardise by", rows.len()),
         expected: "a finite number > 0; leave a constant column out".into(),
     })
+}
+
+/// The table with the column `label` as label; `values` are its texts for no and for yes.
+pub(crate) fn labelled(
+    name: &str,
+    table: &Table,
+    numeric: &[&str],
+    label: &str,
+    values: [&[&str]; 2],
+) -> Result<LabelledTable, DatasetError> {
+    let mut columns = Vec::new();
+    for column in table.names().iter().filter(|column| *column != label) {
+        columns.push(if numeric.contains(&column.as_str()) {
+            let [values] = table.numbers([column.as_str()])?;
+            Column::numeric(column, values)
+        } else {
+            Column::categorical(column, &table.text(column)?)
+        });
+    }
+    let mut labels = Vec::with_capacity(table.rows());
+    for text in table.text(label)? {
+        match values.iter().position(|texts| texts.contains(&text)) {
+            Some(value) => labels.push(value == 1),
+            None => {
+                return Err(DatasetError::Format {
+                    dataset: format!("label of {name}"),
+                    found: format!("{text:?}"),
+                    expected: format!("one of {:?}", values.concat()),
+                });
+            }
+        }
+    }
+    LabelledTable::new(columns, labels)
 }
 
 impl CovariateRows {

@@ -3,7 +3,7 @@
 use partita_core::Table;
 
 use crate::dataset::{DatasetError, dataset};
-use crate::labelled_table::{Column, LabelledTable};
+use crate::labelled_table::{LabelledTable, labelled};
 
 const ADULT: [&str; 15] = [
     "age",
@@ -83,37 +83,4 @@ pub fn credit() -> Result<LabelledTable, DatasetError> {
     let rows: Vec<u8> = complete.flatten().copied().collect();
     let table = Table::delimited("crx.data", &rows[..], b',', Some(&CREDIT))?;
     labelled("credit", &table, &CREDIT_NUMERIC, "A16", [&["+"], &["-"]])
-}
-
-/// The table with the column `label` as label; `values` are its texts for no and for yes.
-fn labelled(
-    name: &str,
-    table: &Table,
-    numeric: &[&str],
-    label: &str,
-    values: [&[&str]; 2],
-) -> Result<LabelledTable, DatasetError> {
-    let mut columns = Vec::new();
-    for column in table.names().iter().filter(|column| *column != label) {
-        columns.push(if numeric.contains(&column.as_str()) {
-            let [values] = table.numbers([column.as_str()])?;
-            Column::numeric(column, values)
-        } else {
-            Column::categorical(column, &table.text(column)?)
-        });
-    }
-    let mut labels = Vec::with_capacity(table.rows());
-    for text in table.text(label)? {
-        match values.iter().position(|texts| texts.contains(&text)) {
-            Some(value) => labels.push(value == 1),
-            None => {
-                return Err(DatasetError::Format {
-                    dataset: format!("label of {name}"),
-                    found: format!("{text:?}"),
-                    expected: format!("one of {:?}", values.concat()),
-                });
-            }
-        }
-    }
-    LabelledTable::new(columns, labels)
 }

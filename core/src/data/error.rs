@@ -24,7 +24,39 @@ impl fmt::Display for BadCell {
     }
 }
 
-/// What went wrong while data was read or split.
+/// A key that occurs more than once among the rows of a party.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepeatedKey {
+    /// The key.
+    pub key: String,
+    /// Its rows, from 1.
+    pub rows: Vec<usize>,
+}
+
+impl fmt::Display for RepeatedKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` in rows {:?}", self.key, self.rows)
+    }
+}
+
+/// A cell of a party's rows that holds no finite number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingCell {
+    /// The name of the column.
+    pub column: String,
+    /// The row, from 1.
+    pub row: usize,
+    /// What is there instead of a finite number.
+    pub found: String,
+}
+
+impl fmt::Display for MissingCell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "column `{}`, row {}: {}", self.column, self.row, self.found)
+    }
+}
+
+/// What went wrong while data was read, aligned or split.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -92,6 +124,55 @@ pub enum DataError {
         /// The first of them.
         cells: Vec<BadCell>,
     },
+    /// A row of a party has no key.
+    #[error(
+        "rows of party `{party}`: row {row} has an empty key, expected one that names the row. Leave the row out or look its key up."
+    )]
+    MissingKey {
+        /// The party.
+        party: String,
+        /// The row, from 1.
+        row: usize,
+    },
+    /// Keys occur more than once among the rows of a party.
+    #[error("rows of party `{party}`: {count} keys occur more than once: {}. Keep one row for each key; which one is right is not for Partita to guess.", listed(keys, *count))]
+    RepeatedKeys {
+        /// The party.
+        party: String,
+        /// How many keys do.
+        count: usize,
+        /// The first of them, in ascending order, with their rows.
+        keys: Vec<RepeatedKey>,
+    },
+    /// No key is held by all parties.
+    #[error(
+        "aligning rows by key: no key is held by all parties, expected at least one; they have {}. Check that all write keys alike, and digest them with the same secret or none.",
+        rows_of(parties)
+    )]
+    NoSharedKey {
+        /// Each party with its number of rows.
+        parties: Vec<(String, usize)>,
+    },
+    /// An alignment has keys that a party lacks.
+    #[error("rows of party `{party}`: {count} keys of the alignment are not there: {}. Use the alignment that was made with the keys of these rows.", quoted(keys) + &more(keys.len(), *count))]
+    UnknownKeys {
+        /// The party.
+        party: String,
+        /// How many keys it lacks.
+        count: usize,
+        /// The first of them.
+        keys: Vec<String>,
+    },
+    /// Cells of a party are missing in columns that did not declare it, or are infinite.
+    #[error("rows of party `{party}`: {count} cells are not finite numbers: {}. Correct them, or declare the column as one with missing cells (`PartyColumn::with_missing`).", listed(cells, *count))]
+    MissingCells {
+        /// The party.
+        party: String,
+        /// How many cells.
+        count: usize,
+        /// The first of them.
+        cells: Vec<MissingCell>,
+    },
     /// A silo would get no rows.
     #[error("{operation}: silo {silo} of {silos} gets none of the {rows} rows, expected at least one each. {remedy}")]
     EmptySilo {
@@ -150,7 +231,11 @@ fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn listed(cells: &[BadCell], count: usize) -> String {
+fn rows_of(parties: &[(String, usize)]) -> String {
+    parties.iter().map(|(party, rows)| format!("`{party}` {rows} rows")).collect::<Vec<_>>().join(", ")
+}
+
+fn listed(cells: &[impl fmt::Display], count: usize) -> String {
     let text = cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     text + &more(cells.len(), count)
 }

@@ -5,6 +5,7 @@
 mod by_class;
 mod by_key;
 mod by_size;
+mod folds;
 mod k_means;
 mod label_skew;
 mod shards;
@@ -17,6 +18,7 @@ use super::error::DataError;
 pub use by_class::partition_by_class;
 pub use by_key::{partition_by_key, partition_each_row, partition_groups};
 pub use by_size::{partition_by_sizes, partition_equally};
+pub use folds::{Fold, folds, stratified_folds};
 pub use k_means::{Scaling, partition_by_k_means};
 pub use label_skew::partition_by_label_skew;
 pub use shards::{distinct_labels, partition_by_shards};

@@ -137,6 +137,35 @@ impl Table {
         Ok(columns)
     }
 
+    /// The column `name` as finite numbers, with nothing for cells that are empty or say `NA`, `NaN` or `?`.
+    ///
+    /// Who asks for a column in this way declares that cells may be missing, and has to say what a missing one means;
+    /// [`PartyColumn`](crate::PartyColumn) is one way.
+    ///
+    /// # Errors
+    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is no finite number.
+    pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<Option<f64>>, DataError> {
+        let missing = |cell: &&str| ["", "NA", "NaN", "?"].contains(cell);
+        let (mut cells, mut count) = (Vec::new(), 0);
+        let mut column = Vec::with_capacity(self.rows());
+        for ((row, (line, _)), found) in self.rows.iter().enumerate().zip(self.text(name)?) {
+            match found.parse::<f64>() {
+                Ok(number) if number.is_finite() => column.push(Some(number)),
+                _ if missing(&found) => column.push(None),
+                _ => {
+                    count += 1;
+                    if count <= LISTED {
+                        cells.push(BadCell { row: row + 1, line: *line, column: name.into(), found: found.into() });
+                    }
+                }
+            }
+        }
+        if count > 0 {
+            return Err(DataError::BadCells { file: self.file.clone(), count, cells });
+        }
+        Ok(column)
+    }
+
     /// The column `name` as text.
     ///
     /// # Errors

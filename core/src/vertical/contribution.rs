@@ -79,4 +79,10 @@ pub trait Contribution: Module + 'static {
     /// # Errors
     /// What taking rows or computing with them refuses.
     fn contribute(&self, latents: &Self::Latents, rows: &Rows<'_>, data: &Self::Data) -> Result<Tensor<2>>;
+
+    /// The standard deviation of a normal prior with mean 0 for every point parameter, whose posterior mode is then
+    /// trained; `None` for none, and maximum likelihood.
+    fn weight_prior(&self) -> Option<f64> {
+        None
+    }
 }

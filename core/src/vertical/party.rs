@@ -67,6 +67,7 @@ trait Declared: Send + std::fmt::Debug {
     fn theta(&self) -> Result<Vec<f64>>;
     fn set_theta(&mut self, values: &[f64], device: &Device) -> Result<()>;
     fn theta_gradient(&self, gradients: Option<&Gradients>) -> Result<Vec<f64>>;
+    fn weight_prior(&self) -> Option<f64>;
 }
 
 #[derive(Clone)]
@@ -107,6 +108,10 @@ impl<C: Contribution> Declared for Held<C> {
 
     fn theta_gradient(&self, gradients: Option<&Gradients>) -> Result<Vec<f64>> {
         theta::gradient(&self.contribution, gradients)
+    }
+
+    fn weight_prior(&self) -> Option<f64> {
+        self.contribution.weight_prior()
     }
 }
 
@@ -189,6 +194,7 @@ impl Party {
         let outputs = share(&rows)?;
         check_rows(&self.name, &outputs, rows.len())?;
         let values = Handle::from(outputs.clone()).read()?;
+        scope.outcome.total += weight_prior(&*self.declared)?.0;
         Ok(Contributed {
             declared: self.declared.copy(),
             device: device.clone(),
@@ -203,6 +209,23 @@ impl Party {
     pub(super) fn declare(&self, scope: &mut Scope<'_>) -> Result<Share> {
         self.declared.declare(scope)
     }
+}
+
+/// The log density of the point parameters under their prior, where there is one, and its gradient by them.
+fn weight_prior(declared: &dyn Declared) -> Result<(f64, Vec<f64>)> {
+    let Some(deviation) = declared.weight_prior() else { return Ok((0.0, Vec::new())) };
+    if !(deviation > 0.0 && deviation.is_finite()) {
+        return Err(Error::Argument {
+            operation: "prior of the point parameters of a contribution".into(),
+            argument: "standard deviation",
+            found: deviation.to_string(),
+            expected: "a finite number > 0",
+        });
+    }
+    let theta = declared.theta()?;
+    let constant = -(deviation * std::f64::consts::TAU.sqrt()).ln();
+    let value = theta.iter().map(|weight| constant - 0.5 * (weight / deviation).powi(2)).sum();
+    Ok((value, theta.iter().map(|weight| -weight / deviation.powi(2)).collect()))
 }
 
 /// A scope at known latents.
@@ -263,7 +286,8 @@ impl Contributed {
         &self.values
     }
 
-    /// The log prior of the unconstrained latents in nats, log-Jacobians included.
+    /// The log prior of the unconstrained latents in nats, log-Jacobians included, and that of the point parameters where they
+    /// have one.
     #[must_use]
     pub fn log_prior(&self) -> f64 {
         self.outcome.total
@@ -292,6 +316,11 @@ impl Contributed {
                 None => term,
             });
         }
-        gradients_of(outcome, &table, |gradients| declared.theta_gradient(gradients))
+        gradients_of(outcome, &table, |gradients| {
+            let mut gradient = declared.theta_gradient(gradients)?;
+            let (_, prior) = weight_prior(&*declared)?;
+            gradient.iter_mut().zip(prior).for_each(|(g, own)| *g += own);
+            Ok(gradient)
+        })
     }
 }

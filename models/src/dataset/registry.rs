@@ -112,7 +112,7 @@ pub fn datasets() -> &'static [Dataset] {
     &DATASETS
 }
 
-const DATASETS: [Dataset; 28] = [
+const DATASETS: [Dataset; 29] = [
     rdatasets!(
         "six_cities",
         "geepack",
@@ -218,6 +218,18 @@ const DATASETS: [Dataset; 28] = [
         &["crx.data"],
         "fff49bc186cbddb3ace7371d40d9fbbb3af4f126019c13ff3f562249b1454f4d"
     ),
+    // The address is the one that several public projects use without an account; it could not be tried when its reader was
+    // written. The checksum is that of two unrelated copies.
+    Dataset {
+        name: "heart_failure",
+        file: "heart_failure/heart.csv",
+        staged: "heart_failure/heart.csv",
+        source: Source::Zip(
+            "https://www.kaggle.com/api/v1/datasets/download/fedesoriano/heart-failure-prediction",
+            &["heart.csv"],
+        ),
+        checksum: Checksum::Content("948420b084d8a3a0ca42b8419fce9aee175879e43f8aedf712377899a67aa49b"),
+    },
     // The checksum is the one that four unrelated public projects give; the archive was not at hand when its reader was
     // written.
     Dataset {

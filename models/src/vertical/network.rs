@@ -17,13 +17,36 @@ use crate::bayesian_network::Network;
 #[derive(Module, Debug)]
 pub struct PointNetwork<N: Network> {
     network: N,
+    #[module(skip)]
+    weights: Option<f64>,
 }
 
 impl<N: Network> PointNetwork<N> {
     /// The contribution of this network, which is trained from the weights it has.
     #[must_use]
     pub fn new(network: N) -> Self {
-        Self { network }
+        Self { network, weights: None }
+    }
+
+    /// The same with a prior $`N(0, s^2)`$ for every point weight, of which the mode is trained; $`s`$ = `deviation`.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, vertical::Party};
+    /// use partita_models::{Activation, Mlp, vertical::PointNetwork};
+    /// let device = Device::flex();
+    /// let network = PointNetwork::new(Mlp::new(&[1, 1], Activation::Relu, 1, &device)).weights_from(2.0);
+    /// let mut party = Party::new("clinic", network, device.tensor(vec![3.0], [1, 1]));
+    /// party.set_theta(&[4.0, -2.0], &device)?;
+    /// let share = party.contribute(&device, &party.table(&device)?, &[], None)?;
+    /// assert_eq!(share.outputs().values, [4.0 * 3.0 - 2.0]);
+    /// // The gradient of the prior alone is -w / s^2.
+    /// assert_eq!(share.pull_back(&[0.0])?.theta, [-1.0, 0.5]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn weights_from(self, deviation: f64) -> Self {
+        Self { weights: Some(deviation), ..self }
     }
 }
 
@@ -37,6 +60,10 @@ impl<N: Network + 'static> Contribution for PointNetwork<N> {
 
     fn contribute(&self, (): &(), rows: &Rows<'_>, data: &Tensor<2>) -> Result<Tensor<2>> {
         Ok(self.network.forward(rows.take(data)?))
+    }
+
+    fn weight_prior(&self) -> Option<f64> {
+        self.weights
     }
 }
 
@@ -61,19 +88,28 @@ pub struct LastLayer<N: Network> {
     outputs: usize,
     #[module(skip)]
     prior: Distribution<1>,
+    #[module(skip)]
+    weights: Option<f64>,
 }
 
 impl<N: Network> LastLayer<N> {
     /// The last layer over a network that gives `features` numbers a row, for a head of one output.
     #[must_use]
     pub fn new(network: N, features: usize) -> Self {
-        Self { network, features, outputs: 1, prior: Normal::new(0.0, 1.0) }
+        Self { network, features, outputs: 1, prior: Normal::new(0.0, 1.0), weights: None }
     }
 
     /// The same with another prior, of one number, for every weight.
     #[must_use]
     pub fn prior(self, prior: Distribution<1>) -> Self {
         Self { prior, ..self }
+    }
+
+    /// The same with a prior $`N(0, s^2)`$ for every point weight of the network, of which the mode is trained; $`s`$ =
+    /// `deviation`.
+    #[must_use]
+    pub fn weights_from(self, deviation: f64) -> Self {
+        Self { weights: Some(deviation), ..self }
     }
 
     /// The same for a head of several outputs, such as classes.
@@ -93,6 +129,10 @@ impl<N: Network + 'static> Contribution for LastLayer<N> {
 
     fn contribute(&self, w: &Tensor<2>, rows: &Rows<'_>, data: &Tensor<2>) -> Result<Tensor<2>> {
         Ok(self.network.forward(rows.take(data)?).matmul(w.clone()))
+    }
+
+    fn weight_prior(&self) -> Option<f64> {
+        self.weights
     }
 }
 

@@ -104,7 +104,7 @@ fn manifest(holder: &LabelHolder, options: &VerticalOptions) -> Manifest {
             "the party's contributions g_j to the rows of the step at one draw of its unknowns, unhidden"
         }
         _ => {
-            "z_j: one draw around the party's contributions to the rows of the step; its noise hides a row's contribution at one step, not over many"
+            "z_j: one draw around the party's contributions to the rows of the step; its noise hides a row's contribution at one step, not over many, and not from whoever has the seed of the noise"
         }
     };
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };

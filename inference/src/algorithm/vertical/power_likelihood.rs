@@ -115,7 +115,7 @@ fn manifest(holder: &LabelHolder) -> Manifest {
             field("step", "the step answered", 1, false),
             field(
                 "z",
-                "z_j: one draw around the party's contributions to the rows of the step; its noise hides a row's contribution at one step, not over many",
+                "z_j: one draw around the party's contributions to the rows of the step; its noise hides a row's contribution at one step, not over many, and not from whoever has the seed of the noise",
                 limit.max(holder.numbers(draws)),
                 true,
             ),

@@ -1,0 +1,126 @@
+//! Brings the rows of parties that hold different columns of the same people into one order, by a shared key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::{DataError, LISTED, RepeatedKey};
+use super::party::PartyRows;
+
+/// The keys that every party has, in ascending order, and how many rows of each party are left out.
+///
+/// Vertical data are aligned before anything else: row $`i`$ of every party is then the row of key $`i`$. The order comes
+/// from the keys alone.
+///
+/// # Laws
+/// The result does not depend on the order of rows in a party's file, nor on the order of the parties but for that of
+/// [`Alignment::unmatched`]. A key that each party holds once is never dropped, and no other key is kept.
+///
+/// # What keys reveal
+/// Whoever compares keys learns who is in which file: all keys of all parties at the place where they are compared, and the
+/// shared ones at every party. Membership may itself be what has to be kept secret, such as that of a clinic's patients.
+/// [`PartyRows::with_keyed_digests`] replaces keys before they leave a party by digests that nobody can compute without a
+/// secret the parties share. Parties that have the secret still can, by digesting every name they think of, and the digests
+/// still show how many rows two parties have in common. Private set intersection would show less; Partita does not do it.
+///
+/// # Example
+/// ```
+/// use partita_core::data::{Alignment, PartyColumn, PartyRows};
+/// let rows = |party, keys: &[&str], column: PartyColumn| {
+///     PartyRows::new(party, keys.iter().map(|key| key.to_string()).collect(), vec![column])
+/// };
+/// let clinic = rows("clinic", &["Eva", "Ada", "Max"], PartyColumn::complete("age", vec![30.0, 41.0, 52.0]))?;
+/// let insurer = rows("insurer", &["Ada", "Tom", "Eva"], PartyColumn::complete("claims", vec![1.0, 2.0, 3.0]))?;
+/// let alignment = Alignment::of(&[&clinic, &insurer])?;
+/// assert_eq!(alignment.keys(), ["Ada", "Eva"]);
+/// assert_eq!(alignment.unmatched(), [("clinic".to_owned(), 1), ("insurer".to_owned(), 1)]);
+/// assert_eq!(clinic.aligned(&alignment)?.column("age")?, [41.0, 30.0]);
+/// assert_eq!(insurer.aligned(&alignment)?.column("claims")?, [1.0, 3.0]);
+/// # Ok::<(), partita_core::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alignment {
+    keys: Vec<String>,
+    unmatched: Vec<(String, usize)>,
+}
+
+impl Alignment {
+    /// Aligns rows that are all in this process.
+    ///
+    /// # Errors
+    /// As [`Alignment::of_keys`].
+    pub fn of(parties: &[&PartyRows]) -> Result<Self, DataError> {
+        let keys: Vec<(&str, &[String])> = parties.iter().map(|rows| (rows.party(), rows.keys())).collect();
+        Self::of_keys(&keys)
+    }
+
+    /// Aligns by the keys that each named party has sent, its name first.
+    ///
+    /// # Errors
+    /// [`DataError::Argument`] for fewer than two parties or two of one name; [`DataError::MissingKey`] and
+    /// [`DataError::RepeatedKeys`] for a party's keys, see [`PartyRows::new`]; [`DataError::NoSharedKey`] if the parties
+    /// have no key in common: look whether they write it alike, or digest it with the same secret.
+    pub fn of_keys(parties: &[(&str, &[String])]) -> Result<Self, DataError> {
+        const OPERATION: &str = "aligning rows by key";
+        let names: BTreeSet<&str> = parties.iter().map(|(name, _)| *name).collect();
+        if parties.len() < 2 || names.len() < parties.len() {
+            return Err(DataError::Argument {
+                operation: OPERATION,
+                argument: "the list of parties",
+                found: format!("{:?}", parties.iter().map(|(name, _)| *name).collect::<Vec<_>>()),
+                expected: "two parties or more, of names that differ",
+            });
+        }
+        let mut shared: Option<BTreeSet<&str>> = None;
+        for (name, keys) in parties {
+            check_keys(name, keys)?;
+            let own: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
+            shared = Some(match shared {
+                Some(shared) => shared.intersection(&own).copied().collect(),
+                None => own,
+            });
+        }
+        let keys: Vec<String> = shared.into_iter().flatten().map(String::from).collect();
+        let rows = parties.iter().map(|(name, own)| ((*name).to_owned(), own.len()));
+        if keys.is_empty() {
+            return Err(DataError::NoSharedKey { parties: rows.collect() });
+        }
+        let unmatched = rows.map(|(name, count)| (name, count - keys.len())).collect();
+        Ok(Self { keys, unmatched })
+    }
+
+    /// The shared keys in ascending order: row $`i`$ of aligned data is that of key $`i`$.
+    #[must_use]
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// The number of rows that all parties share.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// For each party how many of its rows are left out because another party lacks their key.
+    #[must_use]
+    pub fn unmatched(&self) -> &[(String, usize)] {
+        &self.unmatched
+    }
+}
+
+/// Refuses keys that are empty or occur twice.
+pub(super) fn check_keys(party: &str, keys: &[String]) -> Result<(), DataError> {
+    if let Some(row) = keys.iter().position(String::is_empty) {
+        return Err(DataError::MissingKey { party: party.into(), row: row + 1 });
+    }
+    let mut rows: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (row, key) in keys.iter().enumerate() {
+        rows.entry(key).or_default().push(row + 1);
+    }
+    let repeated = rows.into_iter().filter(|(_, rows)| rows.len() > 1);
+    let mut keys: Vec<RepeatedKey> = repeated.map(|(key, rows)| RepeatedKey { key: key.into(), rows }).collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let count = keys.len();
+    keys.truncate(LISTED);
+    Err(DataError::RepeatedKeys { party: party.into(), count, keys })
+}

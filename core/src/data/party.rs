@@ -1,0 +1,211 @@
+//! Holds the rows of one party of vertical data: a key a row, and columns in which no cell is missing unawares.
+
+use std::collections::BTreeMap;
+
+use super::align::{Alignment, check_keys};
+use super::error::{DataError, LISTED, MissingCell};
+use super::key_digest::keyed_digest;
+use super::table::Table;
+
+/// A column of numbers as a party declares it: with every cell present, or with cells that may be missing.
+///
+/// # Missing cells
+/// A missing cell is an error unless the column is declared as one that may have some. Declaring means this and no more:
+/// the column becomes two, its values with 0 where the cell is missing, and `NAME is missing` with 1 there and 0
+/// elsewhere. No value is invented. A model that is linear in both gives the rows without a value a level of their own; one
+/// that looks at the first column alone would take them for zeros, which is why the second is not optional.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartyColumn {
+    name: String,
+    cells: Vec<Option<f64>>,
+    may_miss: bool,
+}
+
+impl PartyColumn {
+    /// A column in which no cell is missing; NaN and infinite numbers will be refused as missing ones.
+    #[must_use]
+    pub fn complete(name: &str, values: Vec<f64>) -> Self {
+        Self { name: name.into(), cells: values.into_iter().map(Some).collect(), may_miss: false }
+    }
+
+    /// A column in which cells may be missing, by declaration.
+    #[must_use]
+    pub fn with_missing(name: &str, cells: Vec<Option<f64>>) -> Self {
+        Self { name: name.into(), cells, may_miss: true }
+    }
+
+    /// The column `name` of `table`, in which cells that are empty or say `NA`, `NaN` or `?` are missing by declaration.
+    ///
+    /// # Errors
+    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] for cells that are no number and not missing
+    /// either.
+    pub fn with_missing_from(table: &Table, name: &str) -> Result<Self, DataError> {
+        Ok(Self::with_missing(name, table.numbers_or_missing(name)?))
+    }
+}
+
+/// The rows of one party of vertical data: a key for each, and columns of finite numbers.
+///
+/// # Example
+/// ```
+/// use partita_core::data::{PartyColumn, PartyRows};
+/// let keys = vec!["a".to_owned(), "b".to_owned()];
+/// let dose = PartyColumn::with_missing("dose", vec![Some(2.5), None]);
+/// let rows = PartyRows::new("clinic", keys, vec![dose])?;
+/// assert_eq!(rows.names(), ["dose", "dose is missing"]);
+/// assert_eq!(rows.column("dose")?, [2.5, 0.0]);
+/// assert_eq!(rows.column("dose is missing")?, [0.0, 1.0]);
+/// # Ok::<(), partita_core::DataError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartyRows {
+    party: String,
+    keys: Vec<String>,
+    names: Vec<String>,
+    columns: Vec<Vec<f64>>,
+}
+
+impl PartyRows {
+    /// The rows of the party called `party`, with `keys` of which none is empty and no two are equal.
+    ///
+    /// # Errors
+    /// [`DataError::MissingKey`] for a row without a key; [`DataError::RepeatedKeys`] with the rows of each key that occurs
+    /// twice: decide which row is the right one; [`DataError::DuplicateColumn`] for two columns of one name;
+    /// [`DataError::Argument`] for a column of another length; [`DataError::MissingCells`] with column and row of cells
+    /// that are not finite numbers in columns that did not declare missing ones, and of infinite ones in any column.
+    pub fn new(party: &str, keys: Vec<String>, columns: Vec<PartyColumn>) -> Result<Self, DataError> {
+        check_keys(party, &keys)?;
+        check_lengths(party, keys.len(), &columns)?;
+        check_cells(party, &columns)?;
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        for PartyColumn { name, cells, may_miss } in columns {
+            if may_miss {
+                names.extend([name.clone(), format!("{name} is missing")]);
+                values.push(cells.iter().map(|cell| cell.unwrap_or(0.0)).collect());
+                values.push(cells.iter().map(|cell| f64::from(u8::from(cell.is_none()))).collect());
+            } else {
+                names.push(name);
+                values.push(cells.into_iter().flatten().collect());
+            }
+        }
+        if let Some((_, column)) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+            return Err(DataError::DuplicateColumn {
+                file: format!("rows of party `{party}`"),
+                column: column.clone(),
+            });
+        }
+        Ok(Self { party: party.into(), keys, names, columns: values })
+    }
+
+    /// The same rows with each key replaced by its keyed digest, for keys that are not to be shown in the clear.
+    ///
+    /// All parties have to share `secret` and to write keys alike, to the last space. See [`keyed_digest`], and
+    /// [`Alignment`] for what digests do not hide.
+    #[must_use]
+    pub fn with_keyed_digests(self, secret: &[u8]) -> Self {
+        Self { keys: self.keys.iter().map(|key| keyed_digest(secret, key)).collect(), ..self }
+    }
+
+    /// These rows in the order of `alignment`, without those that another party lacks.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownKeys`] if the alignment has keys that this party does not have: it is that of other data.
+    pub fn aligned(&self, alignment: &Alignment) -> Result<Self, DataError> {
+        let rows = self.rows_of(alignment.keys())?;
+        let take = |column: &Vec<f64>| rows.iter().map(|row| column[*row]).collect();
+        Ok(Self {
+            party: self.party.clone(),
+            keys: alignment.keys().to_vec(),
+            names: self.names.clone(),
+            columns: self.columns.iter().map(take).collect(),
+        })
+    }
+
+    /// For each of `keys` its row, from 0: to order what is no column of numbers.
+    ///
+    /// # Errors
+    /// As [`PartyRows::aligned`].
+    pub fn rows_of(&self, keys: &[String]) -> Result<Vec<usize>, DataError> {
+        let places: BTreeMap<&String, usize> = self.keys.iter().zip(0..).collect();
+        let mut unknown: Vec<String> = keys.iter().filter(|key| !places.contains_key(key)).cloned().collect();
+        if unknown.is_empty() {
+            return Ok(keys.iter().filter_map(|key| places.get(key).copied()).collect());
+        }
+        let count = unknown.len();
+        unknown.truncate(LISTED);
+        Err(DataError::UnknownKeys { party: self.party.clone(), count, keys: unknown })
+    }
+
+    /// The name of the party.
+    #[must_use]
+    pub fn party(&self) -> &str {
+        &self.party
+    }
+
+    /// The key of each row.
+    #[must_use]
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// The names of the columns, those that say what is missing included.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The column `name`.
+    ///
+    /// # Errors
+    /// [`DataError::MissingColumns`] if there is none.
+    pub fn column(&self, name: &str) -> Result<&[f64], DataError> {
+        let place = self.names.iter().position(|known| known == name);
+        place.map(|place| self.columns[place].as_slice()).ok_or_else(|| DataError::MissingColumns {
+            file: format!("of party `{}`", self.party),
+            missing: vec![name.into()],
+            present: self.names.clone(),
+        })
+    }
+
+    /// All columns as one matrix `[rows, columns]`, row by row.
+    #[must_use]
+    pub fn matrix(&self) -> Vec<f64> {
+        (0..self.rows()).flat_map(|row| self.columns.iter().map(move |column| column[row])).collect()
+    }
+}
+
+fn check_lengths(party: &str, rows: usize, columns: &[PartyColumn]) -> Result<(), DataError> {
+    match columns.iter().find(|column| column.cells.len() != rows) {
+        None => Ok(()),
+        Some(column) => Err(DataError::Argument {
+            operation: "taking the rows of a party",
+            argument: "a column",
+            found: format!("`{}` of party `{party}` with {} cells for {rows} keys", column.name, column.cells.len()),
+            expected: "one cell for each key",
+        }),
+    }
+}
+
+/// Refuses cells that are missing without a declaration, and infinite ones.
+fn check_cells(party: &str, columns: &[PartyColumn]) -> Result<(), DataError> {
+    let (mut cells, mut count) = (Vec::new(), 0);
+    for column in columns {
+        for (row, cell) in (1..).zip(&column.cells) {
+            let fine = cell.map_or(column.may_miss, f64::is_finite);
+            if !fine {
+                count += 1;
+                if count <= LISTED {
+                    let found = cell.map_or_else(|| "nothing".into(), |value| value.to_string());
+                    cells.push(MissingCell { column: column.name.clone(), row, found });
+                }
+            }
+        }
+    }
+    if count == 0 { Ok(()) } else { Err(DataError::MissingCells { party: party.into(), count, cells }) }
+}

@@ -1,0 +1,23 @@
+//! Says which run, round and attempt a message belongs to, so that what is stale or strange can be refused.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of what Partita puts into a message; both sides must have the same.
+pub const LAYOUT_VERSION: u64 = 1;
+
+/// What every message says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Envelope {
+    /// The run's own name, made by its coordinator once and kept over restarts.
+    pub run: String,
+    /// The exchange, counted over the run.
+    pub round: u64,
+    /// How often it has been sent.
+    pub attempt: u64,
+    /// The latest round whose answer of this silo the coordinator has taken.
+    pub accepted: u64,
+    /// What the parties agree on: a hash of model, settings and algorithm.
+    pub identity: String,
+    /// The silo's name.
+    pub silo: String,
+}

@@ -1,0 +1,28 @@
+//! Carries Partita's messages between machines: an `Exchange` over an unmodified Flower deployment, and the silo's loop.
+
+mod connection;
+mod control;
+mod envelope;
+mod error;
+mod exchange;
+mod fab;
+mod keeper;
+mod npy;
+mod object;
+mod record;
+mod run_file;
+mod silo;
+mod task;
+mod wire;
+
+pub use connection::Engine;
+pub use envelope::{Envelope, LAYOUT_VERSION};
+pub use error::{Error, Result};
+pub use exchange::{CoordinatorOptions, Event, Flower};
+pub use keeper::{Keeper, Program};
+pub use npy::{npy_decode, npy_encode};
+pub use object::{Limits, Object, ObjectId, Objects};
+pub use record::{pack, unpack};
+pub use run_file::{AlgorithmName, RunFile, ScheduleName, read_toml};
+pub use silo::{SiloOptions, serve};
+pub use wire::ENGINE_VERSION;

@@ -1,0 +1,172 @@
+//! Reads the file that all parties of a run have alike: which model, which algorithm, which settings.
+
+use std::path::Path;
+
+use partita_inference::{AlgorithmChoice, FitOptions, Order, PviOptions, RoundOptions, Settings, VisitSchedule};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::object::hexadecimal;
+
+/// The algorithms that may run over an engine, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlgorithmName {
+    /// Structured federated variational inference: an exchange a step.
+    Sfvi,
+    /// Rounds of local steps and an average.
+    SfviAvg,
+    /// One approximate factor a silo.
+    Pvi,
+}
+
+/// Who is visited when, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleName {
+    /// One silo after another.
+    #[default]
+    Sequential,
+    /// All at once.
+    Synchronous,
+}
+
+/// The file `run.toml`, of which every party has the same.
+///
+/// # Example
+/// ```
+/// use partita_flower::RunFile;
+/// let run = RunFile::parse(r#"
+///     model = "six-cities"
+///     algorithm = "sfvi-avg"
+///     silos = ["north", "south"]
+///     steps = 3000
+///     local_steps = 300
+///     [settings]
+///     schedule = { Cosine = { initial = 0.02, last = 0.0 } }
+/// "#)?;
+/// let options = run.fit_options(&partita_inference::Settings::default())?;
+/// assert_eq!(options.settings.steps, 3_000);
+/// # Ok::<(), partita_flower::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunFile {
+    /// The model, by the name under which the executables know it.
+    pub model: String,
+    /// The algorithm.
+    pub algorithm: AlgorithmName,
+    /// All silos, in the order in which sums run.
+    pub silos: Vec<String>,
+    /// Gradient steps of the run, over all its rounds.
+    pub steps: u64,
+    /// Gradient steps of a silo in a round; 1 for `sfvi`.
+    #[serde(default = "one")]
+    pub local_steps: u64,
+    /// Who is visited when, for `pvi`.
+    #[serde(default)]
+    pub schedule: ScheduleName,
+    /// The damping of `pvi`; 1 over the number of silos where they are visited at once, else 1.
+    #[serde(default)]
+    pub damping: Option<f64>,
+    /// Entries of [`Settings`] that are not those of the model.
+    #[serde(default)]
+    pub settings: Map<String, Value>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl RunFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`Error::File`], with the line that is wrong.
+    pub fn read(path: &Path) -> Result<Self> {
+        read_toml(path)
+    }
+
+    /// Reads its text.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], with the line that is wrong.
+    pub fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).map_err(|error| Error::malformed("a run file", error.to_string()))
+    }
+
+    /// What a fit is told: the settings of the model, with the entries of the file in their place.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for an entry that settings do not have, or of another type.
+    pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
+        let wrong = |problem: String| Error::malformed("the settings of a run file", problem);
+        let mut value = serde_json::to_value(base).map_err(|error| wrong(error.to_string()))?;
+        let Value::Object(known) = &mut value else { return Err(wrong("they are no table".into())) };
+        for (name, entry) in &self.settings {
+            let Some(slot) = known.get_mut(name) else {
+                let names: Vec<&str> = known.keys().map(String::as_str).collect();
+                return Err(wrong(format!("`{name}` is none of {}", names.join(", "))));
+            };
+            *slot = entry.clone();
+        }
+        known.insert("steps".into(), self.steps.into());
+        let settings: Settings = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+        let algorithm = match self.algorithm {
+            AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
+            AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions::paper(self.local_steps)),
+            AlgorithmName::Pvi => {
+                let schedule = match self.schedule {
+                    ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
+                    ScheduleName::Synchronous => VisitSchedule::Synchronous,
+                };
+                AlgorithmChoice::Pvi(PviOptions {
+                    schedule,
+                    damping: self.damping,
+                    ..PviOptions::new(self.local_steps)
+                })
+            }
+        };
+        Ok(FitOptions { algorithm, settings, ..FitOptions::default() })
+    }
+
+    /// The exchanges of a whole run.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        self.steps.div_ceil(self.local_steps.max(1))
+    }
+
+    /// What the beginnings of its requests are: what silos have to allow.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        match self.algorithm {
+            AlgorithmName::Sfvi => "sfvi",
+            AlgorithmName::SfviAvg => "avg",
+            AlgorithmName::Pvi => "pvi",
+        }
+    }
+
+    /// A hash of all that parties have to agree on: this file, the settings that follow from it, and the versions of message and
+    /// program.
+    ///
+    /// # Errors
+    /// As for [`RunFile::fit_options`].
+    pub fn identity(&self, base: &Settings) -> Result<String> {
+        let options = self.fit_options(base)?;
+        let all = serde_json::to_string(&(self, &options.settings, options.algorithm, env!("CARGO_PKG_VERSION")));
+        let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
+        Ok(hexadecimal(&Sha256::digest(all.as_bytes())))
+    }
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// [`Error::File`], with the line that is wrong.
+pub fn read_toml<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
+    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    toml::from_str(&text).map_err(|error| wrong(error.to_string()))
+}

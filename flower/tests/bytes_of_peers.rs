@@ -1,0 +1,141 @@
+//! Nothing a peer sends can panic or is taken for what it is not: objects, arrays, records, trees.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::collections::BTreeMap;
+
+use partita_flower::{Envelope, Limits, Object, ObjectId, Objects, npy_decode, npy_encode, pack, unpack};
+use partita_inference::Message;
+use proptest::prelude::*;
+
+fn envelope() -> Envelope {
+    Envelope { run: "run".into(), round: 3, attempt: 2, accepted: 1, identity: "abc".into(), silo: "north".into() }
+}
+
+fn message() -> Message {
+    Message::new("pvi.solve")
+        .floats("natural", &[1.0, -2.5, f64::NAN, f64::INFINITY, -0.0])
+        .array("matrix", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])
+        .floats("nothing", &[])
+        .word("version", u64::MAX)
+        .number("damping", 0.1)
+        .setting("globals", "β [4], ω [1]")
+}
+
+/// The same message with its parts in the order of their names, which is how it travels.
+fn sorted(mut message: Message) -> Message {
+    message.records.sort_by(|a, b| a.name.cmp(&b.name));
+    message.numbers.sort_by(|a, b| a.0.cmp(&b.0));
+    message.settings.sort();
+    message
+}
+
+#[test]
+fn a_message_comes_back_bit_for_bit() {
+    let mut objects = Objects::default();
+    let root = pack(&message(), &envelope(), &mut objects).unwrap();
+    let (found, told) = unpack(&objects, &root).unwrap();
+    assert_eq!(found.encode(), sorted(message()).encode());
+    assert_eq!(told, envelope());
+}
+
+#[test]
+fn a_large_array_travels_in_chunks_and_equal_chunks_once() {
+    let zeros = Message::new("large").floats("zeros", &vec![0.0; 2_000_000]);
+    let mut objects = Objects::default();
+    let root = pack(&zeros, &envelope(), &mut objects).unwrap();
+    assert!(objects.size() < 12_000_000, "{} bytes", objects.size());
+    assert_eq!(unpack(&objects, &root).unwrap().0, zeros);
+}
+
+#[test]
+fn the_overhead_of_a_million_numbers_is_below_five_per_cent() {
+    let numbers: Vec<f64> = (0..1_000_000).map(f64::from).collect();
+    let message = Message::new("pvi.answer").floats("change", &numbers);
+    let mut objects = Objects::default();
+    pack(&message, &envelope(), &mut objects).unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "a few megabytes")]
+    let overhead = objects.size() as f64 / (8.0 * numbers.len() as f64) - 1.0;
+    assert!((0.0..0.05).contains(&overhead), "{overhead}");
+}
+
+#[test]
+fn an_object_under_another_name_or_beyond_the_limit_is_refused() {
+    let object = Object::new("ArrayChunk", Vec::new(), b"abc".to_vec()).encode();
+    let (right, wrong) = (ObjectId::of(&object), ObjectId::of(b"another"));
+    let mut objects = Objects::default();
+    assert!(objects.receive(&wrong, object.clone(), Limits::default()).is_err());
+    objects.receive(&right, object.clone(), Limits::default()).unwrap();
+    let small = Limits { bytes: 10, objects: 10 };
+    assert!(Objects::default().receive(&right, object, small).unwrap_err().to_string().contains("the most"));
+}
+
+#[test]
+fn a_dictionary_that_names_strangers_and_an_array_of_another_shape_are_refused() {
+    let mut objects = Objects::default();
+    let body = format!("{{\"partita\":\"{}\"}}", ObjectId::of(b"stranger"));
+    let root = objects.add(&Object::new("RecordDict", Vec::new(), body.into_bytes()));
+    assert!(unpack(&objects, &root).unwrap_err().to_string().contains("none of its children"));
+    let record = Message::new("x").floats("x", &[1.0, 2.0]).records.remove(0);
+    let mut file = npy_encode(&record);
+    file.pop();
+    assert!(npy_decode("x", &file).unwrap_err().to_string().contains("bytes follow for the shape"));
+}
+
+#[test]
+fn an_array_of_one_chunk_repeated_without_end_is_refused() {
+    let mut objects = Objects::default();
+    let chunk = objects.add(&Object::new("ArrayChunk", Vec::new(), vec![0; 1_000_000]));
+    let places: Vec<&str> = std::iter::repeat_n("0", 100_000).collect();
+    let body = format!(
+        "{{\"dtype\":\"float64\",\"shape\":[1],\"stype\":\"numpy.ndarray\",\"arraychunk_ids\":[{}]}}",
+        places.join(",")
+    );
+    let array = objects.add(&Object::new("Array", vec![chunk], body.into_bytes()));
+    let arrays = format!("{{\"bomb\":\"{array}\"}}").into_bytes();
+    let arrays = objects.add(&Object::new("ArrayRecord", vec![array], arrays));
+    // The other records are those of an honest message.
+    let honest = pack(&message(), &envelope(), &mut objects).unwrap();
+    let body = Object::decode(objects.encoded(&honest).unwrap()).unwrap().body;
+    let mut names: BTreeMap<String, String> = serde_json::from_slice(&body).unwrap();
+    names.insert("arrays".into(), arrays.to_string());
+    let children = names.values().map(|id| ObjectId::parse(id).unwrap()).collect();
+    let root = objects.add(&Object::new("RecordDict", children, serde_json::to_vec(&names).unwrap()));
+    assert!(unpack(&objects, &root).unwrap_err().to_string().contains("far larger than the message"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn decoders_never_panic_on_noise(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = Object::decode(&bytes);
+        let _ = npy_decode("x", &bytes);
+        let _ = Message::decode(&bytes);
+    }
+
+    #[test]
+    fn decoders_never_panic_on_honest_bytes_with_some_changed(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        which in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let chunk = Object::new("Array", vec![ObjectId::of(b"child")], br#"{"dtype":"float64"}"#.to_vec());
+        let honest = [npy_encode(&message().records[1]), chunk.encode(), message().encode()];
+        let mut bytes = which.get(&honest).clone();
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        let _ = Object::decode(&bytes);
+        let _ = npy_decode("m", &bytes);
+        let _ = Message::decode(&bytes);
+        // As the body of every record of a message.
+        let mut objects = Objects::default();
+        for kind in ["RecordDict", "ConfigRecord", "ArrayRecord", "Array"] {
+            let root = objects.add(&Object::new(kind, Vec::new(), bytes.clone()));
+            let _ = unpack(&objects, &root);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Makes one party of a fit, the coordinator or a silo, for whichever algorithm is chosen.
+
+use partita_core::{Device, Model, SiteTable};
+
+use super::{AlgorithmChoice, RoundOptions};
+use crate::algorithm::{
+    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Pvi, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
+    VerticalOptions,
+};
+use crate::error::{Error, Result};
+use crate::exchange::SiloProgram;
+use crate::panic::{COORDINATOR, caught};
+use crate::settings::Settings;
+
+/// The coordinator, given the names of the silos and how many rows each has.
+pub(super) fn coordinator<M: Model + 'static>(
+    model: &M,
+    (names, rows): (&[String], &[usize]),
+    device: &Device,
+    (choice, settings): (AlgorithmChoice, &Settings),
+) -> Result<Box<dyn Algorithm>> {
+    let sizes = rows.to_vec();
+    caught(COORDINATOR, || {
+        Ok(match choice {
+            AlgorithmChoice::Sfvi => Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>,
+            AlgorithmChoice::SfviAvg(how) => {
+                let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
+                let averaging = averaging.rule();
+                let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
+                Box::new(SfviAvg::new(model, device, settings, names, rounds)?)
+            }
+            AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
+            AlgorithmChoice::Pvi(how) => {
+                // A model without plates has no rows to count: its silos count alike.
+                let sizes = sizes.into_iter().map(|rows| rows.max(1)).collect();
+                Box::new(Pvi::new(model, device, settings, (names, sizes), how)?)
+            }
+            AlgorithmChoice::Resident { interval } => {
+                Box::new(Central::new(model, device, settings, only(names)?)?.every(interval)?)
+            }
+            AlgorithmChoice::Central => Box::new(Central::new(model, device, settings, only(names)?)?),
+            AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
+        })
+    })
+}
+
+/// The `index`-th silo, and how many rows it has.
+pub(super) fn silo<M: Model + 'static>(
+    model: &M,
+    (name, index): (&str, u32),
+    data: &M::Data,
+    device: &Device,
+    (choice, settings): (AlgorithmChoice, &Settings),
+) -> Result<(Box<dyn SiloProgram>, usize)> {
+    caught(name, || {
+        let program: Box<dyn SiloProgram> = match choice {
+            AlgorithmChoice::Resident { .. } => Box::new(ResidentSilo::new(name, model, data, device, settings)?),
+            AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
+            AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
+            AlgorithmChoice::Sfvi
+            | AlgorithmChoice::SfviAvg(_)
+            | AlgorithmChoice::FedOpt(_)
+            | AlgorithmChoice::Pvi(_) => {
+                let silo = Silo::new(name, index, model, data, device, settings)?;
+                let rows = rows_of(silo.table());
+                let program: Box<dyn SiloProgram> = match choice {
+                    AlgorithmChoice::SfviAvg(_) => Box::new(AveragingSilo::new(silo, index)),
+                    AlgorithmChoice::FedOpt(_) => Box::new(AveragingSilo::of_points(silo, index)?),
+                    AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how)?),
+                    _ => Box::new(silo),
+                };
+                return Ok((program, rows));
+            }
+        };
+        // Of pooled data nobody asks how many rows they have.
+        Ok((program, 0))
+    })
+}
+
+fn vertical(how: VerticalOptions) -> Error {
+    Error::Setting {
+        setting: "algorithm",
+        found: format!("{how:?}"),
+        expected: "an algorithm for silos with different rows; `vertical::fit` serves parties with different columns",
+    }
+}
+
+/// The rows of all plates of a silo.
+fn rows_of(table: &SiteTable) -> usize {
+    table.blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
+}
+
+/// The one silo of a fit of pooled data.
+pub(super) fn only(names: &[String]) -> Result<&String> {
+    match names {
+        [name] => Ok(name),
+        [] => Err(Error::NoSilos),
+        more => Err(Error::Setting {
+            setting: "silos",
+            found: more.len().to_string(),
+            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
+        }),
+    }
+}

@@ -1,0 +1,71 @@
+//! Coordinates a federated run: it sees messages that the manifest allows, and never a row.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "an executable tells its owner what happens")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+use partita::Metrics;
+use partita::compiled_in::CompiledIn;
+use partita::executables::{CoordinatorFile, run_coordinator};
+use partita::flower::{Result, RunFile, read_toml};
+use partita::inference::Report;
+use partita::models::{LogisticRegression, MixedLogistic};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The coordinator of a federated run over Flower.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Options {
+    /// The run's file, the same at all parties.
+    #[arg(long, default_value = "run.toml")]
+    run: PathBuf,
+    /// The coordinator's own file.
+    #[arg(long, default_value = "coordinator.toml")]
+    coordinator: PathBuf,
+    /// Goes on from the latest checkpoint.
+    #[arg(long)]
+    resume: bool,
+    /// The covariates of a `logistic-regression`, without the intercept.
+    #[arg(long, default_value_t = 0)]
+    columns: usize,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupt);
+    if let Err(error) = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)) {
+        eprintln!("Ctrl-C will end the run at once: {error}");
+    }
+    match coordinate(&options, interrupt) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("partita-coordinator: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn coordinate(options: &Options, interrupt: Arc<AtomicBool>) -> Result<Report> {
+    let run = RunFile::read(&options.run)?;
+    let file: CoordinatorFile = read_toml(&options.coordinator)?;
+    let model = CompiledIn::named(&run.model)?;
+    let base = model.settings();
+    let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?;
+    let mut log = |line: &str| eprintln!("{line}");
+    let (files, how) = ((&file, options.resume), (interrupt, &mut metrics as &mut dyn partita::inference::Progress));
+    match model {
+        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &mut log),
+        CompiledIn::LogisticRegression => {
+            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &mut log)
+        }
+    }
+}

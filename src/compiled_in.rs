@@ -1,0 +1,116 @@
+//! Names the models that the executables know, with the settings they are usually fitted with and the data they read.
+
+use std::path::Path;
+
+use partita_core::{Device, Table};
+use partita_flower::{Error, Result};
+use partita_inference::{FamilyPlan, Gaussian, Schedule, Settings};
+use partita_models::{BinaryRows, Child, RepeatedBinary, six_cities_silos};
+
+/// A model that the executables know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompiledIn {
+    /// [`partita_models::MixedLogistic`] of the six-cities study; data is a table `smoke, age_7, age_8, age_9, age_10`
+    /// of zeros and ones, a row a child, or `example:1` and
+    /// `example:2` for the two halves that come with the program.
+    SixCities,
+    /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others covariates.
+    LogisticRegression,
+}
+
+impl CompiledIn {
+    /// The model of this name.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`], with the names that there are.
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "six-cities" => Ok(Self::SixCities),
+            "logistic-regression" => Ok(Self::LogisticRegression),
+            other => Err(Error::Unwelcome {
+                what: "the model of the run file",
+                found: format!("`{other}`"),
+                expected: "`six-cities` or `logistic-regression`".into(),
+                remedy: "For a model of your own, write an executable with `partita::executables`.",
+            }),
+        }
+    }
+
+    /// The settings it is usually fitted with.
+    #[must_use]
+    pub fn settings(self) -> Settings {
+        let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
+        match self {
+            Self::SixCities => {
+                let locals = Gaussian::diagonal().given_globals();
+                let family = FamilyPlan::new().global(Gaussian::full_rank()).local(locals);
+                Settings { family, schedule, ..Settings::default() }
+            }
+            Self::LogisticRegression => Settings {
+                family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
+                schedule,
+                particles: 4,
+                ..Settings::default()
+            },
+        }
+    }
+}
+
+/// The children of one silo of the six-cities study.
+///
+/// # Errors
+/// [`Error::File`] for a table that cannot be read.
+pub fn six_cities_data(path: &Path, device: &Device) -> Result<RepeatedBinary> {
+    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let children: Vec<Child> = match path.to_str() {
+        Some("example:1") => six_cities_silos()[0].clone(),
+        Some("example:2") => six_cities_silos()[1].clone(),
+        _ => {
+            let table = Table::from_path(path).map_err(|error| wrong(error.to_string()))?;
+            let names = ["smoke", "age_7", "age_8", "age_9", "age_10"];
+            let columns = table.numbers(names).map_err(|error| wrong(error.to_string()))?;
+            let child = |row: usize| {
+                let mut answers = [false; 5];
+                for ((answer, column), name) in answers.iter_mut().zip(&columns).zip(names) {
+                    *answer = zero_or_one(column[row], name, row).map_err(wrong)?;
+                }
+                let [smoke, wheeze @ ..] = answers;
+                Ok(Child { smoke, wheeze })
+            };
+            (0..table.rows()).map(child).collect::<Result<_>>()?
+        }
+    };
+    RepeatedBinary::six_cities(&children, device).map_err(|error| wrong(error.to_string()))
+}
+
+/// The names of the covariates of a table, and its rows.
+///
+/// # Errors
+/// [`Error::File`] for a table that cannot be read, without a column `label`, or with labels that are neither 0 nor 1.
+pub fn labelled_data(path: &Path, device: &Device) -> Result<(usize, BinaryRows)> {
+    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let table = Table::from_path(path).map_err(|error| wrong(error.to_string()))?;
+    let column = |name: &str| -> Result<Vec<f64>> {
+        let [values] = table.numbers([name]).map_err(|error| wrong(error.to_string()))?;
+        Ok(values)
+    };
+    let labels: Vec<bool> = column("label")?
+        .into_iter()
+        .enumerate()
+        .map(|(row, label)| zero_or_one(label, "label", row).map_err(wrong))
+        .collect::<Result<_>>()?;
+    let covariates: Vec<&String> = table.names().iter().filter(|name| *name != "label").collect();
+    let columns: Vec<Vec<f64>> = covariates.iter().map(|name| column(name)).collect::<Result<_>>()?;
+    let inputs: Vec<f64> = (0..labels.len()).flat_map(|row| columns.iter().map(move |values| values[row])).collect();
+    let rows = BinaryRows::new(&inputs, columns.len(), &labels, device).map_err(|error| wrong(error.to_string()))?;
+    Ok((columns.len(), rows))
+}
+
+/// Yes or no; otherwise what is wrong with the row.
+fn zero_or_one(value: f64, name: &str, row: usize) -> std::result::Result<bool, String> {
+    match value {
+        0.0 => Ok(false),
+        1.0 => Ok(true),
+        other => Err(format!("`{name}` of row {} is {other}, expected 0 or 1", row + 1)),
+    }
+}

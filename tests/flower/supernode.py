@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+"""Starts a stock SuperNode whose idle sleeps are capped at a tenth of a second: for tests that are not of the SuperNode itself.
+
+    python supernode.py ARGUMENTS OF flower-supernode
+"""
+
+import sys
+import time
+
+pause = time.sleep
+time.sleep = lambda seconds: pause(min(seconds, 0.1))
+
+from flwr.supernode.cli import flower_supernode  # noqa: E402
+
+sys.argv[0] = "flower-supernode"
+sys.exit(flower_supernode())
