@@ -1,4 +1,4 @@
-//! Starts a run on the engine.
+//! Starts a run on the engine, with a bundle that holds no program.
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
