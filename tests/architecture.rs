@@ -124,7 +124,11 @@ fn random_numbers_come_from_one_file() {
 
 #[test]
 fn libraries_do_not_print() {
-    assert_absent(&["println!", "print!", "dbg!"], &["src/bin/partita-coordinator.rs"], "return it or report it through the progress reporter");
+    assert_absent(
+        &["println!", "print!", "dbg!"],
+        &["src/bin/partita-coordinator.rs"],
+        "return it or report it through the progress reporter",
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, theta, with_shared_theta, with_theta};
+use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, Posterior, PviOptions, VerticalOptions};
@@ -317,6 +317,8 @@ pub fn parties<M: Model + 'static>(
     if let AlgorithmChoice::Central | AlgorithmChoice::Resident { .. } = options.algorithm {
         party::only(&names)?;
     }
+    // What is wrong with the globals is the coordinator's to say, before any silo reads its data.
+    caught(COORDINATOR, || Ok(SiteTable::globals(model, device)?))?;
     let (mut programs, mut rows) = (Vec::new(), Vec::new());
     for ((name, data), index) in silos.iter().zip(0_u32..) {
         let (program, own) = party::silo(model, (name, index), data, device, (options.algorithm, &settings))?;
