@@ -340,11 +340,6 @@ enum Precision {
 }
 
 impl NormalFamily {
-    /// Whether components are independent in every part.
-    pub(crate) fn is_diagonal(&self) -> bool {
-        self.parts.iter().all(|part| !part.is_full)
-    }
-
     /// Takes out of a change of a factor the components to which it would give a negative precision; how many there were.
     pub(crate) fn hold_improper(&self, factor: &[f64], change: &mut [f64]) -> u64 {
         let (first, second) = change.split_at_mut(self.len);
