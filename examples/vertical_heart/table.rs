@@ -98,7 +98,7 @@ impl fmt::Display for Spread {
 
 /// Prints the table: means over rows and standard deviations over folds; for the paper as printed there.
 pub(crate) fn print(rows: &[Row]) {
-    println!("\n{:<24} {:>16} {:>18} {:>18}", "", "accuracy %", "log lik, all", "log lik, wrong");
+    println!("\n{:<24} {:>16} {:>18} {:>18}", "", "accuracy %", "log prob, all", "log prob, wrong");
     for row in rows {
         let [accuracy, all, wrong] = row.columns;
         println!("{:<24} {accuracy:>16} {all:>18} {wrong:>18}", row.method.label());
