@@ -49,7 +49,7 @@ pub enum AlgorithmChoice {
     Vertical(VerticalOptions),
 }
 
-/// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`Rounds`].
+/// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`crate::Rounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundOptions {
     /// Local steps of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
