@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use partita_core::{Device, Model};
-use partita_flower::{CoordinatorOptions, Engine, Error, Flower, Keeper, Result, RunFile, SiloOptions, serve};
+use partita_flower::{
+    CoordinatorOptions, Engine, Error, Flower, Keeper, Limits, Patience, Result, RunFile, SiloOptions, serve,
+};
 use partita_inference::{Progress, Report, Settings, coordinator, fit_parties, silo_program};
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +15,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiloFile {
-    /// Name, SuperNode, and what it may be asked.
-    #[serde(flatten)]
-    pub options: Flattened,
-    /// Its data, as the model reads them.
-    pub data: PathBuf,
-    /// The folder of its state: its factor, its local posteriors. Nobody else may have it.
-    pub state: PathBuf,
-}
-
-/// The fields of [`SiloOptions`] in the same table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flattened {
     /// The silo's name.
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
     /// What it may be asked: `sfvi`, `avg`, `pvi`.
     pub allow: Vec<String>,
+    /// Its data, as the model reads them.
+    pub data: PathBuf,
+    /// The folder of its state: its factor, its local posteriors. Nobody else may have it.
+    pub state: PathBuf,
 }
 
 /// The coordinator's own file: where the SuperLink is, and where its results go.
@@ -43,37 +37,12 @@ pub struct CoordinatorFile {
     pub state: PathBuf,
     /// The folder of the report.
     pub output: PathBuf,
-    /// How long to wait for all silos to appear, in seconds.
-    #[serde(default = "appear")]
-    pub appear_seconds: u64,
-    /// How long an answer may take, in seconds.
-    #[serde(default = "deadline")]
-    pub deadline_seconds: u64,
-    /// How often a request is sent.
-    #[serde(default = "attempts")]
-    pub attempts: u64,
+    /// How long it waits, and how much it reads.
+    #[serde(flatten)]
+    pub patience: Patience,
     /// The fewest silos that have to answer a round; all where it is not given.
     #[serde(default)]
     pub quorum: Option<usize>,
-    /// The most bytes of an answer.
-    #[serde(default = "largest")]
-    pub largest_answer: usize,
-}
-
-fn appear() -> u64 {
-    300
-}
-
-fn deadline() -> u64 {
-    600
-}
-
-fn attempts() -> u64 {
-    10
-}
-
-fn largest() -> usize {
-    1 << 30
 }
 
 /// Rounds that take longer than this many are announced before they begin: at four seconds each, an hour.
@@ -97,10 +66,10 @@ where
     let device = Device::flex();
     let fit = run.fit_options(base)?;
     let identity = run.identity(base)?;
-    let Some(index) = run.silos.iter().position(|name| *name == file.options.name) else {
+    let Some(index) = run.silos.iter().position(|name| *name == file.name) else {
         return Err(Error::Unwelcome {
             what: "this silo's name",
-            found: format!("`{}`", file.options.name),
+            found: format!("`{}`", file.name),
             expected: format!("one of {}, the silos of the run", run.silos.join(", ")),
             remedy: "Correct the name in the silo's file, or the silos in the run's.",
         });
@@ -111,9 +80,9 @@ where
     let (model, names) = (model.clone(), run.silos.clone());
     let make = move || Ok(silo_program(&model, (&names, index), &data, &device, &fit)?.0);
     let mut keeper = Keeper::open(&file.state, Box::new(make))?;
-    let Flattened { name, engine, allow } = file.options.clone();
+    let SiloFile { name, engine, allow, .. } = file.clone();
     log(&format!("silo `{name}` of run `{}` with {rows} rows, waiting at {}", &identity[..12], engine.address));
-    let options = SiloOptions { name, engine, allow, largest_request: largest() };
+    let options = SiloOptions { name, engine, allow, largest_request: Limits::default().bytes };
     serve(&options, (&identity, rows as u64), &mut keeper, stop, log)
 }
 
@@ -142,11 +111,8 @@ pub fn run_coordinator<M: Model + 'static>(
     let options = CoordinatorOptions {
         engine: file.engine.clone(),
         silos: run.silos.clone(),
-        appear_seconds: file.appear_seconds,
-        deadline_seconds: file.deadline_seconds,
-        attempts: file.attempts,
+        patience: file.patience,
         quorum: file.quorum.unwrap_or(run.silos.len()),
-        largest_answer: file.largest_answer,
     };
     let mut exchange = Flower::connect(options, &run.identity(base)?)?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::{Deployment, Pace, installed};
-use partita::flower::{CoordinatorOptions, Engine, Flower, Keeper, SiloOptions, serve};
+use partita::flower::{CoordinatorOptions, Engine, Flower, Keeper, Patience, SiloOptions, serve};
 use partita::inference::{AlgorithmChoice, RunOptions, Silent, coordinator, run, silo_program};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{
@@ -71,11 +71,8 @@ fn over_the_engine(deployment: &Deployment, folder: &Path, fit: &FitOptions) -> 
     let how = CoordinatorOptions {
         engine: deployment.coordinator(),
         silos: names.clone(),
-        appear_seconds: 60,
-        deadline_seconds: 120,
-        attempts: 3,
+        patience: Patience { appear_seconds: 60, deadline_seconds: 120, attempts: 3, ..Patience::default() },
         quorum: 2,
-        largest_answer: 1 << 30,
     };
     let mut exchange = Flower::connect(how, IDENTITY).unwrap();
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| *rows as usize).collect();

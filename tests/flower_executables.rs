@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::{Deployment, Pace, Running, installed};
-use partita::flower::Engine;
+use partita::executables::{CoordinatorFile, SiloFile};
+use partita::flower::{Engine, read_toml};
 use serde_json::Value;
 
 const ROUNDS: u64 = 6;
@@ -114,4 +115,24 @@ fn a_silo_and_a_coordinator_killed_in_mid_round_change_nothing() {
     let mut own = coordinator(&folder, &["--resume"]);
     wait_for_end(&folder, &mut own);
     assert_eq!(found(&folder), expected);
+}
+
+#[test]
+fn a_misspelt_entry_of_a_configuration_file_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file.toml");
+    let honest = "state = \"s\"\noutput = \"o\"\ndeadline_seconds = 7\n";
+    let engine = "[engine]\naddress = \"127.0.0.1:1\"\n";
+    std::fs::write(&path, format!("{honest}{engine}")).unwrap();
+    let file: CoordinatorFile = read_toml(&path).unwrap();
+    assert_eq!((file.patience.deadline_seconds, file.patience.attempts), (7, 10));
+    std::fs::write(&path, format!("{honest}deadline_second = 7\n{engine}")).unwrap();
+    let found = read_toml::<CoordinatorFile>(&path).unwrap_err();
+    assert!(found.to_string().contains("deadline_second"), "{found}");
+    let silo = "name = \"north\"\nallow = [\"avg\"]\ndata = \"example:1\"\nstate = \"s\"\n";
+    std::fs::write(&path, format!("{silo}{engine}")).unwrap();
+    assert_eq!(read_toml::<SiloFile>(&path).unwrap().name, "north");
+    std::fs::write(&path, format!("{silo}allowed = []\n{engine}")).unwrap();
+    let found = read_toml::<SiloFile>(&path).unwrap_err();
+    assert!(found.to_string().contains("allowed"), "{found}");
 }

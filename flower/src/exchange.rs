@@ -17,44 +17,37 @@ use crate::task::{COORDINATOR, Task, now};
 use crate::wire::current::Metadata;
 
 /// How a coordinator reaches its silos.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CoordinatorOptions {
     /// The SuperLink.
     pub engine: Engine,
     /// The silos, in the order in which sums run.
     pub silos: Vec<String>,
+    /// How long it waits, and how much it reads.
+    pub patience: Patience,
+    /// The fewest silos that have to answer a round that all were asked in.
+    pub quorum: usize,
+}
+
+/// How long a coordinator waits for its silos, and how much it reads of what they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Patience {
     /// How long to wait for all silos to appear, in seconds.
-    #[serde(default = "appear")]
     pub appear_seconds: u64,
     /// How long an answer may take, in seconds.
-    #[serde(default = "deadline")]
     pub deadline_seconds: u64,
-    /// How often a request is sent again after an error or a deadline.
-    #[serde(default = "attempts")]
+    /// How often a request is sent, after errors and deadlines again.
     pub attempts: u64,
-    /// The fewest silos that have to answer a round that all were asked in.
-    #[serde(default)]
-    pub quorum: usize,
     /// The most bytes of an answer.
-    #[serde(default = "largest")]
     pub largest_answer: usize,
 }
 
-fn appear() -> u64 {
-    300
-}
-
-fn deadline() -> u64 {
-    600
-}
-
-fn attempts() -> u64 {
-    10
-}
-
-fn largest() -> usize {
-    Limits::default().bytes
+impl Default for Patience {
+    /// Five minutes to appear, ten for an answer, ten attempts, a gigabyte.
+    fn default() -> Self {
+        Self { appear_seconds: 300, deadline_seconds: 600, attempts: 10, largest_answer: Limits::default().bytes }
+    }
 }
 
 /// Something that happened to a silo in a round.
@@ -115,7 +108,7 @@ impl Flower {
                 Some(task) if task.run_id == run_id => break task,
                 // A run that another coordinator left behind.
                 Some(task) => task.end(Some("its coordinator is gone"))?,
-                None if started.elapsed().as_secs() > options.appear_seconds => {
+                None if started.elapsed().as_secs() > options.patience.appear_seconds => {
                     return Err(Error::Refused {
                         operation: "starting a run",
                         status: 200,
@@ -199,17 +192,21 @@ impl Flower {
                     }
                 }
             }
-            if started.elapsed().as_secs() > self.options.appear_seconds {
+            if started.elapsed().as_secs() > self.options.patience.appear_seconds {
                 let missing = self.options.silos.iter().zip(&self.nodes).filter(|(_, node)| **node == 0);
                 let missing = missing.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                return Err(Error::Missing { missing, found: nodes.len(), seconds: self.options.appear_seconds });
+                return Err(Error::Missing {
+                    missing,
+                    found: nodes.len(),
+                    seconds: self.options.patience.appear_seconds,
+                });
             }
             std::thread::sleep(PAUSE);
         }
     }
 
     fn limits(&self) -> Limits {
-        Limits { bytes: self.options.largest_answer, ..Limits::default() }
+        Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
     }
 
     fn send(
@@ -264,7 +261,7 @@ impl Flower {
         time: Duration,
     ) -> Result<std::result::Result<Waiting, String>> {
         let mut reason = "no attempt is left".to_owned();
-        for attempt in from..=self.options.attempts.max(1) {
+        for attempt in from..=self.options.patience.attempts.max(1) {
             if attempt > 1 {
                 std::thread::sleep(Duration::from_secs(1));
                 if let Err(error) = self.find_silos() {
@@ -291,7 +288,7 @@ impl Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> Result<Vec<Outcome>> {
-        let time = deadline.unwrap_or(Duration::from_secs(self.options.deadline_seconds));
+        let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
         self.place.round += 1;
         let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
         let mut outcomes: Vec<Option<Outcome>> = Vec::new();

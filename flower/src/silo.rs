@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use partita_inference::Message;
-use serde::{Deserialize, Serialize};
 
 use crate::connection::{Connection, Engine};
 use crate::envelope::Envelope;
@@ -16,8 +15,7 @@ use crate::task::{Arrived, COORDINATOR, Task, now};
 use crate::wire::current::Metadata;
 
 /// What a silo's owner allows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiloOptions {
     /// The silo's name in the run.
     pub name: String,
@@ -26,12 +24,7 @@ pub struct SiloOptions {
     /// The algorithms it takes part in, as the beginnings of what it may be asked: `pvi`, `avg`, `sfvi`.
     pub allow: Vec<String>,
     /// The most bytes of a request.
-    #[serde(default = "largest")]
     pub largest_request: usize,
-}
-
-fn largest() -> usize {
-    Limits::default().bytes
 }
 
 /// What a silo says about itself when asked who it is.
