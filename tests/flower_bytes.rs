@@ -17,8 +17,8 @@ use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBin
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, RoundOptions, Settings};
 
 /// What a message costs beside its numbers, whatever it says, and what each of its fields does: what the how-to states.
-const A_MESSAGE: u64 = 4_000;
-const A_FIELD: u64 = 1_000;
+const A_MESSAGE: u64 = 1_500;
+const A_FIELD: u64 = 600;
 
 /// What crossed in one round, both ways.
 struct Crossed {
