@@ -1,5 +1,7 @@
 //! Answers the requests of a vertical fit: auxiliary variables, shares of a power likelihood, assessments, predictions.
 
+use std::borrow::Cow;
+
 use partita_core::kernel::add_scaled;
 use partita_core::{Key, Purpose};
 
@@ -70,7 +72,7 @@ impl VerticalParty {
         let draws = std::mem::take(&mut pending.draws);
         let (rows, shares) = (pending.rows.clone(), pending.shares.clone());
         let draws = if draws.is_empty() { self.draws(answered, rows.as_deref())? } else { draws };
-        let size = draws.iter().map(|drawn| drawn.value.len()).sum();
+        let size = draws.iter().map(|drawn| drawn.sample.value.len()).sum();
         let gradient = request.expect_floats("gradient", size)?;
         let parts = gradient.chunks_exact((size / draws.len()).max(1));
         let mut ascents = Vec::with_capacity(draws.len());
@@ -107,7 +109,10 @@ impl VerticalParty {
 
     /// Puts $`z_j`$ of every draw in a message, and the party's bounds where no further exchange follows.
     fn values(&self, message: Message, draws: &[Drawn], step: u64) -> Result<Message> {
-        let values: Vec<f64> = draws.iter().flat_map(|drawn| drawn.value.iter().copied()).collect();
+        let values: Cow<'_, [f64]> = match draws {
+            [one] => one.sample.value.as_slice().into(),
+            _ => draws.iter().flat_map(|drawn| drawn.sample.value.iter().copied()).collect(),
+        };
         finite(self.party.name(), step, |index| format!("its auxiliary variable {index}"), &values)?;
         let shape = [draws.len(), values.len() / (draws.len() * self.outputs).max(1), self.outputs];
         let message = message.array("z", &values, &shape);
@@ -133,7 +138,7 @@ impl VerticalParty {
             return Err(Error::Setting { setting: "labels", found: "none".into(), expected });
         };
         let mut eta = sum.to_vec();
-        add_scaled(&mut eta, -1.0, &drawn.value);
+        add_scaled(&mut eta, -1.0, &drawn.sample.value);
         add_scaled(&mut eta, 1.0, &drawn.contributed.outputs().values);
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 parties")]
         let weight = 1.0 / parties as f64;
@@ -176,7 +181,7 @@ impl VerticalParty {
         draws: &[Drawn],
         rows: Option<&[usize]>,
     ) -> Result<(Message, Vec<Vec<f64>>)> {
-        let each = draws.first().map_or(0, |drawn| drawn.value.len());
+        let each = draws.first().map_or(0, |drawn| drawn.sample.value.len());
         let unknowns = self.labels.as_ref().map_or(0, |(_, table)| table.global_len());
         let sums = request.expect_floats("sum", draws.len() * each)?;
         let heads = request.expect_floats("head", draws.len() * unknowns)?;
