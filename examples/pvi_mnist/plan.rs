@@ -137,7 +137,7 @@ pub(crate) const LONG: Size = Size {
 };
 
 /// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
-/// to convergence; fewer sweeps and rounds than the papers' hundred, since each is an hour.
+/// to convergence; fewer sweeps and rounds than the papers' hundred.
 pub(crate) const PAPER: Size = Size {
     name: "paper",
     digits: [60_000, 10_000],
