@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use partita_core::{Device, Model};
 use partita_flower::{
-    CoordinatorOptions, Engine, Error, Flower, Keeper, Limits, Patience, Result, RunFile, SiloOptions, serve,
+    CoordinatorOptions, Engine, Error, Flower, Keeper, Limits, Log, LostSilo, Patience, Result, RunFile, SiloOptions,
+    serve,
 };
-use partita_inference::{Progress, Report, Settings, coordinator, fit_parties, silo_program};
+use partita_inference::{Absence, AlgorithmChoice, Progress, Report, Settings, coordinator, fit_parties, silo_program};
 use serde::{Deserialize, Serialize};
 
 /// A silo's own file, such as `north.toml`: who it is, where its data are, and what its owner allows.
@@ -40,9 +41,45 @@ pub struct CoordinatorFile {
     /// How long it waits, and how much it reads.
     #[serde(flatten)]
     pub patience: Patience,
-    /// The fewest silos that have to answer a round; all where it is not given.
+    /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
     #[serde(default)]
     pub quorum: Option<usize>,
+}
+
+impl CoordinatorFile {
+    /// How silos are reached, and what the algorithm does without one.
+    fn options(&self, silos: &[String], algorithm: &mut AlgorithmChoice) -> Result<CoordinatorOptions> {
+        let unwelcome = |what, found: &str, expected: &str, remedy| {
+            Err(Error::Unwelcome { what, found: found.into(), expected: expected.into(), remedy })
+        };
+        let goes_on = self.patience.lost_silo == LostSilo::GoOn;
+        let quorum = match (self.quorum, goes_on) {
+            (Some(quorum), true) => quorum,
+            (None, false) => silos.len(),
+            (None, true) => {
+                let remedy = "Add `quorum`, the fewest silos with which the run goes on.";
+                return unwelcome("the policy for a lost silo", "`go-on` without a quorum", "a quorum", remedy);
+            }
+            (Some(_), false) => {
+                let remedy = "Take `quorum` away, or set `lost_silo = \"go-on\"`.";
+                return unwelcome("the policy for a lost silo", "a quorum without `go-on`", "none", remedy);
+            }
+        };
+        match algorithm {
+            AlgorithmChoice::Pvi(how) if goes_on => how.absence = Absence::GoOn,
+            other if goes_on => {
+                let remedy = "Run `pvi`, whose silos keep a factor, or set `lost_silo` to `wait` or `fail`.";
+                return unwelcome("the policy for a lost silo", &format!("`go-on` for {other:?}"), "`pvi`", remedy);
+            }
+            _ => {}
+        }
+        Ok(CoordinatorOptions {
+            engine: self.engine.clone(),
+            silos: silos.to_vec(),
+            patience: self.patience,
+            quorum,
+        })
+    }
 }
 
 /// Rounds that take longer than this many are announced before they begin: at four seconds each, an hour.
@@ -95,7 +132,7 @@ pub fn run_coordinator<M: Model + 'static>(
     (run, base): (&RunFile, &Settings),
     (file, is_resumed): (&CoordinatorFile, bool),
     (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
-    log: &mut dyn FnMut(&str),
+    log: &Log,
 ) -> Result<Report> {
     let device = Device::flex();
     let mut fit = run.fit_options(base)?;
@@ -108,29 +145,28 @@ pub fn run_coordinator<M: Model + 'static>(
     fit.checkpoint = Some((file.state.clone(), 1));
     fit.resume = is_resumed;
     fit.interrupt = Some(interrupt);
-    let options = CoordinatorOptions {
-        engine: file.engine.clone(),
-        silos: run.silos.clone(),
-        patience: file.patience,
-        quorum: file.quorum.unwrap_or(run.silos.len()),
-    };
-    let mut exchange = Flower::connect(options, &run.identity(base)?)?;
+    let options = file.options(&run.silos, &mut fit.algorithm)?;
+    let mut exchange = Flower::connect_with(options, &run.identity(base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
-    let described: Vec<String> =
-        run.silos.iter().zip(&rows).map(|(name, rows)| format!("{name} ({rows} rows)")).collect();
-    log(&format!("the silos are there: {}", described.join(", ")));
+    let described = run.silos.iter().zip(&rows).map(|(name, rows)| match rows {
+        0 => format!("{name} (not yet)"),
+        rows => format!("{name} ({rows} rows)"),
+    });
+    log(&format!("the silos are there: {}", described.collect::<Vec<_>>().join(", ")));
     let mut algorithm = coordinator(model, (&run.silos, &rows), &device, &fit)?;
     let fitted = fit_parties(model, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress));
     let (history, [sent, received]) = (exchange.history().to_vec(), exchange.bytes());
     let ended = exchange.end(fitted.as_ref().err().map(|_| "the coordinator's log says more"));
-    let (report, _, _) = fitted?;
+    // Who was missing is asked first where a run failed.
+    let events = serde_json::to_vec_pretty(&history)
+        .map_err(|error| Error::File { path: file.output.join("history.json"), problem: error.to_string() })?;
+    let kept = partita_inference::write_atomically(&file.output.join("history.json"), &events);
     if let Err(error) = ended {
         log(&format!("the engine was not told that the run ended: {error}"));
     }
+    let (report, _, _) = fitted?;
+    kept?;
     report.write_json(&file.output.join("result.json"))?;
-    let events = serde_json::to_vec_pretty(&history)
-        .map_err(|error| Error::File { path: file.output.join("history.json"), problem: error.to_string() })?;
-    partita_inference::write_atomically(&file.output.join("history.json"), &events)?;
     log(&format!(
         "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
         history.len()

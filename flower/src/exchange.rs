@@ -5,11 +5,12 @@ mod options;
 mod roster;
 mod round;
 
-pub use history::Event;
-pub use options::{CoordinatorOptions, Patience};
+pub use history::{Event, EventKind};
+pub use options::{CoordinatorOptions, LostSilo, Patience};
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use partita_inference::{Exchange, Manifest, Message, Outcome, Request, write_atomically};
 use serde::{Deserialize, Serialize};
@@ -22,27 +23,45 @@ use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Task, now};
 use crate::wire::current::Metadata;
+use roster::Roster;
+
+/// Is told what happens to silos, a line an event.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Silos behind a SuperLink.
-#[derive(Debug)]
 pub struct Flower {
     options: CoordinatorOptions,
     identity: String,
     task: Task,
-    nodes: Vec<u64>,
-    rows: Vec<u64>,
+    roster: Roster,
     place: Place,
-    history: Vec<Event>,
+    /// The latest round of each silo whose answer is in the latest checkpoint, once there is one.
+    kept: Option<Vec<u64>>,
+    /// Who sits rounds out.
+    missing: Vec<bool>,
     bytes: [u64; 2],
+    log: Log,
+}
+
+impl std::fmt::Debug for Flower {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Flower");
+        shown.field("options", &self.options).field("place", &self.place).field("roster", &self.roster);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// Where a run is: what `flower.json` in a checkpoint says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     run: String,
+    began: u64,
+    /// How often the run has gone on from a checkpoint.
+    start: u64,
     round: u64,
     /// The latest round of each silo whose answer was taken.
     accepted: Vec<u64>,
+    history: Vec<Event>,
 }
 
 const PAUSE: Duration = Duration::from_millis(200);
@@ -51,47 +70,54 @@ impl Flower {
     /// Starts a run and waits until every silo has said hello. `identity` is the hash of model, settings and algorithm.
     ///
     /// # Errors
-    /// [`Error::Transport`], [`Error::Refused`]; [`Error::Missing`] for silos that do not appear.
+    /// [`Error::Transport`], [`Error::Untrusted`], [`Error::Refused`]; [`Error::Missing`] for silos that do not appear;
+    /// [`Error::Unwelcome`] for a quorum of none or of more than there are, and for a silo with another identity.
     pub fn connect(options: CoordinatorOptions, identity: &str) -> Result<Self> {
+        Self::connect_with(options, identity, Arc::new(|_| ()))
+    }
+
+    /// As [`Flower::connect`], and tells `log` of every event.
+    ///
+    /// # Errors
+    /// As for [`Flower::connect`].
+    pub fn connect_with(options: CoordinatorOptions, identity: &str, log: Log) -> Result<Self> {
+        let count = options.silos.len();
+        if !(1..=count).contains(&options.quorum) {
+            return Err(Error::Unwelcome {
+                what: "the quorum",
+                found: options.quorum.to_string(),
+                expected: format!("1 to {count}, the number of silos"),
+                remedy: "Correct `quorum` in the coordinator's file.",
+            });
+        }
         let connection = Connection::new(&options.engine)?;
         let run_id = start_run(&connection)?;
-        let started = Instant::now();
-        let task = loop {
-            match Task::acquire(&connection, "flwr-serverapp", COORDINATOR)? {
-                Some(task) if task.run_id == run_id => break task,
-                // A run that another coordinator left behind.
-                Some(task) => task.end(Some("its coordinator is gone"))?,
-                None if started.elapsed().as_secs() > options.patience.appear_seconds => {
-                    return Err(Error::Refused {
-                        operation: "starting a run",
-                        status: 200,
-                        detail: format!("run {run_id} has no task for its coordinator"),
-                        remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
-                    });
-                }
-                None => std::thread::sleep(PAUSE),
-            }
+        let task = take_task(&connection, run_id, options.patience.appear_seconds)?;
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let place = Place {
+            run: hexadecimal(&run_id.to_be_bytes()),
+            began: u64::try_from(began).unwrap_or(u64::MAX),
+            start: 0,
+            round: 0,
+            accepted: vec![0; count],
+            history: Vec::new(),
         };
-        let count = options.silos.len();
-        let run = hexadecimal(&run_id.to_be_bytes());
-        let place = Place { run, round: 0, accepted: vec![0; count] };
-        let (nodes, rows) = (vec![0; count], vec![0; count]);
-        let (identity, history, bytes) = (identity.to_owned(), Vec::new(), [0; 2]);
-        let mut flower = Self { options, identity, task, nodes, rows, place, history, bytes };
-        flower.find_silos()?;
+        let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
+        let mut flower = Self { options, identity, task, roster, place, kept: None, missing, bytes: [0; 2], log };
+        flower.assemble()?;
         Ok(flower)
     }
 
-    /// The rows that each silo says it has.
+    /// The rows that each silo says it has; 0 for one that has not appeared yet.
     #[must_use]
     pub fn rows(&self) -> &[u64] {
-        &self.rows
+        &self.roster.rows
     }
 
-    /// What happened to silos: who was missing when.
+    /// What happened to silos, since the run began: who was missing when.
     #[must_use]
     pub fn history(&self) -> &[Event] {
-        &self.history
+        &self.place.history
     }
 
     /// Bytes of requests sent and of answers received, as they crossed the wire without the transport's own headers.
@@ -112,20 +138,28 @@ impl Flower {
         Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
     }
 
+    /// Sends a message to a node: to a silo, or to whoever is there.
     fn send(
         &mut self,
         message: &Message,
         node: u64,
-        (silo, accepted, attempt): (&str, u64, u64),
+        silo: Option<usize>,
+        attempt: u64,
         time: Duration,
     ) -> Result<ObjectId> {
+        let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
+        let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
         let envelope = Envelope {
             run: self.place.run.clone(),
+            began: self.place.began,
+            start: self.place.start,
             round: self.place.round,
             attempt,
             accepted,
+            // Without a checkpoint nobody goes back.
+            kept: kept.unwrap_or(accepted),
             identity: self.identity.clone(),
-            silo: silo.to_owned(),
+            silo: silo.map(|silo| self.options.silos[silo].clone()).unwrap_or_default(),
         };
         let mut objects = Objects::default();
         let root = pack(message, &envelope, &mut objects)?;
@@ -147,12 +181,27 @@ impl Flower {
         Ok(id)
     }
 
-    fn note(&mut self, silo: usize, what: String) {
-        let (round, silo) = (self.place.round, self.options.silos[silo].clone());
-        let line = format!("round {round}, silo `{silo}`: {what}");
-        self.history.push(Event { round, silo, what });
-        // The engine's log is for people: a run does not end because a line of it was lost.
+    fn note(&mut self, silo: usize, kind: EventKind, what: String) {
+        let event = Event { round: self.place.round, silo: self.options.silos[silo].clone(), kind, what };
+        let line = event.to_string();
+        self.place.history.push(event);
+        (self.log)(&line);
+        // The engine's log is for people too: a run does not end because a line of it was lost.
         let _ = self.task.log(&line);
+    }
+
+    /// Notes that a silo sits out, unless it does already.
+    fn is_missing(&mut self, silo: usize, why: &str) {
+        if !std::mem::replace(&mut self.missing[silo], true) {
+            self.note(silo, EventKind::Missing, format!("missing: {why}"));
+        }
+    }
+
+    /// Notes that a silo has answered.
+    fn is_back(&mut self, silo: usize) {
+        if std::mem::replace(&mut self.missing[silo], false) {
+            self.note(silo, EventKind::Back, "it takes part".into());
+        }
     }
 
     /// Answers what only the party itself may be asked: silos save their state after every answer, so that what is left to save
@@ -160,22 +209,43 @@ impl Flower {
     fn keep(&mut self, folder: &Path, is_saving: bool) -> Result<()> {
         let path = folder.join("flower.json");
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        if is_saving {
-            let bytes = serde_json::to_vec_pretty(&self.place).map_err(|error| wrong(error.to_string()))?;
-            std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
-            return Ok(write_atomically(&path, &bytes)?);
+        if !is_saving {
+            let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+            let place: Place = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+            let (found, silos) = (place.accepted.len(), self.options.silos.len());
+            if found != silos {
+                return Err(wrong(format!("it is of {found} silos, this run has {silos}")));
+            }
+            let mut history = place.history.clone();
+            history.append(&mut self.place.history);
+            // Silos tell by it what this coordinator asks from what the one before it has asked.
+            self.place = Place { start: place.start + 1, history, ..place };
         }
-        let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        let place: Place = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        if place.accepted.len() != self.options.silos.len() {
-            return Err(wrong(format!(
-                "it is of {} silos, this run has {}",
-                place.accepted.len(),
-                self.options.silos.len()
-            )));
-        }
-        self.place = place;
+        let bytes = serde_json::to_vec_pretty(&self.place).map_err(|error| wrong(error.to_string()))?;
+        write_atomically(&path, &bytes)?;
+        self.kept = Some(self.place.accepted.clone());
         Ok(())
+    }
+}
+
+/// The task of a run that was just started.
+fn take_task(connection: &Connection, run_id: u64, seconds: u64) -> Result<Task> {
+    let started = Instant::now();
+    loop {
+        match Task::acquire(connection, "flwr-serverapp", COORDINATOR)? {
+            Some(task) if task.run_id == run_id => return Ok(task),
+            // A run that another coordinator left behind.
+            Some(task) => task.end(Some("its coordinator is gone"))?,
+            None if started.elapsed().as_secs() > seconds => {
+                return Err(Error::Refused {
+                    operation: "starting a run",
+                    status: 200,
+                    detail: format!("run {run_id} has no task for its coordinator"),
+                    remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
+                });
+            }
+            None => std::thread::sleep(PAUSE),
+        }
     }
 }
 

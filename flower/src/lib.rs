@@ -18,7 +18,7 @@ mod wire;
 pub use connection::Engine;
 pub use envelope::{Envelope, LAYOUT_VERSION};
 pub use error::{Error, Result};
-pub use exchange::{CoordinatorOptions, Event, Flower, Patience};
+pub use exchange::{CoordinatorOptions, Event, EventKind, Flower, Log, LostSilo, Patience};
 pub use keeper::{Keeper, Program};
 pub use npy::{npy_decode, npy_encode};
 pub use object::{Limits, Object, ObjectId, Objects};

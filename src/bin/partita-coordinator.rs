@@ -10,7 +10,7 @@ use clap::Parser;
 use partita::Metrics;
 use partita::compiled_in::CompiledIn;
 use partita::executables::{CoordinatorFile, run_coordinator};
-use partita::flower::{Result, RunFile, read_toml};
+use partita::flower::{Log, Result, RunFile, read_toml};
 use partita::inference::Report;
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -60,12 +60,12 @@ fn coordinate(options: &Options, interrupt: Arc<AtomicBool>) -> Result<Report> {
     let model = CompiledIn::named(&run.model)?;
     let base = model.settings();
     let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?;
-    let mut log = |line: &str| eprintln!("{line}");
+    let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
     let (files, how) = ((&file, options.resume), (interrupt, &mut metrics as &mut dyn partita::inference::Progress));
     match model {
-        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &mut log),
+        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &log),
         CompiledIn::LogisticRegression => {
-            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &mut log)
+            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &log)
         }
     }
 }
