@@ -2,6 +2,7 @@
 
 mod connection;
 mod control;
+mod decoders;
 mod envelope;
 mod error;
 mod exchange;
@@ -16,6 +17,7 @@ mod task;
 mod wire;
 
 pub use connection::Engine;
+pub use decoders::{DECODERS, Decoder};
 pub use envelope::{Envelope, LAYOUT_VERSION};
 pub use error::{Error, Result};
 pub use exchange::{CoordinatorOptions, Event, EventKind, Flower, Log, LostSilo, Patience};
