@@ -73,12 +73,7 @@ impl CoordinatorFile {
             }
             _ => {}
         }
-        Ok(CoordinatorOptions {
-            engine: self.engine.clone(),
-            silos: silos.to_vec(),
-            patience: self.patience,
-            quorum,
-        })
+        Ok(CoordinatorOptions { engine: self.engine.clone(), silos: silos.to_vec(), patience: self.patience, quorum })
     }
 }
 
@@ -146,6 +141,9 @@ pub fn run_coordinator<M: Model + 'static>(
     fit.resume = is_resumed;
     fit.interrupt = Some(interrupt);
     let options = file.options(&run.silos, &mut fit.algorithm)?;
+    if is_resumed && let Some((folder, _)) = partita_inference::latest_checkpoint(&file.state)? {
+        Flower::end_former_run(&file.engine, &folder)?;
+    }
     let mut exchange = Flower::connect_with(options, &run.identity(base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
     let described = run.silos.iter().zip(&rows).map(|(name, rows)| match rows {

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use partita_inference::{Exchange, Manifest, Message, Outcome, Request, write_atomically};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Engine};
 use crate::control::start_run;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
-use crate::task::{COORDINATOR, Task, now};
+use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
 use roster::Roster;
 
@@ -62,7 +62,12 @@ struct Place {
     /// The latest round of each silo whose answer was taken.
     accepted: Vec<u64>,
     history: Vec<Event>,
+    /// The engine's task of the coordinator that wrote this.
+    task: Leftover,
 }
+
+/// The file of a checkpoint that says where a run is.
+const PLACE: &str = "flower.json";
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -101,11 +106,26 @@ impl Flower {
             round: 0,
             accepted: vec![0; count],
             history: Vec::new(),
+            task: task.leftover(None),
         };
         let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
         let mut flower = Self { options, identity, task, roster, place, kept: None, missing, bytes: [0; 2], log };
         flower.assemble()?;
         Ok(flower)
+    }
+
+    /// Ends the engine's run of a coordinator that was killed, of which `folder` is a checkpoint: silos that still wait for
+    /// what it was sending are free at once, and not in a minute. Whether there was anything to end.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a checkpoint of a run that was not over an engine; [`Error::Transport`], [`Error::Untrusted`].
+    pub fn end_former_run(engine: &Engine, folder: &Path) -> Result<bool> {
+        let place = read_place(folder)?;
+        match place.task.give_back(&Connection::new(engine)?, "its coordinator was started again") {
+            Ok(()) => Ok(true),
+            Err(Error::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The rows that each silo says it has; 0 for one that has not appeared yet.
@@ -207,11 +227,10 @@ impl Flower {
     /// Answers what only the party itself may be asked: silos save their state after every answer, so that what is left to save
     /// is where the run is.
     fn keep(&mut self, folder: &Path, is_saving: bool) -> Result<()> {
-        let path = folder.join("flower.json");
+        let path = folder.join(PLACE);
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
         if !is_saving {
-            let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-            let place: Place = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+            let place = read_place(folder)?;
             let (found, silos) = (place.accepted.len(), self.options.silos.len());
             if found != silos {
                 return Err(wrong(format!("it is of {found} silos, this run has {silos}")));
@@ -219,13 +238,20 @@ impl Flower {
             let mut history = place.history.clone();
             history.append(&mut self.place.history);
             // Silos tell by it what this coordinator asks from what the one before it has asked.
-            self.place = Place { start: place.start + 1, history, ..place };
+            self.place = Place { start: place.start + 1, history, task: self.task.leftover(None), ..place };
         }
         let bytes = serde_json::to_vec_pretty(&self.place).map_err(|error| wrong(error.to_string()))?;
         write_atomically(&path, &bytes)?;
         self.kept = Some(self.place.accepted.clone());
         Ok(())
     }
+}
+
+fn read_place(folder: &Path) -> Result<Place> {
+    let path = folder.join(PLACE);
+    let wrong = |problem: String| Error::File { path: path.clone(), problem };
+    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
 }
 
 /// The task of a run that was just started.

@@ -146,7 +146,7 @@ fn answering(asked: Metadata) -> Metadata {
 /// Notes a task that was begun, for the process that follows if this one is killed.
 fn keep_unfinished(path: &Path, task: &Task, head: &Metadata) -> Result<()> {
     let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let bytes = serde_json::to_vec(&task.leftover(head)).map_err(|error| wrong(error.to_string()))?;
+    let bytes = serde_json::to_vec(&task.leftover(Some(head))).map_err(|error| wrong(error.to_string()))?;
     write_atomically(path, &bytes).map_err(|error| wrong(error.to_string()))
 }
 

@@ -12,8 +12,8 @@ use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
 use crate::wire::current::{
-    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head, Metadata,
-    Node, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
+    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head,
+    Metadata, Node, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
     PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest, PushObjectRequest,
     PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };
@@ -52,24 +52,27 @@ pub(crate) enum Trouble {
     Unreadable(Error),
 }
 
-/// What is left of a task whose process ended: enough to give its message back.
-#[derive(Debug, Serialize, Deserialize)]
+/// What is left of a task whose process ended: enough to give it back.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Leftover {
     token: String,
     task_id: u64,
     run_id: u64,
     /// The head of the answer that was never given, as the engine encodes it.
-    answer: Vec<u8>,
+    answer: Option<Vec<u8>>,
 }
 
 impl Leftover {
-    /// Tells the engine that no answer will come; otherwise it waits for one until the task's time is over.
+    /// Ends the task, and tells whoever waits for its answer that none will come; otherwise the engine waits until the task's
+    /// time is over.
     pub(crate) fn give_back(self, connection: &Connection, reason: &str) -> Result<()> {
         let Self { token, task_id, run_id, answer } = self;
-        let answer = Metadata::decode(answer.as_slice()).map_err(|error| Error::malformed("a task", error.to_string()))?;
         let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
         let task = Task { connection, task_id, run_id, node: 0, heart: None };
-        task.push_error(answer, reason)?;
+        if let Some(answer) = answer {
+            let answer = Metadata::decode(answer.as_slice());
+            task.push_error(answer.map_err(|error| Error::malformed("a task", error.to_string()))?, reason)?;
+        }
         task.end(Some(reason))
     }
 }
@@ -168,7 +171,9 @@ impl Task {
                 continue;
             }
             let content = match head.error {
-                Some(EngineError { code, reason }) => Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) }),
+                Some(EngineError { code, reason }) => {
+                    Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) })
+                }
                 None => match self.receive(&tree, limits) {
                     Ok(found) => Ok(found),
                     Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
@@ -180,10 +185,11 @@ impl Task {
         Ok(arrived)
     }
 
-    /// What is needed to give the message of this task back, should its process end before the answer `answer` is given.
-    pub(crate) fn leftover(&self, answer: &Metadata) -> Leftover {
+    /// What is needed to give this task back, should its process end first: before it has given `answer`, if it owes one.
+    pub(crate) fn leftover(&self, answer: Option<&Metadata>) -> Leftover {
         let token = self.connection.token.clone().unwrap_or_default();
-        Leftover { token, task_id: self.task_id, run_id: self.run_id, answer: answer.encode_to_vec() }
+        let answer = answer.map(Metadata::encode_to_vec);
+        Leftover { token, task_id: self.task_id, run_id: self.run_id, answer }
     }
 
     /// The content of a message, all of it.

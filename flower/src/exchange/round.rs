@@ -54,6 +54,8 @@ impl Flower {
             Waiting { request, slot, ids, attempt: 1, sent: None, not_before: now, due: until, until }
         };
         let mut waiting: Vec<Waiting> = requests.into_iter().enumerate().map(wait).collect();
+        // Short rounds are not to wait for the clock, nor long ones to keep the engine busy.
+        let mut pause = PAUSE / 16;
         loop {
             let mut rest = Vec::new();
             for mut one in waiting {
@@ -69,7 +71,8 @@ impl Flower {
             let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
             let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
             for arrived in arrived {
-                let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+                let asked =
+                    |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
                 // Another answer to what has been answered already.
                 let Some(known) = waiting.iter().position(asked) else { continue };
                 let mut one = waiting.swap_remove(known);
@@ -93,7 +96,8 @@ impl Flower {
                 });
             }
             self.look(false)?;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(PAUSE);
         }
         for (silo, outcome) in asked.iter().zip(&outcomes) {
             if matches!(outcome, Some(Outcome::Reply(_))) {
@@ -221,7 +225,10 @@ impl Flower {
             ("silo", &envelope.silo, &name),
         ] {
             if found != expected {
-                return Ok(Err(format!("its answer is of {what} `{}`, asked was `{expected}`", crate::npy::shown(found))));
+                return Ok(Err(format!(
+                    "its answer is of {what} `{}`, asked was `{expected}`",
+                    crate::npy::shown(found)
+                )));
             }
         }
         if reply.kind == FAILED {

@@ -2,8 +2,8 @@
 
 use partita_core::Model;
 
-use super::{Absence, Pvi, is_complete};
 use super::prior::exact_prior;
+use super::{Absence, Pvi, is_complete};
 use crate::algorithm::{StepInfo, Tally};
 use crate::error::{Error, Result};
 use crate::exchange::Outcome;
