@@ -15,8 +15,8 @@ use partita_flower::{
     SiloOptions, serve,
 };
 use partita_inference::{
-    Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator, evaluate, fit_parties,
-    latest_checkpoint, silo_program,
+    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator,
+    coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::{Deserialize, Serialize};
 
@@ -157,8 +157,19 @@ pub fn run_coordinator<M: Model + 'static>(
     let device = Device::flex();
     let fit = fit_options((run, base), (file, start), interrupt)?;
     let (mut exchange, rows) = connect((run, base), (file, start), log)?;
-    let mut algorithm = coordinator(model, (&run.silos, &rows), &device, &fit)?;
-    let fitted = fit_parties(model, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress));
+    let (silos, progress) = ((run.silos.as_slice(), rows.as_slice()), Some(progress));
+    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.is_by_arrival() {
+        true => {
+            let mut own = coordinator_by_arrival(model, silos, &device, &fit)?;
+            let fitted = fit_by_arrival(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            (own, fitted)
+        }
+        false => {
+            let mut own = coordinator(model, silos, &device, &fit)?;
+            let fitted = fit_parties(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            (own, fitted)
+        }
+    };
     let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
     if found.is_ok() && run.held_out_draws > 0 {
         let how = (run.held_out_draws, fit.settings.seed);
@@ -181,7 +192,8 @@ fn fit_options(
     interrupt: Arc<AtomicBool>,
 ) -> Result<FitOptions> {
     let fit = run.fit_options(base)?;
-    let checkpoint = Some((file.state.clone(), 1));
+    // Where nobody waits there is no moment at which all that parties know fits together.
+    let checkpoint = (!run.is_by_arrival()).then(|| (file.state.clone(), 1));
     let algorithm = file.algorithm(fit.algorithm)?;
     Ok(FitOptions { algorithm, checkpoint, resume: start.resume, interrupt: Some(interrupt), ..fit })
 }

@@ -1,5 +1,6 @@
 //! Gives the exchange over the engine: the same requests and replies as in one process, to silos on other machines.
 
+mod by_arrival;
 mod history;
 mod options;
 mod roster;
@@ -23,6 +24,7 @@ use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
+use by_arrival::ByArrivalState;
 use roster::Roster;
 
 /// Is told what happens to silos, a line an event.
@@ -41,6 +43,7 @@ pub struct Flower {
     missing: Vec<bool>,
     bytes: [u64; 2],
     log: Log,
+    by_arrival: ByArrivalState,
 }
 
 impl std::fmt::Debug for Flower {
@@ -109,7 +112,18 @@ impl Flower {
             task: task.leftover(None),
         };
         let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
-        let mut flower = Self { options, identity, task, roster, place, kept: None, missing, bytes: [0; 2], log };
+        let mut flower = Self {
+            options,
+            identity,
+            task,
+            roster,
+            place,
+            kept: None,
+            missing,
+            bytes: [0; 2],
+            log,
+            by_arrival: ByArrivalState::default(),
+        };
         flower.assemble()?;
         Ok(flower)
     }
@@ -158,22 +172,23 @@ impl Flower {
         Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
     }
 
-    /// Sends a message to a node: to a silo, or to whoever is there.
+    /// Sends a message to a node: to a silo, in a round for an attempt, or to whoever is there.
     fn send(
         &mut self,
         message: &Message,
         node: u64,
-        silo: Option<usize>,
-        attempt: u64,
+        known: Option<(usize, u64, u64)>,
         time: Duration,
     ) -> Result<ObjectId> {
+        let silo = known.map(|(silo, _, _)| silo);
+        let (round, attempt) = known.map_or((self.place.round, 1), |(_, round, attempt)| (round, attempt));
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
         let envelope = Envelope {
             run: self.place.run.clone(),
             began: self.place.began,
             start: self.place.start,
-            round: self.place.round,
+            round,
             attempt,
             accepted,
             // Without a checkpoint nobody goes back.
@@ -189,7 +204,7 @@ impl Flower {
             src_node_id: COORDINATOR,
             dst_node_id: node,
             reply_to_message_id: String::new(),
-            group_id: self.place.round.to_string(),
+            group_id: round.to_string(),
             ttl: time.as_secs_f64(),
             message_type: "train".into(),
             created_at: now(),
@@ -286,10 +301,6 @@ impl Exchange for Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> partita_inference::Result<Vec<Outcome>> {
-        let outside = |error: Error| match error {
-            Error::Inference(error) => error,
-            other => partita_inference::Error::Exchange { problem: other.to_string() },
-        };
         let kind = requests.first().map(|request| request.message.kind.clone()).unwrap_or_default();
         if kind == "silo.save" || kind == "silo.restore" {
             let folder = requests[0].message.get_setting("folder")?.to_owned();
@@ -298,5 +309,13 @@ impl Exchange for Flower {
             return Ok(requests.iter().map(|_| Outcome::Reply(Message::new(answer))).collect());
         }
         self.round(requests, manifest, deadline).map_err(outside)
+    }
+}
+
+/// An error as those see it who know of no engine.
+fn outside(error: Error) -> partita_inference::Error {
+    match error {
+        Error::Inference(error) => error,
+        other => partita_inference::Error::Exchange { problem: other.to_string() },
     }
 }

@@ -36,8 +36,9 @@ pub(crate) const FAILED: &str = "flower.failed";
 /// Kinds of requests that only the party itself may make, since they name its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
-/// How long to wait between two looks for a task.
+/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Serves requests until `stop` is set. `rows` is how many rows the silo says it has, `identity` the hash of the model and the
 /// settings it takes part with, `log` is told one line an event.
@@ -55,11 +56,13 @@ pub fn serve(
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let unfinished = keeper.folder().join("task.json");
     give_back(&unfinished, &connection, log);
+    let mut pause = PAUSE;
     while !stop.load(Ordering::Relaxed) {
         let task = match Task::acquire(&connection, "flwr-clientapp", 0) {
             Ok(Some(task)) => task,
             Ok(None) => {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(pause);
+                pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
                 continue;
             }
             // A task that was stopped between being taken and being started is nobody's.
@@ -70,6 +73,7 @@ pub fn serve(
             }
             Err(error) => return Err(error),
         };
+        pause = PAUSE;
         let arrived = match task.pull(&[], limits) {
             Ok(arrived) => arrived.into_iter().next(),
             Err(error @ Error::Transport { .. }) => return Err(error),

@@ -100,7 +100,7 @@ impl Flower {
                 continue;
             }
             // Who cannot be reached now is asked at the next look.
-            if let Ok(id) = self.send(&Message::new(HELLO), *node, None, 1, Duration::from_secs(60)) {
+            if let Ok(id) = self.send(&Message::new(HELLO), *node, None, Duration::from_secs(60)) {
                 self.roster.greeted.push(Greeting { node: *node, id, at: Instant::now(), is_answered: false });
             }
         }

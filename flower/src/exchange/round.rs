@@ -12,9 +12,11 @@ use crate::silo::FAILED;
 use crate::task::Arrived;
 
 /// A request that waits for its answer. None waits for another: each has its own times.
-struct Waiting {
+pub(super) struct Waiting {
     request: Request,
     slot: usize,
+    /// The round that it was sent in.
+    round: u64,
     /// Its messages, one an attempt: the answer to any of them counts.
     ids: Vec<ObjectId>,
     attempt: u64,
@@ -27,6 +29,31 @@ struct Waiting {
     until: Instant,
 }
 
+/// A request with what became of it.
+pub(super) struct Finished {
+    slot: usize,
+    pub(super) silo: usize,
+    pub(super) round: u64,
+    pub(super) outcome: Outcome,
+}
+
+impl Waiting {
+    /// A request of a round, not to be sent before `not_before`.
+    pub(super) fn new((request, slot): (Request, usize), round: u64, not_before: Instant, time: Duration) -> Self {
+        let until = not_before + time;
+        Self { request, slot, round, ids: Vec::new(), attempt: 1, sent: None, not_before, due: until, until }
+    }
+
+    /// The silo that is asked.
+    pub(super) fn silo(&self) -> usize {
+        self.request.silo
+    }
+
+    fn finished(self, outcome: Outcome) -> Finished {
+        Finished { slot: self.slot, silo: self.request.silo, round: self.round, outcome }
+    }
+}
+
 /// What becomes of a request after something happened to it.
 enum Verdict {
     Again,
@@ -34,7 +61,7 @@ enum Verdict {
 }
 
 /// How long after an error a request is sent again.
-const BREATH: Duration = Duration::from_secs(1);
+pub(super) const BREATH: Duration = Duration::from_secs(1);
 
 impl Flower {
     pub(super) fn round(
@@ -43,50 +70,80 @@ impl Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> Result<Vec<Outcome>> {
-        let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
+        let time = deadline.unwrap_or(self.patience());
         self.place.round += 1;
         let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
         let mut outcomes: Vec<Option<Outcome>> = Vec::new();
         outcomes.resize_with(requests.len(), || None);
-        let now = Instant::now();
-        let wait = |(slot, request)| {
-            let (ids, until) = (Vec::new(), now + time);
-            Waiting { request, slot, ids, attempt: 1, sent: None, not_before: now, due: until, until }
-        };
-        let mut waiting: Vec<Waiting> = requests.into_iter().enumerate().map(wait).collect();
+        let (now, round) = (Instant::now(), self.place.round);
+        let mut waiting: Vec<Waiting> =
+            requests.into_iter().zip(0..).map(|one| Waiting::new(one, round, now, time)).collect();
         // Short rounds are not to wait for the clock, nor long ones to keep the engine busy.
         let mut pause = PAUSE / 16;
-        loop {
-            let mut rest = Vec::new();
-            for mut one in waiting {
-                match self.advance(&mut one, time)? {
-                    Verdict::Again => rest.push(one),
-                    Verdict::Lost(reason) => outcomes[one.slot] = Some(self.lost(one.request.silo, reason)?),
+        while !waiting.is_empty() {
+            for done in self.pass(&mut waiting, manifest, time)? {
+                outcomes[done.slot] = Some(done.outcome);
+            }
+            if !waiting.is_empty() {
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(PAUSE);
+            }
+        }
+        for (silo, outcome) in asked.iter().zip(&outcomes) {
+            if matches!(outcome, Some(Outcome::Reply(_))) {
+                self.taken(*silo, round);
+            }
+        }
+        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect())
+    }
+
+    /// How long an answer may take.
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_secs(self.options.patience.deadline_seconds)
+    }
+
+    /// Notes that the answer of a silo to a round counts.
+    pub(super) fn taken(&mut self, silo: usize, round: u64) {
+        self.place.accepted[silo] = round;
+        self.is_back(silo);
+    }
+
+    /// Sends what is to be sent and takes what has arrived, without waiting; requests that are through leave `waiting`.
+    pub(super) fn pass(
+        &mut self,
+        waiting: &mut Vec<Waiting>,
+        manifest: &Manifest,
+        time: Duration,
+    ) -> Result<Vec<Finished>> {
+        let mut finished = Vec::new();
+        for mut one in std::mem::take(waiting) {
+            match self.advance(&mut one, time)? {
+                Verdict::Again => waiting.push(one),
+                Verdict::Lost(reason) => {
+                    let outcome = self.lost(one.request.silo, reason)?;
+                    finished.push(one.finished(outcome));
                 }
             }
-            waiting = rest;
-            if waiting.is_empty() {
-                break;
+        }
+        let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
+        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
+        for arrived in arrived {
+            let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+            // Another answer to what has been answered already.
+            let Some(known) = waiting.iter().position(asked) else { continue };
+            let mut one = waiting.swap_remove(known);
+            match self.arrived(arrived, &one, manifest)? {
+                Ok(outcome) => finished.push(one.finished(outcome)),
+                Err(reason) => match self.failed(&mut one, reason, BREATH) {
+                    Verdict::Again => waiting.push(one),
+                    Verdict::Lost(reason) => {
+                        let outcome = self.lost(one.request.silo, reason)?;
+                        finished.push(one.finished(outcome));
+                    }
+                },
             }
-            let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
-            let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
-            for arrived in arrived {
-                let asked =
-                    |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
-                // Another answer to what has been answered already.
-                let Some(known) = waiting.iter().position(asked) else { continue };
-                let mut one = waiting.swap_remove(known);
-                match self.arrived(arrived, &one, manifest)? {
-                    Ok(outcome) => outcomes[one.slot] = Some(outcome),
-                    Err(reason) => match self.failed(&mut one, reason, BREATH) {
-                        Verdict::Again => waiting.push(one),
-                        Verdict::Lost(reason) => outcomes[one.slot] = Some(self.lost(one.request.silo, reason)?),
-                    },
-                }
-            }
-            if waiting.is_empty() {
-                break;
-            }
+        }
+        if !waiting.is_empty() {
             if self.task.is_stopped() {
                 return Err(Error::Refused {
                     operation: "the run",
@@ -96,16 +153,8 @@ impl Flower {
                 });
             }
             self.look(false)?;
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(PAUSE);
         }
-        for (silo, outcome) in asked.iter().zip(&outcomes) {
-            if matches!(outcome, Some(Outcome::Reply(_))) {
-                self.place.accepted[*silo] = self.place.round;
-                self.is_back(*silo);
-            }
-        }
-        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect())
+        Ok(finished)
     }
 
     /// Sends a request that is to be sent, and sees to one that takes too long.
@@ -137,7 +186,7 @@ impl Flower {
             }
             return Ok(Verdict::Again);
         }
-        match self.send(&one.request.message, node, Some(silo), one.attempt, time) {
+        match self.send(&one.request.message, node, Some((silo, one.round, one.attempt)), time) {
             Ok(id) => {
                 one.ids.push(id);
                 (one.sent, one.due) = (Some(node), now + time);
@@ -221,7 +270,7 @@ impl Flower {
         };
         for (what, found, expected) in [
             ("run", &envelope.run, &self.place.run),
-            ("round", &envelope.round.to_string(), &self.place.round.to_string()),
+            ("round", &envelope.round.to_string(), &one.round.to_string()),
             ("silo", &envelope.silo, &name),
         ] {
             if found != expected {
