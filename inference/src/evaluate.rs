@@ -10,7 +10,7 @@ use crate::exchange::{Exchange, Request, SiloProgram};
 use crate::family::Family;
 use crate::fit::{FitOptions, settled};
 use crate::manifest::{Field, Manifest};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::run::{Counters, counted};
 
 const EVALUATE: &str = "evaluate.rows";
@@ -78,7 +78,7 @@ pub fn evaluate(
     let read = |(reply, name): (&Message, &String)| {
         let own = reply.expect_floats("log_density", 1)?;
         finite(name, counters.gradient_steps, |_| "its log density".into(), &own)?;
-        Ok(SiloEvaluation { silo: name.clone(), log_density: own[0], rows: reply.get_word("rows")? })
+        Ok(SiloEvaluation { silo: name.clone(), log_density: own[0], rows: reply.get_count("rows", LARGEST_COUNT)? })
     };
     let silos = replies.iter().zip(&names).map(read).collect::<Result<_>>()?;
     Ok(Evaluation { silos, draws })
@@ -138,22 +138,22 @@ impl<M: Model> EvaluatingSilo<M> {
         let model = with_theta(&self.model, &all, &self.device)?;
         let posterior = Posterior { family: &*self.family, parameters: &parameters, theta: &[] };
         let noise = Noise::new(seed);
-        // Row by row the log densities of all draws.
-        let mut densities: Vec<Vec<f64>> = Vec::new();
+        // Row by row the logarithm of the sum of densities so far: however many draws are asked for, they take no memory.
+        let mut sums: Vec<f64> = Vec::new();
         for draw in 0..draws {
             let globals = posterior.draw(&noise, draw);
             let index = draw | u64::from(self.index) << 32;
             let observed =
                 predictive_log_likelihood(&model, &self.device, &self.table, &self.rows, &globals, (noise, index))?;
             let rows = by_row(&self.table, &observed);
-            densities.resize(rows.len(), Vec::new());
-            densities.iter_mut().zip(rows).for_each(|(row, density)| row.push(density));
+            sums.resize(rows.len(), f64::NEG_INFINITY);
+            sums.iter_mut().zip(rows).for_each(|(sum, density)| *sum = log_sum_exp(&[*sum, density]));
         }
         #[expect(clippy::cast_precision_loss, reason = "draws are at most 2^20")]
         let count = draws as f64;
-        let sum: f64 = densities.iter().map(|row| log_sum_exp(row) - count.ln()).sum();
+        let sum: f64 = sums.iter().map(|row| row - count.ln()).sum();
         finite(self.program.name(), 0, |_| "the log density of its held-out rows".into(), &[sum])?;
-        Ok(Message::new("evaluate.answer").floats("log_density", &[sum]).word("rows", densities.len() as u64))
+        Ok(Message::new("evaluate.answer").floats("log_density", &[sum]).word("rows", sums.len() as u64))
     }
 }
 

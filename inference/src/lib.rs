@@ -60,7 +60,7 @@ pub use fit::{
 };
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
-pub use message::{DataType, MESSAGE_VERSION, Message, Record};
+pub use message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
 pub use nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};

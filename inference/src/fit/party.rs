@@ -72,8 +72,10 @@ pub(super) fn silo<M: Model + 'static>(
                 let silo = Silo::new(name, index, model, data, device, settings)?;
                 let rows = rows_of(silo.table());
                 let program: Box<dyn SiloProgram> = match choice {
-                    AlgorithmChoice::SfviAvg(_) => Box::new(AveragingSilo::new(silo, index)),
-                    AlgorithmChoice::FedOpt(_) => Box::new(AveragingSilo::of_points(silo, index)?),
+                    AlgorithmChoice::SfviAvg(how) => Box::new(AveragingSilo::new(silo, index).at_most(how.local_steps)),
+                    AlgorithmChoice::FedOpt(how) => {
+                        Box::new(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps))
+                    }
                     AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how)?),
                     _ => Box::new(silo),
                 };
