@@ -33,7 +33,8 @@ struct Greeting {
 
 /// How often the engine is asked who is there, once the run goes.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long after a hello without an answer a node is asked again.
+/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on. An answer to any
+/// of them counts: with many silos on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
 
 impl Roster {
@@ -93,10 +94,15 @@ impl Flower {
             }
         }
         let roster = &mut self.roster;
-        roster.greeted.retain(|one| connected.contains(&one.node) && (one.is_answered || one.at.elapsed() < AGAIN));
+        roster.greeted.retain(|one| connected.contains(&one.node));
         for node in &connected {
             let roster = &self.roster;
-            if roster.nodes.contains(node) || roster.greeted.iter().any(|one| one.node == *node) {
+            let hellos: Vec<&Greeting> = roster.greeted.iter().filter(|one| one.node == *node).collect();
+            let pause = AGAIN * u32::try_from(hellos.len()).unwrap_or(u32::MAX);
+            if roster.nodes.contains(node)
+                || hellos.iter().any(|one| one.is_answered)
+                || hellos.last().is_some_and(|one| one.at.elapsed() < pause)
+            {
                 continue;
             }
             // Who cannot be reached now is asked at the next look.
