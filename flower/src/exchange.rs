@@ -163,8 +163,7 @@ impl Flower {
         &mut self,
         message: &Message,
         node: u64,
-        silo: Option<usize>,
-        attempt: u64,
+        (silo, round, attempt): (Option<usize>, u64, u64),
         time: Duration,
     ) -> Result<ObjectId> {
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
@@ -173,7 +172,7 @@ impl Flower {
             run: self.place.run.clone(),
             began: self.place.began,
             start: self.place.start,
-            round: self.place.round,
+            round,
             attempt,
             accepted,
             // Without a checkpoint nobody goes back.
@@ -189,7 +188,7 @@ impl Flower {
             src_node_id: COORDINATOR,
             dst_node_id: node,
             reply_to_message_id: String::new(),
-            group_id: self.place.round.to_string(),
+            group_id: round.to_string(),
             ttl: time.as_secs_f64(),
             message_type: "train".into(),
             created_at: now(),
@@ -201,8 +200,8 @@ impl Flower {
         Ok(id)
     }
 
-    fn note(&mut self, silo: usize, kind: EventKind, what: String) {
-        let event = Event { round: self.place.round, silo: self.options.silos[silo].clone(), kind, what };
+    fn note(&mut self, (silo, round): (usize, u64), kind: EventKind, what: String) {
+        let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
         self.place.history.push(event);
         (self.log)(&line);
@@ -211,16 +210,16 @@ impl Flower {
     }
 
     /// Notes that a silo sits out, unless it does already.
-    fn is_missing(&mut self, silo: usize, why: &str) {
+    fn is_missing(&mut self, silo: usize, round: u64, why: &str) {
         if !std::mem::replace(&mut self.missing[silo], true) {
-            self.note(silo, EventKind::Missing, format!("missing: {why}"));
+            self.note((silo, round), EventKind::Missing, format!("missing: {why}"));
         }
     }
 
     /// Notes that a silo has answered.
-    fn is_back(&mut self, silo: usize) {
+    fn is_back(&mut self, silo: usize, round: u64) {
         if std::mem::replace(&mut self.missing[silo], false) {
-            self.note(silo, EventKind::Back, "it takes part".into());
+            self.note((silo, round), EventKind::Back, "it takes part".into());
         }
     }
 
