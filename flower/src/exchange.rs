@@ -24,7 +24,7 @@ use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
-use by_arrival::ByArrivalState;
+use by_arrival::UnderWay;
 use roster::Roster;
 
 /// Is told what happens to silos, a line an event.
@@ -43,7 +43,7 @@ pub struct Flower {
     missing: Vec<bool>,
     bytes: [u64; 2],
     log: Log,
-    by_arrival: ByArrivalState,
+    by_arrival: UnderWay,
 }
 
 impl std::fmt::Debug for Flower {
@@ -122,7 +122,7 @@ impl Flower {
             missing,
             bytes: [0; 2],
             log,
-            by_arrival: ByArrivalState::default(),
+            by_arrival: UnderWay::default(),
         };
         flower.assemble()?;
         Ok(flower)
@@ -172,16 +172,14 @@ impl Flower {
         Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
     }
 
-    /// Sends a message to a node: to a silo, in a round for an attempt, or to whoever is there.
+    /// Sends a message to a node: to a silo, or to whoever is there.
     fn send(
         &mut self,
         message: &Message,
         node: u64,
-        known: Option<(usize, u64, u64)>,
+        (silo, round, attempt): (Option<usize>, u64, u64),
         time: Duration,
     ) -> Result<ObjectId> {
-        let silo = known.map(|(silo, _, _)| silo);
-        let (round, attempt) = known.map_or((self.place.round, 1), |(_, round, attempt)| (round, attempt));
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
         let envelope = Envelope {
@@ -216,8 +214,8 @@ impl Flower {
         Ok(id)
     }
 
-    fn note(&mut self, silo: usize, kind: EventKind, what: String) {
-        let event = Event { round: self.place.round, silo: self.options.silos[silo].clone(), kind, what };
+    fn note(&mut self, (silo, round): (usize, u64), kind: EventKind, what: String) {
+        let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
         self.place.history.push(event);
         (self.log)(&line);
@@ -226,16 +224,16 @@ impl Flower {
     }
 
     /// Notes that a silo sits out, unless it does already.
-    fn is_missing(&mut self, silo: usize, why: &str) {
+    fn is_missing(&mut self, silo: usize, round: u64, why: &str) {
         if !std::mem::replace(&mut self.missing[silo], true) {
-            self.note(silo, EventKind::Missing, format!("missing: {why}"));
+            self.note((silo, round), EventKind::Missing, format!("missing: {why}"));
         }
     }
 
     /// Notes that a silo has answered.
-    fn is_back(&mut self, silo: usize) {
+    fn is_back(&mut self, silo: usize, round: u64) {
         if std::mem::replace(&mut self.missing[silo], false) {
-            self.note(silo, EventKind::Back, "it takes part".into());
+            self.note((silo, round), EventKind::Back, "it takes part".into());
         }
     }
 

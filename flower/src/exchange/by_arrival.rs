@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{ByArrival, Manifest, Outcome, Request};
 
-use super::round::{BREATH, Finished, Waiting};
+use super::round::{BREATH, Waiting};
 use super::{Flower, PAUSE, outside};
 
-/// Requests that are under way, and answers that nobody has asked for yet.
+/// Requests that are under way, and outcomes by their silos that nobody has asked for yet.
 #[derive(Default)]
-pub(super) struct ByArrivalState {
+pub(super) struct UnderWay {
     waiting: Vec<Waiting>,
-    finished: VecDeque<Finished>,
+    over: VecDeque<(usize, Outcome)>,
 }
 
 impl ByArrival for Flower {
@@ -20,21 +20,23 @@ impl ByArrival for Flower {
         &self.options.silos
     }
 
-    /// Every request is a round of its own: silos refuse what is older than what they have answered, each by itself.
+    /// Every request is a round of its own: a silo refuses what is older than what it has answered, each by itself.
     fn send(&mut self, request: Request) -> partita_inference::Result<()> {
         let silo = request.silo;
         let Some(is_missing) = self.missing.get(silo).copied() else {
             let reason = format!("there are {} silos", self.missing.len());
             return Err(partita_inference::Error::SiloLost { silo: silo.to_string(), step: 0, reason });
         };
-        if self.by_arrival.waiting.iter().any(|one| one.silo() == silo) {
+        if self.by_arrival.waiting.iter().any(|one| one.request.silo == silo) {
             let problem = format!("silo `{}` was asked again before it had answered", self.options.silos[silo]);
             return Err(partita_inference::Error::Exchange { problem });
         }
         self.place.round += 1;
-        // A silo that is gone is not asked again at once: the others would do nothing but hear of it.
-        let not_before = Instant::now() + if is_missing { BREATH } else { Duration::ZERO };
-        let waiting = Waiting::new((request, 0), self.place.round, not_before, self.patience());
+        let mut waiting = self.waiting(request, silo, None);
+        if is_missing {
+            // A silo that is gone is not asked again at once: the others would do nothing but hear of it.
+            waiting.not_before += BREATH;
+        }
         self.by_arrival.waiting.push(waiting);
         Ok(())
     }
@@ -47,15 +49,13 @@ impl ByArrival for Flower {
         let until = deadline.map(|deadline| Instant::now() + deadline);
         let mut pause = PAUSE / 16;
         loop {
+            // Whoever rests is asked before the answers of others are looked at.
             let mut waiting = std::mem::take(&mut self.by_arrival.waiting);
-            let passed = self.pass(&mut waiting, manifest, self.patience());
+            let over = self.pass(&mut waiting, manifest);
             self.by_arrival.waiting = waiting;
-            self.by_arrival.finished.extend(passed.map_err(outside)?);
-            if let Some(Finished { silo, round, outcome, .. }) = self.by_arrival.finished.pop_front() {
-                if matches!(outcome, Outcome::Reply(_)) {
-                    self.taken(silo, round);
-                }
-                return Ok(Some((silo, outcome)));
+            self.by_arrival.over.extend(over.map_err(outside)?);
+            if let Some(first) = self.by_arrival.over.pop_front() {
+                return Ok(Some(first));
             }
             if self.by_arrival.waiting.is_empty() {
                 return Err(partita_inference::Error::Exchange { problem: "no silo was asked anything".into() });

@@ -69,7 +69,7 @@ impl Flower {
             if started.elapsed().as_secs() >= seconds {
                 let missing: Vec<usize> = (0..self.roster.nodes.len()).filter(|s| self.roster.nodes[*s] == 0).collect();
                 if is_enough {
-                    missing.iter().for_each(|silo| self.is_missing(*silo, "it has not appeared"));
+                    missing.iter().for_each(|silo| self.is_missing(*silo, self.place.round, "it has not appeared"));
                     return Ok(());
                 }
                 let names = missing.iter().map(|silo| format!("`{}`", self.options.silos[*silo]));
@@ -106,7 +106,8 @@ impl Flower {
                 continue;
             }
             // Who cannot be reached now is asked at the next look.
-            if let Ok(id) = self.send(&Message::new(HELLO), *node, None, Duration::from_secs(60)) {
+            if let Ok(id) = self.send(&Message::new(HELLO), *node, (None, self.place.round, 1), Duration::from_secs(60))
+            {
                 self.roster.greeted.push(Greeting { node: *node, id, at: Instant::now(), is_answered: false });
             }
         }
@@ -137,7 +138,7 @@ impl Flower {
     fn welcome(&mut self, silo: usize, node: u64, identity: &str, rows: u64, is_start: bool) -> Result<()> {
         if identity != self.identity {
             let what = "it takes part with another model or other settings: refused";
-            self.note(silo, EventKind::Refused, what.into());
+            self.note((silo, self.place.round), EventKind::Refused, what.into());
             if is_start && self.options.patience.lost_silo != LostSilo::GoOn {
                 return Err(Error::Unwelcome {
                     what: "the model and settings of a silo",
