@@ -7,6 +7,8 @@ mod engine;
 #[path = "fixtures/engine_run.rs"]
 mod engine_run;
 mod fixtures;
+#[path = "fixtures/programs.rs"]
+mod programs;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +21,8 @@ use partita::inference::{Delays, Exchange, Message, SiloProgram, coordinator_by_
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SolverChoice, VisitSchedule,
 };
+use programs::{Folder, ROUNDS};
+use serde_json::Value;
 
 const MODEL: Regression = Regression { columns: 3, binary: false };
 
@@ -107,4 +111,36 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     for (found, exact) in found.iter().zip(exact.posterior().parameters) {
         assert!((found - exact).abs() <= bound * (1.0 + exact.abs()), "{found} against {exact}, {solved:?} visits");
     }
+}
+
+#[test]
+fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for_it() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let silos = [&deployment.silo(0), &deployment.silo(1)];
+    let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, "");
+    let change = |name: &str, change: &dyn Fn(String) -> String| {
+        let path = folder.path(name);
+        std::fs::write(&path, change(std::fs::read_to_string(&path).unwrap())).unwrap();
+    };
+    change("run.toml", &|text| text + "schedule = \"asynchronous\"\nheld_out_draws = 5\n");
+    for (name, other) in [("north", 2), ("south", 1)] {
+        let allow = |text: String| text.replace("allow = [", "allow = [\"evaluate\", ");
+        change(&format!("{name}.toml"), &|text| format!("held_out = \"example:{other}\"\n{}", allow(text)));
+    }
+    let _silos = [folder.silo("north"), folder.silo("south")];
+    folder.wait_for_end(&mut folder.coordinator(&[]));
+    let read = |name: &str| -> Value {
+        let Ok(bytes) = std::fs::read(folder.path(name)) else { panic!("{}", folder.log("coordinator.log")) };
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    let (result, judged) = (read("output/result.json"), read("output/evaluation.json"));
+    // Every visit is an exchange; the bound is one more.
+    assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1).into()));
+    let rows: Vec<&Value> = judged["silos"].as_array().unwrap().iter().map(|silo| &silo["rows"]).collect();
+    assert_eq!((rows, &judged["draws"]), (vec![&Value::from(237), &Value::from(300)], &5.into()));
+    // There is no checkpoint to go on from, which is said and not passed over.
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    assert!(folder.log("coordinator.log").contains("no checkpoint to go on from"), "{}", folder.log("coordinator.log"));
 }
