@@ -1,5 +1,6 @@
 //! Runs a party from its configuration file: what the executables do for the models they know, and yours for your own.
 
+mod lost_silo;
 mod vertical;
 
 pub use vertical::{run_label_holder, run_party};
@@ -10,12 +11,12 @@ use std::sync::atomic::AtomicBool;
 
 use partita_core::{Device, Model};
 use partita_flower::{
-    CoordinatorOptions, Engine, Error, Flower, Keeper, Length, Limits, Patience, Program, Result, RunFile,
-    STOCK_ROUND_SECONDS, SiloOptions, serve,
+    Engine, Error, Flower, Keeper, Length, Limits, Log, Patience, Program, Result, RunFile, STOCK_ROUND_SECONDS,
+    SiloOptions, serve,
 };
 use partita_inference::{
-    Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator, evaluate, fit_parties,
-    silo_program,
+    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator,
+    coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +64,7 @@ pub struct CoordinatorFile {
     /// How long it waits, and how much it reads.
     #[serde(flatten)]
     pub patience: Patience,
-    /// The fewest silos that have to answer a round; all where it is not given.
+    /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
     #[serde(default)]
     pub quorum: Option<usize>,
 }
@@ -151,13 +152,24 @@ pub fn run_coordinator<M: Model + 'static>(
     (run, base): (&RunFile, &Settings),
     (file, start): (&CoordinatorFile, Start),
     (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
-    log: &mut dyn FnMut(&str),
+    log: &Log,
 ) -> Result<Report> {
     let device = Device::flex();
     let fit = fit_options((run, base), (file, start), interrupt)?;
     let (mut exchange, rows) = connect((run, base), (file, start), log)?;
-    let mut algorithm = coordinator(model, (&run.silos, &rows), &device, &fit)?;
-    let fitted = fit_parties(model, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress));
+    let (silos, progress) = ((run.silos.as_slice(), rows.as_slice()), Some(progress));
+    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.is_by_arrival() {
+        true => {
+            let mut own = coordinator_by_arrival(model, silos, &device, &fit)?;
+            let fitted = fit_by_arrival(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            (own, fitted)
+        }
+        false => {
+            let mut own = coordinator(model, silos, &device, &fit)?;
+            let fitted = fit_parties(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            (own, fitted)
+        }
+    };
     let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
     if found.is_ok() && run.held_out_draws > 0 {
         let how = (run.held_out_draws, fit.settings.seed);
@@ -180,44 +192,49 @@ fn fit_options(
     interrupt: Arc<AtomicBool>,
 ) -> Result<FitOptions> {
     let fit = run.fit_options(base)?;
-    let checkpoint = Some((file.state.clone(), 1));
-    Ok(FitOptions { checkpoint, resume: start.resume, interrupt: Some(interrupt), ..fit })
+    // Where nobody waits there is no moment at which all that parties know fits together.
+    let checkpoint = (!run.is_by_arrival()).then(|| (file.state.clone(), 1));
+    let algorithm = file.algorithm(fit.algorithm)?;
+    Ok(FitOptions { algorithm, checkpoint, resume: start.resume, interrupt: Some(interrupt), ..fit })
 }
 
 /// The silos of the run, once all are there, and how many rows each says it has.
 fn connect(
     (run, base): (&RunFile, &Settings),
     (file, start): (&CoordinatorFile, Start),
-    log: &mut dyn FnMut(&str),
+    log: &Log,
 ) -> Result<(Flower, Vec<usize>)> {
     let length = Length { rounds: run.exchanges(), round_seconds: file.round_seconds };
     if let Some(warning) = length.check(start.long)? {
         log(&warning);
     }
-    let options = CoordinatorOptions {
-        engine: file.engine.clone(),
-        silos: run.silos.clone(),
-        patience: file.patience,
-        quorum: file.quorum.unwrap_or(run.silos.len()),
-    };
-    let exchange = Flower::connect(options, &run.identity(base)?)?;
+    if start.resume
+        && let Some((folder, _)) = latest_checkpoint(&file.state)?
+    {
+        Flower::end_former_run(&file.engine, &folder)?;
+    }
+    let exchange = Flower::connect_with(file.options(&run.silos)?, &run.identity(base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
-    let described: Vec<String> =
-        exchange.silos().iter().zip(&rows).map(|(name, rows)| format!("{name} ({rows} rows)")).collect();
-    log(&format!("the silos are there: {}", described.join(", ")));
+    let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {
+        0 => format!("{name} (not yet, or without rows)"),
+        rows => format!("{name} ({rows} rows)"),
+    });
+    log(&format!("the silos are there: {}", described.collect::<Vec<_>>().join(", ")));
     Ok((exchange, rows))
 }
 
 /// Ends a run on the engine, and writes what it found and what happened.
-fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &mut dyn FnMut(&str)) -> Result<Report> {
+fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &Log) -> Result<Report> {
     let (history, [sent, received]) = (exchange.history().to_vec(), exchange.bytes());
     let ended = exchange.end(found.as_ref().err().map(|_| "the coordinator's log says more"));
-    let report = found?;
+    // Who was missing is asked first where a run failed.
+    let kept = write_json(&file.output.join("history.json"), &history);
     if let Err(error) = ended {
         log(&format!("the engine was not told that the run ended: {error}"));
     }
+    let report = found?;
+    kept?;
     report.write_json(&file.output.join("result.json"))?;
-    write_json(&file.output.join("history.json"), &history)?;
     log(&format!(
         "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
         history.len()

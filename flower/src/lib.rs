@@ -21,7 +21,7 @@ pub use connection::Engine;
 pub use decoders::{DECODERS, Decoder};
 pub use envelope::{Envelope, LAYOUT_VERSION};
 pub use error::{Error, Result};
-pub use exchange::{CoordinatorOptions, Event, Flower, Patience};
+pub use exchange::{CoordinatorOptions, Event, EventKind, Flower, Log, LostSilo, Patience};
 pub use keeper::{Keeper, Program};
 pub use length::{Length, STOCK_ROUND_SECONDS};
 pub use npy::{npy_decode, npy_encode};

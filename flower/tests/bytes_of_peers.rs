@@ -8,7 +8,8 @@ use partita_flower::{Envelope, Limits, Object, ObjectId, Objects, npy_decode, np
 use partita_inference::Message;
 
 fn envelope() -> Envelope {
-    Envelope { run: "run".into(), round: 3, attempt: 2, accepted: 1, identity: "abc".into(), silo: "north".into() }
+    let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
+    Envelope { run, began: 1_700_000_000_000, start: 4, round: 3, attempt: 2, accepted: 1, kept: 1, identity, silo }
 }
 
 fn message() -> Message {

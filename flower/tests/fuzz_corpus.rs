@@ -66,8 +66,8 @@ fn npy(shape: &str) -> Vec<u8> {
 }
 
 fn files() -> Vec<File> {
-    let envelope =
-        Envelope { run: "run".into(), round: 3, attempt: 2, accepted: 1, identity: "abc".into(), silo: "north".into() };
+    let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
+    let envelope = Envelope { run, round: 3, attempt: 2, accepted: 1, identity, silo, ..Envelope::default() };
     let mut objects = Objects::default();
     let root = pack(&message(), &envelope, &mut objects).unwrap();
     let mut content = Vec::new();

@@ -10,7 +10,7 @@ use clap::Parser;
 use partita::Metrics;
 use partita::compiled_in::{CompiledIn, binary_head};
 use partita::executables::{CoordinatorFile, Start, run_coordinator, run_label_holder};
-use partita::flower::{Result, RunFile, read_toml};
+use partita::flower::{Log, Result, RunFile, read_toml};
 use partita::inference::Report;
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -63,16 +63,16 @@ fn coordinate(options: &Options, interrupt: Arc<AtomicBool>) -> Result<Report> {
     let model = CompiledIn::named(&run.model)?;
     let base = model.settings();
     let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?;
-    let mut log = |line: &str| eprintln!("{line}");
+    let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
     let (files, how) = (
         (&file, Start { resume: options.resume, long: options.long }),
         (interrupt, &mut metrics as &mut dyn partita::inference::Progress),
     );
     match model {
-        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &mut log),
+        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &log),
         CompiledIn::LogisticRegression => {
-            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &mut log)
+            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &log)
         }
-        CompiledIn::VerticalLogistic => run_label_holder((&run, &base), files, binary_head, how, &mut log),
+        CompiledIn::VerticalLogistic => run_label_holder((&run, &base), files, binary_head, how, &log),
     }
 }

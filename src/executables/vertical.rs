@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use partita_core::Device;
 use partita_core::vertical::{Labels, Party};
-use partita_flower::{Error, Result, RunFile};
+use partita_flower::{Error, Log, Result, RunFile};
 use partita_inference::vertical::{Prediction, Predictive, coordinator, fit_parties, party_program, predict};
 use partita_inference::{
     AlgorithmChoice, Counters, FitOptions, Message, Progress, Report, Settings, SiloProgram, VerticalOptions,
@@ -66,7 +66,7 @@ pub fn run_label_holder(
     (file, start): (&CoordinatorFile, Start),
     load: impl Fn(&Path, &Device) -> Result<Labels>,
     (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
-    log: &mut dyn FnMut(&str),
+    log: &Log,
 ) -> Result<Report> {
     let device = Device::flex();
     let fit = fit_options((run, base), (file, start), interrupt)?;

@@ -334,6 +334,11 @@ impl<M: Model> Pvi<M> {
     }
 }
 
+/// Whether every silo has answered.
+fn is_complete(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Reply(_)))
+}
+
 impl<M: Model> Algorithm for Pvi<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         if self.theta_is_due() {
@@ -371,6 +376,10 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+        if self.options.absence == Absence::GoOn && !is_complete(&outcomes) {
+            // Without a silo's data nobody knows the bound.
+            return Ok(Assessed { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
+        }
         self.inner.assessed(outcomes, draws, offset)
     }
 
