@@ -7,11 +7,12 @@ mod engine;
 #[path = "fixtures/engine_run.rs"]
 mod engine_run;
 mod fixtures;
+#[path = "fixtures/programs.rs"]
+mod programs;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use engine::{Deployment, Pace, Running, installed};
+use engine::{Deployment, Pace, installed};
 use engine_run::{Seat, over_the_engine};
 use fixtures::vertical_run::BinaryWorld;
 use partita::compiled_in::CompiledIn;
@@ -19,6 +20,7 @@ use partita::flower::RunFile;
 use partita::inference::{Counters, Exchange, SiloProgram, VerticalOptions};
 use partita::vertical::{Prediction, Predictive, coordinator, fit, fit_parties, party_program, predict};
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Report, Settings};
+use programs::Folder;
 use serde_json::{Value, json};
 
 const ROWS: usize = 40;
@@ -137,13 +139,6 @@ fn files(folder: &Path, deployment: &Deployment) {
     std::fs::write(folder.join("coordinator.toml"), text).unwrap();
 }
 
-fn start(folder: &Path, program: &str, arguments: &[&str]) -> Running {
-    let log = std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
-    let mut command = std::process::Command::new(program);
-    command.args(arguments).current_dir(folder).stdin(std::process::Stdio::null());
-    Running::spawn(command.stdout(log.try_clone().unwrap()).stderr(log))
-}
-
 fn read(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
@@ -155,17 +150,10 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
     let folder = scratch.path();
     let deployment = Deployment::start(&programs, folder, 2, Pace::Capped);
     files(folder, &deployment);
-    let _parties =
-        ["p0.toml", "p1.toml"].map(|own| start(folder, env!("CARGO_BIN_EXE_partita-silo"), &["--silo", own]));
-    let mut own = start(folder, env!("CARGO_BIN_EXE_partita-coordinator"), &[]);
-    let started = Instant::now();
-    while !own.is_over() {
-        let log = std::fs::read_to_string(folder.join("log")).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(120), "it has not ended:\n{log}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let log = std::fs::read_to_string(folder.join("log")).unwrap();
-    assert!(folder.join("output/prediction.json").exists(), "{log}");
+    let run = Folder(folder.to_path_buf());
+    let _parties = ["p0", "p1"].map(|name| run.silo(name));
+    run.wait_for_end(&mut run.coordinator(&[]));
+    assert!(folder.join("output/prediction.json").exists(), "{}", run.log("coordinator.log"));
 
     let how = RunFile::parse(RUN).unwrap().fit_options(&CompiledIn::VerticalLogistic.settings()).unwrap();
     let [world, unseen] = worlds();

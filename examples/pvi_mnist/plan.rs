@@ -137,7 +137,7 @@ pub(crate) const LONG: Size = Size {
 };
 
 /// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
-/// to convergence; fewer sweeps and rounds than the papers' hundred, since each is an hour.
+/// to convergence; fewer sweeps and rounds than the papers' hundred.
 pub(crate) const PAPER: Size = Size {
     name: "paper",
     digits: [60_000, 10_000],
@@ -285,7 +285,8 @@ impl Size {
     fn dampings(&self) -> Vec<Run> {
         let is_quick = self.name == QUICK.name;
         let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
-        let few = Self { synchronous: [self.damped, self.synchronous[1]], ..*self };
+        // What is to be seen is where the product breaks: nothing is held.
+        let few = Self { synchronous: [self.damped, self.synchronous[1]], hold: false, ..*self };
         factors.iter().map(|damping| few.synchronous(*damping)).collect()
     }
 

@@ -75,7 +75,8 @@ impl Connection {
                 "https"
             }
         };
-        let secret = engine.secret.as_ref().map(read).transpose()?.map(|bytes| bytes.trim_ascii().to_vec());
+        // The engine takes the file byte by byte, the line's end too.
+        let secret = engine.secret.as_ref().map(read).transpose()?;
         Ok(Self {
             agent: config.build().into(),
             base: format!("{scheme}://{}/v1", engine.address),

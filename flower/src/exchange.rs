@@ -1,5 +1,6 @@
 //! Gives the exchange over the engine: the same requests and replies as in one process, to silos on other machines.
 
+mod by_arrival;
 mod history;
 mod options;
 mod roster;
@@ -23,6 +24,7 @@ use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
+use by_arrival::UnderWay;
 use roster::Roster;
 
 /// Is told what happens to silos, a line an event.
@@ -41,6 +43,7 @@ pub struct Flower {
     missing: Vec<bool>,
     bytes: [u64; 2],
     log: Log,
+    by_arrival: UnderWay,
 }
 
 impl std::fmt::Debug for Flower {
@@ -109,7 +112,18 @@ impl Flower {
             task: task.leftover(None),
         };
         let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
-        let mut flower = Self { options, identity, task, roster, place, kept: None, missing, bytes: [0; 2], log };
+        let mut flower = Self {
+            options,
+            identity,
+            task,
+            roster,
+            place,
+            kept: None,
+            missing,
+            bytes: [0; 2],
+            log,
+            by_arrival: UnderWay::default(),
+        };
         flower.assemble()?;
         Ok(flower)
     }
@@ -163,8 +177,7 @@ impl Flower {
         &mut self,
         message: &Message,
         node: u64,
-        silo: Option<usize>,
-        attempt: u64,
+        (silo, round, attempt): (Option<usize>, u64, u64),
         time: Duration,
     ) -> Result<ObjectId> {
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
@@ -173,7 +186,7 @@ impl Flower {
             run: self.place.run.clone(),
             began: self.place.began,
             start: self.place.start,
-            round: self.place.round,
+            round,
             attempt,
             accepted,
             // Without a checkpoint nobody goes back.
@@ -189,7 +202,7 @@ impl Flower {
             src_node_id: COORDINATOR,
             dst_node_id: node,
             reply_to_message_id: String::new(),
-            group_id: self.place.round.to_string(),
+            group_id: round.to_string(),
             ttl: time.as_secs_f64(),
             message_type: "train".into(),
             created_at: now(),
@@ -201,8 +214,8 @@ impl Flower {
         Ok(id)
     }
 
-    fn note(&mut self, silo: usize, kind: EventKind, what: String) {
-        let event = Event { round: self.place.round, silo: self.options.silos[silo].clone(), kind, what };
+    fn note(&mut self, (silo, round): (usize, u64), kind: EventKind, what: String) {
+        let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
         self.place.history.push(event);
         (self.log)(&line);
@@ -211,16 +224,16 @@ impl Flower {
     }
 
     /// Notes that a silo sits out, unless it does already.
-    fn is_missing(&mut self, silo: usize, why: &str) {
+    fn is_missing(&mut self, silo: usize, round: u64, why: &str) {
         if !std::mem::replace(&mut self.missing[silo], true) {
-            self.note(silo, EventKind::Missing, format!("missing: {why}"));
+            self.note((silo, round), EventKind::Missing, format!("missing: {why}"));
         }
     }
 
     /// Notes that a silo has answered.
-    fn is_back(&mut self, silo: usize) {
+    fn is_back(&mut self, silo: usize, round: u64) {
         if std::mem::replace(&mut self.missing[silo], false) {
-            self.note(silo, EventKind::Back, "it takes part".into());
+            self.note((silo, round), EventKind::Back, "it takes part".into());
         }
     }
 
@@ -286,10 +299,6 @@ impl Exchange for Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> partita_inference::Result<Vec<Outcome>> {
-        let outside = |error: Error| match error {
-            Error::Inference(error) => error,
-            other => partita_inference::Error::Exchange { problem: other.to_string() },
-        };
         let kind = requests.first().map(|request| request.message.kind.clone()).unwrap_or_default();
         if kind == "silo.save" || kind == "silo.restore" {
             let folder = requests[0].message.get_setting("folder")?.to_owned();
@@ -298,5 +307,13 @@ impl Exchange for Flower {
             return Ok(requests.iter().map(|_| Outcome::Reply(Message::new(answer))).collect());
         }
         self.round(requests, manifest, deadline).map_err(outside)
+    }
+}
+
+/// An error as those see it who know of no engine.
+fn outside(error: Error) -> partita_inference::Error {
+    match error {
+        Error::Inference(error) => error,
+        other => partita_inference::Error::Exchange { problem: other.to_string() },
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use partita_inference::{
-    AlgorithmChoice, FitOptions, Order, PviOptions, RoundOptions, Settings, VerticalOptions, VisitSchedule,
+    AlgorithmChoice, Delays, FitOptions, Order, PviOptions, RoundOptions, Settings, VerticalOptions, VisitSchedule,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -35,6 +35,8 @@ pub enum ScheduleName {
     Sequential,
     /// All at once.
     Synchronous,
+    /// All at once, each asked again as soon as it has answered: nobody waits for the slowest.
+    Asynchronous,
 }
 
 /// The file `run.toml`, of which every party has the same.
@@ -151,15 +153,22 @@ impl RunFile {
                 let schedule = match self.schedule {
                     ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
                     ScheduleName::Synchronous => VisitSchedule::Synchronous,
+                    // The delays are those of a simulated clock: here silos take the time that they take.
+                    ScheduleName::Asynchronous => VisitSchedule::Asynchronous(Delays::default()),
                 };
-                AlgorithmChoice::Pvi(PviOptions {
-                    schedule,
-                    damping: self.damping,
-                    ..PviOptions::new(self.local_steps)
-                })
+                let base = PviOptions::new(self.local_steps);
+                // A step of a model's own parameters needs all silos at one posterior.
+                let theta_every = if self.is_by_arrival() { 0 } else { base.theta_every };
+                AlgorithmChoice::Pvi(PviOptions { schedule, damping: self.damping, theta_every, ..base })
             }
         };
         Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
+    }
+
+    /// Whether silos are asked one by one, each as soon as it has answered.
+    #[must_use]
+    pub fn is_by_arrival(&self) -> bool {
+        self.algorithm == AlgorithmName::Pvi && self.schedule == ScheduleName::Asynchronous
     }
 
     /// The exchanges of a whole run, without those of its report.

@@ -36,8 +36,9 @@ pub(crate) const FAILED: &str = "flower.failed";
 /// Kinds of requests that only the party itself may make, since they name its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
-/// How long to wait between two looks for a task.
+/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Serves requests until `stop` is set. `rows` is how many rows the silo says it has, `identity` the hash of the model and the
 /// settings it takes part with, `log` is told one line an event.
@@ -55,11 +56,13 @@ pub fn serve(
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let unfinished = keeper.folder().join("task.json");
     give_back(&unfinished, &connection, log);
+    let mut pause = PAUSE;
     while !stop.load(Ordering::Relaxed) {
         let task = match Task::acquire(&connection, "flwr-clientapp", 0) {
             Ok(Some(task)) => task,
             Ok(None) => {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(pause);
+                pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
                 continue;
             }
             // A task that was stopped between being taken and being started is nobody's.
@@ -70,6 +73,7 @@ pub fn serve(
             }
             Err(error) => return Err(error),
         };
+        pause = PAUSE;
         let arrived = match task.pull(&[], limits) {
             Ok(arrived) => arrived.into_iter().next(),
             Err(error @ Error::Transport { .. }) => return Err(error),
@@ -86,14 +90,16 @@ pub fn serve(
         let head = answering(metadata);
         keep_unfinished(&unfinished, &task, &head)?;
         let party = Party { options, identity, rows };
-        let served = content.map_err(unreadable).and_then(|(objects, root)| {
-            let (mut objects, root, line) = party.serve(&head, (&objects, &root), keeper)?;
-            task.push(head.clone(), &mut objects, &root).map(|_| line)
-        });
-        match &served {
-            Ok(line) => {
-                log(line);
-                report(task.end(None), log);
+        let served =
+            content.map_err(unreadable).and_then(|content| party.serve(&head, (&content.0, &content.1), keeper));
+        let served = match served {
+            Ok((mut objects, root, line)) => {
+                let sent = task.push(head, &mut objects, &root);
+                let problem = sent.as_ref().err().map(|_| "the answer was not taken");
+                log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
+                // The engine has had the answer's head, or wants none: an error now would be taken for the next answer.
+                report(task.end(problem), log);
+                Ok(())
             }
             Err(error) => {
                 let reason = match error {
@@ -102,8 +108,9 @@ pub fn serve(
                 };
                 log(&format!("a task failed: {error}"));
                 report(task.push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
+                Err(error)
             }
-        }
+        };
         // What stays is given back in vain at the next start, which is said there.
         let _ = std::fs::remove_file(&unfinished);
         if let Err(error @ Error::File { .. }) = served {

@@ -227,7 +227,8 @@ impl Task {
             if answer.object_available {
                 return Ok(answer.object_content);
             }
-            if !answer.object_found || started.elapsed() > ON_ITS_WAY {
+            // A task that was stopped has lost its sender.
+            if !answer.object_found || self.is_stopped() || started.elapsed() > ON_ITS_WAY {
                 let problem = format!("its object {id} never arrived at the engine");
                 return Err(Error::malformed("a message", problem));
             }
@@ -259,8 +260,8 @@ impl Task {
     }
 }
 
-/// How long objects of a message may take to arrive after its head.
-const ON_ITS_WAY: Duration = Duration::from_secs(120);
+/// How long each object of a message may take to arrive: five megabytes at most.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// Seconds since 1970, as the engine dates messages.
 pub(crate) fn now() -> f64 {

@@ -12,15 +12,18 @@ use crate::silo::FAILED;
 use crate::task::Arrived;
 
 /// A request that waits for its answer. None waits for another: each has its own times.
-struct Waiting {
-    request: Request,
+pub(super) struct Waiting {
+    pub(super) request: Request,
     slot: usize,
+    round: u64,
+    /// How long an answer may take.
+    time: Duration,
     /// Its messages, one an attempt: the answer to any of them counts.
     ids: Vec<ObjectId>,
     attempt: u64,
     /// The node that this attempt was sent to; none while it is not on its way.
     sent: Option<u64>,
-    not_before: Instant,
+    pub(super) not_before: Instant,
     /// When this attempt has taken too long.
     due: Instant,
     /// When a silo that a run can do without has taken too long.
@@ -34,7 +37,7 @@ enum Verdict {
 }
 
 /// How long after an error a request is sent again.
-const BREATH: Duration = Duration::from_secs(1);
+pub(super) const BREATH: Duration = Duration::from_secs(1);
 
 impl Flower {
     pub(super) fn round(
@@ -43,74 +46,86 @@ impl Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> Result<Vec<Outcome>> {
-        let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
         self.place.round += 1;
-        let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
         let mut outcomes: Vec<Option<Outcome>> = Vec::new();
         outcomes.resize_with(requests.len(), || None);
-        let now = Instant::now();
-        let wait = |(slot, request)| {
-            let (ids, until) = (Vec::new(), now + time);
-            Waiting { request, slot, ids, attempt: 1, sent: None, not_before: now, due: until, until }
-        };
-        let mut waiting: Vec<Waiting> = requests.into_iter().enumerate().map(wait).collect();
+        let mut waiting: Vec<Waiting> =
+            requests.into_iter().enumerate().map(|(slot, request)| self.waiting(request, slot, deadline)).collect();
         // Short rounds are not to wait for the clock, nor long ones to keep the engine busy.
         let mut pause = PAUSE / 16;
         loop {
-            let mut rest = Vec::new();
-            for mut one in waiting {
-                match self.advance(&mut one, time)? {
-                    Verdict::Again => rest.push(one),
-                    Verdict::Lost(reason) => outcomes[one.slot] = Some(self.lost(one.request.silo, reason)?),
-                }
-            }
-            waiting = rest;
-            if waiting.is_empty() {
-                break;
-            }
-            let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
-            let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
-            for arrived in arrived {
-                let asked =
-                    |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
-                // Another answer to what has been answered already.
-                let Some(known) = waiting.iter().position(asked) else { continue };
-                let mut one = waiting.swap_remove(known);
-                match self.arrived(arrived, &one, manifest)? {
-                    Ok(outcome) => outcomes[one.slot] = Some(outcome),
-                    Err(reason) => match self.failed(&mut one, reason, BREATH) {
-                        Verdict::Again => waiting.push(one),
-                        Verdict::Lost(reason) => outcomes[one.slot] = Some(self.lost(one.request.silo, reason)?),
-                    },
-                }
+            for (slot, outcome) in self.pass(&mut waiting, manifest)? {
+                outcomes[slot] = Some(outcome);
             }
             if waiting.is_empty() {
-                break;
+                return Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect());
             }
-            if self.task.is_stopped() {
-                return Err(Error::Refused {
-                    operation: "the run",
-                    status: 200,
-                    detail: "the engine has stopped it".into(),
-                    remedy: "Start the coordinator again: it goes on from its checkpoint.",
-                });
-            }
-            self.look(false)?;
             std::thread::sleep(pause);
             pause = (2 * pause).min(PAUSE);
         }
-        for (silo, outcome) in asked.iter().zip(&outcomes) {
-            if matches!(outcome, Some(Outcome::Reply(_))) {
-                self.place.accepted[*silo] = self.place.round;
-                self.is_back(*silo);
+    }
+
+    /// A request of the present round, which is not on its way yet. Its outcome will come with this slot.
+    pub(super) fn waiting(&self, request: Request, slot: usize, deadline: Option<Duration>) -> Waiting {
+        let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
+        let (ids, now, round) = (Vec::new(), Instant::now(), self.place.round);
+        let until = now + time;
+        Waiting { request, slot, round, time, ids, attempt: 1, sent: None, not_before: now, due: until, until }
+    }
+
+    /// Does what is to be done now, without waiting: sends requests, takes answers, gives up what takes too long. The slots and
+    /// outcomes of requests that are over, which `waiting` no longer holds.
+    pub(super) fn pass(&mut self, waiting: &mut Vec<Waiting>, manifest: &Manifest) -> Result<Vec<(usize, Outcome)>> {
+        let mut over = Vec::new();
+        for mut one in std::mem::take(waiting) {
+            match self.advance(&mut one)? {
+                Verdict::Again => waiting.push(one),
+                Verdict::Lost(reason) => over.push((one.slot, self.given_up(&one, reason)?)),
             }
         }
-        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect())
+        let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
+        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
+        for arrived in arrived {
+            let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+            // Another answer to what has been answered already.
+            let Some(known) = waiting.iter().position(asked) else { continue };
+            let mut one = waiting.swap_remove(known);
+            let is_latest = one.ids.last().is_some_and(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+            one.ids.retain(|id| id.as_str() != arrived.metadata.reply_to_message_id);
+            match self.arrived(arrived, &one, manifest)? {
+                Ok(outcome) => {
+                    if matches!(outcome, Outcome::Reply(_)) {
+                        self.place.accepted[one.request.silo] = one.round;
+                        self.is_back(one.request.silo, one.round);
+                    }
+                    over.push((one.slot, outcome));
+                }
+                // What became of an earlier attempt does not matter while a later one is on its way.
+                Err(_) if !is_latest || one.sent.is_none() => waiting.push(one),
+                Err(reason) => match self.failed(&mut one, reason, BREATH) {
+                    Verdict::Again => waiting.push(one),
+                    Verdict::Lost(reason) => over.push((one.slot, self.given_up(&one, reason)?)),
+                },
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(over);
+        }
+        if self.task.is_stopped() {
+            return Err(Error::Refused {
+                operation: "the run",
+                status: 200,
+                detail: "the engine has stopped it".into(),
+                remedy: "Start the coordinator again: it goes on from its checkpoint.",
+            });
+        }
+        self.look(false)?;
+        Ok(over)
     }
 
     /// Sends a request that is to be sent, and sees to one that takes too long.
-    fn advance(&mut self, one: &mut Waiting, time: Duration) -> Result<Verdict> {
-        let (silo, now) = (one.request.silo, Instant::now());
+    fn advance(&mut self, one: &mut Waiting) -> Result<Verdict> {
+        let (silo, time, now) = (one.request.silo, one.time, Instant::now());
         let node = self.roster.nodes[silo];
         if let Some(sent) = one.sent {
             if now > one.due {
@@ -137,7 +152,7 @@ impl Flower {
             }
             return Ok(Verdict::Again);
         }
-        match self.send(&one.request.message, node, Some(silo), one.attempt, time) {
+        match self.send(&one.request.message, node, (Some(silo), one.round, one.attempt), time) {
             Ok(id) => {
                 one.ids.push(id);
                 (one.sent, one.due) = (Some(node), now + time);
@@ -154,7 +169,7 @@ impl Flower {
     /// Notes what went wrong with an attempt, and makes the next one if there is to be one.
     fn failed(&mut self, one: &mut Waiting, reason: String, pause: Duration) -> Verdict {
         let silo = one.request.silo;
-        self.note(silo, EventKind::Unanswered, format!("attempt {}: {reason}", one.attempt));
+        self.note((silo, one.round), EventKind::Unanswered, format!("attempt {}: {reason}", one.attempt));
         let now = Instant::now();
         let is_over = match self.options.patience.lost_silo {
             LostSilo::Wait => false,
@@ -175,10 +190,17 @@ impl Flower {
         self.options.patience.lost_silo != LostSilo::GoOn || others >= self.options.quorum
     }
 
-    /// A silo that is given up, for this round or for good.
-    fn lost(&mut self, silo: usize, reason: String) -> Result<Outcome> {
+    /// A silo from which nothing comes. Nobody waits for it again before it has said hello.
+    fn given_up(&mut self, one: &Waiting, reason: String) -> Result<Outcome> {
+        self.roster.forget(one.request.silo);
+        self.lost(one, reason)
+    }
+
+    /// A silo that is lost, for this round or for good.
+    fn lost(&mut self, one: &Waiting, reason: String) -> Result<Outcome> {
+        let silo = one.request.silo;
         let is_over = self.options.patience.lost_silo == LostSilo::GoOn && !self.is_dispensable(silo);
-        self.is_missing(silo, &reason);
+        self.is_missing(silo, one.round, &reason);
         if is_over {
             let answering = self.missing.iter().filter(|missing| !**missing).count();
             return Err(Error::Unwelcome {
@@ -221,7 +243,7 @@ impl Flower {
         };
         for (what, found, expected) in [
             ("run", &envelope.run, &self.place.run),
-            ("round", &envelope.round.to_string(), &self.place.round.to_string()),
+            ("round", &envelope.round.to_string(), &one.round.to_string()),
             ("silo", &envelope.silo, &name),
         ] {
             if found != expected {
@@ -252,14 +274,14 @@ impl Flower {
             crate::npy::shown(error),
             what.unwrap_or_default()
         );
-        self.note(silo, EventKind::Refused, problem.clone());
+        self.note((silo, one.round), EventKind::Refused, problem.clone());
         if self.options.patience.lost_silo == LostSilo::GoOn {
-            let own = reply.get_word("state").unwrap_or(0).min(self.place.round);
+            let own = reply.get_word("state").unwrap_or(0).min(one.round);
             self.place.accepted[silo] = own;
             if let Some(kept) = &mut self.kept {
                 kept[silo] = own;
             }
-            if let Outcome::Lost { reason } = self.lost(silo, problem.clone())? {
+            if let Outcome::Lost { reason } = self.lost(one, problem.clone())? {
                 return Ok(Outcome::Lost { reason });
             }
         }
