@@ -260,8 +260,8 @@ impl Task {
     }
 }
 
-/// How long each object of a message may take to arrive: five megabytes at most.
-const ON_ITS_WAY: Duration = Duration::from_secs(60);
+/// How long objects of a message may take to arrive after its head: a SuperNode hands them over when it has them all.
+const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
 /// Seconds since 1970, as the engine dates messages.
 pub(crate) fn now() -> f64 {
