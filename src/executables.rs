@@ -15,7 +15,8 @@ use partita_flower::{
     SiloOptions, serve,
 };
 use partita_inference::{
-    Exchange, FitOptions, Progress, Report, Settings, coordinator, fit_parties, latest_checkpoint, silo_program,
+    Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator, evaluate, fit_parties,
+    latest_checkpoint, silo_program,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ pub struct SiloFile {
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// What it may be asked: `sfvi`, `avg`, `pvi`, `vertical`.
+    /// What it may be asked: `sfvi`, `avg`, `pvi`, `vertical`, `evaluate`.
     pub allow: Vec<String>,
     /// Its data, as the model reads them.
     pub data: PathBuf,
@@ -100,9 +101,16 @@ where
     let fit = run.fit_options(base)?;
     let index = place(run, &file.name)?;
     let data = load(&file.data, &device)?;
+    let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
     let (_, rows) = silo_program(model, (&run.silos, index), &data, &device, &fit)?;
     let (model, names) = (model.clone(), run.silos.clone());
-    let make = move || Ok(silo_program(&model, (&names, index), &data, &device, &fit)?.0);
+    let make = move || {
+        let program = silo_program(&model, (&names, index), &data, &device, &fit)?.0;
+        Ok(match &held_out {
+            Some(rows) => Box::new(EvaluatingSilo::new(program, index, (&model, rows), &device, &fit)?),
+            None => program,
+        })
+    };
     sit_down(run, (&run.identity(base)?, rows), file, Box::new(make), watch)
 }
 
@@ -151,7 +159,19 @@ pub fn run_coordinator<M: Model + 'static>(
     let (mut exchange, rows) = connect((run, base), (file, start), log)?;
     let mut algorithm = coordinator(model, (&run.silos, &rows), &device, &fit)?;
     let fitted = fit_parties(model, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress));
-    leave(exchange, fitted.map(|(report, _, _)| report).map_err(Error::from), file, log)
+    let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
+    if found.is_ok() && run.held_out_draws > 0 {
+        let how = (run.held_out_draws, fit.settings.seed);
+        match evaluate(&*algorithm, &mut exchange, how, &mut Counters::default()) {
+            Ok(evaluation) => {
+                log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
+                write_json(&file.output.join("evaluation.json"), &evaluation)?;
+            }
+            // What was fitted is worth keeping all the same.
+            Err(error) => log(&format!("rows never seen in training were not judged: {error}")),
+        }
+    }
+    leave(exchange, found, file, log)
 }
 
 /// The options of the run file, with a checkpoint after every round.

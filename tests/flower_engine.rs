@@ -12,12 +12,14 @@ use std::path::Path;
 
 use engine::{Deployment, Pace, installed};
 use engine_run::{over_the_engine, rows, seats};
-use partita::inference::{AlgorithmChoice, Exchange, RunOptions, Silent, coordinator, run};
+use partita::inference::{
+    AlgorithmChoice, Counters, Evaluation, Exchange, InProcess, RunOptions, Silent, coordinator, evaluate, run,
+};
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, Standardisation};
 use partita::models::{credit, six_cities_silos};
 use partita::{
     Device, FamilyPlan, FitOptions, Gaussian, Model, Noise, PviOptions, RoundOptions, Schedule, Settings, SmallLarge,
-    VisitSchedule, fit, partition_small_large,
+    VisitSchedule, partition_small_large,
 };
 
 fn options(algorithm: AlgorithmChoice, steps: u64) -> FitOptions {
@@ -32,27 +34,37 @@ fn six_cities() -> Vec<(String, RepeatedBinary)> {
     named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
 }
 
-/// The parameters of the posterior after a run over the engine.
-fn posterior_over_the_engine<M: Model + 'static>(
+/// Runs silos with a coordinator; the parameters of the posterior, and what silos say of it.
+fn found<M: Model + 'static>(
+    model: &M,
+    rows: &[usize],
+    exchange: &mut dyn Exchange,
+    fit: &FitOptions,
+) -> (Vec<f64>, Evaluation) {
+    let names = exchange.silos().to_vec();
+    let mut algorithm = coordinator(model, (&names, rows), &Device::flex(), fit).unwrap();
+    let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
+    run(&mut *algorithm, exchange, &how, &mut Silent).unwrap();
+    let judged = evaluate(&*algorithm, exchange, (10, fit.settings.seed), &mut Counters::default()).unwrap();
+    (algorithm.posterior().parameters.to_vec(), judged)
+}
+
+fn assert_same_bits<M: Model + 'static>(
     (deployment, folder): (&Deployment, &Path),
     (model, silos): (&M, &[(String, M::Data)]),
     fit: &FitOptions,
-) -> Vec<f64>
-where
+) where
     M::Data: Clone + Send + 'static,
 {
-    over_the_engine(deployment, folder, seats(model, silos, fit), |exchange| {
-        let names = exchange.silos().to_vec();
-        let mut algorithm = coordinator(model, (&names, &rows(exchange)), &Device::flex(), fit).unwrap();
-        let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
-        run(&mut *algorithm, exchange, &how, &mut Silent).unwrap();
-        algorithm.posterior().parameters.to_vec()
-    })
-}
-
-fn in_one_process<M: Model + 'static>((model, silos): (&M, &[(String, M::Data)]), how: &FitOptions) -> Vec<f64> {
-    let found = fit(model, silos, &Device::flex(), how, None).unwrap();
-    found.posterior().parameters.to_vec()
+    let afar = over_the_engine(deployment, folder, seats(model, silos, fit), |exchange| {
+        found(model, &rows(exchange), exchange, fit)
+    });
+    let here = seats(model, silos, fit);
+    let rows: Vec<usize> = here.iter().map(|seat| seat.rows).collect();
+    let programs = here.into_iter().map(|mut seat| (seat.make)().unwrap()).collect();
+    assert_eq!(afar, found(model, &rows, &mut InProcess::new(programs, 1).unwrap(), fit));
+    let judged: Vec<u64> = afar.1.silos.iter().map(|silo| silo.rows).collect();
+    assert_eq!(judged, rows.iter().map(|rows| *rows as u64).collect::<Vec<_>>());
 }
 
 #[test]
@@ -60,25 +72,25 @@ fn averaging_over_a_stock_deployment_has_the_bits_of_one_process() {
     let Some(programs) = installed() else { return };
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Stock);
-    let silos = six_cities();
-    let world = (&MixedLogistic::new(4), silos.as_slice());
     let how = options(AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), 300);
-    let found = posterior_over_the_engine((&deployment, folder.path()), world, &how);
-    assert_eq!(found, in_one_process(world, &how));
+    assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how);
 }
 
 #[test]
-fn structured_partitioned_inference_over_the_engine_has_the_bits_of_one_process() {
+fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
     let Some(programs) = installed() else { return };
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
-    let silos = six_cities();
-    let world = (&MixedLogistic::new(4), silos.as_slice());
     let together = PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(100) };
-    for (index, algorithm) in [PviOptions::new(100), together].into_iter().enumerate() {
-        let how = options(AlgorithmChoice::Pvi(algorithm), 400);
-        let own = folder.path().join(format!("run-{index}"));
-        assert_eq!(posterior_over_the_engine((&deployment, &own), world, &how), in_one_process(world, &how));
+    let all = [
+        ("sequential", AlgorithmChoice::Pvi(PviOptions::new(100)), 400),
+        ("synchronous", AlgorithmChoice::Pvi(together), 400),
+        ("steps", AlgorithmChoice::Sfvi, 6),
+    ];
+    for (name, algorithm, steps) in all {
+        let how = options(algorithm, steps);
+        let own = folder.path().join(name);
+        assert_same_bits((&deployment, &own), (&MixedLogistic::new(4), &six_cities()), &how);
     }
 }
 
@@ -105,7 +117,6 @@ fn credit_approval_by_partitioned_inference_over_the_engine_has_the_bits_of_one_
     let Some((model, silos)) = credit_silos() else { return };
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
-    let world = (&model, silos.as_slice());
     // The settings of the example `pvi_uci`: three sweeps over both silos, with minibatches.
     let settings = Settings {
         steps: 6 * 300,
@@ -117,6 +128,5 @@ fn credit_approval_by_partitioned_inference_over_the_engine_has_the_bits_of_one_
     };
     let algorithm = AlgorithmChoice::Pvi(PviOptions::new(300));
     let how = FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() };
-    let found = posterior_over_the_engine((&deployment, folder.path()), world, &how);
-    assert_eq!(found, in_one_process(world, &how));
+    assert_same_bits((&deployment, folder.path()), (&model, &silos), &how);
 }

@@ -61,7 +61,7 @@ struct Leaves {
 #[derive(Debug, Clone, Copy)]
 struct Case {
     power: bool,
-    amortised: bool,
+    auxiliary: AuxiliaryFamily,
     estimator: Estimator,
     parties: usize,
     batch: Option<usize>,
@@ -71,12 +71,7 @@ impl Case {
     fn options(self) -> VerticalOptions {
         let augmentation =
             if self.power { Augmentation::PowerLikelihood { rho: RHO } } else { Augmentation::Auxiliary { rho: RHO } };
-        let auxiliary = if self.amortised {
-            AuxiliaryFamily::Amortised { hidden: HIDDEN, labels: self.power }
-        } else {
-            AuxiliaryFamily::MeanField
-        };
-        VerticalOptions { augmentation, auxiliary, local_steps: 1 }
+        VerticalOptions { augmentation, auxiliary: self.auxiliary, local_steps: 1 }
     }
 
     fn settings(self) -> Settings {
@@ -122,14 +117,15 @@ impl Pooled<'_> {
     fn auxiliary(&self, parameters: &Tensor<1>, g: &Tensor<1>) -> (Tensor<1>, Tensor<1>) {
         let count = self.rows.len();
         let take = |start: usize, length: usize| parameters.clone().narrow(0, start, length);
-        if !self.case.amortised {
+        if self.case.auxiliary == AuxiliaryFamily::MeanField {
             let indices: Vec<i64> = self.rows.iter().map(|&row| row as i64).collect();
             let device = parameters.device();
             let rows = || Tensor::from_data(TensorData::new(indices.clone(), [count]), &device);
             return (take(0, ROWS).select(0, rows()), take(ROWS, ROWS).select(0, rows()));
         }
         let column = g.clone().reshape([count, 1]);
-        let u = if self.case.power { Tensor::cat(vec![column, self.features()], 1) } else { column };
+        let means = matches!(self.case.auxiliary, AuxiliaryFamily::Amortised { .. });
+        let u = if self.case.power && means { Tensor::cat(vec![column, self.features()], 1) } else { column };
         let inputs = u.dims()[1];
         let mut next = 0;
         let mut matrix = |rows: usize, columns: usize| {
@@ -137,11 +133,13 @@ impl Pooled<'_> {
             take(next - rows * columns, rows * columns).reshape([rows, columns])
         };
         let (w1, b1) = (matrix(HIDDEN, inputs), matrix(1, HIDDEN));
-        let (w2, a, b2) = (matrix(2, HIDDEN), matrix(2, inputs), matrix(1, 2));
+        let heads = if means { 2 } else { 1 };
+        let (w2, a, b2) = (matrix(heads, HIDDEN), matrix(heads, inputs), matrix(1, heads));
         let hidden = (u.clone().matmul(w1.transpose()) + b1).tanh();
         let out = hidden.matmul(w2.transpose()) + u.matmul(a.transpose()) + b2;
         let column = |index: usize| out.clone().narrow(1, index, 1).reshape([count]);
-        (g.clone() + column(0), column(1) + RHO.ln())
+        let mean = if means { g.clone() + column(0) } else { g.clone() };
+        (mean, column(heads - 1) + RHO.ln())
     }
 
     fn log_likelihood(&self, eta: Tensor<1>) -> Tensor<1> {
@@ -254,10 +252,12 @@ fn compare(case: Case) {
 
 fn every_case(power: bool) {
     for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
-        for amortised in [false, true] {
+        let network = AuxiliaryFamily::Amortised { hidden: HIDDEN, labels: power };
+        let scales = AuxiliaryFamily::AmortisedScale { hidden: HIDDEN };
+        for auxiliary in [AuxiliaryFamily::MeanField, network, scales] {
             for parties in [2, 3, 10] {
                 for batch in [None, Some(5)] {
-                    compare(Case { power, amortised, estimator, parties, batch });
+                    compare(Case { power, auxiliary, estimator, parties, batch });
                 }
             }
         }
@@ -276,7 +276,8 @@ fn the_gradient_of_parties_in_the_power_likelihood_is_that_of_one_process() {
 
 #[test]
 fn one_vector_a_party_says_all_that_the_printed_power_likelihood_algorithm_sends() {
-    let case = Case { power: true, amortised: false, estimator: Estimator::Total, parties: 3, batch: None };
+    let (auxiliary, estimator) = (AuxiliaryFamily::MeanField, Estimator::Total);
+    let case = Case { power: true, auxiliary, estimator, parties: 3, batch: None };
     let world = BinaryWorld::new(ROWS, case.parties, COLUMNS);
     let mut hand = Hand::new(&world.parties, &world.labels, &case.settings(), &case.options());
     hand.scatter();

@@ -157,6 +157,9 @@ impl Design {
     }
 }
 
+/// Numbers of a column that are multiplied at a time: the predictors they add to stay in the first-level cache.
+const TILE: usize = 2_048;
+
 fn check(what: &str, found: usize, expected: usize) -> Result<()> {
     if found == expected {
         return Ok(());
@@ -174,16 +177,29 @@ fn multiply(values: &[f64], beta: &[f64], intercepts: Option<&[f64]>, [rows, rep
     if let Some(intercepts) = intercepts {
         eta.chunks_exact_mut(repeats.max(1)).zip(intercepts).for_each(|(row, intercept)| row.fill(*intercept));
     }
-    for (column, coefficient) in values.chunks_exact((rows * repeats).max(1)).zip(beta) {
-        add_scaled(&mut eta, *coefficient, column);
+    for (tile, start) in eta.chunks_mut(TILE).zip((0..).step_by(TILE)) {
+        for (column, coefficient) in values.chunks_exact((rows * repeats).max(1)).zip(beta) {
+            add_scaled(tile, *coefficient, &column[start..start + tile.len()]);
+        }
     }
     eta
 }
 
-fn pull_back(values: &[f64], gradient: &[f64], [rows, repeats, _]: [usize; 3], wanted: [bool; 2]) -> Vec<Vec<f64>> {
+fn pull_back(
+    values: &[f64],
+    gradient: &[f64],
+    [rows, repeats, columns]: [usize; 3],
+    wanted: [bool; 2],
+) -> Vec<Vec<f64>> {
     let mut results = Vec::with_capacity(2);
     if wanted[0] {
-        results.push(values.chunks_exact((rows * repeats).max(1)).map(|column| dot(column, gradient)).collect());
+        let mut by_coefficient = vec![0.0; columns];
+        for (tile, start) in gradient.chunks(TILE).zip((0..).step_by(TILE)) {
+            for (sum, column) in by_coefficient.iter_mut().zip(values.chunks_exact((rows * repeats).max(1))) {
+                *sum += dot(&column[start..start + tile.len()], tile);
+            }
+        }
+        results.push(by_coefficient);
     }
     if wanted[1] {
         results.push(gradient.chunks_exact(repeats.max(1)).map(|row| row.iter().sum()).collect());

@@ -71,6 +71,7 @@ mod poisson;
 mod polynomial;
 mod sparse;
 mod stick;
+mod tanh;
 
 pub use adam::{AdamUpdate, adam};
 pub use bernoulli::bernoulli_logit;
@@ -84,6 +85,7 @@ pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
 pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;
+pub use tanh::{tanh, tanh_derivative};
 
 /// The instruction set that the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

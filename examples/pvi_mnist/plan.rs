@@ -285,7 +285,8 @@ impl Size {
     fn dampings(&self) -> Vec<Run> {
         let is_quick = self.name == QUICK.name;
         let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
-        let few = Self { synchronous: [self.damped, self.synchronous[1]], ..*self };
+        // What is to be seen is where the product breaks: nothing is held.
+        let few = Self { synchronous: [self.damped, self.synchronous[1]], hold: false, ..*self };
         factors.iter().map(|damping| few.synchronous(*damping)).collect()
     }
 

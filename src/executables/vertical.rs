@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use partita_core::Device;
 use partita_core::vertical::{Labels, Party};
 use partita_flower::{Error, Log, Result, RunFile};
-use partita_inference::vertical::{Predictive, coordinator, fit_parties, party_program, predict};
+use partita_inference::vertical::{Prediction, Predictive, coordinator, fit_parties, party_program, predict};
 use partita_inference::{
     AlgorithmChoice, Counters, FitOptions, Message, Progress, Report, Settings, SiloProgram, VerticalOptions,
     VerticalParty, write_atomically,
@@ -77,19 +77,25 @@ pub fn run_label_holder(
     };
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
     let (mut exchange, rows) = connect((run, base), (file, start), log)?;
-    let fitted = (|| {
+    let mut fitted = || {
         same_rows(run, &rows, &labels)?;
         let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;
         let (report, _) = fit_parties(&labels, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress))?;
-        if let Some(labels) = held_out.filter(|_| run.held_out_draws > 0) {
+        if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
             let noise = how.augmentation.rho() > 0.0;
-            let how = Predictive { draws: run.held_out_draws, noise, seed: fit.settings.seed };
-            let found = predict(&labels, &device, (&*algorithm, &mut exchange), how, &mut Counters::default())?;
-            let found = json!({"mean": found.mean.values, "shape": found.mean.shape, "log_density": found.log_density});
-            write_json(&file.output.join("prediction.json"), &found)?;
+            let ask = Predictive { draws: run.held_out_draws, noise, seed: fit.settings.seed };
+            match predict(labels, &device, (&*algorithm, &mut exchange), ask, &mut Counters::default()) {
+                Ok(Prediction { mean, log_density }) => {
+                    let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});
+                    write_json(&file.output.join("prediction.json"), &found)?;
+                }
+                // What was fitted is worth keeping all the same.
+                Err(error) => log(&format!("the rows of `held_out` were not predicted: {error}")),
+            }
         }
         Ok(report)
-    })();
+    };
+    let fitted = fitted();
     leave(exchange, fitted, file, log)
 }
 

@@ -7,6 +7,7 @@ use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::operation;
 use crate::reading::{Assessment, gradients_of};
 use crate::rows::Rows;
 use crate::scope::{Outcome, Scope, Source, Table};
@@ -197,7 +198,6 @@ impl Party {
         scope.outcome.total += weight_prior(&*self.declared)?.0;
         Ok(Contributed {
             declared: self.declared.copy(),
-            device: device.clone(),
             table: table.clone(),
             outputs,
             values,
@@ -272,7 +272,6 @@ fn check_rows(name: &str, outputs: &Tensor<2>, rows: usize) -> Result<()> {
 #[derive(Debug)]
 pub struct Contributed {
     declared: Box<dyn Declared>,
-    device: Device,
     table: SiteTable,
     outputs: Tensor<2>,
     values: Array,
@@ -307,10 +306,10 @@ impl Contributed {
                 remedy: "Give one number for each output of each row.".into(),
             });
         }
-        let Self { declared, device, table, outputs, mut outcome, .. } = self;
-        if Handle::from(outputs.clone()).is_tracked() {
-            let weights: Tensor<2> = device.tensor(adjoint.to_vec(), outputs.dims());
-            let term = (outputs * weights).sum();
+        let Self { declared, table, outputs, mut outcome, .. } = self;
+        let outputs = Handle::from(outputs);
+        if outputs.is_tracked() {
+            let term: Tensor<1> = operation::linear_form(outputs, adjoint.to_vec()).typed();
             outcome.tape = Some(match outcome.tape.take() {
                 Some(sum) => sum + term,
                 None => term,

@@ -50,6 +50,15 @@ pub enum AuxiliaryFamily {
         /// parties know. [`Augmentation::PowerLikelihood`] always has them.
         labels: bool,
     },
+    /// $`z_{ij} = g_{ij} + \sigma_{\psi_j}(g_{ij})\,\tau_{ij}`$: as before, with the contribution itself as mean.
+    ///
+    /// Of a network that sees contributions alone, the mean has nothing to say that the coefficients could not: at the
+    /// optimum the labels' pull on rows of one contribution averages to zero. It can only undo them, $`z \approx c\,g`$
+    /// with contributions that are too small by $`c`$, along a valley that is narrow where labels say much.
+    AmortisedScale {
+        /// Hidden units of the network.
+        hidden: usize,
+    },
 }
 
 /// How a vertical model is fitted.
@@ -69,7 +78,7 @@ impl VerticalOptions {
     /// The augmented-variable model with amortised auxiliary variables of standard deviation `rho`.
     #[must_use]
     pub fn augmented(rho: f64) -> Self {
-        let auxiliary = AuxiliaryFamily::Amortised { hidden: 8, labels: false };
+        let auxiliary = AuxiliaryFamily::AmortisedScale { hidden: 8 };
         Self { augmentation: Augmentation::Auxiliary { rho }, auxiliary, local_steps: 1 }
     }
 
@@ -173,7 +182,9 @@ impl VerticalOptions {
                 "rows of the plate `row`, the only one of a vertical model",
             );
         }
-        if let AuxiliaryFamily::Amortised { hidden: 0, .. } = self.auxiliary {
+        if let AuxiliaryFamily::Amortised { hidden: 0, .. } | AuxiliaryFamily::AmortisedScale { hidden: 0 } =
+            self.auxiliary
+        {
             return refuse("auxiliary", "no hidden unit".into(), "at least one hidden unit");
         }
         let exact =

@@ -1,10 +1,12 @@
 //! Holds the family of a party's auxiliary variables: parameters row by row, or one network for all rows.
 
+use std::ops::Range;
+
 use partita_core::vertical::Augmentation;
 use partita_core::{Device, Noise};
 
-use super::amortised::{Activations, AmortisedNetwork};
-use super::terms::Reached;
+use super::amortised::AmortisedNetwork;
+use super::terms::{Around, Reached, Terms};
 use super::{AuxiliaryFamily, VerticalOptions};
 use crate::checkpoint::NamedVectors;
 use crate::optimiser::{RowPlaces, UpdateRule};
@@ -30,21 +32,57 @@ impl std::fmt::Debug for Auxiliary {
     }
 }
 
-/// Where the auxiliary variables of some rows lie.
-#[derive(Debug, Default)]
-pub(super) struct Moments {
-    pub(super) mean: Vec<f64>,
-    pub(super) log_scale: Vec<f64>,
-    pub(super) scale: Vec<f64>,
-    activations: Activations,
+/// What a draw of auxiliary variables is made from, `[rows, outputs]` each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub(super) contribution: &'a [f64],
+    /// What the family knows of the labels; empty for nothing.
+    pub(super) feature: &'a [f64],
+    pub(super) noise: &'a [f64],
 }
 
-impl Moments {
-    fn new(mean: Vec<f64>, log_scale: Vec<f64>, activations: Activations) -> Self {
-        let mut scale = log_scale.clone();
-        partita_core::kernel::exponential(&mut scale);
-        Self { mean, log_scale, scale, activations }
+/// A draw of the auxiliary variables of some rows.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    /// Empty where the contributions are the means.
+    pub(super) mean: Vec<f64>,
+    pub(super) scale: Vec<f64>,
+    /// $`z`$, or the contribution itself where there are no auxiliary variables.
+    pub(super) value: Vec<f64>,
+    /// Hidden units of a network, tile by tile of rows.
+    pub(super) hidden: Vec<f64>,
+    /// What the variables add to the bound.
+    pub(super) bound: f64,
+}
+
+impl Sample {
+    fn means<'a>(&'a self, given: &Given<'a>) -> &'a [f64] {
+        if self.mean.is_empty() { given.contribution } else { &self.mean }
     }
+
+    /// Appends the values of the variables from `start` on, whose means and scales are there.
+    pub(super) fn draw(&mut self, contribution: &[f64], noise: &[f64], start: usize) {
+        let mean = self.mean.get(start..).filter(|means| !means.is_empty()).unwrap_or(contribution);
+        let parts = mean.iter().zip(&self.scale[start..]).zip(noise);
+        self.value.extend(parts.map(|((mean, scale), tau)| mean + scale * tau));
+    }
+
+    pub(super) fn around<'a>(&'a self, given: &Given<'a>, part: Range<usize>) -> Around<'a> {
+        Around {
+            contribution: &given.contribution[part.clone()],
+            mean: &self.means(given)[part.clone()],
+            scale: &self.scale[part.clone()],
+            noise: &given.noise[part.clone()],
+            value: &self.value[part],
+        }
+    }
+}
+
+/// Gradients by the means and log scales of variables with parameters of their own; empty for every other family.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct ByRow {
+    pub(super) mean: Vec<f64>,
+    pub(super) log_scale: Vec<f64>,
 }
 
 impl Auxiliary {
@@ -62,9 +100,10 @@ impl Auxiliary {
                 let parameters = [vec![0.0; size], vec![rho.ln(); size]].concat();
                 Self::MeanField { parameters, rule: settings.optimiser.start(device), rows, outputs }
             }
-            (_, AuxiliaryFamily::Amortised { hidden, .. }) => {
-                let inputs = if options.shares_labels() { 2 * outputs } else { outputs };
-                let network = AmortisedNetwork { outputs, inputs, hidden, log_rho: rho.ln() };
+            (_, family @ (AuxiliaryFamily::Amortised { hidden, .. } | AuxiliaryFamily::AmortisedScale { hidden })) => {
+                let means = matches!(family, AuxiliaryFamily::Amortised { .. });
+                let inputs = if means && options.shares_labels() { 2 * outputs } else { outputs };
+                let network = AmortisedNetwork { outputs, inputs, hidden, means, log_rho: rho.ln() };
                 Self::Amortised { parameters: network.initial(noise, party), network }
             }
         }
@@ -101,40 +140,61 @@ impl Auxiliary {
         }
     }
 
-    /// Means and log scales of `rows` (all for `None`) with these contributions and features of labels.
-    pub(super) fn moments(&self, rows: Option<&[usize]>, contributions: &[f64], features: &[f64]) -> Moments {
+    /// A draw for `rows` (all for `None`).
+    pub(super) fn sample(&self, rows: Option<&[usize]>, given: &Given<'_>, terms: &Terms) -> Sample {
         match self {
-            Self::None => Moments::default(),
+            Self::None => Sample { value: given.contribution.to_vec(), ..Sample::default() },
             Self::MeanField { parameters, outputs, .. } => {
-                let (mean, log_scale) = parameters.split_at(parameters.len() / 2);
-                Moments::new(gather(mean, rows, *outputs), gather(log_scale, rows, *outputs), Activations::default())
+                let log_scale = gather(&parameters[parameters.len() / 2..], rows, *outputs);
+                let mut scale = log_scale.clone();
+                partita_core::kernel::exponential(&mut scale);
+                let mut sample = Sample { mean: self.means(rows), scale, ..Sample::default() };
+                sample.draw(given.contribution, given.noise, 0);
+                sample.bound = terms.bound(&sample.around(given, 0..log_scale.len()), &log_scale);
+                sample
             }
-            Self::Amortised { network, parameters } => {
-                let (mean, log_scale, activations) = network.moments(parameters, contributions, features);
-                Moments::new(mean, log_scale, activations)
-            }
+            Self::Amortised { network, parameters } => network.sample(parameters, given, terms),
         }
     }
 
-    /// Adds the path of `reached` through the family to the gradient by the contributions, and to that by the parameters
-    /// that move with the rest of the party's.
+    /// The means of `rows` (all for `None`) where every row has its own; nothing for other families.
+    pub(super) fn means(&self, rows: Option<&[usize]>) -> Vec<f64> {
+        match self {
+            Self::MeanField { parameters, outputs, .. } => gather(&parameters[..parameters.len() / 2], rows, *outputs),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The gradient by the contributions along every path, and that by the variables' own parameters, from the gradient by
+    /// their values; that by parameters which move with the rest of the party's is added to `shared`.
     pub(super) fn pull_back(
         &self,
-        moments: &Moments,
-        reached: &Reached,
-        by_contribution: &mut [f64],
+        (sample, given): (&Sample, &Given<'_>),
+        (terms, by_value): (&Terms, &[f64]),
         shared: &mut [f64],
-    ) {
-        if let Self::Amortised { network, parameters } = self {
-            let upstream = [reached.mean.as_slice(), &reached.log_scale];
-            network.pull_back(parameters, &moments.activations, upstream, by_contribution, shared);
+    ) -> (Vec<f64>, ByRow) {
+        let size = by_value.len();
+        match self {
+            Self::None => (by_value.to_vec(), ByRow::default()),
+            Self::MeanField { .. } => {
+                let mut by_contribution = vec![0.0; size];
+                let mut by_row = ByRow { mean: vec![0.0; size], log_scale: vec![0.0; size] };
+                let ByRow { mean, log_scale } = &mut by_row;
+                let mut reached = Reached { mean, log_scale, contribution: &mut by_contribution };
+                terms.reach(&sample.around(given, 0..size), by_value, &mut reached);
+                (by_contribution, by_row)
+            }
+            Self::Amortised { network, parameters } => {
+                let by_contribution = network.pull_back(parameters, (sample, given), (terms, by_value), shared);
+                (by_contribution, ByRow::default())
+            }
         }
     }
 
     /// Moves the parameters of `rows` up the gradient, where every row has its own.
-    pub(super) fn ascend(&mut self, rate: f64, rows: Option<&[usize]>, reached: &Reached) {
+    pub(super) fn ascend(&mut self, rate: f64, rows: Option<&[usize]>, by_row: &ByRow) {
         let Self::MeanField { parameters, rule, rows: total, outputs } = self else { return };
-        let mut gradient = [reached.mean.as_slice(), &reached.log_scale].concat();
+        let mut gradient = [by_row.mean.as_slice(), &by_row.log_scale].concat();
         gradient.iter_mut().for_each(|g| *g = -*g);
         match rows {
             None => rule.step(rate, parameters, &gradient),

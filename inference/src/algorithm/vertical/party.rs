@@ -4,8 +4,8 @@ use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Contributed, Labels, Party};
 use partita_core::{Assessment, Device, Key, Noise, Purpose, SiteTable};
 
-use super::auxiliary::{Auxiliary, Moments, gather};
-use super::terms::{Around, Reached};
+use super::auxiliary::{Auxiliary, ByRow, Given, Sample, gather};
+use super::terms::Terms;
 use super::{AuxiliaryFamily, VerticalOptions};
 use crate::algorithm::finite;
 use crate::error::{Error, Result};
@@ -76,10 +76,16 @@ pub(super) struct Drawn {
     noise: Vec<f64>,
     draw: FamilyDraw,
     pub(super) contributed: Contributed,
-    moments: Moments,
+    feature: Vec<f64>,
     auxiliary_noise: Vec<f64>,
-    /// $`z`$, or the contribution itself where there are no auxiliary variables.
-    pub(super) value: Vec<f64>,
+    pub(super) sample: Sample,
+}
+
+impl Drawn {
+    fn given(&self) -> Given<'_> {
+        let contribution = &self.contributed.outputs().values;
+        Given { contribution, feature: &self.feature, noise: &self.auxiliary_noise }
+    }
 }
 
 /// The gradient of a party's parameters.
@@ -87,7 +93,7 @@ pub(super) struct Drawn {
 pub(super) struct Ascent {
     /// By the parameters of the family, then point parameters, then those of an amortising network.
     shared: Vec<f64>,
-    reached: Reached,
+    by_row: ByRow,
 }
 
 impl VerticalParty {
@@ -245,34 +251,22 @@ impl VerticalParty {
         self.noise.normal(key, &mut noise);
         let draw = self.family.draw(&self.parameters, &noise);
         let contributed = self.party.contribute(&self.device, &self.table, &draw.latent, rows)?;
-        let contribution = &contributed.outputs().values;
-        let features = gather(&self.features, rows.filter(|_| !self.features.is_empty()), self.outputs);
-        let moments = self.auxiliary.moments(rows, contribution, &features);
-        let mut auxiliary_noise = vec![0.0; moments.mean.len()];
-        self.noise.normal(key.block(1), &mut auxiliary_noise);
-        let value = match &self.auxiliary {
-            Auxiliary::None => contribution.clone(),
-            _ => {
-                let parts = moments.mean.iter().zip(&moments.scale).zip(&auxiliary_noise);
-                parts.map(|((mean, scale), tau)| mean + scale * tau).collect()
-            }
+        let feature = gather(&self.features, rows.filter(|_| !self.features.is_empty()), self.outputs);
+        let numbers = match &self.auxiliary {
+            Auxiliary::None => 0,
+            _ => contributed.outputs().values.len(),
         };
-        Ok(Drawn { noise, draw, contributed, moments, auxiliary_noise, value })
+        let mut auxiliary_noise = vec![0.0; numbers];
+        self.noise.normal(key.block(1), &mut auxiliary_noise);
+        let mut drawn = Drawn { noise, draw, contributed, feature, auxiliary_noise, sample: Sample::default() };
+        drawn.sample = self.auxiliary.sample(rows, &drawn.given(), &self.terms(&drawn));
+        Ok(drawn)
     }
 
-    fn around<'d>(&self, drawn: &'d Drawn) -> Around<'d> {
+    fn terms(&self, drawn: &Drawn) -> Terms {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
-        let weight = (self.party.rows() * self.outputs) as f64 / drawn.value.len() as f64;
-        Around {
-            contribution: &drawn.contributed.outputs().values,
-            mean: &drawn.moments.mean,
-            log_scale: &drawn.moments.log_scale,
-            scale: &drawn.moments.scale,
-            noise: &drawn.auxiliary_noise,
-            value: &drawn.value,
-            rho: self.options.augmentation.rho(),
-            weight,
-        }
+        let weight = (self.party.rows() * self.outputs) as f64 / drawn.contributed.outputs().values.len() as f64;
+        Terms { estimator: self.settings.estimator, rho: self.options.augmentation.rho(), weight }
     }
 
     /// $`\hat L_j`$: what the party's own unknowns add to the bound.
@@ -282,10 +276,7 @@ impl VerticalParty {
             Estimator::ClosedFormEntropy => prior + self.family.entropy(&self.parameters),
             _ => prior - drawn.draw.log_density,
         };
-        match self.auxiliary {
-            Auxiliary::None => own,
-            _ => own + self.around(drawn).bound(self.settings.estimator),
-        }
+        own + drawn.sample.bound
     }
 
     /// The gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's own share
@@ -294,18 +285,14 @@ impl VerticalParty {
         let theta = self.parameters.len();
         let network = theta + self.theta.len();
         let mut shared = vec![0.0; network + self.auxiliary.shared_parameters().len()];
-        let (mut reached, mut by_contribution) = (Reached::default(), by_value.to_vec());
-        if !matches!(self.auxiliary, Auxiliary::None) {
-            reached = self.around(&drawn).reach(self.settings.estimator, by_value);
-            by_contribution.clone_from(&reached.contribution);
-            self.auxiliary.pull_back(&drawn.moments, &reached, &mut by_contribution, &mut shared[network..]);
-        }
+        let (of, why) = ((&drawn.sample, &drawn.given()), (&self.terms(&drawn), by_value));
+        let (mut by_contribution, by_row) = self.auxiliary.pull_back(of, why, &mut shared[network..]);
         if let Some(share) = by_share {
             add_scaled(&mut by_contribution, 1.0, share);
         }
         let Drawn { contributed, draw, noise, .. } = drawn;
         self.take_back(contributed.pull_back(&by_contribution)?, (&draw, &noise), &mut shared[..network]);
-        Ok(Ascent { shared, reached })
+        Ok(Ascent { shared, by_row })
     }
 
     /// Adds the gradient by the family's and the point parameters to `out`.
@@ -321,15 +308,18 @@ impl VerticalParty {
     }
 
     /// The mean gradient over the particles of a step.
-    pub(super) fn mean_ascent(&self, ascents: Vec<Ascent>) -> Ascent {
+    pub(super) fn mean_ascent(&self, mut ascents: Vec<Ascent>) -> Ascent {
+        if ascents.len() == 1 {
+            return ascents.swap_remove(0);
+        }
         #[expect(clippy::cast_precision_loss, reason = "particle counts are far below 2^52")]
         let share = 1.0 / ascents.len() as f64;
         let mut sum = Ascent::default();
         for own in ascents {
             for (slot, values) in [
                 (&mut sum.shared, &own.shared),
-                (&mut sum.reached.mean, &own.reached.mean),
-                (&mut sum.reached.log_scale, &own.reached.log_scale),
+                (&mut sum.by_row.mean, &own.by_row.mean),
+                (&mut sum.by_row.log_scale, &own.by_row.log_scale),
             ] {
                 slot.resize(values.len(), 0.0);
                 add_scaled(slot, share, values);
@@ -343,14 +333,14 @@ impl VerticalParty {
         let who = self.party.name();
         finite(who, step, |index| format!("the gradient by its parameter {index}"), &ascent.shared)?;
         let by_auxiliary = |index: usize| format!("the gradient by its auxiliary variable {index}");
-        finite(who, step, by_auxiliary, &ascent.reached.mean)?;
-        finite(who, step, by_auxiliary, &ascent.reached.log_scale)
+        finite(who, step, by_auxiliary, &ascent.by_row.mean)?;
+        finite(who, step, by_auxiliary, &ascent.by_row.log_scale)
     }
 
     /// Moves all parameters of the party; true where the gradient was clipped.
     pub(super) fn ascend(&mut self, mut ascent: Ascent, rows: Option<&[usize]>, step: u64) -> Result<bool> {
         let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.auxiliary.ascend(rate, rows, &ascent.reached);
+        self.auxiliary.ascend(rate, rows, &ascent.by_row);
         ascent.shared.iter_mut().for_each(|g| *g = -*g);
         let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut ascent.shared));
         let mut all = self.moving();
@@ -375,14 +365,14 @@ impl VerticalParty {
         let draw = self.family.draw(&self.parameters, &noise);
         let contributed = self.party.contribute(&self.device, &self.table, &draw.latent, rows)?;
         let contribution = &contributed.outputs().values;
-        let moments = self.auxiliary.moments(rows, contribution, &[]);
+        let means = self.auxiliary.means(rows);
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let weight = (self.party.rows() * self.outputs) as f64 / contribution.len() as f64;
         let precision = weight * self.options.augmentation.rho().powi(-2);
-        let pull: Vec<f64> = moments.mean.iter().zip(contribution).map(|(mean, g)| precision * (mean - g)).collect();
+        let pull: Vec<f64> = means.iter().zip(contribution).map(|(mean, g)| precision * (mean - g)).collect();
         let mut shared = vec![0.0; self.parameters.len() + self.theta.len()];
         self.take_back(contributed.pull_back(&pull)?, (&draw, &noise), &mut shared);
-        let ascent = Ascent { shared, reached: Reached::default() };
+        let ascent = Ascent { shared, by_row: ByRow::default() };
         self.check(&ascent, step)?;
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         let mut all = [self.parameters.as_slice(), &self.theta].concat();

@@ -1,15 +1,18 @@
 //! Answers the requests of a vertical fit: auxiliary variables, shares of a power likelihood, assessments, predictions.
 
+use std::borrow::Cow;
+
 use partita_core::kernel::add_scaled;
 use partita_core::{Key, Purpose};
 
 use super::party::{Drawn, Pending, VerticalParty};
 use super::{ASSESS, ASSESS_SHARE, PREDICT, SHARE, STEP, as_rows};
 use crate::algorithm::finite;
+use crate::assess::DRAWS_A_REQUEST;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use partita_core::vertical::Augmentation;
 
 impl VerticalParty {
@@ -57,7 +60,7 @@ impl VerticalParty {
         if !request.has("gradient") {
             return Ok(());
         }
-        let answered = request.get_word("answered")?;
+        let answered = request.get_count("answered", LARGEST_COUNT)?;
         if self.step == answered + 1 {
             return Ok(());
         }
@@ -69,7 +72,7 @@ impl VerticalParty {
         let draws = std::mem::take(&mut pending.draws);
         let (rows, shares) = (pending.rows.clone(), pending.shares.clone());
         let draws = if draws.is_empty() { self.draws(answered, rows.as_deref())? } else { draws };
-        let size = draws.iter().map(|drawn| drawn.value.len()).sum();
+        let size = draws.iter().map(|drawn| drawn.sample.value.len()).sum();
         let gradient = request.expect_floats("gradient", size)?;
         let parts = gradient.chunks_exact((size / draws.len()).max(1));
         let mut ascents = Vec::with_capacity(draws.len());
@@ -92,7 +95,7 @@ impl VerticalParty {
     fn step(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         self.settle(request)?;
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         if step != self.step {
             let problem = format!("it asks for step {step}, this party has taken {} steps", self.step);
             return self.refuse(request, problem);
@@ -106,7 +109,10 @@ impl VerticalParty {
 
     /// Puts $`z_j`$ of every draw in a message, and the party's bounds where no further exchange follows.
     fn values(&self, message: Message, draws: &[Drawn], step: u64) -> Result<Message> {
-        let values: Vec<f64> = draws.iter().flat_map(|drawn| drawn.value.iter().copied()).collect();
+        let values: Cow<'_, [f64]> = match draws {
+            [one] => one.sample.value.as_slice().into(),
+            _ => draws.iter().flat_map(|drawn| drawn.sample.value.iter().copied()).collect(),
+        };
         finite(self.party.name(), step, |index| format!("its auxiliary variable {index}"), &values)?;
         let shape = [draws.len(), values.len() / (draws.len() * self.outputs).max(1), self.outputs];
         let message = message.array("z", &values, &shape);
@@ -132,7 +138,7 @@ impl VerticalParty {
             return Err(Error::Setting { setting: "labels", found: "none".into(), expected });
         };
         let mut eta = sum.to_vec();
-        add_scaled(&mut eta, -1.0, &drawn.value);
+        add_scaled(&mut eta, -1.0, &drawn.sample.value);
         add_scaled(&mut eta, 1.0, &drawn.contributed.outputs().values);
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 parties")]
         let weight = 1.0 / parties as f64;
@@ -143,7 +149,7 @@ impl VerticalParty {
     /// Answers `vertical.share`: the party's part of the power likelihood given the sum of all $`z_k`$.
     fn share(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         let Some(mut pending) = self.pending.take().filter(|pending| pending.step == step) else {
             return self.refuse(request, format!("it asks for the share of step {step}, which was not drawn"));
         };
@@ -175,7 +181,7 @@ impl VerticalParty {
         draws: &[Drawn],
         rows: Option<&[usize]>,
     ) -> Result<(Message, Vec<Vec<f64>>)> {
-        let each = draws.first().map_or(0, |drawn| drawn.value.len());
+        let each = draws.first().map_or(0, |drawn| drawn.sample.value.len());
         let unknowns = self.labels.as_ref().map_or(0, |(_, table)| table.global_len());
         let sums = request.expect_floats("sum", draws.len() * each)?;
         let heads = request.expect_floats("head", draws.len() * unknowns)?;
@@ -203,8 +209,8 @@ impl VerticalParty {
     fn assess(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         self.settle(request)?;
-        let offset = request.get_word("step")?;
-        let count = u32::try_from(request.get_word("draws")?).unwrap_or(u32::MAX);
+        let offset = request.get_count("step", LARGEST_COUNT)?;
+        let count = u32::try_from(request.get_count("draws", DRAWS_A_REQUEST as u64)?).unwrap_or(u32::MAX);
         let draws =
             (0..count).map(|draw| self.draw(Purpose::Report, offset, draw, None)).collect::<Result<Vec<_>>>()?;
         if request.kind == ASSESS_SHARE {
@@ -233,7 +239,8 @@ impl VerticalParty {
             return self.refuse(request, problem);
         }
         let Some(rows) = &self.held_out else { unreachable!("invariant: checked above") };
-        let (first, count) = (request.get_word("first")?, request.get_word("draws")?);
+        let (first, count) =
+            (request.get_count("first", LARGEST_COUNT)?, request.get_count("draws", DRAWS_A_REQUEST as u64)?);
         let (parties, noisy) = (request.get_word("parties")?, request.get_word("noise")? > 0);
         let mut values = Vec::new();
         for draw in first..first + count {
