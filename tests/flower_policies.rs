@@ -163,7 +163,7 @@ fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_th
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
-    let go_on = Patience { appear_seconds: 3, ..patience(5, LostSilo::GoOn) };
+    let go_on = Patience { appear_seconds: 12, ..patience(5, LostSilo::GoOn) };
 
     // West ends after two sweeps and never comes back: its factor stays.
     let folder = scratch.path().join("gone");
@@ -199,8 +199,7 @@ fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_th
     assert_eq!(found.history[0].round, 0);
     assert_eq!(found.parameters, in_one_process(15, &found.history));
     // What it goes on with is not what all would find.
-    let without = in_one_process(6, &found.history[..1]);
-    assert!(without != in_one_process(6, &[]) && exact(&[0, 1]) != exact(&[0, 1, 2]));
+    assert!(in_one_process(6, &found.history[..1]) != in_one_process(6, &[]));
 }
 
 #[test]

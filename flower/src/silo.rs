@@ -90,14 +90,16 @@ pub fn serve(
         let head = answering(metadata);
         keep_unfinished(&unfinished, &task, &head)?;
         let party = Party { options, identity, rows };
-        let served = content.map_err(unreadable).and_then(|(objects, root)| {
-            let (mut objects, root, line) = party.serve(&head, (&objects, &root), keeper)?;
-            task.push(head.clone(), &mut objects, &root).map(|_| line)
-        });
-        match &served {
-            Ok(line) => {
-                log(line);
-                report(task.end(None), log);
+        let served =
+            content.map_err(unreadable).and_then(|content| party.serve(&head, (&content.0, &content.1), keeper));
+        let served = match served {
+            Ok((mut objects, root, line)) => {
+                let sent = task.push(head, &mut objects, &root);
+                let problem = sent.as_ref().err().map(|_| "the answer was not taken");
+                log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
+                // The engine has had the answer's head, or wants none: an error now would be taken for the next answer.
+                report(task.end(problem), log);
+                Ok(())
             }
             Err(error) => {
                 let reason = match error {
@@ -106,8 +108,9 @@ pub fn serve(
                 };
                 log(&format!("a task failed: {error}"));
                 report(task.push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
+                Err(error)
             }
-        }
+        };
         // What stays is given back in vain at the next start, which is said there.
         let _ = std::fs::remove_file(&unfinished);
         if let Err(error @ Error::File { .. }) = served {

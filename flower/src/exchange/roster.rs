@@ -22,19 +22,20 @@ pub(super) struct Roster {
     next_look: Instant,
 }
 
-/// A hello that was sent.
+/// The hellos that were sent to a node.
 #[derive(Debug)]
 struct Greeting {
     node: u64,
-    id: ObjectId,
+    /// One an attempt: the answer to any of them counts.
+    ids: Vec<ObjectId>,
     at: Instant,
     is_answered: bool,
 }
 
 /// How often the engine is asked who is there, once the run goes.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on. An answer to any
-/// of them counts: with many silos on a slow engine the first may take long.
+/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with many silos
+/// on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
 
 impl Roster {
@@ -93,40 +94,48 @@ impl Flower {
                 *known = 0;
             }
         }
-        let roster = &mut self.roster;
-        roster.greeted.retain(|one| connected.contains(&one.node));
+        self.roster.greeted.retain(|one| connected.contains(&one.node));
         for node in &connected {
-            let roster = &self.roster;
-            let hellos: Vec<&Greeting> = roster.greeted.iter().filter(|one| one.node == *node).collect();
-            let pause = AGAIN * u32::try_from(hellos.len()).unwrap_or(u32::MAX);
-            if roster.nodes.contains(node)
-                || hellos.iter().any(|one| one.is_answered)
-                || hellos.last().is_some_and(|one| one.at.elapsed() < pause)
-            {
+            let known = self.roster.greeted.iter().position(|one| one.node == *node);
+            let is_due = known.is_none_or(|place| {
+                let one = &self.roster.greeted[place];
+                let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
+                !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
+            });
+            if self.roster.nodes.contains(node) || !is_due {
                 continue;
             }
+            let sent = self.send(&Message::new(HELLO), *node, (None, self.place.round, 1), Duration::from_secs(60));
             // Who cannot be reached now is asked at the next look.
-            if let Ok(id) = self.send(&Message::new(HELLO), *node, (None, self.place.round, 1), Duration::from_secs(60))
-            {
-                self.roster.greeted.push(Greeting { node: *node, id, at: Instant::now(), is_answered: false });
+            let Ok(id) = sent else { continue };
+            match known.and_then(|place| self.roster.greeted.get_mut(place)) {
+                Some(one) => {
+                    one.ids.push(id);
+                    one.at = Instant::now();
+                }
+                None => {
+                    let (ids, at) = (vec![id], Instant::now());
+                    self.roster.greeted.push(Greeting { node: *node, ids, at, is_answered: false });
+                }
             }
         }
         let open = self.roster.greeted.iter().filter(|one| !one.is_answered);
-        let ids: Vec<ObjectId> = open.map(|one| one.id.clone()).collect();
+        let ids: Vec<ObjectId> = open.flat_map(|one| one.ids.clone()).collect();
         if !ids.is_empty() {
             for arrived in self.task.pull(&ids, self.limits())? {
-                let Some(greeting) =
-                    self.roster.greeted.iter_mut().find(|one| one.id.as_str() == arrived.metadata.reply_to_message_id)
-                else {
-                    continue;
-                };
+                let id = arrived.metadata.reply_to_message_id;
+                let mut greeted = self.roster.greeted.iter_mut();
+                let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
+                greeting.ids.retain(|own| own.as_str() != id);
                 let Ok((objects, root)) = arrived.content else { continue };
                 let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
+                if message.kind != HELLO || envelope.run != self.place.run {
+                    continue;
+                }
                 // One that takes part with something else is asked again, as one that did not answer.
                 greeting.is_answered = envelope.identity == self.identity;
                 let node = greeting.node;
-                let known = self.options.silos.iter().position(|name| *name == envelope.silo);
-                if let Some(silo) = known.filter(|_| message.kind == HELLO && envelope.run == self.place.run) {
+                if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
                     self.welcome(silo, node, &envelope.identity, message.get_word("rows").unwrap_or(0), is_start)?;
                 }
             }
