@@ -28,16 +28,14 @@ struct Greeting {
     node: u64,
     /// One an attempt: the answer to any of them counts.
     ids: Vec<ObjectId>,
-    /// When the latest was sent, and how many were.
     at: Instant,
-    count: u32,
     is_answered: bool,
 }
 
 /// How often the engine is asked who is there, once the run goes.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on. An answer to any
-/// of them counts: with many silos on a slow engine the first may take long.
+/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with many silos
+/// on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
 
 impl Roster {
@@ -101,7 +99,8 @@ impl Flower {
             let known = self.roster.greeted.iter().position(|one| one.node == *node);
             let is_due = known.is_none_or(|place| {
                 let one = &self.roster.greeted[place];
-                !one.is_answered && one.at.elapsed() > AGAIN * one.count
+                let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
+                !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
             });
             if self.roster.nodes.contains(node) || !is_due {
                 continue;
@@ -112,11 +111,11 @@ impl Flower {
             match known.and_then(|place| self.roster.greeted.get_mut(place)) {
                 Some(one) => {
                     one.ids.push(id);
-                    (one.at, one.count) = (Instant::now(), one.count + 1);
+                    one.at = Instant::now();
                 }
                 None => {
                     let (ids, at) = (vec![id], Instant::now());
-                    self.roster.greeted.push(Greeting { node: *node, ids, at, count: 1, is_answered: false });
+                    self.roster.greeted.push(Greeting { node: *node, ids, at, is_answered: false });
                 }
             }
         }
