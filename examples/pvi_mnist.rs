@@ -8,7 +8,7 @@
 //! of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and synchronous visits later.
 //! Then which damping makes the product of the silos' factors improper; local problems that start tight and stop early; silos
 //! that hold two digits each; divergences of Rényi; and wrong training labels. `--part` chooses among these, `--times 4` takes
-//! four times as many sweeps, `--paper` the papers' settings (a day or more; never run yet), `--quick` shows that it runs.
+//! four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs.
 //! Finished runs are kept in the output folder and `--resume` does not repeat them. Numbers:
 //! `docs/src/reference-pvi-mnist.md`.
 //!

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use partita_core::{Device, Table};
+use partita_core::vertical::{Labels, Party};
+use partita_core::{Design, Device, Normal, Table};
 use partita_flower::{Error, Result};
 use partita_inference::{FamilyPlan, Gaussian, Schedule, Settings};
+use partita_models::vertical::{BernoulliHead, Linear, binary_labels};
 use partita_models::{BinaryRows, Child, RepeatedBinary, six_cities_silos};
 
 /// A model that the executables know.
@@ -16,6 +18,9 @@ pub enum CompiledIn {
     SixCities,
     /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others covariates.
     LogisticRegression,
+    /// A logistic regression whose columns are at different parties: [`Linear`] contributions and a [`BernoulliHead`]. Data of
+    /// a party is a table of covariates, labels a table with a column `label` of zeros and ones, all with the same rows.
+    VerticalLogistic,
 }
 
 impl CompiledIn {
@@ -27,10 +32,11 @@ impl CompiledIn {
         match name {
             "six-cities" => Ok(Self::SixCities),
             "logistic-regression" => Ok(Self::LogisticRegression),
+            "vertical-logistic" => Ok(Self::VerticalLogistic),
             other => Err(Error::Unwelcome {
                 what: "the model of the run file",
                 found: format!("`{other}`"),
-                expected: "`six-cities` or `logistic-regression`".into(),
+                expected: "`six-cities`, `logistic-regression` or `vertical-logistic`".into(),
                 remedy: "For a model of your own, write an executable with `partita::executables`.",
             }),
         }
@@ -52,6 +58,12 @@ impl CompiledIn {
                 particles: 4,
                 ..Settings::default()
             },
+            Self::VerticalLogistic => Settings {
+                family: FamilyPlan::new().global(Gaussian::diagonal()),
+                schedule,
+                particles: 4,
+                ..Settings::default()
+            },
         }
     }
 }
@@ -61,12 +73,12 @@ impl CompiledIn {
 /// # Errors
 /// [`Error::File`] for a table that cannot be read.
 pub fn six_cities_data(path: &Path, device: &Device) -> Result<RepeatedBinary> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let wrong = |problem: String| wrong(path, problem);
     let children: Vec<Child> = match path.to_str() {
         Some("example:1") => six_cities_silos()[0].clone(),
         Some("example:2") => six_cities_silos()[1].clone(),
         _ => {
-            let table = Table::from_path(path).map_err(|error| wrong(error.to_string()))?;
+            let table = open(path)?;
             let names = ["smoke", "age_7", "age_8", "age_9", "age_10"];
             let columns = table.numbers(names).map_err(|error| wrong(error.to_string()))?;
             let child = |row: usize| {
@@ -83,27 +95,63 @@ pub fn six_cities_data(path: &Path, device: &Device) -> Result<RepeatedBinary> {
     RepeatedBinary::six_cities(&children, device).map_err(|error| wrong(error.to_string()))
 }
 
-/// The names of the covariates of a table, and its rows.
+/// The number of covariates of a table, and its rows.
 ///
 /// # Errors
 /// [`Error::File`] for a table that cannot be read, without a column `label`, or with labels that are neither 0 nor 1.
 pub fn labelled_data(path: &Path, device: &Device) -> Result<(usize, BinaryRows)> {
-    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
-    let table = Table::from_path(path).map_err(|error| wrong(error.to_string()))?;
-    let column = |name: &str| -> Result<Vec<f64>> {
-        let [values] = table.numbers([name]).map_err(|error| wrong(error.to_string()))?;
+    let table = open(path)?;
+    let labels = labels_of(path, &table)?;
+    let (columns, inputs) = covariates(path, &table)?;
+    let rows = BinaryRows::new(&inputs, columns, &labels, device).map_err(|error| wrong(path, error.to_string()))?;
+    Ok((columns, rows))
+}
+
+/// The columns of a party of a vertical logistic regression: all of a table.
+///
+/// # Errors
+/// [`Error::File`] for a table that cannot be read.
+pub fn party_of(path: &Path, name: &str, _: &Device) -> Result<Party> {
+    let table = open(path)?;
+    let (columns, inputs) = covariates(path, &table)?;
+    let rows = Design::new(inputs, [table.rows(), 1, columns]).map_err(|error| wrong(path, error.to_string()))?;
+    Ok(Party::new(name, Linear::new(columns), rows))
+}
+
+/// The labels of a vertical logistic regression, with an intercept at their holder.
+///
+/// # Errors
+/// [`Error::File`] for a table that cannot be read, without a column `label`, or with labels that are neither 0 nor 1.
+pub fn binary_head(path: &Path, device: &Device) -> Result<Labels> {
+    let labels = labels_of(path, &open(path)?)?;
+    Ok(Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&labels, device)))
+}
+
+fn wrong(path: &Path, problem: String) -> Error {
+    Error::File { path: path.to_owned(), problem }
+}
+
+fn open(path: &Path) -> Result<Table> {
+    Table::from_path(path).map_err(|error| wrong(path, error.to_string()))
+}
+
+/// The column `label` of a table.
+fn labels_of(path: &Path, table: &Table) -> Result<Vec<bool>> {
+    let [values] = table.numbers(["label"]).map_err(|error| wrong(path, error.to_string()))?;
+    let labels = values.into_iter().enumerate();
+    labels.map(|(row, label)| zero_or_one(label, "label", row).map_err(|problem| wrong(path, problem))).collect()
+}
+
+/// How many columns a table has beside `label`, and their numbers, row by row.
+fn covariates(path: &Path, table: &Table) -> Result<(usize, Vec<f64>)> {
+    let column = |name: &String| -> Result<Vec<f64>> {
+        let [values] = table.numbers([name.as_str()]).map_err(|error| wrong(path, error.to_string()))?;
         Ok(values)
     };
-    let labels: Vec<bool> = column("label")?
-        .into_iter()
-        .enumerate()
-        .map(|(row, label)| zero_or_one(label, "label", row).map_err(wrong))
-        .collect::<Result<_>>()?;
-    let covariates: Vec<&String> = table.names().iter().filter(|name| *name != "label").collect();
-    let columns: Vec<Vec<f64>> = covariates.iter().map(|name| column(name)).collect::<Result<_>>()?;
-    let inputs: Vec<f64> = (0..labels.len()).flat_map(|row| columns.iter().map(move |values| values[row])).collect();
-    let rows = BinaryRows::new(&inputs, columns.len(), &labels, device).map_err(|error| wrong(error.to_string()))?;
-    Ok((columns.len(), rows))
+    let columns: Vec<Vec<f64>> =
+        table.names().iter().filter(|name| *name != "label").map(column).collect::<Result<_>>()?;
+    let inputs = (0..table.rows()).flat_map(|row| columns.iter().map(move |values| values[row])).collect();
+    Ok((columns.len(), inputs))
 }
 
 /// Yes or no; otherwise what is wrong with the row.

@@ -1,14 +1,23 @@
 //! Runs a party from its configuration file: what the executables do for the models they know, and yours for your own.
 
+mod lost_silo;
+mod vertical;
+
+pub use vertical::{run_label_holder, run_party};
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use partita_core::{Device, Model};
 use partita_flower::{
-    CoordinatorOptions, Engine, Error, Flower, Keeper, Limits, Patience, Result, RunFile, SiloOptions, serve,
+    Engine, Error, Flower, Keeper, Length, Limits, Log, Patience, Program, Result, RunFile, STOCK_ROUND_SECONDS,
+    SiloOptions, serve,
 };
-use partita_inference::{Progress, Report, Settings, coordinator, fit_parties, silo_program};
+use partita_inference::{
+    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator,
+    coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
+};
 use serde::{Deserialize, Serialize};
 
 /// A silo's own file, such as `north.toml`: who it is, where its data are, and what its owner allows.
@@ -19,10 +28,16 @@ pub struct SiloFile {
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// What it may be asked: `sfvi`, `avg`, `pvi`.
+    /// What it may be asked: `sfvi`, `avg`, `pvi`, `vertical`, `evaluate`.
     pub allow: Vec<String>,
     /// Its data, as the model reads them.
     pub data: PathBuf,
+    /// The labels of its rows, where columns are at different parties and the algorithm needs them at every one.
+    #[serde(default)]
+    pub labels: Option<PathBuf>,
+    /// Rows never seen in training.
+    #[serde(default)]
+    pub held_out: Option<PathBuf>,
     /// The folder of its state: its factor, its local posteriors. Nobody else may have it.
     pub state: PathBuf,
 }
@@ -37,16 +52,35 @@ pub struct CoordinatorFile {
     pub state: PathBuf,
     /// The folder of the report.
     pub output: PathBuf,
+    /// The labels, where columns are at different parties and labels here.
+    #[serde(default)]
+    pub labels: Option<PathBuf>,
+    /// The labels of rows to be predicted, where columns are at different parties.
+    #[serde(default)]
+    pub held_out: Option<PathBuf>,
+    /// What a round takes here, in seconds: how long a run will take is judged by it.
+    #[serde(default = "stock")]
+    pub round_seconds: f64,
     /// How long it waits, and how much it reads.
     #[serde(flatten)]
     pub patience: Patience,
-    /// The fewest silos that have to answer a round; all where it is not given.
+    /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
     #[serde(default)]
     pub quorum: Option<usize>,
 }
 
-/// Rounds that take longer than this many are announced before they begin: at four seconds each, an hour.
-const MANY: u64 = 900;
+fn stock() -> f64 {
+    STOCK_ROUND_SECONDS
+}
+
+/// How a coordinator is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Start {
+    /// Goes on from the latest checkpoint.
+    pub resume: bool,
+    /// Begins a run even if it will take days.
+    pub long: bool,
+}
 
 /// Serves as a silo until `stop` is set. `base` are the settings that the model is usually fitted with, and `load` reads the
 /// silo's data.
@@ -58,82 +92,158 @@ pub fn run_silo<M: Model + 'static>(
     (run, base): (&RunFile, &Settings),
     file: &SiloFile,
     load: impl Fn(&Path, &Device) -> Result<M::Data>,
-    (stop, log): (&AtomicBool, &mut dyn FnMut(&str)),
+    watch: (&AtomicBool, &mut dyn FnMut(&str)),
 ) -> Result<()>
 where
     M::Data: Clone + Send + 'static,
 {
     let device = Device::flex();
     let fit = run.fit_options(base)?;
-    let identity = run.identity(base)?;
-    let Some(index) = run.silos.iter().position(|name| *name == file.name) else {
-        return Err(Error::Unwelcome {
-            what: "this silo's name",
-            found: format!("`{}`", file.name),
-            expected: format!("one of {}, the silos of the run", run.silos.join(", ")),
-            remedy: "Correct the name in the silo's file, or the silos in the run's.",
-        });
-    };
-    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    let index = place(run, &file.name)?;
     let data = load(&file.data, &device)?;
+    let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
     let (_, rows) = silo_program(model, (&run.silos, index), &data, &device, &fit)?;
     let (model, names) = (model.clone(), run.silos.clone());
-    let make = move || Ok(silo_program(&model, (&names, index), &data, &device, &fit)?.0);
-    let mut keeper = Keeper::open(&file.state, Box::new(make))?;
-    let SiloFile { name, engine, allow, .. } = file.clone();
-    log(&format!("silo `{name}` of run `{}` with {rows} rows, waiting at {}", &identity[..12], engine.address));
-    let options = SiloOptions { name, engine, allow, largest_request: Limits::default().bytes };
-    serve(&options, (&identity, rows as u64), &mut keeper, stop, log)
+    let make = move || {
+        let program = silo_program(&model, (&names, index), &data, &device, &fit)?.0;
+        Ok(match &held_out {
+            Some(rows) => Box::new(EvaluatingSilo::new(program, index, (&model, rows), &device, &fit)?),
+            None => program,
+        })
+    };
+    sit_down(run, (&run.identity(base)?, rows), file, Box::new(make), watch)
 }
 
-/// Fits a model over the silos of a run; the report, which is written too. `is_resumed` goes on from the latest checkpoint.
+/// The place of a silo in the run.
+fn place(run: &RunFile, name: &str) -> Result<u32> {
+    match (0..).zip(&run.silos).find(|(_, known)| *known == name) {
+        Some((index, _)) => Ok(index),
+        None => Err(Error::Unwelcome {
+            what: "this silo's name",
+            found: format!("`{name}`"),
+            expected: format!("one of {}, the silos of the run", run.silos.join(", ")),
+            remedy: "Correct the name in the silo's file, or the silos in the run's.",
+        }),
+    }
+}
+
+/// Serves what `make` makes until `stop` is set.
+fn sit_down(
+    run: &RunFile,
+    (identity, rows): (&str, usize),
+    file: &SiloFile,
+    make: Program,
+    (stop, log): (&AtomicBool, &mut dyn FnMut(&str)),
+) -> Result<()> {
+    let mut keeper = Keeper::open(&file.state, make)?;
+    let SiloFile { name, engine, allow, .. } = file.clone();
+    let short = &identity[..12];
+    log(&format!("silo `{name}` of a run of {} `{short}` with {rows} rows, waiting at {}", run.model, engine.address));
+    let options = SiloOptions { name, engine, allow, largest_request: Limits::default().bytes };
+    serve(&options, (identity, rows as u64), &mut keeper, stop, log)
+}
+
+/// Fits a model over the silos of a run; the report, which is written too.
 ///
 /// # Errors
-/// What the files, the model, the silos or the engine report.
+/// What the files, the model, the silos or the engine report; [`Error::Unwelcome`] for a run of days without [`Start::long`].
 pub fn run_coordinator<M: Model + 'static>(
     model: &M,
     (run, base): (&RunFile, &Settings),
-    (file, is_resumed): (&CoordinatorFile, bool),
+    (file, start): (&CoordinatorFile, Start),
     (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
-    log: &mut dyn FnMut(&str),
+    log: &Log,
 ) -> Result<Report> {
     let device = Device::flex();
-    let mut fit = run.fit_options(base)?;
-    if run.exchanges() > MANY {
-        let (rounds, hours) = (run.exchanges(), run.exchanges() * 4 / 3600);
-        log(&format!(
-            "{rounds} rounds: a stock SuperNode takes about four seconds each, {hours} hours in all. Take more local steps."
-        ));
-    }
-    fit.checkpoint = Some((file.state.clone(), 1));
-    fit.resume = is_resumed;
-    fit.interrupt = Some(interrupt);
-    let options = CoordinatorOptions {
-        engine: file.engine.clone(),
-        silos: run.silos.clone(),
-        patience: file.patience,
-        quorum: file.quorum.unwrap_or(run.silos.len()),
+    let fit = fit_options((run, base), (file, start), interrupt)?;
+    let (mut exchange, rows) = connect((run, base), (file, start), log)?;
+    let (silos, progress) = ((run.silos.as_slice(), rows.as_slice()), Some(progress));
+    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.is_by_arrival() {
+        true => {
+            let mut own = coordinator_by_arrival(model, silos, &device, &fit)?;
+            let fitted = fit_by_arrival(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            (own, fitted)
+        }
+        false => {
+            let mut own = coordinator(model, silos, &device, &fit)?;
+            let fitted = fit_parties(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            (own, fitted)
+        }
     };
-    let mut exchange = Flower::connect(options, &run.identity(base)?)?;
+    let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
+    if found.is_ok() && run.held_out_draws > 0 {
+        let how = (run.held_out_draws, fit.settings.seed);
+        match evaluate(&*algorithm, &mut exchange, how, &mut Counters::default()) {
+            Ok(evaluation) => {
+                log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
+                write_json(&file.output.join("evaluation.json"), &evaluation)?;
+            }
+            // What was fitted is worth keeping all the same.
+            Err(error) => log(&format!("rows never seen in training were not judged: {error}")),
+        }
+    }
+    leave(exchange, found, file, log)
+}
+
+/// The options of the run file, with a checkpoint after every round.
+fn fit_options(
+    (run, base): (&RunFile, &Settings),
+    (file, start): (&CoordinatorFile, Start),
+    interrupt: Arc<AtomicBool>,
+) -> Result<FitOptions> {
+    let fit = run.fit_options(base)?;
+    // Where nobody waits there is no moment at which all that parties know fits together.
+    let checkpoint = (!run.is_by_arrival()).then(|| (file.state.clone(), 1));
+    let algorithm = file.algorithm(fit.algorithm)?;
+    Ok(FitOptions { algorithm, checkpoint, resume: start.resume, interrupt: Some(interrupt), ..fit })
+}
+
+/// The silos of the run, once all are there, and how many rows each says it has.
+fn connect(
+    (run, base): (&RunFile, &Settings),
+    (file, start): (&CoordinatorFile, Start),
+    log: &Log,
+) -> Result<(Flower, Vec<usize>)> {
+    let length = Length { rounds: run.exchanges(), round_seconds: file.round_seconds };
+    if let Some(warning) = length.check(start.long)? {
+        log(&warning);
+    }
+    if start.resume
+        && let Some((folder, _)) = latest_checkpoint(&file.state)?
+    {
+        Flower::end_former_run(&file.engine, &folder)?;
+    }
+    let exchange = Flower::connect_with(file.options(&run.silos)?, &run.identity(base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
-    let described: Vec<String> =
-        run.silos.iter().zip(&rows).map(|(name, rows)| format!("{name} ({rows} rows)")).collect();
-    log(&format!("the silos are there: {}", described.join(", ")));
-    let mut algorithm = coordinator(model, (&run.silos, &rows), &device, &fit)?;
-    let fitted = fit_parties(model, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress));
+    let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {
+        0 => format!("{name} (not yet, or without rows)"),
+        rows => format!("{name} ({rows} rows)"),
+    });
+    log(&format!("the silos are there: {}", described.collect::<Vec<_>>().join(", ")));
+    Ok((exchange, rows))
+}
+
+/// Ends a run on the engine, and writes what it found and what happened.
+fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &Log) -> Result<Report> {
     let (history, [sent, received]) = (exchange.history().to_vec(), exchange.bytes());
-    let ended = exchange.end(fitted.as_ref().err().map(|_| "the coordinator's log says more"));
-    let (report, _, _) = fitted?;
+    let ended = exchange.end(found.as_ref().err().map(|_| "the coordinator's log says more"));
+    // Who was missing is asked first where a run failed.
+    let kept = write_json(&file.output.join("history.json"), &history);
     if let Err(error) = ended {
         log(&format!("the engine was not told that the run ended: {error}"));
     }
+    let report = found?;
+    kept?;
     report.write_json(&file.output.join("result.json"))?;
-    let events = serde_json::to_vec_pretty(&history)
-        .map_err(|error| Error::File { path: file.output.join("history.json"), problem: error.to_string() })?;
-    partita_inference::write_atomically(&file.output.join("history.json"), &events)?;
     log(&format!(
         "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
         history.len()
     ));
     Ok(report)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let bytes = serde_json::to_vec_pretty(value)
+        .map_err(|error| Error::File { path: path.to_owned(), problem: error.to_string() })?;
+    Ok(partita_inference::write_atomically(path, &bytes)?)
 }

@@ -1,23 +1,26 @@
 //! Runs federated fits through a real SuperLink and two SuperNodes: the bits are those of one process.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 #[path = "fixtures/engine.rs"]
 mod engine;
+#[path = "fixtures/engine_run.rs"]
+mod engine_run;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::{Deployment, Pace, installed};
-use partita::flower::{CoordinatorOptions, Engine, Flower, Keeper, Patience, SiloOptions, serve};
-use partita::inference::{AlgorithmChoice, RunOptions, Silent, coordinator, run, silo_program};
-use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{
-    Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Schedule, Settings, VisitSchedule, fit,
+use engine_run::{over_the_engine, rows, seats};
+use partita::inference::{
+    AlgorithmChoice, Counters, Evaluation, Exchange, InProcess, RunOptions, Silent, coordinator, evaluate, run,
 };
-
-const IDENTITY: &str = "six cities";
+use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, Standardisation};
+use partita::models::{credit, six_cities_silos};
+use partita::{
+    Device, FamilyPlan, FitOptions, Gaussian, Model, Noise, PviOptions, RoundOptions, Schedule, Settings, SmallLarge,
+    VisitSchedule, partition_small_large,
+};
 
 fn options(algorithm: AlgorithmChoice, steps: u64) -> FitOptions {
     let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
@@ -25,72 +28,43 @@ fn options(algorithm: AlgorithmChoice, steps: u64) -> FitOptions {
     FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() }
 }
 
-fn silos() -> Vec<(String, RepeatedBinary)> {
+fn six_cities() -> Vec<(String, RepeatedBinary)> {
     let device = Device::flex();
-    let parts = six_cities_silos();
-    let names = ["north", "south"];
-    names
-        .iter()
-        .zip(parts)
-        .map(|(name, part)| ((*name).to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap()))
-        .collect()
+    let named = ["north", "south"].into_iter().zip(six_cities_silos());
+    named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
 }
 
-/// A silo on a thread, as its executable runs it.
-fn silo(
-    index: usize,
-    engine: Engine,
-    folder: &Path,
+/// Runs silos with a coordinator; the parameters of the posterior, and what silos say of it.
+fn found<M: Model + 'static>(
+    model: &M,
+    rows: &[usize],
+    exchange: &mut dyn Exchange,
     fit: &FitOptions,
-    stop: &Arc<AtomicBool>,
-) -> std::thread::JoinHandle<()> {
-    let (folder, fit, stop) = (folder.join(format!("silo-{index}")), fit.clone(), Arc::clone(stop));
-    std::thread::spawn(move || {
-        let data = silos();
-        let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-        let make = {
-            let (names, own, fit) = (names.clone(), data[index].1.clone(), fit.clone());
-            move || Ok(silo_program(&MixedLogistic::new(4), (&names, index as u32), &own, &Device::flex(), &fit)?.0)
-        };
-        let rows = silo_program(&MixedLogistic::new(4), (&names, index as u32), &data[index].1, &Device::flex(), &fit)
-            .unwrap()
-            .1;
-        let mut keeper = Keeper::open(&folder, Box::new(make)).unwrap();
-        let allow = ["sfvi", "avg", "pvi"].map(str::to_owned).to_vec();
-        let options = SiloOptions { name: names[index].clone(), engine, allow, largest_request: 1 << 30 };
-        let mut log = |_: &str| {};
-        serve(&options, (IDENTITY, rows as u64), &mut keeper, &stop, &mut log).unwrap();
-    })
-}
-
-/// The parameters of the posterior after a run over the engine.
-fn over_the_engine(deployment: &Deployment, folder: &Path, fit: &FitOptions) -> Vec<f64> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let threads: Vec<_> = (0..2).map(|index| silo(index, deployment.silo(index), folder, fit, &stop)).collect();
-    let names = ["north", "south"].map(str::to_owned).to_vec();
-    let how = CoordinatorOptions {
-        engine: deployment.coordinator(),
-        silos: names.clone(),
-        patience: Patience { appear_seconds: 60, deadline_seconds: 120, attempts: 3, ..Patience::default() },
-        quorum: 2,
-    };
-    let mut exchange = Flower::connect(how, IDENTITY).unwrap();
-    let rows: Vec<usize> = exchange.rows().iter().map(|rows| *rows as usize).collect();
-    let mut algorithm = coordinator(&MixedLogistic::new(4), (&names, &rows), &Device::flex(), fit).unwrap();
+) -> (Vec<f64>, Evaluation) {
+    let names = exchange.silos().to_vec();
+    let mut algorithm = coordinator(model, (&names, rows), &Device::flex(), fit).unwrap();
     let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
-    run(&mut *algorithm, &mut exchange, &how, &mut Silent).unwrap();
-    let found = algorithm.posterior().parameters.to_vec();
-    assert!(exchange.history().is_empty(), "{:?}", exchange.history());
-    assert!(exchange.bytes().iter().all(|bytes| *bytes > 1_000), "{:?}", exchange.bytes());
-    exchange.end(None).unwrap();
-    stop.store(true, Ordering::Relaxed);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    found
+    run(&mut *algorithm, exchange, &how, &mut Silent).unwrap();
+    let judged = evaluate(&*algorithm, exchange, (10, fit.settings.seed), &mut Counters::default()).unwrap();
+    (algorithm.posterior().parameters.to_vec(), judged)
 }
 
-fn in_one_process(how: &FitOptions) -> Vec<f64> {
-    let found = fit(&MixedLogistic::new(4), &silos(), &Device::flex(), how, None).unwrap();
-    found.posterior().parameters.to_vec()
+fn assert_same_bits<M: Model + 'static>(
+    (deployment, folder): (&Deployment, &Path),
+    (model, silos): (&M, &[(String, M::Data)]),
+    fit: &FitOptions,
+) where
+    M::Data: Clone + Send + 'static,
+{
+    let afar = over_the_engine(deployment, folder, seats(model, silos, fit), |exchange| {
+        found(model, &rows(exchange), exchange, fit)
+    });
+    let here = seats(model, silos, fit);
+    let rows: Vec<usize> = here.iter().map(|seat| seat.rows).collect();
+    let programs = here.into_iter().map(|mut seat| (seat.make)().unwrap()).collect();
+    assert_eq!(afar, found(model, &rows, &mut InProcess::new(programs, 1).unwrap(), fit));
+    let judged: Vec<u64> = afar.1.silos.iter().map(|silo| silo.rows).collect();
+    assert_eq!(judged, rows.iter().map(|rows| *rows as u64).collect::<Vec<_>>());
 }
 
 #[test]
@@ -99,18 +73,60 @@ fn averaging_over_a_stock_deployment_has_the_bits_of_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Stock);
     let how = options(AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), 300);
-    assert_eq!(over_the_engine(&deployment, folder.path(), &how), in_one_process(&how));
+    assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how);
 }
 
 #[test]
-fn structured_partitioned_inference_over_the_engine_has_the_bits_of_one_process() {
+fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
     let Some(programs) = installed() else { return };
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
     let together = PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(100) };
-    for (index, algorithm) in [PviOptions::new(100), together].into_iter().enumerate() {
-        let how = options(AlgorithmChoice::Pvi(algorithm), 400);
-        let own = folder.path().join(format!("run-{index}"));
-        assert_eq!(over_the_engine(&deployment, &own, &how), in_one_process(&how));
+    let all = [
+        ("sequential", AlgorithmChoice::Pvi(PviOptions::new(100)), 400),
+        ("synchronous", AlgorithmChoice::Pvi(together), 400),
+        ("steps", AlgorithmChoice::Sfvi, 6),
+    ];
+    for (name, algorithm, steps) in all {
+        let how = options(algorithm, steps);
+        let own = folder.path().join(name);
+        assert_same_bits((&deployment, &own), (&MixedLogistic::new(4), &six_cities()), &how);
     }
+}
+
+/// Credit approval at a small and a large silo with different labels, as in split B of the PVI paper.
+fn credit_silos() -> Option<(LogisticRegression, Vec<(String, BinaryRows)>)> {
+    let Ok(table) = credit() else {
+        eprintln!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        return None;
+    };
+    let noise = Noise::new(1);
+    let [train, _] = table.split(0.8, Standardisation::TrainingRows, &noise).unwrap();
+    let imbalance = SmallLarge { size_imbalance: 0.3, label_imbalance: -0.7 };
+    let parts = partition_small_large(train.labels(), 2, imbalance, &noise).unwrap();
+    let silo = |(name, rows): (&str, Vec<usize>)| {
+        (name.to_owned(), BinaryRows::encoded(&train.select(&rows).unwrap(), &Device::flex()).unwrap())
+    };
+    let silos = ["small", "large"].into_iter().zip(parts).map(silo).collect();
+    Some((LogisticRegression::new(train.columns()), silos))
+}
+
+#[test]
+fn credit_approval_by_partitioned_inference_over_the_engine_has_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let Some((model, silos)) = credit_silos() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    // The settings of the example `pvi_uci`: three sweeps over both silos, with minibatches.
+    let settings = Settings {
+        steps: 6 * 300,
+        particles: 4,
+        family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
+        schedule: Schedule::Cosine { initial: 1e-2, last: 0.0 },
+        minibatch: [("row".to_owned(), 64)].into(),
+        ..Settings::default()
+    };
+    let algorithm = AlgorithmChoice::Pvi(PviOptions::new(300));
+    let how = FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() };
+    assert_same_bits((&deployment, folder.path()), (&model, &silos), &how);
 }

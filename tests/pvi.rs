@@ -496,6 +496,10 @@ fn silos_on_threads_of_their_own_reach_the_fixed_point_in_whatever_order_they_an
     let synchronous = conjugate_options(VisitSchedule::Synchronous);
     let mut other = Run::new(&LINEAR, &data, &settings(10), synchronous).pvi;
     assert!(matches!(run_by_arrival(&mut other, &mut threads, &how, &mut Silent), Err(Error::Setting { .. })));
+    // Nor is there anything that it could go on from.
+    let how = RunOptions { resume: true, ..how };
+    let found = run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent);
+    assert!(matches!(found, Err(Error::Setting { setting: "resume", .. })));
 }
 
 #[test]

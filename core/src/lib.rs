@@ -54,7 +54,7 @@ pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
 pub use reading::{
     Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, natural_values,
-    pointwise_log_likelihood, predictive_draw, prior_draw,
+    pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
 };
 pub use rows::Rows;
 pub use scope::{Minibatch, Moments, Scope};

@@ -8,7 +8,9 @@ mod resident_encoding;
 
 pub(crate) use density::gradients_of;
 pub use density::{Assessment, Enhanced, LogDensity};
-pub use draw::{Draw, natural_values, pointwise_log_likelihood, predictive_draw, prior_draw};
+pub use draw::{
+    Draw, natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
+};
 pub use encoding::Encoded;
 pub use resident::DeviceAssessment;
 pub use resident_encoding::DeviceEncoded;

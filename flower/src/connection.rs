@@ -75,7 +75,8 @@ impl Connection {
                 "https"
             }
         };
-        let secret = engine.secret.as_ref().map(read).transpose()?.map(|bytes| bytes.trim_ascii().to_vec());
+        // The engine takes the file byte by byte, the line's end too.
+        let secret = engine.secret.as_ref().map(read).transpose()?;
         Ok(Self {
             agent: config.build().into(),
             base: format!("{scheme}://{}/v1", engine.address),
@@ -135,15 +136,34 @@ impl Connection {
                 request = request.header(name, value);
             }
         }
-        let unanswered = |error: ureq::Error| Failed::Unanswered(error.to_string());
-        let mut response = request.send(body).map_err(unanswered)?;
+        let failed = |error: ureq::Error| self.failed(operation, &error);
+        let mut response = request.send(body).map_err(failed)?;
         let status = response.status().as_u16();
-        let answer = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().map_err(unanswered)?;
+        if let Some(announced) = response.body().content_length().filter(|length| *length > LARGEST_ANSWER) {
+            let problem = format!("it announces {announced} bytes, this party reads at most {LARGEST_ANSWER}");
+            return Err(Failed::Refused(Error::malformed(operation, problem)));
+        }
+        let answer = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().map_err(failed)?;
         match status {
             200..300 => Ok(answer),
             502..=504 => Err(Failed::Unanswered(format!("status {status}"))),
             _ => Err(Failed::Refused(refused(operation, status, &answer))),
         }
+    }
+}
+
+impl Connection {
+    /// What a transport's error means: whether to try again.
+    fn failed(&self, operation: &'static str, error: &ureq::Error) -> Failed {
+        let reason = error.to_string();
+        if let ureq::Error::BodyExceedsLimit(_) = error {
+            return Failed::Refused(Error::malformed(operation, reason));
+        }
+        // The verdict on a certificate is the same every time.
+        if reason.contains("certificate") {
+            return Failed::Refused(Error::Untrusted { address: self.address.clone(), reason });
+        }
+        Failed::Unanswered(reason)
     }
 }
 

@@ -20,6 +20,16 @@ pub enum Error {
         /// What the transport said last.
         reason: String,
     },
+    /// The engine could not show that it is the one this party trusts.
+    #[error(
+        "the engine at {address} was not trusted: {reason}. Give the certificate of the authority that signed the engine's as `certificate_authority`, and the name it is signed for as `address`."
+    )]
+    Untrusted {
+        /// Where it is.
+        address: String,
+        /// What the transport said.
+        reason: String,
+    },
     /// The engine refused a call.
     #[error("{operation}: the engine refused with status {status}: {detail}. {remedy}")]
     Refused {

@@ -1,7 +1,17 @@
 //! Gives the exchange over the engine: the same requests and replies as in one process, to silos on other machines.
 
+mod by_arrival;
+mod history;
+mod options;
+mod roster;
+mod round;
+
+pub use history::{Event, EventKind};
+pub use options::{CoordinatorOptions, LostSilo, Patience};
+
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use partita_inference::{Exchange, Manifest, Message, Outcome, Request, write_atomically};
 use serde::{Deserialize, Serialize};
@@ -11,86 +21,56 @@ use crate::control::start_run;
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::{Limits, ObjectId, Objects, hexadecimal};
-use crate::record::{pack, unpack};
-use crate::silo::{FAILED, HELLO};
-use crate::task::{COORDINATOR, Task, now};
+use crate::record::pack;
+use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
+use by_arrival::UnderWay;
+use roster::Roster;
 
-/// How a coordinator reaches its silos.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CoordinatorOptions {
-    /// The SuperLink.
-    pub engine: Engine,
-    /// The silos, in the order in which sums run.
-    pub silos: Vec<String>,
-    /// How long it waits, and how much it reads.
-    pub patience: Patience,
-    /// The fewest silos that have to answer a round that all were asked in.
-    pub quorum: usize,
-}
-
-/// How long a coordinator waits for its silos, and how much it reads of what they say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Patience {
-    /// How long to wait for all silos to appear, in seconds.
-    pub appear_seconds: u64,
-    /// How long an answer may take, in seconds.
-    pub deadline_seconds: u64,
-    /// How often a request is sent, after errors and deadlines again.
-    pub attempts: u64,
-    /// The most bytes of an answer.
-    pub largest_answer: usize,
-}
-
-impl Default for Patience {
-    /// Five minutes to appear, ten for an answer, ten attempts, a gigabyte.
-    fn default() -> Self {
-        Self { appear_seconds: 300, deadline_seconds: 600, attempts: 10, largest_answer: Limits::default().bytes }
-    }
-}
-
-/// Something that happened to a silo in a round.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// The round.
-    pub round: u64,
-    /// The silo.
-    pub silo: String,
-    /// What happened.
-    pub what: String,
-}
+/// Is told what happens to silos, a line an event.
+pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Silos behind a SuperLink.
-#[derive(Debug)]
 pub struct Flower {
     options: CoordinatorOptions,
     identity: String,
     task: Task,
-    nodes: Vec<u64>,
-    rows: Vec<u64>,
+    roster: Roster,
     place: Place,
-    history: Vec<Event>,
+    /// The latest round of each silo whose answer is in the latest checkpoint, once there is one.
+    kept: Option<Vec<u64>>,
+    /// Who sits rounds out.
+    missing: Vec<bool>,
     bytes: [u64; 2],
+    log: Log,
+    by_arrival: UnderWay,
+}
+
+impl std::fmt::Debug for Flower {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("Flower");
+        shown.field("options", &self.options).field("place", &self.place).field("roster", &self.roster);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// Where a run is: what `flower.json` in a checkpoint says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Place {
     run: String,
+    began: u64,
+    /// How often the run has gone on from a checkpoint.
+    start: u64,
     round: u64,
     /// The latest round of each silo whose answer was taken.
     accepted: Vec<u64>,
+    history: Vec<Event>,
+    /// The engine's task of the coordinator that wrote this.
+    task: Leftover,
 }
 
-/// A request that waits for its answer.
-struct Waiting {
-    request: Request,
-    slot: usize,
-    id: ObjectId,
-    attempt: u64,
-    due: Instant,
-}
+/// The file of a checkpoint that says where a run is.
+const PLACE: &str = "flower.json";
 
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -98,47 +78,80 @@ impl Flower {
     /// Starts a run and waits until every silo has said hello. `identity` is the hash of model, settings and algorithm.
     ///
     /// # Errors
-    /// [`Error::Transport`], [`Error::Refused`]; [`Error::Missing`] for silos that do not appear.
+    /// [`Error::Transport`], [`Error::Untrusted`], [`Error::Refused`]; [`Error::Missing`] for silos that do not appear;
+    /// [`Error::Unwelcome`] for a quorum of none or of more than there are, and for a silo with another identity.
     pub fn connect(options: CoordinatorOptions, identity: &str) -> Result<Self> {
+        Self::connect_with(options, identity, Arc::new(|_| ()))
+    }
+
+    /// As [`Flower::connect`], and tells `log` of every event.
+    ///
+    /// # Errors
+    /// As for [`Flower::connect`].
+    pub fn connect_with(options: CoordinatorOptions, identity: &str, log: Log) -> Result<Self> {
+        let count = options.silos.len();
+        if !(1..=count).contains(&options.quorum) {
+            return Err(Error::Unwelcome {
+                what: "the quorum",
+                found: options.quorum.to_string(),
+                expected: format!("1 to {count}, the number of silos"),
+                remedy: "Correct `quorum` in the coordinator's file.",
+            });
+        }
         let connection = Connection::new(&options.engine)?;
         let run_id = start_run(&connection)?;
-        let started = Instant::now();
-        let task = loop {
-            match Task::acquire(&connection, "flwr-serverapp", COORDINATOR)? {
-                Some(task) if task.run_id == run_id => break task,
-                // A run that another coordinator left behind.
-                Some(task) => task.end(Some("its coordinator is gone"))?,
-                None if started.elapsed().as_secs() > options.patience.appear_seconds => {
-                    return Err(Error::Refused {
-                        operation: "starting a run",
-                        status: 200,
-                        detail: format!("run {run_id} has no task for its coordinator"),
-                        remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
-                    });
-                }
-                None => std::thread::sleep(PAUSE),
-            }
+        let task = take_task(&connection, run_id, options.patience.appear_seconds)?;
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let place = Place {
+            run: hexadecimal(&run_id.to_be_bytes()),
+            began: u64::try_from(began).unwrap_or(u64::MAX),
+            start: 0,
+            round: 0,
+            accepted: vec![0; count],
+            history: Vec::new(),
+            task: task.leftover(None),
         };
-        let count = options.silos.len();
-        let run = hexadecimal(&run_id.to_be_bytes());
-        let place = Place { run, round: 0, accepted: vec![0; count] };
-        let (nodes, rows) = (vec![0; count], vec![0; count]);
-        let (identity, history, bytes) = (identity.to_owned(), Vec::new(), [0; 2]);
-        let mut flower = Self { options, identity, task, nodes, rows, place, history, bytes };
-        flower.find_silos()?;
+        let (identity, roster, missing) = (identity.to_owned(), Roster::new(count), vec![false; count]);
+        let mut flower = Self {
+            options,
+            identity,
+            task,
+            roster,
+            place,
+            kept: None,
+            missing,
+            bytes: [0; 2],
+            log,
+            by_arrival: UnderWay::default(),
+        };
+        flower.assemble()?;
         Ok(flower)
     }
 
-    /// The rows that each silo says it has.
-    #[must_use]
-    pub fn rows(&self) -> &[u64] {
-        &self.rows
+    /// Ends the engine's run of a coordinator that was killed, of which `folder` is a checkpoint: silos that still wait for
+    /// what it was sending are free at once, and not in a minute. Whether there was anything to end.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a checkpoint of a run that was not over an engine; [`Error::Transport`], [`Error::Untrusted`].
+    pub fn end_former_run(engine: &Engine, folder: &Path) -> Result<bool> {
+        let place = read_place(folder)?;
+        match place.task.give_back(&Connection::new(engine)?, "its coordinator was started again") {
+            Ok(()) => Ok(true),
+            Err(Error::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
-    /// What happened to silos: who was missing when.
+    /// The rows that each silo says it has; 0 for one that has not appeared yet.
+    #[must_use]
+    pub fn rows(&self) -> &[u64] {
+        &self.roster.rows
+    }
+
+    /// What happened to silos, since the run began: who was missing when.
     #[must_use]
     pub fn history(&self) -> &[Event] {
-        &self.history
+        &self.place.history
     }
 
     /// Bytes of requests sent and of answers received, as they crossed the wire without the transport's own headers.
@@ -155,74 +168,31 @@ impl Flower {
         self.task.end(problem)
     }
 
-    /// Says hello to every node that is not known to be one of the silos, until all are found.
-    fn find_silos(&mut self) -> Result<()> {
-        let started = Instant::now();
-        let mut asked: Vec<(u64, ObjectId, Instant)> = Vec::new();
-        loop {
-            let nodes = self.task.nodes()?;
-            // A silo whose node is gone may come back as another.
-            for known in &mut self.nodes {
-                if !nodes.contains(known) {
-                    *known = 0;
-                }
-            }
-            if self.nodes.iter().all(|node| *node != 0) {
-                return Ok(());
-            }
-            asked.retain(|(_, _, since)| since.elapsed() < Duration::from_secs(20));
-            for node in &nodes {
-                if !self.nodes.contains(node) && !asked.iter().any(|(known, _, _)| known == node) {
-                    let hello = Message::new(HELLO);
-                    let id = self.send(&hello, *node, ("", 0, 1), Duration::from_secs(60));
-                    if let Ok(id) = id {
-                        asked.push((*node, id, Instant::now()));
-                    }
-                }
-            }
-            let ids: Vec<ObjectId> = asked.iter().map(|(_, id, _)| id.clone()).collect();
-            if !ids.is_empty() {
-                for arrived in self.task.pull(&ids, self.limits())? {
-                    let Ok((objects, root)) = arrived.content else { continue };
-                    let node = arrived.metadata.src_node_id;
-                    let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
-                    if let Some(place) = self.options.silos.iter().position(|name| *name == envelope.silo) {
-                        self.nodes[place] = node;
-                        self.rows[place] = message.get_word("rows").unwrap_or(0);
-                    }
-                }
-            }
-            if started.elapsed().as_secs() > self.options.patience.appear_seconds {
-                let missing = self.options.silos.iter().zip(&self.nodes).filter(|(_, node)| **node == 0);
-                let missing = missing.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                return Err(Error::Missing {
-                    missing,
-                    found: nodes.len(),
-                    seconds: self.options.patience.appear_seconds,
-                });
-            }
-            std::thread::sleep(PAUSE);
-        }
-    }
-
     fn limits(&self) -> Limits {
         Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
     }
 
+    /// Sends a message to a node: to a silo, or to whoever is there.
     fn send(
         &mut self,
         message: &Message,
         node: u64,
-        (silo, accepted, attempt): (&str, u64, u64),
+        (silo, round, attempt): (Option<usize>, u64, u64),
         time: Duration,
     ) -> Result<ObjectId> {
+        let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
+        let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
         let envelope = Envelope {
             run: self.place.run.clone(),
-            round: self.place.round,
+            began: self.place.began,
+            start: self.place.start,
+            round,
             attempt,
             accepted,
+            // Without a checkpoint nobody goes back.
+            kept: kept.unwrap_or(accepted),
             identity: self.identity.clone(),
-            silo: silo.to_owned(),
+            silo: silo.map(|silo| self.options.silos[silo].clone()).unwrap_or_default(),
         };
         let mut objects = Objects::default();
         let root = pack(message, &envelope, &mut objects)?;
@@ -232,7 +202,7 @@ impl Flower {
             src_node_id: COORDINATOR,
             dst_node_id: node,
             reply_to_message_id: String::new(),
-            group_id: self.place.round.to_string(),
+            group_id: round.to_string(),
             ttl: time.as_secs_f64(),
             message_type: "train".into(),
             created_at: now(),
@@ -244,174 +214,77 @@ impl Flower {
         Ok(id)
     }
 
-    fn note(&mut self, silo: usize, what: String) {
-        let (round, silo) = (self.place.round, self.options.silos[silo].clone());
-        let line = format!("round {round}, silo `{silo}`: {what}");
-        self.history.push(Event { round, silo, what });
-        // The engine's log is for people: a run does not end because a line of it was lost.
+    fn note(&mut self, (silo, round): (usize, u64), kind: EventKind, what: String) {
+        let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
+        let line = event.to_string();
+        self.place.history.push(event);
+        (self.log)(&line);
+        // The engine's log is for people too: a run does not end because a line of it was lost.
         let _ = self.task.log(&line);
     }
 
-    /// Sends a request again and again, until it is on its way or the attempts are used up.
-    fn launch(
-        &mut self,
-        request: Request,
-        slot: usize,
-        from: u64,
-        time: Duration,
-    ) -> Result<std::result::Result<Waiting, String>> {
-        let mut reason = "no attempt is left".to_owned();
-        for attempt in from..=self.options.patience.attempts.max(1) {
-            if attempt > 1 {
-                std::thread::sleep(Duration::from_secs(1));
-                if let Err(error) = self.find_silos() {
-                    reason = error.to_string();
-                    continue;
-                }
-            }
-            let (node, name) = (self.nodes[request.silo], self.options.silos[request.silo].clone());
-            match self.send(&request.message, node, (&name, self.place.accepted[request.silo], attempt), time) {
-                Ok(id) => return Ok(Ok(Waiting { request, slot, id, attempt, due: Instant::now() + time })),
-                Err(error @ Error::Transport { .. }) => return Err(error),
-                Err(error) => {
-                    reason = error.to_string();
-                    self.note(request.silo, format!("attempt {attempt} could not be sent: {reason}"));
-                }
-            }
+    /// Notes that a silo sits out, unless it does already.
+    fn is_missing(&mut self, silo: usize, round: u64, why: &str) {
+        if !std::mem::replace(&mut self.missing[silo], true) {
+            self.note((silo, round), EventKind::Missing, format!("missing: {why}"));
         }
-        Ok(Err(reason))
     }
 
-    fn round(
-        &mut self,
-        requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> Result<Vec<Outcome>> {
-        let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
-        self.place.round += 1;
-        let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
-        let mut outcomes: Vec<Option<Outcome>> = Vec::new();
-        outcomes.resize_with(requests.len(), || None);
-        let mut waiting = Vec::new();
-        for (slot, request) in requests.into_iter().enumerate() {
-            match self.launch(request, slot, 1, time)? {
-                Ok(sent) => waiting.push(sent),
-                Err(reason) => outcomes[slot] = Some(Outcome::Lost { reason }),
-            }
+    /// Notes that a silo has answered.
+    fn is_back(&mut self, silo: usize, round: u64) {
+        if std::mem::replace(&mut self.missing[silo], false) {
+            self.note((silo, round), EventKind::Back, "it takes part".into());
         }
-        while !waiting.is_empty() {
-            let ids: Vec<ObjectId> = waiting.iter().map(|one| one.id.clone()).collect();
-            let mut again = Vec::new();
-            for arrived in self.task.pull(&ids, self.limits())? {
-                let known = waiting.iter().position(|one| one.id.as_str() == arrived.metadata.reply_to_message_id);
-                // Another answer to what has been answered already.
-                let Some(known) = known else { continue };
-                let one = waiting.swap_remove(known);
-                match arrived.content {
-                    Ok((objects, root)) => {
-                        self.bytes[1] += objects.size() as u64;
-                        let outcome = self.read(&objects, &root, &one)?;
-                        if let Outcome::Reply(reply) = &outcome {
-                            manifest.check(&self.options.silos[one.request.silo], reply)?;
-                        }
-                        outcomes[one.slot] = Some(outcome);
-                    }
-                    Err((code, reason)) => {
-                        self.note(one.request.silo, format!("attempt {}: error {code}: {reason}", one.attempt));
-                        again.push(one);
-                    }
-                }
-            }
-            let (late, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|one| Instant::now() > one.due);
-            waiting = rest;
-            for one in late {
-                self.note(one.request.silo, format!("attempt {}: no answer in {} s", one.attempt, time.as_secs()));
-                again.push(one);
-            }
-            for one in again {
-                let (slot, silo) = (one.slot, one.request.silo);
-                match self.launch(one.request, slot, one.attempt + 1, time)? {
-                    Ok(sent) => waiting.push(sent),
-                    Err(reason) => {
-                        self.note(silo, format!("lost: {reason}"));
-                        outcomes[slot] = Some(Outcome::Lost { reason });
-                    }
-                }
-            }
-            if self.task.is_stopped() {
-                return Err(Error::Refused {
-                    operation: "the run",
-                    status: 200,
-                    detail: "the engine has stopped it".into(),
-                    remedy: "Start the coordinator again: it goes on from its checkpoint.",
-                });
-            }
-            if !waiting.is_empty() {
-                std::thread::sleep(PAUSE);
-            }
-        }
-        let outcomes: Vec<Outcome> = outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect();
-        let answered = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Reply(_))).count();
-        if answered < self.options.quorum.min(asked.len()) {
-            return Err(Error::Unwelcome {
-                what: "the silos that answered a round",
-                found: answered.to_string(),
-                expected: format!("a quorum of {}", self.options.quorum),
-                remedy: "Bring the missing silos back and start the coordinator again: it goes on from its checkpoint.",
-            });
-        }
-        for (silo, outcome) in asked.iter().zip(&outcomes) {
-            if matches!(outcome, Outcome::Reply(_)) {
-                self.place.accepted[*silo] = self.place.round;
-            }
-        }
-        Ok(outcomes)
-    }
-
-    /// A silo's answer, or what it says went wrong.
-    fn read(&self, objects: &Objects, root: &ObjectId, one: &Waiting) -> Result<Outcome> {
-        let name = &self.options.silos[one.request.silo];
-        let lost = |problem: String| Outcome::Lost { reason: problem };
-        let (reply, envelope) = match unpack(objects, root) {
-            Ok(found) => found,
-            Err(error) => return Ok(lost(error.to_string())),
-        };
-        let expected = (&self.place.run, self.place.round, &self.identity, name);
-        let found = (&envelope.run, envelope.round, &envelope.identity, &envelope.silo);
-        if found != expected {
-            return Ok(lost(format!("it answered for {found:?}, asked was {expected:?}")));
-        }
-        if reply.kind == FAILED {
-            let kind = reply.get_setting("error").map_or("unknown", |kind| kind).to_owned();
-            let problem = format!("the silo answered with an error of kind `{kind}`; its own log says more");
-            let kind = one.request.message.kind.clone();
-            return Ok(Outcome::Failed(partita_inference::Error::Message { kind, problem }));
-        }
-        Ok(Outcome::Reply(reply))
     }
 
     /// Answers what only the party itself may be asked: silos save their state after every answer, so that what is left to save
     /// is where the run is.
     fn keep(&mut self, folder: &Path, is_saving: bool) -> Result<()> {
-        let path = folder.join("flower.json");
+        let path = folder.join(PLACE);
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        if is_saving {
-            let bytes = serde_json::to_vec_pretty(&self.place).map_err(|error| wrong(error.to_string()))?;
-            std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
-            return Ok(write_atomically(&path, &bytes)?);
+        if !is_saving {
+            let place = read_place(folder)?;
+            let (found, silos) = (place.accepted.len(), self.options.silos.len());
+            if found != silos {
+                return Err(wrong(format!("it is of {found} silos, this run has {silos}")));
+            }
+            let mut history = place.history.clone();
+            history.append(&mut self.place.history);
+            // Silos tell by it what this coordinator asks from what the one before it has asked.
+            self.place = Place { start: place.start + 1, history, task: self.task.leftover(None), ..place };
         }
-        let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        let place: Place = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        if place.accepted.len() != self.options.silos.len() {
-            return Err(wrong(format!(
-                "it is of {} silos, this run has {}",
-                place.accepted.len(),
-                self.options.silos.len()
-            )));
-        }
-        self.place = place;
+        let bytes = serde_json::to_vec_pretty(&self.place).map_err(|error| wrong(error.to_string()))?;
+        write_atomically(&path, &bytes)?;
+        self.kept = Some(self.place.accepted.clone());
         Ok(())
+    }
+}
+
+fn read_place(folder: &Path) -> Result<Place> {
+    let path = folder.join(PLACE);
+    let wrong = |problem: String| Error::File { path: path.clone(), problem };
+    let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))
+}
+
+/// The task of a run that was just started.
+fn take_task(connection: &Connection, run_id: u64, seconds: u64) -> Result<Task> {
+    let started = Instant::now();
+    loop {
+        match Task::acquire(connection, "flwr-serverapp", COORDINATOR)? {
+            Some(task) if task.run_id == run_id => return Ok(task),
+            // A run that another coordinator left behind.
+            Some(task) => task.end(Some("its coordinator is gone"))?,
+            None if started.elapsed().as_secs() > seconds => {
+                return Err(Error::Refused {
+                    operation: "starting a run",
+                    status: 200,
+                    detail: format!("run {run_id} has no task for its coordinator"),
+                    remedy: "Start the SuperLink with `--isolation process`, so that nobody else takes it.",
+                });
+            }
+            None => std::thread::sleep(PAUSE),
+        }
     }
 }
 
@@ -426,10 +299,6 @@ impl Exchange for Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> partita_inference::Result<Vec<Outcome>> {
-        let outside = |error: Error| match error {
-            Error::Inference(error) => error,
-            other => partita_inference::Error::Exchange { problem: other.to_string() },
-        };
         let kind = requests.first().map(|request| request.message.kind.clone()).unwrap_or_default();
         if kind == "silo.save" || kind == "silo.restore" {
             let folder = requests[0].message.get_setting("folder")?.to_owned();
@@ -438,5 +307,13 @@ impl Exchange for Flower {
             return Ok(requests.iter().map(|_| Outcome::Reply(Message::new(answer))).collect());
         }
         self.round(requests, manifest, deadline).map_err(outside)
+    }
+}
+
+/// An error as those see it who know of no engine.
+fn outside(error: Error) -> partita_inference::Error {
+    match error {
+        Error::Inference(error) => error,
+        other => partita_inference::Error::Exchange { problem: other.to_string() },
     }
 }

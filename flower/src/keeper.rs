@@ -1,4 +1,4 @@
-//! Keeps a silo's state in two phases on disk, so that whatever is killed when, nothing is lost and nothing applied twice.
+//! Keeps a silo's state on disk, so that whatever is killed when, nothing is lost and nothing applied twice.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,19 @@ pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProg
 
 /// A silo with its state.
 ///
-/// After every answer the state is saved beside the state before it. The next request says which answers the coordinator has
-/// taken: then the older state is deleted. If it says that the last answer was not taken, that answer is sent again if the
-/// request is the same, and otherwise the older state is restored first. A silo whose process was killed goes on from its
-/// folder.
+/// After every answer the state and the answer are saved beside those before. A request says after which answer the
+/// coordinator asks: a silo that is further, since its last answers were lost or the coordinator went back to its
+/// checkpoint, repeats the answer if the request is the one it answered, and otherwise goes back too. States older than
+/// the coordinator's checkpoint are deleted. A silo whose process was killed goes on from its folder.
+///
+/// # Laws
+/// An answer is applied once, however often its request comes. A request that is older than one already answered changes
+/// nothing: it is repeated if the answer is still there, and refused otherwise.
 pub struct Keeper {
     folder: PathBuf,
     make: Program,
-    program: Option<Box<dyn SiloProgram>>,
+    /// The program, and the round after which it is.
+    program: Option<(u64, Box<dyn SiloProgram>)>,
     state: State,
 }
 
@@ -39,18 +44,46 @@ impl std::fmt::Debug for Keeper {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct State {
     run: String,
+    began: u64,
     identity: String,
-    /// The round after which the coordinator's and the silo's state agree; 0 before any.
-    committed: u64,
-    candidate: Option<Candidate>,
+    /// The round of the oldest state that is kept; 0 for the state before any.
+    kept: u64,
+    /// The answers given since, each from the state after the one before it.
+    answers: Vec<Answer>,
+    /// The newest request that was answered: the coordinator's start, and the round.
+    latest: (u64, u64),
 }
 
-/// An answer that the coordinator has yet to take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Candidate {
+struct Answer {
     round: u64,
-    /// The hash of the request that was answered.
+    /// The round whose state it started from.
+    after: u64,
+    /// The hash of the request.
     request: String,
+}
+
+impl State {
+    /// The round of the newest state.
+    fn newest(&self) -> u64 {
+        self.answers.last().map_or(self.kept, |answer| answer.round)
+    }
+
+    fn has(&self, round: u64) -> bool {
+        self.kept == round || self.answers.iter().any(|answer| answer.round == round)
+    }
+
+    /// The state in which nothing after `round` was answered, and nothing before `kept` is remembered.
+    fn back_to(&self, round: u64, kept: u64) -> Self {
+        let mut state = self.clone();
+        state.answers.retain(|answer| answer.round <= round);
+        let oldest = state.answers.iter().map(|answer| answer.round).filter(|round| *round <= kept).max();
+        if let Some(oldest) = oldest {
+            state.kept = oldest;
+            state.answers.retain(|answer| answer.round > oldest);
+        }
+        state
+    }
 }
 
 impl Keeper {
@@ -64,7 +97,7 @@ impl Keeper {
         let state = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
                 path,
-                problem: format!("it is no state of a silo ({error}). Move it away to start anew."),
+                problem: format!("it is no state of a silo ({error}). Move the folder away to start anew."),
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => State::default(),
             Err(error) => return Err(file(&path, &error)),
@@ -72,10 +105,20 @@ impl Keeper {
         Ok(Self { folder: folder.to_owned(), make, program: None, state })
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The round of this run after which the silo is, as a coordinator that lost it has to know; 0 for none.
+    #[must_use]
+    pub fn place(&self, run: &str) -> u64 {
+        if self.state.run == run { self.state.newest() } else { 0 }
+    }
+
     /// Answers a request of a round, or gives the answer that was given before.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] for a request of an earlier round, or of a state that this silo no longer has; otherwise what the
+    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state; otherwise what the
     /// program reports. A failed answer leaves the state as it was.
     pub fn answer(&mut self, envelope: &Envelope, request: &Message) -> Result<Message> {
         if envelope.run != self.state.run {
@@ -90,110 +133,125 @@ impl Keeper {
             });
         }
         let hash = ObjectId::of(&request.encode()).to_string();
-        self.settle(envelope, &hash)?;
-        if let Some(candidate) = &self.state.candidate {
-            // Settled and still here: the same request again.
-            return self.recorded(candidate.round);
+        let asked = Answer { round: envelope.round, after: envelope.accepted, request: hash };
+        let order = (envelope.start, envelope.round);
+        if self.state.answers.contains(&asked) {
+            let reply = self.recorded(asked.round)?;
+            if order > self.state.latest {
+                self.write(State { latest: order, ..self.state.clone() })?;
+            }
+            return Ok(reply);
         }
-        let reply = self.program()?.answer(request)?;
-        self.record(envelope.round, hash, &reply)?;
+        self.welcome(envelope)?;
+        let settled = self.state.back_to(envelope.accepted, envelope.kept);
+        if settled.newest() < self.state.newest() {
+            // What is undone is forgotten before anything is written in its place.
+            self.write(settled.clone())?;
+        }
+        let reply = self.program(envelope.accepted)?.answer(request)?;
+        self.record(State { latest: order, ..settled }, asked, &reply)?;
         Ok(reply)
+    }
+
+    /// Refuses a request of the past, and one that follows a state which this silo does not have.
+    fn welcome(&self, envelope: &Envelope) -> Result<()> {
+        let (start, round) = self.state.latest;
+        if (envelope.start, envelope.round) <= (start, round) || envelope.round <= envelope.accepted {
+            return Err(Error::Unwelcome {
+                what: "the age of a request",
+                found: format!("round {} of start {}", envelope.round, envelope.start),
+                expected: format!("one after round {round} of start {start}"),
+                remedy: "It is a message of the past: nothing is to be done.",
+            });
+        }
+        if !self.state.has(envelope.accepted) {
+            return Err(Error::Unwelcome {
+                what: "the state of this silo",
+                found: format!("a request after round {}", envelope.accepted),
+                expected: format!("one after round {}, the silo's own", self.state.newest()),
+                remedy: "This silo's folder is of another time than the run: restore its latest state.",
+            });
+        }
+        Ok(())
     }
 
     /// Forgets another run.
     fn begin(&mut self, envelope: &Envelope) -> Result<()> {
-        if envelope.accepted > 0 {
-            return Err(Error::Unwelcome {
-                what: "the run of a request",
-                found: format!(
-                    "run `{}`, of which the coordinator has taken round {}",
-                    envelope.run, envelope.accepted
-                ),
-                expected: format!("run `{}`, the one this silo has the state of", self.state.run),
-                remedy: "Give this silo the state folder of that run, or start a new run.",
-            });
+        let unwelcome = |what, found, expected, remedy| Err(Error::Unwelcome { what, found, expected, remedy });
+        let own = format!("run `{}`, the one this silo has the state of", self.state.run);
+        if envelope.began < self.state.began {
+            let found = format!("run `{}`, made {} ms earlier", envelope.run, self.state.began - envelope.began);
+            let remedy = "It is a message of the past; to go on with that run, give this silo its state folder.";
+            return unwelcome("the age of a run", found, own, remedy);
         }
-        let (run, identity) = (envelope.run.clone(), envelope.identity.clone());
+        if envelope.accepted > 0 {
+            let found =
+                format!("run `{}`, of which the coordinator has taken round {}", envelope.run, envelope.accepted);
+            let remedy = "Give this silo the state folder of that run, or start a new run.";
+            return unwelcome("the state of this silo", found, own, remedy);
+        }
+        let Envelope { run, began, identity, .. } = envelope.clone();
         self.program = None;
-        self.write(State { run, identity, committed: 0, candidate: None })?;
+        self.write(State { run, began, identity, ..State::default() })?;
         self.tidy();
         Ok(())
     }
 
-    /// Brings the state to what the coordinator knows. Leaves the candidate in place only if it answers this very request.
-    fn settle(&mut self, envelope: &Envelope, hash: &str) -> Result<()> {
-        let behind = |found: u64, expected: u64| Error::Unwelcome {
-            what: "the state of this silo",
-            found: format!("a request after round {found}"),
-            expected: format!("one after round {expected}"),
-            remedy: "It is a message of the past, or this silo's folder is older than the run: restore its latest state.",
-        };
-        if envelope.round <= envelope.accepted {
-            return Err(behind(envelope.accepted, envelope.round));
-        }
-        match self.state.candidate.clone() {
-            Some(candidate) if candidate.round == envelope.accepted => {
-                let committed = candidate.round;
-                self.write(State { committed, candidate: None, ..self.state.clone() })?;
-                self.tidy();
-            }
-            Some(candidate) if self.state.committed == envelope.accepted => {
-                if candidate.round == envelope.round && candidate.request == hash {
-                    return Ok(());
-                }
-                self.program = None;
-                self.write(State { candidate: None, ..self.state.clone() })?;
-            }
-            None if self.state.committed == envelope.accepted => {}
-            _ => return Err(behind(envelope.accepted, self.state.committed)),
-        }
-        Ok(())
-    }
-
-    /// The program in the committed state.
-    fn program(&mut self) -> Result<&mut Box<dyn SiloProgram>> {
-        if self.program.is_none() {
+    /// The program in the state after a round.
+    fn program(&mut self, round: u64) -> Result<&mut Box<dyn SiloProgram>> {
+        if self.program.as_ref().is_none_or(|(at, _)| *at != round) {
+            self.program = None;
             let mut program = (self.make)()?;
-            if self.state.committed > 0 {
-                let folder = self.round(self.state.committed);
-                program.answer(&Message::new("silo.restore").setting("folder", &folder.to_string_lossy()))?;
+            if round > 0 {
+                let folder = self.round(round);
+                let restore = Message::new("silo.restore").setting("folder", &folder.to_string_lossy());
+                program.answer(&restore).map_err(|error| own(&folder, error.into()))?;
             }
-            self.program = Some(program);
+            self.program = Some((round, program));
         }
         match &mut self.program {
-            Some(program) => Ok(program),
+            Some((_, program)) => Ok(program),
             None => unreachable!("invariant: the program was just made"),
         }
     }
 
     /// Saves the state after an answer, and the answer.
-    fn record(&mut self, round: u64, request: String, reply: &Message) -> Result<()> {
-        let folder = self.round(round);
+    fn record(&mut self, mut settled: State, answer: Answer, reply: &Message) -> Result<()> {
+        let (round, after, folder) = (answer.round, answer.after, self.round(answer.round));
+        settled.answers.push(answer);
         let saved = (|| {
             std::fs::create_dir_all(&folder).map_err(|error| file(&folder, &error))?;
-            self.program()?.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy()))?;
-            let path = folder.join("reply.partita");
-            write_atomically(&path, &reply.encode())?;
-            self.write(State { candidate: Some(Candidate { round, request }), ..self.state.clone() })
+            self.program(after)?.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy()))?;
+            write_atomically(&folder.join("reply.partita"), &reply.encode())?;
+            self.write(settled)
         })();
-        if saved.is_err() {
-            // What cannot be kept was not answered: the next request finds the state before it.
-            self.program = None;
+        match saved {
+            Ok(()) => {
+                if let Some((at, _)) = &mut self.program {
+                    *at = round;
+                }
+                self.tidy();
+                Ok(())
+            }
+            Err(error) => {
+                // What cannot be kept was not answered: the next request finds the state before it.
+                self.program = None;
+                Err(own(&folder, error))
+            }
         }
-        saved
     }
 
     fn recorded(&self, round: u64) -> Result<Message> {
         let path = self.round(round).join("reply.partita");
         let bytes = std::fs::read(&path).map_err(|error| file(&path, &error))?;
-        Ok(Message::decode(&bytes)?)
+        Message::decode(&bytes).map_err(|error| own(&path, error.into()))
     }
 
     fn write(&mut self, state: State) -> Result<()> {
         let path = self.folder.join("silo.json");
         let bytes = serde_json::to_vec_pretty(&state)
             .map_err(|error| Error::File { path: path.clone(), problem: error.to_string() })?;
-        write_atomically(&path, &bytes)?;
+        write_atomically(&path, &bytes).map_err(|error| own(&path, error.into()))?;
         self.state = state;
         Ok(())
     }
@@ -204,9 +262,8 @@ impl Keeper {
 
     /// Deletes states that nobody will ask for. What cannot be deleted takes space and does no harm.
     fn tidy(&self) {
-        let candidate = self.state.candidate.as_ref().map(|candidate| candidate.round);
-        let keep: Vec<PathBuf> =
-            [Some(self.state.committed), candidate].into_iter().flatten().map(|round| self.round(round)).collect();
+        let answers = self.state.answers.iter().map(|answer| answer.round);
+        let keep: Vec<PathBuf> = answers.chain([self.state.kept]).map(|round| self.round(round)).collect();
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
         for path in entries.flatten().map(|entry| entry.path()) {
             let is_round = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("round-"));
@@ -219,4 +276,12 @@ impl Keeper {
 
 fn file(path: &Path, error: &std::io::Error) -> Error {
     Error::File { path: path.to_owned(), problem: error.to_string() }
+}
+
+/// The error of a silo that cannot keep or find its own state: nobody else's fault, and nothing to go on from.
+fn own(path: &Path, error: Error) -> Error {
+    match error {
+        found @ Error::File { .. } => found,
+        other => Error::File { path: path.to_owned(), problem: other.to_string() },
+    }
 }

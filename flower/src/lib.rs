@@ -2,11 +2,13 @@
 
 mod connection;
 mod control;
+mod decoders;
 mod envelope;
 mod error;
 mod exchange;
 mod fab;
 mod keeper;
+mod length;
 mod npy;
 mod object;
 mod record;
@@ -16,10 +18,12 @@ mod task;
 mod wire;
 
 pub use connection::Engine;
+pub use decoders::{DECODERS, Decoder};
 pub use envelope::{Envelope, LAYOUT_VERSION};
 pub use error::{Error, Result};
-pub use exchange::{CoordinatorOptions, Event, Flower, Patience};
+pub use exchange::{CoordinatorOptions, Event, EventKind, Flower, Log, LostSilo, Patience};
 pub use keeper::{Keeper, Program};
+pub use length::{Length, STOCK_ROUND_SECONDS};
 pub use npy::{npy_decode, npy_encode};
 pub use object::{Limits, Object, ObjectId, Objects};
 pub use record::{pack, unpack};

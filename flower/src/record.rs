@@ -82,7 +82,7 @@ pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
 }
 
 fn head(message: &Message, envelope: &Envelope) -> Vec<(String, ConfigValue)> {
-    let Envelope { run, round, attempt, accepted, identity, silo } = envelope;
+    let Envelope { run, began, start, round, attempt, accepted, kept, identity, silo } = envelope;
     let text = |name: &str, value: &str| (name.to_owned(), ConfigValue::Text(value.to_owned()));
     let word = |name: &str, value: u64| (name.to_owned(), ConfigValue::Unsigned(value));
     vec![
@@ -90,9 +90,12 @@ fn head(message: &Message, envelope: &Envelope) -> Vec<(String, ConfigValue)> {
         word("version", u64::from(message.version)),
         text("kind", &message.kind),
         text("run", run),
+        word("began", *began),
+        word("start", *start),
         word("round", *round),
         word("attempt", *attempt),
         word("accepted", *accepted),
+        word("kept", *kept),
         text("identity", identity),
         text("silo", silo),
     ]
@@ -119,9 +122,12 @@ fn read_head(values: BTreeMap<String, ConfigValue>) -> Result<(String, Envelope)
     }
     let envelope = Envelope {
         run: text("run")?,
+        began: word("began")?,
+        start: word("start")?,
         round: word("round")?,
         attempt: word("attempt")?,
         accepted: word("accepted")?,
+        kept: word("kept")?,
         identity: text("identity")?,
         silo: text("silo")?,
     };

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use partita_inference::{AlgorithmChoice, FitOptions, Order, PviOptions, RoundOptions, Settings, VisitSchedule};
+use partita_inference::{
+    AlgorithmChoice, Delays, FitOptions, Order, PviOptions, RoundOptions, Settings, VerticalOptions, VisitSchedule,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -20,6 +22,8 @@ pub enum AlgorithmName {
     SfviAvg,
     /// One approximate factor a silo.
     Pvi,
+    /// Columns of the same rows at different parties: an exchange or two a step.
+    Vertical,
 }
 
 /// Who is visited when, by name.
@@ -31,6 +35,8 @@ pub enum ScheduleName {
     Sequential,
     /// All at once.
     Synchronous,
+    /// All at once, each asked again as soon as it has answered: nobody waits for the slowest.
+    Asynchronous,
 }
 
 /// The file `run.toml`, of which every party has the same.
@@ -62,7 +68,7 @@ pub struct RunFile {
     pub silos: Vec<String>,
     /// Gradient steps of the run, over all its rounds.
     pub steps: u64,
-    /// Gradient steps of a silo in a round; 1 for `sfvi`.
+    /// Gradient steps of a silo in a round, for `sfvi-avg` and `pvi`.
     #[serde(default = "one")]
     pub local_steps: u64,
     /// Who is visited when, for `pvi`.
@@ -71,6 +77,15 @@ pub struct RunFile {
     /// The damping of `pvi`; 1 over the number of silos where they are visited at once, else 1.
     #[serde(default)]
     pub damping: Option<f64>,
+    /// How columns at different parties are fitted, for `vertical`.
+    #[serde(default)]
+    pub vertical: Option<VerticalOptions>,
+    /// Sampled bounds whose mean is reported.
+    #[serde(default = "bounds")]
+    pub elbo_draws: usize,
+    /// Draws with which rows never seen in training are judged or predicted after the fit; 0 for none.
+    #[serde(default)]
+    pub held_out_draws: u64,
     /// Entries of [`Settings`] that are not those of the model.
     #[serde(default)]
     pub settings: Map<String, Value>,
@@ -78,6 +93,10 @@ pub struct RunFile {
 
 fn one() -> u64 {
     1
+}
+
+fn bounds() -> usize {
+    FitOptions::default().elbo_draws
 }
 
 impl RunFile {
@@ -100,7 +119,8 @@ impl RunFile {
     /// What a fit is told: the settings of the model, with the entries of the file in their place.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for an entry that settings do not have, or of another type.
+    /// [`Error::Malformed`] for an entry that settings do not have, or of another type, and for one that the algorithm
+    /// does not know.
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
         let wrong = |problem: String| Error::malformed("the settings of a run file", problem);
         let mut value = serde_json::to_value(base).map_err(|error| wrong(error.to_string()))?;
@@ -114,28 +134,48 @@ impl RunFile {
         }
         known.insert("steps".into(), self.steps.into());
         let settings: Settings = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
-        let algorithm = match self.algorithm {
+        let name = self.algorithm;
+        let refuse = |entry: &str| Err(wrong(format!("`{entry}` is nothing that `{}` knows", self.verb())));
+        if matches!(name, AlgorithmName::Sfvi | AlgorithmName::Vertical) && self.local_steps != 1 {
+            return refuse("local_steps");
+        }
+        if name != AlgorithmName::Vertical && self.vertical.is_some() {
+            return refuse("vertical");
+        }
+        let algorithm = match name {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
+            AlgorithmName::Vertical => match self.vertical {
+                Some(how) => AlgorithmChoice::Vertical(how),
+                None => return Err(wrong("`vertical` needs a table of that name: see the how-to".into())),
+            },
             AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions::paper(self.local_steps)),
             AlgorithmName::Pvi => {
                 let schedule = match self.schedule {
                     ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
                     ScheduleName::Synchronous => VisitSchedule::Synchronous,
+                    // The delays are those of a simulated clock: here silos take the time that they take.
+                    ScheduleName::Asynchronous => VisitSchedule::Asynchronous(Delays::default()),
                 };
-                AlgorithmChoice::Pvi(PviOptions {
-                    schedule,
-                    damping: self.damping,
-                    ..PviOptions::new(self.local_steps)
-                })
+                let base = PviOptions::new(self.local_steps);
+                // A step of a model's own parameters needs all silos at one posterior.
+                let theta_every = if self.is_by_arrival() { 0 } else { base.theta_every };
+                AlgorithmChoice::Pvi(PviOptions { schedule, damping: self.damping, theta_every, ..base })
             }
         };
-        Ok(FitOptions { algorithm, settings, ..FitOptions::default() })
+        Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
     }
 
-    /// The exchanges of a whole run.
+    /// Whether silos are asked one by one, each as soon as it has answered.
+    #[must_use]
+    pub fn is_by_arrival(&self) -> bool {
+        self.algorithm == AlgorithmName::Pvi && self.schedule == ScheduleName::Asynchronous
+    }
+
+    /// The exchanges of a whole run, without those of its report.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
-        self.steps.div_ceil(self.local_steps.max(1))
+        let steps = self.steps.div_ceil(self.local_steps.max(1));
+        steps * self.vertical.as_ref().map_or(1, VerticalOptions::exchanges_a_step)
     }
 
     /// What the beginnings of its requests are: what silos have to allow.
@@ -145,6 +185,7 @@ impl RunFile {
             AlgorithmName::Sfvi => "sfvi",
             AlgorithmName::SfviAvg => "avg",
             AlgorithmName::Pvi => "pvi",
+            AlgorithmName::Vertical => "vertical",
         }
     }
 

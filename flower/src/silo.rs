@@ -1,17 +1,18 @@
 //! Runs a silo: takes its tasks from the silo's own SuperNode, checks what it is asked, and answers.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use partita_inference::Message;
+use partita_inference::{Message, write_atomically};
 
 use crate::connection::{Connection, Engine};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::keeper::Keeper;
-use crate::object::{Limits, Objects};
+use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
-use crate::task::{Arrived, COORDINATOR, Task, now};
+use crate::task::{Arrived, COORDINATOR, Leftover, Task, Trouble, now};
 use crate::wire::current::Metadata;
 
 /// What a silo's owner allows.
@@ -35,8 +36,9 @@ pub(crate) const FAILED: &str = "flower.failed";
 /// Kinds of requests that only the party itself may make, since they name its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
-/// How long to wait between two looks for a task.
+/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Serves requests until `stop` is set. `rows` is how many rows the silo says it has, `identity` the hash of the model and the
 /// settings it takes part with, `log` is told one line an event.
@@ -52,35 +54,67 @@ pub fn serve(
 ) -> Result<()> {
     let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
+    let unfinished = keeper.folder().join("task.json");
+    give_back(&unfinished, &connection, log);
+    let mut pause = PAUSE;
     while !stop.load(Ordering::Relaxed) {
         let task = match Task::acquire(&connection, "flwr-clientapp", 0) {
             Ok(Some(task)) => task,
             Ok(None) => {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(pause);
+                pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
                 continue;
             }
             // A task that was stopped between being taken and being started is nobody's.
-            Err(error @ Error::Refused { .. }) => {
+            Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));
                 std::thread::sleep(10 * PAUSE);
                 continue;
             }
             Err(error) => return Err(error),
         };
-        let party = Party { options, identity, rows };
-        match party.serve(&task, keeper, limits) {
-            Ok(line) => {
-                log(&line);
-                report(task.end(None), log);
-            }
-            Err(error @ Error::File { .. }) => {
-                report(task.end(Some("the silo cannot keep its state")), log);
-                return Err(error);
-            }
+        pause = PAUSE;
+        let arrived = match task.pull(&[], limits) {
+            Ok(arrived) => arrived.into_iter().next(),
+            Err(error @ Error::Transport { .. }) => return Err(error),
             Err(error) => {
                 log(&format!("a task failed: {error}"));
-                report(task.end(Some("the silo could not answer")), log);
+                None
             }
+        };
+        let Some(Arrived { metadata, content }) = arrived else {
+            // Without its head a message cannot be answered: the engine says so to its sender once the task's time is over.
+            log("a task without a message");
+            continue;
+        };
+        let head = answering(metadata);
+        keep_unfinished(&unfinished, &task, &head)?;
+        let party = Party { options, identity, rows };
+        let served =
+            content.map_err(unreadable).and_then(|content| party.serve(&head, (&content.0, &content.1), keeper));
+        let served = match served {
+            Ok((mut objects, root, line)) => {
+                let sent = task.push(head, &mut objects, &root);
+                let problem = sent.as_ref().err().map(|_| "the answer was not taken");
+                log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
+                // The engine has had the answer's head, or wants none: an error now would be taken for the next answer.
+                report(task.end(problem), log);
+                Ok(())
+            }
+            Err(error) => {
+                let reason = match error {
+                    Error::File { .. } => "the silo cannot keep its state",
+                    _ => "the silo could not answer",
+                };
+                log(&format!("a task failed: {error}"));
+                report(task.push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
+                Err(error)
+            }
+        };
+        // What stays is given back in vain at the next start, which is said there.
+        let _ = std::fs::remove_file(&unfinished);
+        if let Err(error @ Error::File { .. }) = served {
+            return Err(error);
         }
     }
     Ok(())
@@ -92,6 +126,49 @@ fn report(ended: Result<()>, log: &mut dyn FnMut(&str)) {
     }
 }
 
+fn unreadable(trouble: Trouble) -> Error {
+    match trouble {
+        Trouble::Unreadable(error) => error,
+        reported @ Trouble::Reported { .. } => Error::malformed("a message", reported.to_string()),
+    }
+}
+
+/// The head of the answer to a message.
+fn answering(asked: Metadata) -> Metadata {
+    Metadata {
+        run_id: asked.run_id,
+        message_id: String::new(),
+        src_node_id: asked.dst_node_id,
+        dst_node_id: COORDINATOR,
+        reply_to_message_id: asked.message_id,
+        group_id: asked.group_id,
+        ttl: asked.created_at + asked.ttl - now(),
+        message_type: asked.message_type,
+        created_at: now(),
+        src_task_id: asked.dst_task_id,
+        dst_task_id: asked.src_task_id,
+    }
+}
+
+/// Notes a task that was begun, for the process that follows if this one is killed.
+fn keep_unfinished(path: &Path, task: &Task, head: &Metadata) -> Result<()> {
+    let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+    let bytes = serde_json::to_vec(&task.leftover(Some(head))).map_err(|error| wrong(error.to_string()))?;
+    write_atomically(path, &bytes).map_err(|error| wrong(error.to_string()))
+}
+
+/// Gives back what the process before this one was doing when it was killed: otherwise the engine waits for it for a minute.
+fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
+    let Ok(bytes) = std::fs::read(path) else { return };
+    let leftover = serde_json::from_slice::<Leftover>(&bytes);
+    let leftover = leftover.map_err(|error| Error::malformed("an unfinished task", error.to_string()));
+    match leftover.and_then(|leftover| leftover.give_back(connection, "the silo was started again")) {
+        Ok(()) => log("a request that was not answered when this silo ended was given back"),
+        Err(error) => log(&format!("a request that was not answered when this silo ended is lost: {error}")),
+    }
+    let _ = std::fs::remove_file(path);
+}
+
 struct Party<'a> {
     options: &'a SiloOptions,
     identity: &'a str,
@@ -99,37 +176,23 @@ struct Party<'a> {
 }
 
 impl Party<'_> {
-    /// Answers the message of a task; what happened, in a line.
-    fn serve(&self, task: &Task, keeper: &mut Keeper, limits: Limits) -> Result<String> {
-        let Some(Arrived { metadata, content }) = task.pull(&[], limits)?.into_iter().next() else {
-            return Ok("a task without a message".into());
-        };
-        let (objects, root) =
-            content.map_err(|(code, reason)| Error::malformed("a message", format!("error {code}: {reason}")))?;
-        let left = metadata.created_at + metadata.ttl - now();
-        if left <= 0.0 {
-            return Ok(format!("a message came {:.0} s after its time: not answered", -left));
+    /// The answer to the content of a message, and what happened in a line.
+    fn serve(
+        &self,
+        head: &Metadata,
+        (objects, root): (&Objects, &ObjectId),
+        keeper: &mut Keeper,
+    ) -> Result<(Objects, ObjectId, String)> {
+        if head.ttl <= 0.0 {
+            let problem = format!("it came {:.0} s after its time, and was not answered", -head.ttl);
+            return Err(Error::malformed("a message", problem));
         }
-        let (message, envelope) = unpack(&objects, &root)?;
+        let (message, envelope) = unpack(objects, root)?;
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
         let own = Envelope { silo: self.options.name.clone(), identity: self.identity.to_owned(), ..envelope };
         let mut objects = Objects::default();
         let root = pack(&reply, &own, &mut objects)?;
-        let answer = Metadata {
-            run_id: metadata.run_id,
-            message_id: String::new(),
-            src_node_id: metadata.dst_node_id,
-            dst_node_id: COORDINATOR,
-            reply_to_message_id: metadata.message_id,
-            group_id: metadata.group_id,
-            ttl: (metadata.created_at + metadata.ttl - now()).max(1.0),
-            message_type: metadata.message_type,
-            created_at: now(),
-            src_task_id: metadata.dst_task_id,
-            dst_task_id: metadata.src_task_id,
-        };
-        task.push(answer, &mut objects, &root)?;
-        Ok(line)
+        Ok((objects, root, line))
     }
 
     /// The answer to a request: what was asked for, or the kind of the error. Its words stay here, since they may quote data.
@@ -144,8 +207,13 @@ impl Party<'_> {
             // Without its state the silo cannot go on: its owner has to see to it.
             Err(error @ Error::File { .. }) => Err(error),
             Err(error) => {
-                let kind = kind_of(&error);
-                let reply = Message::new(FAILED).setting("error", &kind);
+                let reply = Message::new(FAILED).setting("error", &kind_of(&error));
+                // What was compared is no secret; with what, and the words of other errors, may be.
+                let reply = match &error {
+                    Error::Unwelcome { what, .. } => reply.setting("what", what),
+                    _ => reply,
+                };
+                let reply = reply.word("state", keeper.place(&envelope.run));
                 Ok((reply, format!("{asked}: refused: {error}")))
             }
         }

@@ -6,13 +6,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prost::Message as _;
+use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
 use crate::wire::current::{
-    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, GetNodesResponse, Head, Metadata,
-    Node, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
+    AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head,
+    Metadata, Node, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
     PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest, PushObjectRequest,
     PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };
@@ -33,12 +34,51 @@ pub(crate) struct Task {
     heart: Option<Heart>,
 }
 
-/// A message that arrived: its head, and its content unless the engine reports an error.
+/// A message that arrived: its head, and its content or why there is none.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) metadata: Metadata,
-    pub(crate) content: std::result::Result<(Objects, ObjectId), (i64, String)>,
+    pub(crate) content: std::result::Result<(Objects, ObjectId), Trouble>,
 }
+
+/// Why a message has no content.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// The engine, or the other party through it, says so.
+    #[error("error {code}: {reason}")]
+    Reported { code: i64, reason: String },
+    /// It is not what a message should be.
+    #[error(transparent)]
+    Unreadable(Error),
+}
+
+/// What is left of a task whose process ended: enough to give it back.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Leftover {
+    token: String,
+    task_id: u64,
+    run_id: u64,
+    /// The head of the answer that was never given, as the engine encodes it.
+    answer: Option<Vec<u8>>,
+}
+
+impl Leftover {
+    /// Ends the task, and tells whoever waits for its answer that none will come; otherwise the engine waits until the task's
+    /// time is over.
+    pub(crate) fn give_back(self, connection: &Connection, reason: &str) -> Result<()> {
+        let Self { token, task_id, run_id, answer } = self;
+        let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
+        let task = Task { connection, task_id, run_id, node: 0, heart: None };
+        if let Some(answer) = answer {
+            let answer = Metadata::decode(answer.as_slice());
+            task.push_error(answer.map_err(|error| Error::malformed("a task", error.to_string()))?, reason)?;
+        }
+        task.end(Some(reason))
+    }
+}
+
+/// The engine's code for a party that failed at a message.
+const PARTY_FAILED: i64 = 2;
 
 impl Task {
     /// Takes the oldest task of this type, if there is one.
@@ -67,10 +107,24 @@ impl Task {
     /// Sends a message with the content `root` of `objects`; its identifier, and the bytes that crossed the wire.
     pub(crate) fn push(&self, metadata: Metadata, objects: &mut Objects, root: &ObjectId) -> Result<(ObjectId, u64)> {
         let head = Head { metadata: Some(metadata), content: None, error: None };
-        let id = objects.add(&Object::new("Message", vec![root.clone()], head.encode_to_vec()));
+        self.push_head(head, objects, vec![root.clone()])
+    }
+
+    /// Answers a message with an error, so that the engine need not wait for another answer.
+    pub(crate) fn push_error(&self, metadata: Metadata, reason: &str) -> Result<()> {
+        let error = Some(EngineError { code: PARTY_FAILED, reason: reason.to_owned() });
+        // The engine refuses a message without time left, and would go on waiting for one.
+        let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
+        let head = Head { metadata: Some(metadata), content: None, error };
+        self.push_head(head, &mut Objects::default(), Vec::new()).map(drop)
+    }
+
+    fn push_head(&self, head: Head, objects: &mut Objects, children: Vec<ObjectId>) -> Result<(ObjectId, u64)> {
+        let id = objects.add(&Object::new("Message", children, head.encode_to_vec()));
+        let content = head.error.is_none().then_some(Empty {});
         let named = Metadata { message_id: id.as_str().to_owned(), ..head.metadata.unwrap_or_default() };
         let request = PushAppMessagesRequest {
-            messages_list: vec![Head { metadata: Some(named), content: Some(Empty {}), error: None }],
+            messages_list: vec![Head { metadata: Some(named), content, error: head.error }],
             message_object_trees: vec![objects.tree(&id)?],
         };
         let mut sent = request.encoded_len() as u64;
@@ -109,15 +163,37 @@ impl Task {
         let request = PullAppMessagesRequest { message_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() };
         let answer: PullAppMessagesResponse =
             self.connection.call("receiving messages", "runtime/pull-messages", &request)?;
-        let heads = answer.messages_list.into_iter().zip(answer.message_object_trees);
-        heads.map(|(head, tree)| self.receive(head, &tree, limits)).collect()
+        let mut arrived = Vec::new();
+        for (head, tree) in answer.messages_list.into_iter().zip(answer.message_object_trees) {
+            let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
+            // An answer to what was not asked for, or was answered already, is nobody's.
+            if !ids.is_empty() && !ids.iter().any(|id| id.as_str() == metadata.reply_to_message_id) {
+                continue;
+            }
+            let content = match head.error {
+                Some(EngineError { code, reason }) => {
+                    Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) })
+                }
+                None => match self.receive(&tree, limits) {
+                    Ok(found) => Ok(found),
+                    Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
+                    Err(error) => Err(Trouble::Unreadable(error)),
+                },
+            };
+            arrived.push(Arrived { metadata, content });
+        }
+        Ok(arrived)
     }
 
-    fn receive(&self, head: Head, tree: &ObjectTree, limits: Limits) -> Result<Arrived> {
-        let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
-        if let Some(error) = head.error {
-            return Ok(Arrived { metadata, content: Err((error.code, error.reason)) });
-        }
+    /// What is needed to give this task back, should its process end first: before it has given `answer`, if it owes one.
+    pub(crate) fn leftover(&self, answer: Option<&Metadata>) -> Leftover {
+        let token = self.connection.token.clone().unwrap_or_default();
+        let answer = answer.map(Metadata::encode_to_vec);
+        Leftover { token, task_id: self.task_id, run_id: self.run_id, answer }
+    }
+
+    /// The content of a message, all of it.
+    fn receive(&self, tree: &ObjectTree, limits: Limits) -> Result<(Objects, ObjectId)> {
         let mut objects = Objects::default();
         for id in identifiers(tree, limits)? {
             objects.receive(&id, self.pull_object(&id)?, limits)?;
@@ -134,7 +210,7 @@ impl Task {
             let problem = format!("it has {} contents, expected 1", object.children.len());
             return Err(Error::malformed("a message", problem));
         };
-        Ok(Arrived { metadata, content: Ok((objects, root.clone())) })
+        Ok((objects, root.clone()))
     }
 
     /// An object, which may still be on its way from its sender.
@@ -151,7 +227,8 @@ impl Task {
             if answer.object_available {
                 return Ok(answer.object_content);
             }
-            if !answer.object_found || started.elapsed() > ON_ITS_WAY {
+            // A task that was stopped has lost its sender.
+            if !answer.object_found || self.is_stopped() || started.elapsed() > ON_ITS_WAY {
                 let problem = format!("its object {id} never arrived at the engine");
                 return Err(Error::malformed("a message", problem));
             }
@@ -183,8 +260,8 @@ impl Task {
     }
 }
 
-/// How long objects of a message may take to arrive after its head.
-const ON_ITS_WAY: Duration = Duration::from_secs(120);
+/// How long each object of a message may take to arrive: five megabytes at most.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// Seconds since 1970, as the engine dates messages.
 pub(crate) fn now() -> f64 {

@@ -1,4 +1,4 @@
-//! Nothing a peer sends can panic or is taken for what it is not: objects, arrays, records, trees.
+//! Nothing a peer sends is taken for what it is not: objects, arrays, records, trees.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use partita_flower::{Envelope, Limits, Object, ObjectId, Objects, npy_decode, npy_encode, pack, unpack};
 use partita_inference::Message;
-use proptest::prelude::*;
 
 fn envelope() -> Envelope {
-    Envelope { run: "run".into(), round: 3, attempt: 2, accepted: 1, identity: "abc".into(), silo: "north".into() }
+    let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
+    Envelope { run, began: 1_700_000_000_000, start: 4, round: 3, attempt: 2, accepted: 1, kept: 1, identity, silo }
 }
 
 fn message() -> Message {
@@ -102,40 +102,4 @@ fn an_array_of_one_chunk_repeated_without_end_is_refused() {
     let children = names.values().map(|id| ObjectId::parse(id).unwrap()).collect();
     let root = objects.add(&Object::new("RecordDict", children, serde_json::to_vec(&names).unwrap()));
     assert!(unpack(&objects, &root).unwrap_err().to_string().contains("far larger than the message"));
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn decoders_never_panic_on_noise(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let _ = Object::decode(&bytes);
-        let _ = npy_decode("x", &bytes);
-        let _ = Message::decode(&bytes);
-    }
-
-    #[test]
-    fn decoders_never_panic_on_honest_bytes_with_some_changed(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        which in any::<prop::sample::Index>(),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let chunk = Object::new("Array", vec![ObjectId::of(b"child")], br#"{"dtype":"float64"}"#.to_vec());
-        let honest = [npy_encode(&message().records[1]), chunk.encode(), message().encode()];
-        let mut bytes = which.get(&honest).clone();
-        for (place, byte) in changes {
-            let place = place.index(bytes.len());
-            bytes[place] = byte;
-        }
-        bytes.truncate(cut.index(bytes.len() + 1));
-        let _ = Object::decode(&bytes);
-        let _ = npy_decode("m", &bytes);
-        let _ = Message::decode(&bytes);
-        // As the body of every record of a message.
-        let mut objects = Objects::default();
-        for kind in ["RecordDict", "ConfigRecord", "ArrayRecord", "Array"] {
-            let root = objects.add(&Object::new(kind, Vec::new(), bytes.clone()));
-            let _ = unpack(&objects, &root);
-        }
-    }
 }

@@ -49,9 +49,39 @@ fn open(folder: &Path) -> Keeper {
     Keeper::open(folder, Box::new(|| Ok(Box::new(Adder { sum: 0.0 })))).unwrap()
 }
 
-fn ask(keeper: &mut Keeper, run: &str, (round, accepted): (u64, u64), add: f64) -> partita_flower::Result<f64> {
-    let envelope =
-        Envelope { run: run.into(), round, attempt: 1, accepted, identity: "model".into(), silo: "adder".into() };
+/// A coordinator that has gone on from a checkpoint so many times, and whose checkpoint is of so many rounds.
+#[derive(Clone, Copy)]
+struct Coordinator {
+    start: u64,
+    kept: Option<u64>,
+}
+
+/// One without checkpoints.
+const PLAIN: Coordinator = Coordinator { start: 0, kept: None };
+
+fn ask(keeper: &mut Keeper, run: &str, rounds: (u64, u64), add: f64) -> partita_flower::Result<f64> {
+    ask_of(keeper, PLAIN, run, rounds, add)
+}
+
+fn ask_of(
+    keeper: &mut Keeper,
+    of: Coordinator,
+    run: &str,
+    (round, accepted): (u64, u64),
+    add: f64,
+) -> partita_flower::Result<f64> {
+    let envelope = Envelope {
+        run: run.into(),
+        // Runs are made in the order of the alphabet.
+        began: u64::from(run.as_bytes()[0]),
+        start: of.start,
+        round,
+        attempt: 1,
+        accepted,
+        kept: of.kept.unwrap_or(accepted),
+        identity: "model".into(),
+        silo: "adder".into(),
+    };
     Ok(keeper.answer(&envelope, &Message::new("sum.add").number("add", add))?.get_number("sum")?)
 }
 
@@ -101,9 +131,9 @@ fn messages_of_the_past_and_of_other_runs_are_refused() {
     for round in 1..=3 {
         ask(&mut keeper, "a", (round, round - 1), 1.0).unwrap();
     }
-    for stale in [(1, 0), (2, 1), (5, 4)] {
+    for (stale, about) in [((1, 0), "the age of a request"), ((2, 1), "the age"), ((5, 4), "the state of this silo")] {
         let found = ask(&mut keeper, "a", stale, 1.0).unwrap_err();
-        assert!(matches!(found, Error::Unwelcome { what: "the state of this silo", .. }), "{found}");
+        assert!(matches!(&found, Error::Unwelcome { what, .. } if what.starts_with(about)), "{found}");
     }
     // In the middle of a run that this silo never saw.
     let found = ask(&mut keeper, "b", (7, 6), 1.0).unwrap_err();
@@ -112,6 +142,52 @@ fn messages_of_the_past_and_of_other_runs_are_refused() {
     // A new run starts anew.
     assert_sum(ask(&mut keeper, "b", (1, 0), 5.0), 5.0);
     assert!(ask(&mut keeper, "a", (5, 4), 1.0).is_err());
+    // The first request of the older run, delivered late, does not make the silo forget the newer one.
+    let found = ask(&mut keeper, "a", (1, 0), 1.0).unwrap_err();
+    assert!(matches!(found, Error::Unwelcome { what: "the age of a run", .. }), "{found}");
+    assert_sum(ask(&mut keeper, "b", (2, 1), 6.0), 11.0);
+}
+
+#[test]
+fn a_coordinator_that_goes_back_to_its_checkpoint_finds_the_silo_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    let first = Coordinator { start: 0, kept: Some(2) };
+    assert_sum(ask_of(&mut keeper, Coordinator { start: 0, kept: Some(0) }, "a", (1, 0), 1.0), 1.0);
+    assert_sum(ask_of(&mut keeper, Coordinator { start: 0, kept: Some(1) }, "a", (2, 1), 2.0), 3.0);
+    for (round, add, sum) in [(3, 4.0, 7.0), (4, 8.0, 15.0), (5, 16.0, 31.0)] {
+        assert_sum(ask_of(&mut keeper, first, "a", (round, round - 1), add), sum);
+    }
+    // Killed after three exchanges without a checkpoint, it asks the first of them again, and then something else.
+    let second = Coordinator { start: 1, kept: Some(2) };
+    assert_sum(ask_of(&mut keeper, second, "a", (3, 2), 4.0), 7.0);
+    assert_sum(ask_of(&mut keeper, second, "a", (4, 3), 100.0), 107.0);
+    // What the one before it had sent comes too late, whatever state it follows.
+    for late in [(5, 4), (6, 5), (6, 4)] {
+        assert!(ask_of(&mut keeper, first, "a", late, 1_000.0).is_err(), "{late:?}");
+    }
+    assert_sum(ask_of(&mut keeper, second, "a", (5, 4), 1.0), 108.0);
+    // The same from a new process.
+    let third = Coordinator { start: 2, kept: Some(2) };
+    let mut keeper = open(folder.path());
+    assert_sum(ask_of(&mut keeper, third, "a", (3, 2), 4.0), 7.0);
+    assert_sum(ask_of(&mut keeper, third, "a", (4, 3), 5.0), 12.0);
+}
+
+#[test]
+fn a_request_that_comes_after_a_newer_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    let of = Coordinator { start: 0, kept: Some(1) };
+    ask_of(&mut keeper, of, "a", (1, 0), 1.0).unwrap();
+    ask_of(&mut keeper, of, "a", (2, 1), 2.0).unwrap();
+    // Round 2 was given up; its request, sent a second time, comes after that of round 3.
+    assert_sum(ask_of(&mut keeper, of, "a", (3, 1), 4.0), 5.0);
+    assert!(ask_of(&mut keeper, of, "a", (2, 1), 2.0).is_err());
+    assert_sum(ask_of(&mut keeper, of, "a", (4, 3), 8.0), 13.0);
+    // That of round 3, answered and taken, is repeated from the disk.
+    assert_sum(ask_of(&mut keeper, of, "a", (3, 1), 4.0), 5.0);
+    assert_sum(ask_of(&mut keeper, of, "a", (5, 4), 16.0), 29.0);
 }
 
 #[test]

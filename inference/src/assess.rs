@@ -6,9 +6,15 @@ use crate::algorithm::{Algorithm, Reassessing};
 use crate::error::Result;
 use crate::exchange::Exchange;
 use crate::run::{Counters, counted};
+use crate::settings::Settings;
 
 /// Draws of all latents asked for in one request, so that memory stays bounded.
 pub(crate) const DRAWS_A_REQUEST: usize = 64;
+
+/// The most draws that a party lets itself be asked for in one request of an assessment.
+pub(crate) fn most_draws(settings: &Settings) -> u64 {
+    settings.particles.max(DRAWS_A_REQUEST) as u64
+}
 
 /// The bound at a posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

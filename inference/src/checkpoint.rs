@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 
 /// A party's state: vectors with their names.
 pub(crate) type NamedVectors = Vec<(String, Vec<f64>)>;
@@ -68,7 +68,7 @@ pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, NamedVectors)
     for record in message.records.iter().filter(|record| record.name != "step") {
         state.push((record.name.clone(), message.get_floats(&record.name)?));
     }
-    Ok((message.get_word("step")?, state))
+    Ok((message.get_count("step", LARGEST_COUNT)?, state))
 }
 
 /// The error for a state that does not fit the party that reads it.

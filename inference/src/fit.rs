@@ -1,8 +1,10 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
+mod by_arrival;
 mod fed_opt_options;
 mod party;
 
+pub use by_arrival::{coordinator_by_arrival, fit_by_arrival};
 pub use fed_opt_options::FedOptOptions;
 
 use std::path::PathBuf;
@@ -14,7 +16,7 @@ use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_thet
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, Posterior, PviOptions, VerticalOptions};
-use crate::assess::{ElboEstimate, assess};
+use crate::assess::assess;
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, InProcess, SiloProgram};
@@ -266,26 +268,40 @@ pub fn fit_parties<M: Model + 'static>(
     (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
-    if options.elbo_draws == 0 {
-        return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
-    }
-    let names = exchange.silos().to_vec();
-    let settings = settled(options, names.len());
-    // All draws of a point mass are alike: one stands for all.
-    let elbo_draws = if let AlgorithmChoice::FedOpt(_) = options.algorithm { 1 } else { options.elbo_draws };
-    let run_options = options.run_options(settings.steps);
+    let run_options = options.run_options(settled(options, exchange.silos().len()).steps);
     let mut silent = Silent;
     let progress: &mut dyn Progress = match progress {
         Some(progress) => progress,
         None => &mut silent,
     };
-    let work = || -> Result<(RunRecord, ElboEstimate)> {
-        let mut record = run(algorithm, exchange, &run_options, progress)?;
-        let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(algorithm, exchange, elbo_draws, counters))?;
-        Ok((record, bound))
-    };
-    let (record, bound) = pool(options.threads)?.install(work)?;
+    bounds_of(options)?;
+    let record = pool(options.threads)?.install(|| run(algorithm, exchange, &run_options, progress))?;
+    finished(model, device, options, (algorithm, exchange), record)
+}
+
+/// Sampled bounds for the report: at least one.
+fn bounds_of(options: &FitOptions) -> Result<usize> {
+    match (options.elbo_draws, options.algorithm) {
+        (0, _) => Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" }),
+        // All draws of a point mass are alike: one stands for all.
+        (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
+        (count, _) => Ok(count),
+    }
+}
+
+/// The bound and the summary after a run.
+fn finished<M: Model + 'static>(
+    model: &M,
+    device: &Device,
+    options: &FitOptions,
+    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    mut record: RunRecord,
+) -> Result<Fitted> {
+    let (names, draws) = (exchange.silos().to_vec(), bounds_of(options)?);
+    let settings = settled(options, names.len());
+    let (own, counters) = (&mut *algorithm, &mut record.counters);
+    let assessed = move || caught(COORDINATOR, || assess(own, exchange, draws, counters));
+    let bound = pool(options.threads)?.install(assessed)?;
     let posterior = algorithm.posterior();
     let draws = match options.summary_draws {
         0 => Vec::new(),
@@ -366,7 +382,7 @@ pub fn silo_program<M: Model + 'static>(
 }
 
 /// The settings that parties are given.
-fn settled(options: &FitOptions, silos: usize) -> Settings {
+pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
     // Silos side by side take the threads first; what is left over serves the particles inside each. Zero stays zero,
     // to be refused.
     let threads = options.threads / silos.max(1);

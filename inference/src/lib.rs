@@ -8,6 +8,7 @@ mod checkpoint;
 mod divergence;
 mod error;
 mod estimator;
+mod evaluate;
 mod exchange;
 mod exponential_family;
 mod family;
@@ -46,6 +47,7 @@ pub use divergence::{
 };
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
+pub use evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, SiloProgram, Threads};
 pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
@@ -53,12 +55,12 @@ pub use family::{
     LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{
-    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator, fit,
-    fit_parties, parties, silo_program,
+    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator,
+    coordinator_by_arrival, fit, fit_by_arrival, fit_parties, parties, silo_program,
 };
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
-pub use message::{DataType, MESSAGE_VERSION, Message, Record};
+pub use message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
 pub use nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use report::{Panel, Report, SiteSummary, plot};

@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 /// The version of the message format; both sides must have the same.
 pub const MESSAGE_VERSION: u16 = 1;
 
+/// The most that a message may count to: a trillion steps are more than any run takes, and sums of such counts do not overflow.
+pub const LARGEST_COUNT: u64 = 1 << 40;
+
 const MAGIC: [u8; 4] = *b"PTTA";
 
 /// The type of a record's numbers.
@@ -161,6 +164,26 @@ impl Message {
         match record.bytes.as_slice() {
             bytes if bytes.len() == 8 => Ok(u64::from_le_bytes(eight(bytes))),
             _ => Err(self.malformed(format!("record `{name}` is not one number"))),
+        }
+    }
+
+    /// The unsigned number of a record that counts something, of which there are at most `most`.
+    ///
+    /// # Errors
+    /// [`Error::Message`] if there is none of that name and type, or it is larger: whoever obeyed it would not come to an end.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{LARGEST_COUNT, Message};
+    /// let message = Message::new("example").word("draws", 65);
+    /// assert_eq!(message.get_count("draws", LARGEST_COUNT)?, 65);
+    /// assert!(message.get_count("draws", 64).is_err());
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
+    pub fn get_count(&self, name: &str, most: u64) -> Result<u64> {
+        match self.get_word(name)? {
+            count if count <= most => Ok(count),
+            count => Err(self.malformed(format!("`{name}` is {count}, expected at most {most}"))),
         }
     }
 

@@ -26,7 +26,7 @@ const SHOWN_THETA: usize = 32;
 pub struct Report {
     /// Every number of every global site, on its natural scale.
     pub sites: Vec<SiteSummary>,
-    /// The bound in nats.
+    /// The bound in nats; not a number if a silo was absent at the end.
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
     pub elbo_se: f64,

@@ -20,7 +20,7 @@ use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, Outcome, Request};
 use crate::manifest::Manifest;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::panic::{COORDINATOR, caught};
 
 /// How a run is carried out; none of it changes a number of the fit, except where it stops.
@@ -212,7 +212,7 @@ fn save(
     record: &RunRecord,
 ) -> Result<()> {
     let state = algorithm.save();
-    let step = state.get_word("step")?;
+    let step = state.get_count("step", LARGEST_COUNT)?;
     let folder = checkpoint::begin(root, step);
     let path = folder.to_string_lossy().into_owned();
     ask_all(exchange, &Message::new("silo.save").setting("folder", &path), options, step)?;
@@ -289,7 +289,7 @@ fn resume(
     };
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
-    let step = state.get_word("step")?;
+    let step = state.get_count("step", LARGEST_COUNT)?;
     let rule_only =
         Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };
     algorithm.load(&rule_only).map_err(|error| Error::Checkpoint {

@@ -1,23 +1,23 @@
 //! Fits a vertical model over parties in this process in one call, and predicts rows never seen.
 
+mod elsewhere;
 mod prediction;
 mod shared_party;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use partita_core::vertical::{Augmentation, Labels, Party};
-use partita_core::{Device, Key, Noise, Purpose};
+use partita_core::Device;
+use partita_core::vertical::{Labels, Party};
 
 use crate::algorithm::{Algorithm, Posterior};
 pub use crate::algorithm::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
-use crate::assess::assess;
 use crate::error::{Error, Result};
 use crate::exchange::{InProcess, SiloProgram};
-use crate::fit::{AlgorithmChoice, FitOptions, pool};
-use crate::panic::{COORDINATOR, caught};
-use crate::report::{Report, SiteSummary, summary};
-use crate::run::{Progress, RunRecord, Silent, run};
-pub use prediction::Prediction;
+use crate::fit::{AlgorithmChoice, FitOptions};
+use crate::report::{Report, SiteSummary};
+use crate::run::{Progress, RunRecord};
+pub use elsewhere::{coordinator, fit_parties, party_program};
+pub use prediction::{Prediction, Predictive, predict};
 use shared_party::SharedParty;
 
 /// A fitted vertical model: the report of the label holder, and the parties for further questions.
@@ -55,7 +55,7 @@ impl VerticalFit {
     /// # Errors
     /// [`Error::Setting`] for a name that no party has; otherwise what its prior refuses.
     pub fn summary_of(&self, party: &str) -> Result<Vec<SiteSummary>> {
-        Ok(summary::summarise(&self.draws_of(party)?))
+        self.with(party, |own| own.summary(self.summary_draws))?
     }
 
     /// Draws of every unknown of the party of this name on its natural scale: site, label, draws. For its owner.
@@ -146,42 +146,10 @@ pub fn fit(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<VerticalFit> {
-    if options.elbo_draws == 0 {
-        return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
-    }
     let (mut algorithm, mut exchange, own) = start(parties, labels, device, options)?;
-    let AlgorithmChoice::Vertical(how) = options.algorithm else { return Err(other(options.algorithm)) };
-    let settings = &options.settings;
-    let run_options = options.run_options(settings.steps);
-    let mut silent = Silent;
-    let progress: &mut dyn Progress = match progress {
-        Some(progress) => progress,
-        None => &mut silent,
-    };
-    let work = || {
-        let mut record = run(&mut *algorithm, &mut exchange, &run_options, progress)?;
-        let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(&*algorithm, &mut exchange, options.elbo_draws, counters))?;
-        Ok::<_, Error>((record, bound))
-    };
-    let (record, bound) = pool(options.threads)?.install(work)?;
-    let draws = match options.summary_draws {
-        0 => Vec::new(),
-        count => {
-            let table = labels.table(device)?;
-            let key = (Noise::new(settings.seed), Key::new(Purpose::Report, 0).block(1));
-            let natural = |latent: &[f64]| labels.natural(device, &table, latent);
-            summary::natural_draws_of(algorithm.posterior(), key, count.max(2), natural)?
-        }
-    };
-    let report = Report::new(
-        summary::summarise(&draws),
-        bound,
-        (record.counters, record.seconds, record.ending),
-        (options.algorithm, settings),
-        (format!("{:?}", device.burn()), parties.iter().map(|party| party.name().to_owned()).collect(), Vec::new()),
-    );
-    let (seed, summary_draws, device) = (settings.seed, options.summary_draws, device.clone());
+    let (report, record) = fit_parties(labels, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    let (how, seed, summary_draws) = (elsewhere::chosen(options)?, options.settings.seed, options.summary_draws);
+    let device = device.clone();
     Ok(VerticalFit { report, record, algorithm, exchange, parties: own, device, options: how, seed, summary_draws })
 }
 
@@ -202,31 +170,16 @@ pub fn parties(
 type Started = (Box<dyn Algorithm>, InProcess, Vec<Arc<Mutex<VerticalParty>>>);
 
 fn start(parties: &[Party], labels: &Labels, device: &Device, options: &FitOptions) -> Result<Started> {
-    let AlgorithmChoice::Vertical(how) = options.algorithm else { return Err(other(options.algorithm)) };
     let names: Vec<String> = parties.iter().map(|party| party.name().to_owned()).collect();
-    let settings = &options.settings;
     let mut own = Vec::new();
     let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
     for (party, index) in parties.iter().zip(0_u32..) {
-        let make = || {
-            aligned(party, labels)?;
-            let made = VerticalParty::new(party, index, Some(labels), device, (settings, &how))?;
-            same_outputs(&made, labels)?;
-            Ok(made)
-        };
-        let made = caught(party.name(), make).map_err(|error| error.in_silo(party.name(), 0))?;
+        let made = party_program((party, index), Some(labels), device, options)?;
         let made = Arc::new(Mutex::new(made));
         programs.push(Box::new(SharedParty::new(party.name(), Arc::clone(&made))));
         own.push(made);
     }
-    let algorithm: Box<dyn Algorithm> = caught(COORDINATOR, || {
-        Ok(match how.augmentation {
-            Augmentation::PowerLikelihood { .. } => {
-                Box::new(PowerLikelihood::new(labels, device, (settings, &how), &names)?) as Box<dyn Algorithm>
-            }
-            _ => Box::new(AugmentedVariable::new(labels, device, (settings, &how), &names)?),
-        })
-    })?;
+    let algorithm = coordinator(labels, &names, device, options)?;
     Ok((algorithm, InProcess::new(programs, options.threads)?, own))
 }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use partita::Metrics;
-use partita::compiled_in::CompiledIn;
-use partita::executables::{CoordinatorFile, run_coordinator};
-use partita::flower::{Result, RunFile, read_toml};
+use partita::compiled_in::{CompiledIn, binary_head};
+use partita::executables::{CoordinatorFile, Start, run_coordinator, run_label_holder};
+use partita::flower::{Log, Result, RunFile, read_toml};
 use partita::inference::Report;
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -30,6 +30,9 @@ struct Options {
     /// Goes on from the latest checkpoint.
     #[arg(long)]
     resume: bool,
+    /// Begins a run even if it will take days.
+    #[arg(long)]
+    long: bool,
     /// The covariates of a `logistic-regression`, without the intercept.
     #[arg(long, default_value_t = 0)]
     columns: usize,
@@ -60,12 +63,16 @@ fn coordinate(options: &Options, interrupt: Arc<AtomicBool>) -> Result<Report> {
     let model = CompiledIn::named(&run.model)?;
     let base = model.settings();
     let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?;
-    let mut log = |line: &str| eprintln!("{line}");
-    let (files, how) = ((&file, options.resume), (interrupt, &mut metrics as &mut dyn partita::inference::Progress));
+    let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
+    let (files, how) = (
+        (&file, Start { resume: options.resume, long: options.long }),
+        (interrupt, &mut metrics as &mut dyn partita::inference::Progress),
+    );
     match model {
-        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &mut log),
+        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &log),
         CompiledIn::LogisticRegression => {
-            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &mut log)
+            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &log)
         }
+        CompiledIn::VerticalLogistic => run_label_holder((&run, &base), files, binary_head, how, &log),
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use partita::compiled_in::{CompiledIn, labelled_data, six_cities_data};
-use partita::executables::{SiloFile, run_silo};
+use partita::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
+use partita::executables::{SiloFile, run_party, run_silo};
 use partita::flower::{Result, RunFile, read_toml};
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -60,5 +60,6 @@ fn serve(options: &Options, stop: &AtomicBool) -> Result<()> {
             let load = |path: &Path, device: &partita::Device| Ok(labelled_data(path, device)?.1);
             run_silo(&LogisticRegression::new(columns), (&run, &base), &file, load, how)
         }
+        CompiledIn::VerticalLogistic => run_party((&run, &base), &file, party_of, binary_head, how),
     }
 }

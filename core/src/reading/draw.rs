@@ -81,6 +81,28 @@ pub fn pointwise_log_likelihood<M: Model>(
     draw(model, data, scope).map(|draw| draw.observed)
 }
 
+/// The same with local latents drawn from their prior given the globals: what rows never seen in training have.
+///
+/// Averaged as densities over draws of globals from a posterior and of these, it is the posterior-predictive density of
+/// the rows. `noise` with `index` names the draw.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+pub fn predictive_log_likelihood<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    globals: &[f64],
+    (noise, index): (Noise, u64),
+) -> Result<Vec<(String, Array)>> {
+    table.check_latents(globals, None, |block| table.blocks[block].rows)?;
+    let source = Source { globals: Some(globals), prior: Some((noise, index)), ..Source::default() };
+    let mut scope = Scope::new(device, Table::Known(table), source);
+    scope.observing = Observing::Pointwise;
+    draw(model, data, scope).map(|draw| draw.observed)
+}
+
 /// All latents and deterministic sites of one silo on their natural scale, for unconstrained latents.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Declares the protobuf messages of flwr 1.41 that Partita sends and reads, and none of the others.
 //!
-//! A test parses every one of them with the descriptors of the installed wheel.
+//! A test compares every field with the descriptors of the installed engine.
 
 use prost::{Message, Oneof};
 

@@ -16,7 +16,7 @@ use crate::estimator::Estimator;
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
 use crate::manifest::{Field, Manifest};
-use crate::message::{Floats, Message};
+use crate::message::{Floats, LARGEST_COUNT, Message};
 use crate::settings::Settings;
 
 /// The kind of a saved coordinator.
@@ -162,7 +162,7 @@ impl Algorithm for Central {
         same_run(state, STATE, &self.signature, self.settings.seed)?;
         self.parameters = state.expect_floats("global", self.family.parameter_len())?.into();
         self.theta = state.expect_floats("theta", self.theta.len())?;
-        self.step = state.get_word("step")?;
+        self.step = state.get_count("step", LARGEST_COUNT)?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite, repli
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::manifest::Manifest;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::server::ServerRule;
 use crate::settings::Settings;
 
@@ -173,7 +173,7 @@ impl<M: Model> Algorithm for FedOpt<M> {
             let problem = "the state of its server rule is of another rule".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
-        self.round = state.get_word("round")?;
+        self.round = state.get_count("round", LARGEST_COUNT)?;
         self.inner.load(&Message { kind: INNER_STATE.to_owned(), ..state.clone() })
     }
 }

@@ -6,7 +6,7 @@ use super::Silo;
 use crate::checkpoint::NamedVectors;
 use crate::error::{Error, Result};
 use crate::estimator::descent;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 
 /// The name of the saved step.
 const STEP: &str = "pending.step";
@@ -43,7 +43,7 @@ impl LastWeights {
         if !message.has("weights") {
             return Ok(Self::default());
         }
-        Ok(Self { step: message.get_word("weighted_step")?, weights: message.get_floats("weights")? })
+        Ok(Self { step: message.get_count("weighted_step", LARGEST_COUNT)?, weights: message.get_floats("weights")? })
     }
 }
 

@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::manifest::Manifest;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 use crate::solver::LocalSolver;
@@ -334,6 +334,11 @@ impl<M: Model> Pvi<M> {
     }
 }
 
+/// Whether every silo has answered.
+fn is_complete(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|outcome| matches!(outcome, Outcome::Reply(_)))
+}
+
 impl<M: Model> Algorithm for Pvi<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         if self.theta_is_due() {
@@ -371,6 +376,10 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+        if self.options.absence == Absence::GoOn && !is_complete(&outcomes) {
+            // Without a silo's data nobody knows the bound.
+            return Ok(Assessed { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
+        }
         self.inner.assessed(outcomes, draws, offset)
     }
 
@@ -412,12 +421,12 @@ impl<M: Model> Pvi<M> {
             let own = self.natural.len();
             finite(&name, step, |index| format!("its change of natural parameter {index} of {own}"), &change)?;
             self.ledger.log_likelihoods[silo] = reply.get_number("log_likelihood")?;
-            let steps = reply.get_word("steps")?;
+            let steps = reply.get_count("steps", LARGEST_COUNT)?;
             tally.parallel_steps = tally.parallel_steps.max(steps);
             tally.silo_steps += steps;
-            tally.shortened_steps += reply.get_word("shortened")?;
-            tally.held_components += reply.get_word("held")?;
-            tally.improper_cavities += reply.get_word("improper_cavity")?;
+            tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
+            tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
+            tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
             clipped |= reply.get_word("clipped")? > 0;
             changes.push((silo, version, change));
         }

@@ -8,12 +8,13 @@ use partita_core::{
 };
 
 use super::finite;
+use crate::assess::most_draws;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::estimator::Estimator;
 use crate::exchange::SiloProgram;
 use crate::locals::Locals;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::Optimiser;
 use crate::resident::{
     Chosen, Globals, GlobalsGradient, Moving, NoisePlan, ParticleNoise, RowBlock, RowChoice, RowStep, RowsGradient,
@@ -336,7 +337,8 @@ impl<M: Model> ResidentSilo<M> {
 
     /// Some steps on the device, then one read of what the coordinator wants to know.
     fn interval(&mut self, request: &Message) -> Result<Message> {
-        let (first, count) = (request.get_word("step")?, request.get_word("count")?.max(1));
+        let (first, count) =
+            (request.get_count("step", LARGEST_COUNT)?, request.get_count("count", LARGEST_COUNT)?.max(1));
         let (mut bounds, mut norm) = (None, None);
         for step in first..first + count {
             let stepped = self.one(step)?;
@@ -369,8 +371,8 @@ impl<M: Model> ResidentSilo<M> {
 
     /// Answers `central.assess`: bounds of report draws on all rows, in one read; changes nothing.
     fn assess(&self, request: &Message) -> Result<Message> {
-        let offset = request.get_word("step")?;
-        let draws = usize::try_from(request.get_word("draws")?).unwrap_or(usize::MAX);
+        let offset = request.get_count("step", LARGEST_COUNT)?;
+        let draws = usize::try_from(request.get_count("draws", most_draws(&self.settings))?).unwrap_or(usize::MAX);
         let mut sum = None;
         for ((chosen, share), part) in self.all_rows().into_iter().zip(0_u32..) {
             let noises = self.noises((&chosen, part), (Purpose::Report, offset), draws);

@@ -11,7 +11,7 @@ use crate::estimator::{DrawWeights, Estimator, Share, add};
 use crate::exchange::{Outcome, Request};
 use crate::family::Family;
 use crate::manifest::{Field, Manifest};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -134,7 +134,7 @@ impl<M: Model> Sfvi<M> {
         let step = self.step;
         let replies = replies(outcomes, &self.silos, step)?;
         for (reply, silo) in replies.iter().zip(&self.silos) {
-            let found = reply.get_word("step")?;
+            let found = reply.get_count("step", LARGEST_COUNT)?;
             if found != step {
                 let problem = format!("silo `{silo}` answered step {found}, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem });
@@ -378,7 +378,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
         self.last = LastWeights::get(state)?;
-        (self.parameters, self.theta, self.step) = (parameters, theta, state.get_word("step")?);
+        (self.parameters, self.theta, self.step) = (parameters, theta, state.get_count("step", LARGEST_COUNT)?);
         if !self.theta.is_empty() {
             self.model = with_shared_theta(&self.model, &self.theta, &self.device)?;
         }

@@ -8,7 +8,7 @@ use crate::average::Averaging;
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::manifest::{Field, Manifest};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::settings::Settings;
 
 /// How SFVI-Avg averages and how silos stand in for the whole.
@@ -112,7 +112,7 @@ impl RoundAnswer {
         silo: &str,
         (round, step): (u64, u64),
     ) -> Result<Self> {
-        let found = reply.get_word("round")?;
+        let found = reply.get_count("round", LARGEST_COUNT)?;
         if found != round {
             let problem = format!("silo `{silo}` answered round {found}, asked was round {round}");
             return Err(Error::Message { kind: reply.kind.clone(), problem });
@@ -209,7 +209,7 @@ impl<M: Model> Algorithm for SfviAvg<M> {
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        self.round = state.get_word("round")?;
+        self.round = state.get_count("round", LARGEST_COUNT)?;
         self.inner.load(state)
     }
 }

@@ -8,7 +8,7 @@ use super::sfvi_silo::Silo;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 
 /// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one run
@@ -19,6 +19,8 @@ pub struct AveragingSilo<M: Model> {
     rule: Box<dyn UpdateRule>,
     /// Local steps of the present round whose gradient was clipped.
     clipped: u64,
+    /// The most local steps of a round that its owner allows.
+    most_steps: u64,
 }
 
 impl<M: Model> std::fmt::Debug for AveragingSilo<M> {
@@ -45,7 +47,13 @@ impl<M: Model> AveragingSilo<M> {
     #[must_use]
     pub fn new(silo: Silo<M>, index: u32) -> Self {
         let rule = silo.settings.optimiser.start(&silo.device);
-        Self { silo, index, rule, clipped: 0 }
+        Self { silo, index, rule, clipped: 0, most_steps: LARGEST_COUNT }
+    }
+
+    /// The same silo, which refuses rounds of more local steps than this.
+    #[must_use]
+    pub fn at_most(self, local_steps: u64) -> Self {
+        Self { most_steps: local_steps, ..self }
     }
 
     /// Lets a silo take local steps of point estimation.
@@ -78,7 +86,8 @@ impl<M: Model> AveragingSilo<M> {
 
     fn round(&mut self, request: &Message, objective: Objective, keeps_optimiser: bool) -> Result<Message> {
         let mut globals = self.silo.read_globals(request)?;
-        let (first, count) = (request.get_word("step")?, request.get_word("local_steps")?);
+        let (first, count) =
+            (request.get_count("step", LARGEST_COUNT)?, request.get_count("local_steps", self.most_steps)?);
         if !keeps_optimiser {
             self.rule = self.silo.settings.optimiser.start(&self.silo.device);
         }
@@ -95,7 +104,9 @@ impl<M: Model> AveragingSilo<M> {
         }
         self.silo.step = first + count;
         let elbo = crate::assess::mean_and_variance(&last).0;
-        let reply = Message::new("avg.answer").word("round", request.get_word("round")?).floats("global", &globals);
+        let reply = Message::new("avg.answer")
+            .word("round", request.get_count("round", LARGEST_COUNT)?)
+            .floats("global", &globals);
         let reply = reply.floats("elbo", &[elbo]).word("clipped", self.clipped);
         Ok(if values.is_empty() { reply } else { reply.floats("theta", &values) })
     }

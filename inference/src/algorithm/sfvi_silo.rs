@@ -6,13 +6,14 @@ use partita_core::{Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_t
 use super::finite;
 use super::particles::{Context, Draws, Evaluated};
 use super::pending::Pending;
+use crate::assess::most_draws;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::estimator::{DrawWeights, Estimator, LayerMoments, Share, add, check_layers};
 use crate::exchange::SiloProgram;
 use crate::family::Family;
 use crate::locals::{Locals, StepRows};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::settings::Settings;
 
 /// One party of SFVI: its data, its local posterior, and the answers it gives.
@@ -183,7 +184,7 @@ impl<M: Model> Silo<M> {
     fn step(&mut self, request: &Message) -> Result<Message> {
         self.settle(request)?;
         let globals = self.read_globals(request)?;
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
         let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &mut rows, draw)?.into_iter().unzip();
@@ -226,9 +227,9 @@ impl<M: Model> Silo<M> {
     fn assess(&mut self, request: &Message) -> Result<Message> {
         self.settle(request)?;
         let globals = self.read_globals(request)?;
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
-        let count = request.get_word("draws")? as usize;
+        let count = request.get_count("draws", most_draws(&self.settings))? as usize;
         let shares = self.report_shares(&globals, (step, count))?;
         Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
     }

@@ -122,6 +122,12 @@ impl VerticalOptions {
         }
     }
 
+    /// The exchanges of a step: one, or two where parties need the sum of all auxiliary variables.
+    #[must_use]
+    pub fn exchanges_a_step(&self) -> u64 {
+        1 + u64::from(matches!(self.augmentation, Augmentation::PowerLikelihood { .. }))
+    }
+
     /// What messages of such a fit reveal, in sentences, beside the fields that the manifest lists: of what parties send,
     /// of the gradient that comes back, and of the seed. The book's page on columns at different parties has the reasons.
     ///

@@ -4,8 +4,8 @@ use partita_core::{Device, Model, SiteTable};
 
 use super::{AlgorithmChoice, RoundOptions};
 use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Pvi, PviSilo, ResidentSilo, Rounds, Sfvi, SfviAvg, Silo,
-    VerticalOptions,
+    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi,
+    SfviAvg, Silo, VerticalOptions,
 };
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
@@ -30,11 +30,7 @@ pub(super) fn coordinator<M: Model + 'static>(
                 Box::new(SfviAvg::new(model, device, settings, names, rounds)?)
             }
             AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
-            AlgorithmChoice::Pvi(how) => {
-                // A model without plates has no rows to count: its silos count alike.
-                let sizes = sizes.into_iter().map(|rows| rows.max(1)).collect();
-                Box::new(Pvi::new(model, device, settings, (names, sizes), how)?)
-            }
+            AlgorithmChoice::Pvi(how) => Box::new(pvi(model, (names, rows), device, (how, settings))?),
             AlgorithmChoice::Resident { interval } => {
                 Box::new(Central::new(model, device, settings, only(names)?)?.every(interval)?)
             }
@@ -42,6 +38,18 @@ pub(super) fn coordinator<M: Model + 'static>(
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
         })
     })
+}
+
+/// The coordinator of PVI.
+pub(super) fn pvi<M: Model>(
+    model: &M,
+    (names, rows): (&[String], &[usize]),
+    device: &Device,
+    (how, settings): (PviOptions, &Settings),
+) -> Result<Pvi<M>> {
+    // A model without plates has no rows to count: its silos count alike.
+    let sizes = rows.iter().map(|rows| *rows.max(&1)).collect();
+    Pvi::new(model, device, settings, (names, sizes), how)
 }
 
 /// The `index`-th silo, and how many rows it has.
@@ -64,8 +72,10 @@ pub(super) fn silo<M: Model + 'static>(
                 let silo = Silo::new(name, index, model, data, device, settings)?;
                 let rows = rows_of(silo.table());
                 let program: Box<dyn SiloProgram> = match choice {
-                    AlgorithmChoice::SfviAvg(_) => Box::new(AveragingSilo::new(silo, index)),
-                    AlgorithmChoice::FedOpt(_) => Box::new(AveragingSilo::of_points(silo, index)?),
+                    AlgorithmChoice::SfviAvg(how) => Box::new(AveragingSilo::new(silo, index).at_most(how.local_steps)),
+                    AlgorithmChoice::FedOpt(how) => {
+                        Box::new(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps))
+                    }
                     AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how)?),
                     _ => Box::new(silo),
                 };

@@ -43,6 +43,13 @@ pub fn run_by_arrival(
             expected: "none: such a run cannot be repeated; use the simulated clock of VisitSchedule::Asynchronous",
         });
     }
+    if options.resume {
+        return Err(Error::Setting {
+            setting: "resume",
+            found: "true, for a run by arrival".into(),
+            expected: "false: such a run has no checkpoint to go on from",
+        });
+    }
     let start = Instant::now();
     let mut record =
         RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::super::finite;
 use super::super::sfvi_silo::{describe_global, global_key, global_noise, noise_into};
+use crate::assess::most_draws;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::estimator::{
@@ -16,7 +17,7 @@ use crate::estimator::{
 use crate::exchange::SiloProgram;
 use crate::family::{Family, FamilyDraw};
 use crate::locals::{Locals, StepRows};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -318,7 +319,8 @@ impl<M: Model> CentralSilo<M> {
     }
 
     fn assess(&self, request: &Message) -> Result<Message> {
-        let (offset, draws) = (request.get_word("step")?, request.get_word("draws")?);
+        let (offset, draws) =
+            (request.get_count("step", LARGEST_COUNT)?, request.get_count("draws", most_draws(&self.settings))?);
         let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
         let mut draw = FamilyDraw::default();
         for mut rows in self.locals.all_rows() {
@@ -347,7 +349,7 @@ impl<M: Model> SiloProgram for CentralSilo<M> {
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            "central.step" => self.step(request.get_word("step")?),
+            "central.step" => self.step(request.get_count("step", LARGEST_COUNT)?),
             "central.assess" => self.assess(request),
             "silo.save" => {
                 let mut state = self.locals.save();

@@ -39,7 +39,8 @@ pub enum Absence {
     /// The run ends with an error that names the silo.
     #[default]
     Fail,
-    /// The silo's factor stays in the posterior as it is, and the run goes on.
+    /// The silo's factor stays in the posterior as it is, and the run goes on; θ rests meanwhile. The bound of a report is not a
+    /// number if a silo is absent at the end.
     GoOn,
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::family::Family;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::solver::{LocalProblem, LocalSolver, Sampled, Visit};
 
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
@@ -105,8 +105,11 @@ impl<M: Model> PviSilo<M> {
             Factors::Shared => difference(&received, &request.expect_floats("shared", self.factor.len())?),
         };
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
-        let (first, steps, total) =
-            (request.get_word("step")?, request.get_word("local_steps")?, self.silo.settings.steps);
+        let (first, steps, total) = (
+            request.get_count("step", LARGEST_COUNT)?,
+            request.get_count("local_steps", self.options.local_steps)?,
+            self.silo.settings.steps,
+        );
         let is_prior = version == 1;
         let visit = Visit { received, is_prior, first, steps, total };
         let (index, divergence) = (self.index, self.options.divergence);

@@ -2,8 +2,8 @@
 
 use partita_core::Model;
 
-use super::Pvi;
 use super::prior::exact_prior;
+use super::{Absence, Pvi, is_complete};
 use crate::algorithm::{StepInfo, Tally};
 use crate::error::{Error, Result};
 use crate::exchange::Outcome;
@@ -24,6 +24,13 @@ impl<M: Model> Pvi<M> {
     /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.
     pub(super) fn step_theta(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let step = self.inner.step;
+        if self.options.absence == Absence::GoOn && !is_complete(&outcomes) {
+            // Without a silo's share there is no gradient: θ stays until the next turn.
+            self.theta_done = true;
+            let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
+            let (elbo, gradient_norm, tally) = (f64::NAN, 0.0, Tally::default());
+            return Ok(StepInfo { step, elbo, gradient_norm, clipped: false, rate, tally });
+        }
         let (elbo, mut gradient) = self.inner.theta_gradient(outcomes)?;
         gradient.iter_mut().for_each(|g| *g = -*g);
         let gradient_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();

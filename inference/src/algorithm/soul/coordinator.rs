@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::family::Delta;
 use crate::manifest::{Field, Manifest};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -91,7 +91,7 @@ impl SoulCoordinator {
         let (step, outputs) = (self.step, self.labels.outputs());
         let mut sum = vec![0.0; self.labels.rows() * outputs];
         for (reply, party) in replies(outcomes, &self.parties, step)?.iter().zip(&self.parties) {
-            let found = reply.get_word("step").map_err(|error| error.in_silo(party, step))?;
+            let found = reply.get_count("step", LARGEST_COUNT).map_err(|error| error.in_silo(party, step))?;
             if found != step {
                 let problem = format!("step {found} was answered, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(party, step));
@@ -183,7 +183,7 @@ impl Algorithm for SoulCoordinator {
             let problem = "its optimiser state is of another optimiser".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
-        (self.head, self.gradient, self.step) = (head, gradient, state.get_word("step")?);
+        (self.head, self.gradient, self.step) = (head, gradient, state.get_count("step", LARGEST_COUNT)?);
         Ok(())
     }
 }

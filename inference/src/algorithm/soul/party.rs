@@ -8,7 +8,7 @@ use crate::algorithm::finite;
 use crate::checkpoint::{self, NamedVectors};
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -160,7 +160,7 @@ impl SoulParty {
     }
 
     fn round(&mut self, request: &Message) -> Result<Message> {
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         if step != self.step {
             let problem = format!("round {step} was asked of a party at round {}", self.step);
             return Err(Error::Message { kind: request.kind.clone(), problem });
@@ -255,7 +255,7 @@ impl SiloProgram for SoulParty {
         match request.kind.as_str() {
             "soul.step" => self.round(request),
             "soul.assess" => {
-                let reply = Message::new("soul.auxiliary").word("step", request.get_word("step")?);
+                let reply = Message::new("soul.auxiliary").word("step", request.get_count("step", LARGEST_COUNT)?);
                 Ok(reply.floats("auxiliary", &self.state.auxiliary))
             }
             "silo.save" => {

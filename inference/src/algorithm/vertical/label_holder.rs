@@ -10,7 +10,7 @@ use crate::assess::DRAWS_A_REQUEST;
 use crate::error::{Error, Result};
 use crate::exchange::Request;
 use crate::family::{Family, FamilyDraw};
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 
@@ -138,7 +138,7 @@ impl LabelHolder {
     /// Makes sure that replies are to the step asked for.
     pub(super) fn same_step(&self, replies: &[Message], step: u64) -> Result<()> {
         for (reply, party) in replies.iter().zip(&self.parties) {
-            let found = reply.get_word("step").map_err(|error| error.in_silo(party, self.step))?;
+            let found = reply.get_count("step", LARGEST_COUNT).map_err(|error| error.in_silo(party, self.step))?;
             if found != step {
                 let problem = format!("party `{party}` answered step {found}, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem });
@@ -235,9 +235,9 @@ impl LabelHolder {
         if state.has("answered") {
             let names = (0..).map(|index| format!("gradient.{index}")).take_while(|name| state.has(name));
             let gradients = names.map(|name| state.get_floats(&name)).collect::<Result<_>>()?;
-            self.last = Some((state.get_word("answered")?, gradients));
+            self.last = Some((state.get_count("answered", LARGEST_COUNT)?, gradients));
         }
-        (self.parameters, self.step) = (parameters, state.get_word("step")?);
+        (self.parameters, self.step) = (parameters, state.get_count("step", LARGEST_COUNT)?);
         Ok(())
     }
 }

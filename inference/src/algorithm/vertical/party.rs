@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::estimator::Estimator;
 use crate::family::{Family, FamilyDraw};
 use crate::optimiser::UpdateRule;
-use crate::report::summary::{NaturalDraws, natural_draws_of};
+use crate::report::SiteSummary;
+use crate::report::summary::{NaturalDraws, natural_draws_of, summarise};
 use crate::settings::Settings;
 
 /// One party of a vertical fit: its columns, its posterior, and the answers it gives.
@@ -221,6 +222,14 @@ impl VerticalParty {
     #[must_use]
     pub fn auxiliary_parameters(&self) -> &[f64] {
         self.auxiliary.parameters()
+    }
+
+    /// What the party found about its own unknowns, from so many draws on their natural scale. For the party's owner.
+    ///
+    /// # Errors
+    /// What the prior refuses.
+    pub fn summary(&self, draws: u32) -> Result<Vec<SiteSummary>> {
+        Ok(summarise(&self.natural_draws(draws.max(2))?))
     }
 
     /// Draws of every latent of the party on its natural scale: site, label, draws. For the party's owner.

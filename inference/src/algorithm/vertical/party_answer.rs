@@ -8,10 +8,11 @@ use partita_core::{Key, Purpose};
 use super::party::{Drawn, Pending, VerticalParty};
 use super::{ASSESS, ASSESS_SHARE, PREDICT, SHARE, STEP, as_rows};
 use crate::algorithm::finite;
+use crate::assess::DRAWS_A_REQUEST;
 use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
-use crate::message::Message;
+use crate::message::{LARGEST_COUNT, Message};
 use partita_core::vertical::Augmentation;
 
 impl VerticalParty {
@@ -59,7 +60,7 @@ impl VerticalParty {
         if !request.has("gradient") {
             return Ok(());
         }
-        let answered = request.get_word("answered")?;
+        let answered = request.get_count("answered", LARGEST_COUNT)?;
         if self.step == answered + 1 {
             return Ok(());
         }
@@ -94,7 +95,7 @@ impl VerticalParty {
     fn step(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         self.settle(request)?;
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         if step != self.step {
             let problem = format!("it asks for step {step}, this party has taken {} steps", self.step);
             return self.refuse(request, problem);
@@ -148,7 +149,7 @@ impl VerticalParty {
     /// Answers `vertical.share`: the party's part of the power likelihood given the sum of all $`z_k`$.
     fn share(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
-        let step = request.get_word("step")?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
         let Some(mut pending) = self.pending.take().filter(|pending| pending.step == step) else {
             return self.refuse(request, format!("it asks for the share of step {step}, which was not drawn"));
         };
@@ -208,8 +209,8 @@ impl VerticalParty {
     fn assess(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         self.settle(request)?;
-        let offset = request.get_word("step")?;
-        let count = u32::try_from(request.get_word("draws")?).unwrap_or(u32::MAX);
+        let offset = request.get_count("step", LARGEST_COUNT)?;
+        let count = u32::try_from(request.get_count("draws", DRAWS_A_REQUEST as u64)?).unwrap_or(u32::MAX);
         let draws =
             (0..count).map(|draw| self.draw(Purpose::Report, offset, draw, None)).collect::<Result<Vec<_>>>()?;
         if request.kind == ASSESS_SHARE {
@@ -238,7 +239,8 @@ impl VerticalParty {
             return self.refuse(request, problem);
         }
         let Some(rows) = &self.held_out else { unreachable!("invariant: checked above") };
-        let (first, count) = (request.get_word("first")?, request.get_word("draws")?);
+        let (first, count) =
+            (request.get_count("first", LARGEST_COUNT)?, request.get_count("draws", DRAWS_A_REQUEST as u64)?);
         let (parties, noisy) = (request.get_word("parties")?, request.get_word("noise")? > 0);
         let mut values = Vec::new();
         for draw in first..first + count {

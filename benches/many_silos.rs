@@ -1,0 +1,161 @@
+//! Runs fifty silos, each a process with its own SuperNode, against one SuperLink for twenty rounds, and states memory and time.
+//!
+//! `PARTITA_FLOWER=engine/bin cargo bench --bench many_silos -- --silos 50 --rounds 20`. The six-cities study is dealt to the
+//! silos, which answer rounds of SFVI-Avg. SuperNodes are stock, forked from one process that has imported the engine: with
+//! their idle sleep of three seconds, and without the memory of fifty interpreters.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
+
+#[path = "../tests/fixtures/engine.rs"]
+mod engine;
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use engine::{Deployment, Running, installed};
+use partita::models::six_cities;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const LOCAL_STEPS: u64 = 20;
+
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    let number = |name: &str, default: usize| {
+        let place = words.iter().position(|word| word == name);
+        place.map_or(default, |place| words[place + 1].parse().unwrap())
+    };
+    // `cargo test --benches` is no time for it.
+    if !words.iter().any(|word| word == "--bench" || word == "--silos") {
+        return;
+    }
+    let Some(programs) = installed() else { return };
+    let (silos, rounds) = (number("--silos", 50), number("--rounds", 20));
+    let scratch = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let deployment = Deployment::forked(&programs, scratch.path(), silos);
+    println!("SuperLink and {silos} SuperNodes after {:.0} s", started.elapsed().as_secs_f64());
+    deal(scratch.path(), silos, rounds, &deployment);
+
+    let own = |index: usize| start(scratch.path(), env!("CARGO_BIN_EXE_partita-silo"), &format!("silo-{index:02}"));
+    let parties: Vec<Running> = (0..silos).map(own).collect();
+    let mut coordinator = start(scratch.path(), env!("CARGO_BIN_EXE_partita-coordinator"), "coordinator");
+    let (mut seen, mut times) = (0, Vec::new());
+    let mut memory = Memory::default();
+    while !coordinator.is_over() {
+        let metrics = std::fs::read_to_string(scratch.path().join("output/metrics.jsonl")).unwrap_or_default();
+        let now = metrics.lines().count();
+        if now > seen {
+            seen = now;
+            times.push(started.elapsed().as_secs_f64());
+            memory.look(&coordinator, &parties, &deployment);
+        }
+        assert!(started.elapsed() < Duration::from_secs(1_800), "it has not ended:\n{}", log(scratch.path()));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(seen, rounds, "rounds are missing:\n{}", log(scratch.path()));
+    assert!(scratch.path().join("output/result.json").exists(), "there is no report:\n{}", log(scratch.path()));
+    memory.say();
+    let mut each: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    each.sort_by(f64::total_cmp);
+    println!("a round: median {:.1} s, longest {:.1} s", each[each.len() / 2], each[each.len() - 1]);
+    print!("{}", log(scratch.path()).lines().filter(|line| line.contains("crossed")).collect::<String>() + "\n");
+}
+
+/// The children of the study, dealt to silos in turn, and everyone's files.
+fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
+    let names: Vec<String> = (0..silos).map(|index| format!("silo-{index:02}")).collect();
+    let run = format!(
+        "model = \"six-cities\"\nalgorithm = \"sfvi-avg\"\nsilos = {names:?}\nsteps = {}\nlocal_steps = {LOCAL_STEPS}\n\
+         elbo_draws = 50\n",
+        rounds as u64 * LOCAL_STEPS
+    );
+    std::fs::write(folder.join("run.toml"), run).unwrap();
+    let engine = |address: &str| format!("[engine]\naddress = \"{address}\"\npatience_seconds = 120\n");
+    let children = six_cities();
+    for (index, name) in names.iter().enumerate() {
+        let mut table = "smoke,age_7,age_8,age_9,age_10\n".to_owned();
+        for child in children.iter().skip(index).step_by(silos) {
+            let numbers = [child.smoke].into_iter().chain(child.wheeze).map(|yes| u8::from(yes).to_string());
+            writeln!(table, "{}", numbers.collect::<Vec<_>>().join(",")).unwrap();
+        }
+        std::fs::write(folder.join(format!("{name}.csv")), table).unwrap();
+        let own = format!(
+            "name = \"{name}\"\nallow = [\"avg\", \"sfvi\"]\ndata = \"{name}.csv\"\nstate = \"{name}-state\"\n{}",
+            engine(&deployment.silo(index).address)
+        );
+        std::fs::write(folder.join(format!("{name}.toml")), own).unwrap();
+    }
+    let own = format!(
+        "state = \"state\"\noutput = \"output\"\nappear_seconds = 900\ndeadline_seconds = 600\n{}",
+        engine(&deployment.coordinator().address)
+    );
+    std::fs::write(folder.join("coordinator.toml"), own).unwrap();
+}
+
+fn start(folder: &Path, program: &str, name: &str) -> Running {
+    let log = File::create(folder.join(format!("{name}.log"))).unwrap();
+    let mut command = Command::new(program);
+    if name != "coordinator" {
+        command.args(["--silo", &format!("{name}.toml")]);
+    }
+    command.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    Running::spawn(&mut command)
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("coordinator.log")).unwrap_or_default()
+}
+
+/// The most memory that each party has used, in MB.
+#[derive(Debug, Default)]
+struct Memory {
+    coordinator: f64,
+    silos: Vec<f64>,
+    link: f64,
+    nodes: f64,
+}
+
+impl Memory {
+    fn look(&mut self, coordinator: &Running, silos: &[Running], deployment: &Deployment) {
+        self.coordinator = self.coordinator.max(of(coordinator.id(), "VmHWM"));
+        self.silos = silos.iter().map(|silo| of(silo.id(), "VmHWM")).collect();
+        self.link = self.link.max(of(deployment.link.id(), "VmHWM"));
+        // What nodes share since they were forked counts once.
+        let shares = |id: u32| proportional(id);
+        self.nodes = self.nodes.max(deployment.nodes.iter().flat_map(|node| family(node.id())).map(shares).sum());
+    }
+
+    fn say(&self) {
+        let count = self.silos.len() as f64;
+        let most = self.silos.iter().copied().fold(0.0, f64::max);
+        println!("coordinator: {:.0} MB", self.coordinator);
+        println!("silos: {most:.0} MB at most, {:.1} MB on average", self.silos.iter().sum::<f64>() / count);
+        println!("SuperLink: {:.0} MB; all SuperNodes together: {:.0} MB", self.link, self.nodes);
+    }
+}
+
+/// An entry of a process's status, in MB.
+fn of(id: u32, entry: &str) -> f64 {
+    kilobytes(&std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default(), entry)
+}
+
+/// A process's memory with what it shares divided among those who share it, in MB.
+fn proportional(id: u32) -> f64 {
+    kilobytes(&std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Pss")
+}
+
+fn kilobytes(text: &str, entry: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(entry)?.strip_prefix(':'));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0) / 1_024.0
+}
+
+/// A process and its children.
+fn family(id: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    std::iter::once(id).chain(children.split_whitespace().filter_map(|child| child.parse().ok())).collect()
+}

@@ -1,0 +1,71 @@
+//! Lists every decoder of bytes that a peer sends, for the fuzzer and for the tests that go over its corpus.
+
+use partita_inference::Message;
+use prost::Message as _;
+
+use crate::npy::npy_decode;
+use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
+use crate::record::unpack;
+use crate::wire::current::{
+    AcquireTaskResponse, GetNodesResponse, PullAppMessagesResponse, PullObjectResponse, PullTaskInputResponse,
+    PushAppMessagesResponse, StartRunResponse,
+};
+
+/// A decoder of bytes from outside: what it is called, and what may be given to it. It returns whether the bytes were taken.
+pub type Decoder = (&'static str, fn(&[u8]) -> bool);
+
+/// The decoders: none of them may panic, hang, or ask for more memory than a small multiple of its input, whatever the bytes.
+///
+/// `content` reads a message in objects: each is announced by its length in three bytes, little endian, and the last is the root.
+///
+/// # Example
+/// ```
+/// use partita_flower::{DECODERS, Object};
+/// let (name, decode) = DECODERS[0];
+/// assert_eq!(name, "object");
+/// assert!(decode(&Object::new("ArrayChunk", Vec::new(), b"abc".to_vec()).encode()));
+/// assert!(!decode(b"abc"));
+/// ```
+pub const DECODERS: [Decoder; 6] = [
+    ("object", |bytes| Object::decode(bytes).is_ok()),
+    ("array", |bytes| npy_decode("array", bytes).is_ok()),
+    ("message", |bytes| Message::decode(bytes).is_ok()),
+    ("content", |bytes| content(bytes).is_some()),
+    ("pulled", pulled),
+    ("answers", answers),
+];
+
+/// The most bytes that the fuzzer's objects may have together: far more than it sends.
+const LIMITS: Limits = Limits { bytes: 1 << 24, objects: 1_000 };
+
+fn content(mut bytes: &[u8]) -> Option<Message> {
+    let mut objects = Objects::default();
+    let mut root = None;
+    while let Some((length, rest)) = bytes.split_first_chunk::<3>() {
+        let length = usize::try_from(u32::from_le_bytes([length[0], length[1], length[2], 0])).ok()?;
+        let (object, rest) = rest.split_at_checked(length)?;
+        let id = ObjectId::of(object);
+        objects.receive(&id, object.to_vec(), LIMITS).ok()?;
+        (root, bytes) = (Some(id), rest);
+    }
+    unpack(&objects, &root?).ok().map(|(message, _)| message)
+}
+
+/// The heads of messages, and the trees of the objects they announce.
+fn pulled(bytes: &[u8]) -> bool {
+    let Ok(answer) = PullAppMessagesResponse::decode(bytes) else { return false };
+    answer.message_object_trees.iter().all(|tree| identifiers(tree, LIMITS).is_ok())
+}
+
+/// Everything else that an engine answers.
+fn answers(bytes: &[u8]) -> bool {
+    [
+        AcquireTaskResponse::decode(bytes).is_ok(),
+        PullTaskInputResponse::decode(bytes).is_ok(),
+        PushAppMessagesResponse::decode(bytes).is_ok(),
+        PullObjectResponse::decode(bytes).is_ok(),
+        GetNodesResponse::decode(bytes).is_ok(),
+        StartRunResponse::decode(bytes).is_ok(),
+    ]
+    .contains(&true)
+}

@@ -1,0 +1,64 @@
+//! Says how a coordinator reaches its silos, how long it waits for them, and what becomes of one that is lost.
+
+use serde::{Deserialize, Serialize};
+
+use crate::connection::Engine;
+use crate::object::Limits;
+
+/// How a coordinator reaches its silos.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CoordinatorOptions {
+    /// The SuperLink.
+    pub engine: Engine,
+    /// The silos, in the order in which sums run.
+    pub silos: Vec<String>,
+    /// How long it waits, and how much it reads.
+    pub patience: Patience,
+    /// The fewest silos with which [`LostSilo::GoOn`] goes on.
+    pub quorum: usize,
+}
+
+/// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Patience {
+    /// How long to wait for all silos to appear, in seconds.
+    pub appear_seconds: u64,
+    /// How long an answer may take, in seconds.
+    pub deadline_seconds: u64,
+    /// How often a request is sent, after errors and deadlines again.
+    pub attempts: u64,
+    /// The most bytes of an answer.
+    pub largest_answer: usize,
+    /// What becomes of a silo that is lost.
+    pub lost_silo: LostSilo,
+}
+
+impl Default for Patience {
+    /// Five minutes to appear, ten for an answer, ten attempts, a gigabyte, and no run without all silos.
+    fn default() -> Self {
+        Self {
+            appear_seconds: 300,
+            deadline_seconds: 600,
+            attempts: 10,
+            largest_answer: Limits::default().bytes,
+            lost_silo: LostSilo::Wait,
+        }
+    }
+}
+
+/// What a coordinator does when a silo is gone, or does not answer by the deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LostSilo {
+    /// It asks again until the attempts are used up, and then ends the run with an error; started again, it goes on from its
+    /// checkpoint. What is found is what an undisturbed run finds, to the bit.
+    #[default]
+    Wait,
+    /// The silo sits the round out as long as a quorum of others is there: its factor stays in the posterior as it was. When
+    /// it comes back it takes part again, with its factor; one that was never there joins with the factor 1. For algorithms
+    /// whose silos keep a factor: partitioned variational inference.
+    GoOn,
+    /// The first request without an answer ends the run with an error that names the silo.
+    Fail,
+}

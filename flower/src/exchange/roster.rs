@@ -1,0 +1,165 @@
+//! Finds out which node of the engine is which silo, and again when a silo comes back as another.
+
+use std::time::{Duration, Instant};
+
+use partita_inference::Message;
+
+use super::{EventKind, Flower, PAUSE};
+use crate::error::{Error, Result};
+use crate::exchange::LostSilo;
+use crate::object::ObjectId;
+use crate::record::unpack;
+use crate::silo::HELLO;
+
+/// The silos that have said hello, and the nodes that were asked.
+#[derive(Debug)]
+pub(super) struct Roster {
+    /// The node of each silo; 0 for none.
+    pub(super) nodes: Vec<u64>,
+    /// The rows that each silo says it has.
+    pub(super) rows: Vec<u64>,
+    greeted: Vec<Greeting>,
+    next_look: Instant,
+}
+
+/// The hellos that were sent to a node.
+#[derive(Debug)]
+struct Greeting {
+    node: u64,
+    /// One an attempt: the answer to any of them counts.
+    ids: Vec<ObjectId>,
+    at: Instant,
+    is_answered: bool,
+}
+
+/// How often the engine is asked who is there, once the run goes.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with many silos
+/// on a slow engine the first may take long.
+const AGAIN: Duration = Duration::from_secs(20);
+
+impl Roster {
+    pub(super) fn new(silos: usize) -> Self {
+        Self { nodes: vec![0; silos], rows: vec![0; silos], greeted: Vec::new(), next_look: Instant::now() }
+    }
+
+    /// Forgets where a silo is: its node is asked again.
+    pub(super) fn forget(&mut self, silo: usize) {
+        let node = std::mem::take(&mut self.nodes[silo]);
+        self.greeted.retain(|one| one.node != node);
+    }
+
+    /// How many silos are there.
+    pub(super) fn here(&self) -> usize {
+        self.nodes.iter().filter(|node| **node != 0).count()
+    }
+}
+
+impl Flower {
+    /// Waits until all silos are there; where the run may go on without some, until the time is over and a quorum is there.
+    pub(super) fn assemble(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let seconds = self.options.patience.appear_seconds;
+        loop {
+            let connected = self.look(true)?;
+            let here = self.roster.here();
+            if here == self.options.silos.len() {
+                return Ok(());
+            }
+            let is_enough = self.options.patience.lost_silo == LostSilo::GoOn && here >= self.options.quorum;
+            if started.elapsed().as_secs() >= seconds {
+                let missing: Vec<usize> = (0..self.roster.nodes.len()).filter(|s| self.roster.nodes[*s] == 0).collect();
+                if is_enough {
+                    missing.iter().for_each(|silo| self.is_missing(*silo, self.place.round, "it has not appeared"));
+                    return Ok(());
+                }
+                let names = missing.iter().map(|silo| format!("`{}`", self.options.silos[*silo]));
+                let missing = names.collect::<Vec<_>>().join(", ");
+                return Err(Error::Missing { missing, found: connected, seconds });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Looks, without waiting, who is there: says hello to nodes that are no silo yet, and takes their answers. How many nodes
+    /// are connected.
+    pub(super) fn look(&mut self, is_start: bool) -> Result<usize> {
+        if !is_start && Instant::now() < self.roster.next_look {
+            return Ok(0);
+        }
+        self.roster.next_look = Instant::now() + LOOK;
+        let connected = self.task.nodes()?;
+        for known in &mut self.roster.nodes {
+            if !connected.contains(known) {
+                *known = 0;
+            }
+        }
+        self.roster.greeted.retain(|one| connected.contains(&one.node));
+        for node in &connected {
+            let known = self.roster.greeted.iter().position(|one| one.node == *node);
+            let is_due = known.is_none_or(|place| {
+                let one = &self.roster.greeted[place];
+                let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
+                !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
+            });
+            if self.roster.nodes.contains(node) || !is_due {
+                continue;
+            }
+            let sent = self.send(&Message::new(HELLO), *node, (None, self.place.round, 1), Duration::from_secs(60));
+            // Who cannot be reached now is asked at the next look.
+            let Ok(id) = sent else { continue };
+            match known.and_then(|place| self.roster.greeted.get_mut(place)) {
+                Some(one) => {
+                    one.ids.push(id);
+                    one.at = Instant::now();
+                }
+                None => {
+                    let (ids, at) = (vec![id], Instant::now());
+                    self.roster.greeted.push(Greeting { node: *node, ids, at, is_answered: false });
+                }
+            }
+        }
+        let open = self.roster.greeted.iter().filter(|one| !one.is_answered);
+        let ids: Vec<ObjectId> = open.flat_map(|one| one.ids.clone()).collect();
+        if !ids.is_empty() {
+            for arrived in self.task.pull(&ids, self.limits())? {
+                let id = arrived.metadata.reply_to_message_id;
+                let mut greeted = self.roster.greeted.iter_mut();
+                let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
+                greeting.ids.retain(|own| own.as_str() != id);
+                let Ok((objects, root)) = arrived.content else { continue };
+                let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
+                if message.kind != HELLO || envelope.run != self.place.run {
+                    continue;
+                }
+                // One that takes part with something else is asked again, as one that did not answer.
+                greeting.is_answered = envelope.identity == self.identity;
+                let node = greeting.node;
+                if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
+                    self.welcome(silo, node, &envelope.identity, message.get_word("rows").unwrap_or(0), is_start)?;
+                }
+            }
+        }
+        Ok(connected.len())
+    }
+
+    /// Takes a node for a silo, if it takes part with the same model and settings.
+    fn welcome(&mut self, silo: usize, node: u64, identity: &str, rows: u64, is_start: bool) -> Result<()> {
+        if identity != self.identity {
+            let what = "it takes part with another model or other settings: refused";
+            self.note((silo, self.place.round), EventKind::Refused, what.into());
+            if is_start && self.options.patience.lost_silo != LostSilo::GoOn {
+                return Err(Error::Unwelcome {
+                    what: "the model and settings of a silo",
+                    found: format!("{} at silo `{}`", crate::npy::shown(identity), self.options.silos[silo]),
+                    expected: self.identity.clone(),
+                    remedy: "Start all parties with the same run file and the same version of Partita.",
+                });
+            }
+            return Ok(());
+        }
+        self.roster.nodes[silo] = node;
+        self.roster.rows[silo] = rows;
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! Carries the requests of one round to their silos, again where they are lost, and takes the answers.
+
+use std::time::{Duration, Instant};
+
+use partita_inference::{Manifest, Outcome, Request};
+
+use super::{EventKind, Flower, LostSilo, PAUSE};
+use crate::error::{Error, Result};
+use crate::object::{ObjectId, Objects};
+use crate::record::unpack;
+use crate::silo::FAILED;
+use crate::task::Arrived;
+
+/// A request that waits for its answer. None waits for another: each has its own times.
+pub(super) struct Waiting {
+    pub(super) request: Request,
+    slot: usize,
+    round: u64,
+    /// How long an answer may take.
+    time: Duration,
+    /// Its messages, one an attempt: the answer to any of them counts.
+    ids: Vec<ObjectId>,
+    attempt: u64,
+    /// The node that this attempt was sent to; none while it is not on its way.
+    sent: Option<u64>,
+    pub(super) not_before: Instant,
+    /// When this attempt has taken too long.
+    due: Instant,
+    /// When a silo that a run can do without has taken too long.
+    until: Instant,
+}
+
+/// What becomes of a request after something happened to it.
+enum Verdict {
+    Again,
+    Lost(String),
+}
+
+/// How long after an error a request is sent again.
+pub(super) const BREATH: Duration = Duration::from_secs(1);
+
+impl Flower {
+    pub(super) fn round(
+        &mut self,
+        requests: Vec<Request>,
+        manifest: &Manifest,
+        deadline: Option<Duration>,
+    ) -> Result<Vec<Outcome>> {
+        self.place.round += 1;
+        let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+        outcomes.resize_with(requests.len(), || None);
+        let mut waiting: Vec<Waiting> =
+            requests.into_iter().enumerate().map(|(slot, request)| self.waiting(request, slot, deadline)).collect();
+        // Short rounds are not to wait for the clock, nor long ones to keep the engine busy.
+        let mut pause = PAUSE / 16;
+        loop {
+            for (slot, outcome) in self.pass(&mut waiting, manifest)? {
+                outcomes[slot] = Some(outcome);
+            }
+            if waiting.is_empty() {
+                return Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect());
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(PAUSE);
+        }
+    }
+
+    /// A request of the present round, which is not on its way yet. Its outcome will come with this slot.
+    pub(super) fn waiting(&self, request: Request, slot: usize, deadline: Option<Duration>) -> Waiting {
+        let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
+        let (ids, now, round) = (Vec::new(), Instant::now(), self.place.round);
+        let until = now + time;
+        Waiting { request, slot, round, time, ids, attempt: 1, sent: None, not_before: now, due: until, until }
+    }
+
+    /// Does what is to be done now, without waiting: sends requests, takes answers, gives up what takes too long. The slots and
+    /// outcomes of requests that are over, which `waiting` no longer holds.
+    pub(super) fn pass(&mut self, waiting: &mut Vec<Waiting>, manifest: &Manifest) -> Result<Vec<(usize, Outcome)>> {
+        let mut over = Vec::new();
+        for mut one in std::mem::take(waiting) {
+            match self.advance(&mut one)? {
+                Verdict::Again => waiting.push(one),
+                Verdict::Lost(reason) => over.push((one.slot, self.given_up(&one, reason)?)),
+            }
+        }
+        let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
+        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
+        for arrived in arrived {
+            let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+            // Another answer to what has been answered already.
+            let Some(known) = waiting.iter().position(asked) else { continue };
+            let mut one = waiting.swap_remove(known);
+            let is_latest = one.ids.last().is_some_and(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+            one.ids.retain(|id| id.as_str() != arrived.metadata.reply_to_message_id);
+            match self.arrived(arrived, &one, manifest)? {
+                Ok(outcome) => {
+                    if matches!(outcome, Outcome::Reply(_)) {
+                        self.place.accepted[one.request.silo] = one.round;
+                        self.is_back(one.request.silo, one.round);
+                    }
+                    over.push((one.slot, outcome));
+                }
+                // What became of an earlier attempt does not matter while a later one is on its way.
+                Err(_) if !is_latest || one.sent.is_none() => waiting.push(one),
+                Err(reason) => match self.failed(&mut one, reason, BREATH) {
+                    Verdict::Again => waiting.push(one),
+                    Verdict::Lost(reason) => over.push((one.slot, self.given_up(&one, reason)?)),
+                },
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(over);
+        }
+        if self.task.is_stopped() {
+            return Err(Error::Refused {
+                operation: "the run",
+                status: 200,
+                detail: "the engine has stopped it".into(),
+                remedy: "Start the coordinator again: it goes on from its checkpoint.",
+            });
+        }
+        self.look(false)?;
+        Ok(over)
+    }
+
+    /// Sends a request that is to be sent, and sees to one that takes too long.
+    fn advance(&mut self, one: &mut Waiting) -> Result<Verdict> {
+        let (silo, time, now) = (one.request.silo, one.time, Instant::now());
+        let node = self.roster.nodes[silo];
+        if let Some(sent) = one.sent {
+            if now > one.due {
+                return Ok(self.failed(one, format!("no answer in {} s", time.as_secs()), Duration::ZERO));
+            }
+            if node != sent {
+                let what = if node == 0 { "its node is gone" } else { "it is another node now" };
+                return Ok(self.failed(one, what.into(), Duration::ZERO));
+            }
+            return Ok(Verdict::Again);
+        }
+        if now < one.not_before {
+            return Ok(Verdict::Again);
+        }
+        if node == 0 {
+            if self.options.patience.lost_silo != LostSilo::Wait && self.is_dispensable(silo) {
+                return Ok(Verdict::Lost("it is not connected".into()));
+            }
+            if now > one.due {
+                let reason = format!("it is not connected, for {} s", time.as_secs());
+                let verdict = self.failed(one, reason, Duration::ZERO);
+                one.due = now + time;
+                return Ok(verdict);
+            }
+            return Ok(Verdict::Again);
+        }
+        match self.send(&one.request.message, node, (Some(silo), one.round, one.attempt), time) {
+            Ok(id) => {
+                one.ids.push(id);
+                (one.sent, one.due) = (Some(node), now + time);
+                Ok(Verdict::Again)
+            }
+            Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => Err(error),
+            Err(error) => {
+                self.roster.forget(silo);
+                Ok(self.failed(one, format!("it could not be sent: {error}"), BREATH))
+            }
+        }
+    }
+
+    /// Notes what went wrong with an attempt, and makes the next one if there is to be one.
+    fn failed(&mut self, one: &mut Waiting, reason: String, pause: Duration) -> Verdict {
+        let silo = one.request.silo;
+        self.note((silo, one.round), EventKind::Unanswered, format!("attempt {}: {reason}", one.attempt));
+        let now = Instant::now();
+        let is_over = match self.options.patience.lost_silo {
+            LostSilo::Wait => false,
+            LostSilo::Fail => true,
+            LostSilo::GoOn => now + pause >= one.until && self.is_dispensable(silo),
+        };
+        if is_over || one.attempt >= self.options.patience.attempts {
+            return Verdict::Lost(reason);
+        }
+        one.attempt += 1;
+        (one.sent, one.not_before) = (None, now + pause);
+        Verdict::Again
+    }
+
+    /// Whether the run has to do without this silo, or can: under [`LostSilo::GoOn`], whether a quorum of others is there.
+    fn is_dispensable(&self, silo: usize) -> bool {
+        let others = (0..self.missing.len()).filter(|other| *other != silo && !self.missing[*other]).count();
+        self.options.patience.lost_silo != LostSilo::GoOn || others >= self.options.quorum
+    }
+
+    /// A silo from which nothing comes. Nobody waits for it again before it has said hello.
+    fn given_up(&mut self, one: &Waiting, reason: String) -> Result<Outcome> {
+        self.roster.forget(one.request.silo);
+        self.lost(one, reason)
+    }
+
+    /// A silo that is lost, for this round or for good.
+    fn lost(&mut self, one: &Waiting, reason: String) -> Result<Outcome> {
+        let silo = one.request.silo;
+        let is_over = self.options.patience.lost_silo == LostSilo::GoOn && !self.is_dispensable(silo);
+        self.is_missing(silo, one.round, &reason);
+        if is_over {
+            let answering = self.missing.iter().filter(|missing| !**missing).count();
+            return Err(Error::Unwelcome {
+                what: "the silos that are there",
+                found: format!("{answering}, without `{}`", self.options.silos[silo]),
+                expected: format!("a quorum of {}", self.options.quorum),
+                remedy: "Bring the missing silos back and start the coordinator again: it goes on from its checkpoint.",
+            });
+        }
+        Ok(Outcome::Lost { reason })
+    }
+
+    /// What an answer says; or why it cannot be used, and the request is to be sent again.
+    fn arrived(
+        &mut self,
+        arrived: Arrived,
+        one: &Waiting,
+        manifest: &Manifest,
+    ) -> Result<std::result::Result<Outcome, String>> {
+        let (objects, root) = match arrived.content {
+            Ok(content) => content,
+            Err(trouble) => return Ok(Err(trouble.to_string())),
+        };
+        self.bytes[1] += objects.size() as u64;
+        self.read(&objects, &root, one, manifest)
+    }
+
+    fn read(
+        &mut self,
+        objects: &Objects,
+        root: &ObjectId,
+        one: &Waiting,
+        manifest: &Manifest,
+    ) -> Result<std::result::Result<Outcome, String>> {
+        let silo = one.request.silo;
+        let name = self.options.silos[silo].clone();
+        let (reply, envelope) = match unpack(objects, root) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        for (what, found, expected) in [
+            ("run", &envelope.run, &self.place.run),
+            ("round", &envelope.round.to_string(), &one.round.to_string()),
+            ("silo", &envelope.silo, &name),
+        ] {
+            if found != expected {
+                return Ok(Err(format!(
+                    "its answer is of {what} `{}`, asked was `{expected}`",
+                    crate::npy::shown(found)
+                )));
+            }
+        }
+        if reply.kind == FAILED {
+            return self.refused(&reply, one).map(Ok);
+        }
+        if envelope.identity != self.identity {
+            return Ok(Err("its answer is of another model or other settings".into()));
+        }
+        manifest.check(&name, &reply)?;
+        Ok(Ok(Outcome::Reply(reply)))
+    }
+
+    /// What a silo's refusal comes to. A silo whose state is of another time may join again where the run goes on without it:
+    /// from the state that it has, with its factor as the coordinator has it.
+    fn refused(&mut self, reply: &partita_inference::Message, one: &Waiting) -> Result<Outcome> {
+        let silo = one.request.silo;
+        let error = reply.get_setting("error").map_or("unknown", |kind| kind);
+        let what = reply.get_setting("what").map(|what| format!(" about {}", crate::npy::shown(what)));
+        let problem = format!(
+            "the silo refused, with an error of kind `{}`{}; its own log says more",
+            crate::npy::shown(error),
+            what.unwrap_or_default()
+        );
+        self.note((silo, one.round), EventKind::Refused, problem.clone());
+        if self.options.patience.lost_silo == LostSilo::GoOn {
+            let own = reply.get_word("state").unwrap_or(0).min(one.round);
+            self.place.accepted[silo] = own;
+            if let Some(kept) = &mut self.kept {
+                kept[silo] = own;
+            }
+            if let Outcome::Lost { reason } = self.lost(one, problem.clone())? {
+                return Ok(Outcome::Lost { reason });
+            }
+        }
+        let kind = one.request.message.kind.clone();
+        Ok(Outcome::Failed(partita_inference::Error::Message { kind, problem }))
+    }
+}

@@ -1,0 +1,86 @@
+//! Says how long a run over an engine will take before it begins, and holds back one that would take days.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// What a stock SuperNode of flwr 1.41 takes for a round, in seconds: it looks for work every three.
+pub const STOCK_ROUND_SECONDS: f64 = 4.0;
+
+const HOUR: f64 = 3_600.0;
+const DAY: f64 = 24.0 * HOUR;
+
+/// The length of a run: $`n`$ rounds of $`s`$ seconds each are $`n s`$ seconds.
+///
+/// # Example
+/// ```
+/// use partita_flower::{Error, Length, STOCK_ROUND_SECONDS};
+/// let length = Length { rounds: 60_000, round_seconds: STOCK_ROUND_SECONDS };
+/// assert_eq!(length.to_string(), "60000 rounds of about 4 s each: 2.8 days");
+/// assert!(matches!(length.check(false), Err(Error::Unwelcome { .. })));
+/// assert!(length.check(true).is_ok());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Length {
+    /// The rounds, each an exchange with all the silos that are asked.
+    pub rounds: u64,
+    /// What a round takes, in seconds.
+    pub round_seconds: f64,
+}
+
+impl Length {
+    /// All rounds, in seconds.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "rounds are far below 2^52")]
+    pub fn seconds(&self) -> f64 {
+        self.rounds as f64 * self.round_seconds
+    }
+
+    /// A warning for a run of more than an hour; one of more than a day only where `is_long_welcome`.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for a run of more than a day that nobody asked for.
+    pub fn check(&self, is_long_welcome: bool) -> Result<Option<String>> {
+        if self.seconds() > DAY && !is_long_welcome {
+            return Err(Error::Unwelcome {
+                what: "the length of this run",
+                found: self.to_string(),
+                expected: "a day at most".into(),
+                remedy: "Take an algorithm with more local steps in a round, such as `sfvi-avg` or `pvi`, set `round_seconds` in the coordinator's file to what a round takes here, or start with `--long`.",
+            });
+        }
+        Ok((self.seconds() > HOUR)
+            .then(|| format!("This run is long: {self}. More local steps in a round shorten it.")))
+    }
+}
+
+impl fmt::Display for Length {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.seconds();
+        let (value, unit) = match seconds {
+            s if s > DAY => (s / DAY, "days"),
+            s if s > HOUR => (s / HOUR, "hours"),
+            s => (s / 60.0, "minutes"),
+        };
+        write!(formatter, "{} rounds of about {} s each: {value:.1} {unit}", self.rounds, self.round_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_days_is_held_back_one_of_hours_announced_and_one_of_minutes_let_through() {
+        let steps = |rounds| Length { rounds, round_seconds: STOCK_ROUND_SECONDS };
+        let held = steps(30_000).check(false).unwrap_err().to_string();
+        assert!(held.contains("30000 rounds of about 4 s each: 1.4 days") && held.contains("--long"), "{held}");
+        let announced = steps(30_000).check(true).unwrap().unwrap();
+        assert!(announced.contains("1.4 days"), "{announced}");
+        let announced = steps(2_000).check(false).unwrap().unwrap();
+        assert!(announced.contains("2000 rounds of about 4 s each: 2.2 hours"), "{announced}");
+        assert_eq!(steps(500).check(false).unwrap(), None);
+        // A round that was measured counts, not one that is assumed.
+        assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(false).unwrap(), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! Goes over the fuzzer's corpus: honest bytes are taken, hostile ones refused, and changed ones do no harm.
+//!
+//! The files are what `files` writes, so that a change of the layout shows; `PARTITA_WRITE_CORPUS=1 cargo test --workspace
+//! --test fuzz_corpus` writes them anew.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use partita_flower::{DECODERS, Envelope, Object, ObjectId, Objects, npy_encode, pack};
+use partita_inference::Message;
+use proptest::prelude::*;
+
+/// A file of the corpus: its decoder, its name, whether it is to be taken, and its bytes.
+type File = (&'static str, &'static str, bool, Vec<u8>);
+
+fn message() -> Message {
+    Message::new("pvi.solve")
+        .floats("natural", &[1.0, -2.5, f64::NAN, f64::INFINITY, -0.0])
+        .array("matrix", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])
+        .floats("nothing", &[])
+        .number("damping", 0.1)
+        .setting("globals", "β [4], ω [1]")
+}
+
+/// A protobuf field with a length.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length > 127 {
+        out.push(u8::try_from(length % 128).unwrap() | 128);
+        length /= 128;
+    }
+    out.push(u8::try_from(length).unwrap());
+    [out, bytes.to_vec()].concat()
+}
+
+/// Objects as the decoder `content` reads them: each after its length in three bytes.
+fn framed(objects: &[Vec<u8>]) -> Vec<u8> {
+    let one = |bytes: &Vec<u8>| [&u32::try_from(bytes.len()).unwrap().to_le_bytes()[..3], bytes.as_slice()].concat();
+    objects.iter().flat_map(one).collect()
+}
+
+/// The objects under `root`, children before parents.
+fn below(objects: &Objects, root: &ObjectId, found: &mut Vec<Vec<u8>>) {
+    let bytes = objects.encoded(root).unwrap().to_vec();
+    for child in Object::decode(&bytes).unwrap().children {
+        below(objects, &child, found);
+    }
+    if !found.contains(&bytes) {
+        found.push(bytes);
+    }
+}
+
+/// A tree of one identifier, that many times as deep.
+fn tree(depth: usize) -> Vec<u8> {
+    let id = field(1, ObjectId::of(b"object").as_str().as_bytes());
+    (1..depth).fold(id.clone(), |below, _| [id.clone(), field(2, &below)].concat())
+}
+
+fn npy(shape: &str) -> Vec<u8> {
+    let head = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}\n");
+    [b"\x93NUMPY\x01\x00", &u16::try_from(head.len()).unwrap().to_le_bytes()[..], head.as_bytes()].concat()
+}
+
+fn files() -> Vec<File> {
+    let (run, identity, silo) = ("run".into(), "abc".into(), "north".into());
+    let envelope = Envelope { run, round: 3, attempt: 2, accepted: 1, identity, silo, ..Envelope::default() };
+    let mut objects = Objects::default();
+    let root = pack(&message(), &envelope, &mut objects).unwrap();
+    let mut content = Vec::new();
+    below(&objects, &root, &mut content);
+    let bomb = {
+        let chunk = Object::new("ArrayChunk", Vec::new(), vec![0; 60_000]).encode();
+        let places = vec!["0"; 20_000].join(",");
+        let body = format!(
+            "{{\"dtype\":\"float64\",\"shape\":[1],\"stype\":\"numpy.ndarray\",\"arraychunk_ids\":[{places}]}}"
+        );
+        let array = Object::new("Array", vec![ObjectId::of(&chunk)], body.into_bytes()).encode();
+        let id = ObjectId::of(&array);
+        let arrays =
+            Object::new("ArrayRecord", vec![id.clone()], format!("{{\"bomb\":\"{id}\"}}").into_bytes()).encode();
+        framed(&[chunk, array, arrays])
+    };
+    let encoded = message().encode();
+    let long = |mut bytes: Vec<u8>, place: usize| {
+        bytes[place..place + 4].fill(0xff);
+        bytes
+    };
+    vec![
+        ("object", "honest", true, content[0].clone()),
+        ("object", "hostile_ten_gigabytes", false, b"ArrayChunk  10737418240\0abc".to_vec()),
+        ("object", "hostile_child_of_no_digits", false, b"Array xyz 0\0".to_vec()),
+        ("object", "hostile_head_without_end", false, vec![b'A'; 70_000]),
+        ("array", "honest", true, npy_encode(&message().records[1])),
+        ("array", "hostile_sides_beyond_64_bits", false, npy("4294967296, 4294967296, 4294967296")),
+        ("array", "hostile_ten_gigabytes", false, npy("1342177280,")),
+        ("array", "hostile_negative_side", false, npy("-1,")),
+        ("message", "honest", true, encoded.clone()),
+        ("message", "hostile_truncated", false, encoded[..encoded.len() / 2].to_vec()),
+        ("message", "hostile_name_of_four_gigabytes", false, long(encoded.clone(), 6)),
+        ("message", "hostile_four_billion_records", false, long(encoded, 6 + 4 + "pvi.solve".len())),
+        ("content", "honest", true, framed(&content)),
+        ("content", "hostile_without_its_arrays", false, framed(&content[content.len() - 1..])),
+        ("content", "hostile_one_chunk_for_a_gigabyte", false, bomb),
+        ("pulled", "honest", true, [field(1, &field(3, &field(2, b"no reply"))), field(2, &tree(5))].concat()),
+        ("pulled", "hostile_deep_tree", false, field(2, &tree(10))),
+        ("pulled", "hostile_deeper_than_the_stack", false, field(2, &tree(150))),
+        ("pulled", "hostile_identifier", false, field(2, &field(1, b"../../etc/passwd"))),
+        ("answers", "honest", true, [field(2, b"token"), field(1, &[8, 7])].concat()),
+        ("answers", "hostile_ten_gigabytes", false, vec![26, 0x80, 0x80, 0x80, 0x80, 0x28]),
+        ("answers", "hostile_truncated", false, vec![10, 5, 1]),
+    ]
+}
+
+fn decode(decoder: &str, bytes: &[u8]) -> bool {
+    let (_, decode) = DECODERS.iter().find(|(name, _)| *name == decoder).unwrap();
+    decode(bytes)
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus")
+}
+
+#[test]
+fn honest_files_are_taken_and_hostile_ones_refused() {
+    for (decoder, name, is_honest, bytes) in files() {
+        assert_eq!(decode(decoder, &bytes), is_honest, "{decoder}/{name}");
+    }
+}
+
+#[test]
+fn the_committed_corpus_is_what_this_version_writes() {
+    let mut expected = BTreeSet::new();
+    for (decoder, name, _, bytes) in files() {
+        let path = folder().join(decoder).join(name);
+        if std::env::var_os("PARTITA_WRITE_CORPUS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap() == bytes, "{} is another: the layout has changed", path.display());
+        expected.insert(path);
+    }
+    // Every decoder has its fuzz target and its folder, and every file of a folder is accounted for.
+    for (decoder, _) in DECODERS {
+        assert!(folder().with_file_name("fuzz_targets").join(format!("{decoder}.rs")).is_file(), "{decoder}");
+        for entry in std::fs::read_dir(folder().join(decoder)).unwrap() {
+            let path = entry.unwrap().path();
+            // What the fuzzer adds has the names that it gives: hashes.
+            let is_found = path.file_name().unwrap().to_string_lossy().len() == 40;
+            assert!(is_found || expected.contains(&path), "{} belongs to no test", path.display());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn decoders_do_not_panic_on_noise(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        for (_, decode) in DECODERS {
+            decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn decoders_do_not_panic_on_files_with_some_bytes_changed(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        which in any::<prop::sample::Index>(),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        static FILES: LazyLock<Vec<File>> = LazyLock::new(files);
+        let (decoder, _, _, bytes) = which.get(&FILES);
+        let mut bytes = bytes.clone();
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len() + 1));
+        }
+        decode(decoder, &bytes);
+        // As the body of every record of a message.
+        for kind in ["RecordDict", "ConfigRecord", "ArrayRecord", "Array"] {
+            decode("content", &framed(&[Object::new(kind, Vec::new(), bytes.clone()).encode()]));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Fits PVI over silos that need not wait for each other, whatever carries their messages.
+
+use partita_core::{Device, Model};
+
+use super::{AlgorithmChoice, FitOptions, Fitted, bounds_of, finished, party, pool, settled};
+use crate::error::{Error, Result};
+use crate::exchange::{ByArrival, Exchange};
+use crate::panic::{COORDINATOR, caught};
+use crate::run::{Asynchronous, Progress, Silent, run_by_arrival};
+
+/// The coordinator of a fit whose silos are elsewhere and answer whenever they are ready: PVI with
+/// [`crate::VisitSchedule::Asynchronous`]. `silos` as for [`super::coordinator`].
+///
+/// # Errors
+/// [`Error::Setting`] for another algorithm; otherwise as for [`super::coordinator`].
+pub fn coordinator_by_arrival<M: Model + 'static>(
+    model: &M,
+    silos: (&[String], &[usize]),
+    device: &Device,
+    options: &FitOptions,
+) -> Result<Box<dyn Asynchronous>> {
+    let AlgorithmChoice::Pvi(how) = options.algorithm else {
+        return Err(Error::Setting {
+            setting: "algorithm",
+            found: format!("{:?}", options.algorithm),
+            expected: "AlgorithmChoice::Pvi, the one whose silos need not wait for each other",
+        });
+    };
+    let settings = settled(options, silos.0.len());
+    let made = || party::pvi(model, silos, device, (how, &settings));
+    Ok(Box::new(caught(COORDINATOR, made)?))
+}
+
+/// The run, the bound and the summary of [`super::fit_parties`] with silos that are asked again as soon as they have answered;
+/// for the bound all are asked at once.
+///
+/// # Errors
+/// As for [`super::fit_parties`] and [`run_by_arrival`].
+pub fn fit_by_arrival<M: Model + 'static, E: Exchange + ByArrival>(
+    model: &M,
+    device: &Device,
+    options: &FitOptions,
+    (algorithm, exchange): (&mut dyn Asynchronous, &mut E),
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fitted> {
+    let run_options = options.run_options(options.settings.steps);
+    let mut silent = Silent;
+    let progress: &mut dyn Progress = match progress {
+        Some(progress) => progress,
+        None => &mut silent,
+    };
+    bounds_of(options)?;
+    let record = pool(options.threads)?.install(|| run_by_arrival(algorithm, exchange, &run_options, progress))?;
+    finished(model, device, options, (algorithm, exchange), record)
+}

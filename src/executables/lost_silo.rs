@@ -1,0 +1,49 @@
+//! Says what a run does without a silo, from the coordinator's file: to its exchange and to its algorithm alike.
+
+use partita_flower::{CoordinatorOptions, Error, LostSilo, Result};
+use partita_inference::{Absence, AlgorithmChoice};
+
+use super::CoordinatorFile;
+
+fn unwelcome<T>(found: String, expected: &str, remedy: &'static str) -> Result<T> {
+    Err(Error::Unwelcome { what: "the policy for a lost silo", found, expected: expected.into(), remedy })
+}
+
+impl CoordinatorFile {
+    /// How the silos of a run are reached, and how long and for how many of them it waits.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for `go-on` without a quorum, and for a quorum without `go-on`.
+    pub(super) fn options(&self, silos: &[String]) -> Result<CoordinatorOptions> {
+        let quorum = match (self.quorum, self.patience.lost_silo) {
+            (Some(quorum), LostSilo::GoOn) => quorum,
+            (None, LostSilo::Wait | LostSilo::Fail) => silos.len(),
+            (None, LostSilo::GoOn) => {
+                let remedy = "Add `quorum`, the fewest silos with which the run goes on.";
+                return unwelcome("`go-on` without a quorum".into(), "a quorum", remedy);
+            }
+            (Some(quorum), policy) => {
+                let remedy = "Take `quorum` away, or set `lost_silo = \"go-on\"`.";
+                return unwelcome(format!("a quorum of {quorum} with {policy:?}"), "`go-on`", remedy);
+            }
+        };
+        Ok(CoordinatorOptions { engine: self.engine.clone(), silos: silos.to_vec(), patience: self.patience, quorum })
+    }
+
+    /// The algorithm, told whether it may go on without a silo.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for `go-on` with an algorithm that needs every silo in every round.
+    pub(super) fn algorithm(&self, algorithm: AlgorithmChoice) -> Result<AlgorithmChoice> {
+        match algorithm {
+            chosen if self.patience.lost_silo != LostSilo::GoOn => Ok(chosen),
+            AlgorithmChoice::Pvi(how) => {
+                Ok(AlgorithmChoice::Pvi(partita_inference::PviOptions { absence: Absence::GoOn, ..how }))
+            }
+            other => {
+                let remedy = "Run `pvi`, whose silos keep a factor, or set `lost_silo` to `wait` or `fail`.";
+                unwelcome(format!("`go-on` for {other:?}"), "`pvi`", remedy)
+            }
+        }
+    }
+}

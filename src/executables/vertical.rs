@@ -1,0 +1,163 @@
+//! Runs a party or the label holder of a vertical model from its configuration file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use partita_core::Device;
+use partita_core::vertical::{Labels, Party};
+use partita_flower::{Error, Log, Result, RunFile};
+use partita_inference::vertical::{Prediction, Predictive, coordinator, fit_parties, party_program, predict};
+use partita_inference::{
+    AlgorithmChoice, Counters, FitOptions, Message, Progress, Report, Settings, SiloProgram, VerticalOptions,
+    VerticalParty, write_atomically,
+};
+use serde_json::json;
+
+use super::{CoordinatorFile, SiloFile, Start, connect, fit_options, leave, place, sit_down, write_json};
+
+/// Draws of a party's summary for its owner.
+const SUMMARY_DRAWS: u32 = 4_000;
+
+/// The request of a report, at the end of a run.
+const ASSESS: &str = "vertical.assess";
+
+/// Serves as a party of a vertical model until `stop` is set. `load` reads the columns of a file as a party of this name, and
+/// `load_labels` labels where the algorithm needs them at every party. What the party finds about its own unknowns is in
+/// `own.json` of its state folder when a run ends: no message carries it.
+///
+/// # Errors
+/// What the files, the columns or the engine report; [`Error::File`] for labels that are needed and not named.
+pub fn run_party(
+    (run, base): (&RunFile, &Settings),
+    file: &SiloFile,
+    load: impl Fn(&Path, &str, &Device) -> Result<Party>,
+    load_labels: impl Fn(&Path, &Device) -> Result<Labels>,
+    watch: (&AtomicBool, &mut dyn FnMut(&str)),
+) -> Result<()> {
+    let device = Device::flex();
+    let fit = run.fit_options(base)?;
+    let index = place(run, &file.name)?;
+    let party = load(&file.data, &file.name, &device)?;
+    let labels = match (&file.labels, chosen(&fit)?.shares_labels()) {
+        (Some(path), true) => Some(load_labels(path, &device)?),
+        (None, true) => return Err(unnamed("the silo's file")),
+        (_, false) => None,
+    };
+    let held_out = file.held_out.as_ref().map(|path| load(path, &file.name, &device)).transpose()?;
+    let (rows, path) = (party.rows(), file.state.join("own.json"));
+    let make = move || {
+        let mut own = party_program((&party, index), labels.as_ref(), &device, &fit)?;
+        if let Some(rows) = &held_out {
+            own.hold_out(rows.clone());
+        }
+        Ok(Box::new(Recording { own, path: path.clone() }) as Box<dyn SiloProgram>)
+    };
+    sit_down(run, (&run.identity(base)?, rows), file, Box::new(make), watch)
+}
+
+/// Fits a vertical model over the parties of a run; the report, which is written too. `load` reads the labels, and those of
+/// the rows to be predicted, if the coordinator's file names any: then `prediction.json` has their means and log densities.
+///
+/// # Errors
+/// What the files, the head, the parties or the engine report; [`Error::Unwelcome`] for a run of days without [`Start::long`].
+pub fn run_label_holder(
+    (run, base): (&RunFile, &Settings),
+    (file, start): (&CoordinatorFile, Start),
+    load: impl Fn(&Path, &Device) -> Result<Labels>,
+    (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
+    log: &Log,
+) -> Result<Report> {
+    let device = Device::flex();
+    let fit = fit_options((run, base), (file, start), interrupt)?;
+    let how = chosen(&fit)?;
+    let labels = match &file.labels {
+        Some(path) => load(path, &device)?,
+        None => return Err(unnamed("the coordinator's file")),
+    };
+    let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
+    let (mut exchange, rows) = connect((run, base), (file, start), log)?;
+    let mut fitted = || {
+        same_rows(run, &rows, &labels)?;
+        let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;
+        let (report, _) = fit_parties(&labels, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress))?;
+        if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
+            let noise = how.augmentation.rho() > 0.0;
+            let ask = Predictive { draws: run.held_out_draws, noise, seed: fit.settings.seed };
+            match predict(labels, &device, (&*algorithm, &mut exchange), ask, &mut Counters::default()) {
+                Ok(Prediction { mean, log_density }) => {
+                    let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});
+                    write_json(&file.output.join("prediction.json"), &found)?;
+                }
+                // What was fitted is worth keeping all the same.
+                Err(error) => log(&format!("the rows of `held_out` were not predicted: {error}")),
+            }
+        }
+        Ok(report)
+    };
+    let fitted = fitted();
+    leave(exchange, fitted, file, log)
+}
+
+fn chosen(fit: &FitOptions) -> Result<VerticalOptions> {
+    match fit.algorithm {
+        AlgorithmChoice::Vertical(how) => Ok(how),
+        other => Err(Error::Unwelcome {
+            what: "the algorithm of a model with columns at different parties",
+            found: format!("{other:?}"),
+            expected: "`vertical`".into(),
+            remedy: "Correct `algorithm` in the run file.",
+        }),
+    }
+}
+
+fn same_rows(run: &RunFile, rows: &[usize], labels: &Labels) -> Result<()> {
+    match run.silos.iter().zip(rows).find(|(_, rows)| **rows != labels.rows()) {
+        None => Ok(()),
+        Some((name, rows)) => Err(Error::Unwelcome {
+            what: "the rows of the parties",
+            found: format!("{rows} at `{name}`"),
+            expected: format!("the {} of the labels", labels.rows()),
+            remedy: "Align the tables by a shared key first.",
+        }),
+    }
+}
+
+fn unnamed(file: &str) -> Error {
+    Error::Unwelcome {
+        what: "the labels of a vertical model",
+        found: format!("no entry `labels` in {file}"),
+        expected: "a table with a column `label`".into(),
+        remedy: "Name it: this algorithm needs the labels here.",
+    }
+}
+
+/// A party that writes down for its owner what it found, whenever the bound is asked for.
+struct Recording {
+    own: VerticalParty,
+    path: PathBuf,
+}
+
+impl SiloProgram for Recording {
+    fn name(&self) -> &str {
+        self.own.name()
+    }
+
+    fn local_moments(&self) -> partita_inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.own.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.own.private_theta()
+    }
+
+    fn answer(&mut self, request: &Message) -> partita_inference::Result<Message> {
+        let reply = self.own.answer(request)?;
+        if request.kind == ASSESS {
+            let sites = self.own.summary(SUMMARY_DRAWS)?;
+            let own = json!({"sites": sites, "theta": self.own.private_theta()});
+            write_atomically(&self.path, format!("{own:#}").as_bytes())?;
+        }
+        Ok(reply)
+    }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""Starts a stock SuperNode for each port in one process group: the engine is imported once and forked, which many need for room.
+
+    python supernodes.py SUPERLINK PORT [PORT ...]
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+from flwr.supernode.cli import flower_supernode
+
+PR_SET_PDEATHSIG = 1
+
+superlink, ports = sys.argv[1], sys.argv[2:]
+children = []
+for port in ports:
+    child = os.fork()
+    if child == 0:
+        # Whoever ends the launcher ends all nodes.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        sys.argv = ["flower-supernode", "--insecure", "--superlink", superlink, "--isolation", "process"]
+        sys.argv += ["--host", "127.0.0.1", "--port", port]
+        sys.exit(flower_supernode())
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
