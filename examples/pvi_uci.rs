@@ -21,6 +21,8 @@ mod claims;
 mod stand_in;
 #[path = "pvi_uci/study.rs"]
 mod study;
+#[path = "claims/verdict.rs"]
+mod verdict;
 
 use std::path::PathBuf;
 
@@ -176,7 +178,7 @@ fn main() -> Result<(), Failure> {
     }
     let result: Value = json!({
         "panels": panels.iter().map(claims::json_of).collect::<Vec<_>>(),
-        "claims": verdicts.iter().map(claims::Verdict::json).collect::<Vec<_>>(),
+        "claims": verdicts,
         "options": format!("{options:?}"),
     });
     let path = options.output.join("result.json");

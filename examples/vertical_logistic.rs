@@ -19,6 +19,8 @@
 mod claims;
 #[path = "vertical_logistic/study.rs"]
 mod study;
+#[path = "claims/verdict.rs"]
+mod verdict;
 #[path = "vertical_logistic/world.rs"]
 mod world;
 

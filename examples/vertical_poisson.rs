@@ -18,6 +18,8 @@
 mod claims;
 #[path = "vertical_poisson/study.rs"]
 mod study;
+#[path = "claims/verdict.rs"]
+mod verdict;
 #[path = "vertical_poisson/world.rs"]
 mod world;
 

@@ -253,7 +253,7 @@ fn compare(case: Case) {
 fn every_case(power: bool) {
     for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
         let network = AuxiliaryFamily::Amortised { hidden: HIDDEN, labels: power };
-        let scales = AuxiliaryFamily::AmortisedScale { hidden: HIDDEN };
+        let scales = AuxiliaryFamily::AmortisedScale { hidden: HIDDEN, start: 1.0 };
         for auxiliary in [AuxiliaryFamily::MeanField, network, scales] {
             for parties in [2, 3, 10] {
                 for batch in [None, Some(5)] {

@@ -71,7 +71,7 @@ mod poisson;
 mod polynomial;
 mod sparse;
 mod stick;
-mod tanh;
+mod tanh_network;
 
 pub use adam::{AdamUpdate, adam};
 pub use bernoulli::bernoulli_logit;
@@ -85,7 +85,7 @@ pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
 pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;
-pub use tanh::{tanh, tanh_derivative};
+pub use tanh_network::{TanhNetwork, tanh_network, tanh_network_back};
 
 /// The instruction set that the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

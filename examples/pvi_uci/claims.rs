@@ -1,10 +1,9 @@
 //! Holds the curves to the claims of the paper's Figures 4 and 5, with tolerances that were fixed before the first full run.
 
-use std::fmt;
-
 use serde_json::{Value, json};
 
 use super::study::{Curve, Method, Point, real};
+use super::verdict::Verdict;
 use super::{Panel, Split};
 
 /// Two losses are close if their means over seeds differ by at most this, in nats a test row.
@@ -24,27 +23,6 @@ const ROUGHER: f64 = 1.5;
 
 /// Rounds whose fall does not count as roughness.
 const SETTLING: usize = 2;
-
-/// What became of a claim in one panel or over several.
-pub(crate) struct Verdict {
-    name: &'static str,
-    place: String,
-    met: bool,
-    found: String,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let met = if self.met { "met" } else { "NOT met" };
-        write!(formatter, "{} {:<9} {met:<8} {}", self.name, self.place, self.found)
-    }
-}
-
-impl Verdict {
-    pub(crate) fn json(&self) -> Value {
-        json!({ "claim": self.name, "place": self.place, "met": self.met, "found": self.found })
-    }
-}
 
 impl Panel {
     /// The name for people.
@@ -141,7 +119,7 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
             format!("after one round {:+.4} sequential, {:+.4} synchronous nats from global VI", gaps[0], gaps[1]);
         let from = PVI.map(|method| panel.close_from(method));
         let rounds = from.map(|from| from.map_or("never".to_owned(), |point| format!("after {}", point.round)));
-        let verdict = |name, met, found| Verdict { name, place: panel.place(), met, found };
+        let verdict = |claim, met, found| Verdict { claim, place: panel.place(), met, found };
         match panel.split {
             Some(Split::A) => verdicts.push(verdict("F4.1", close == [true; 2], words)),
             None => {} // The stand-in has claims of its own.
@@ -199,7 +177,7 @@ fn rounds_by_split(panels: &[Panel]) -> Vec<Verdict> {
         let [a, b] = [words(a), words(b)];
         let found =
             format!("rounds until close, A and B: sequential {} and {}, synchronous {} and {}", a[0], b[0], a[1], b[1]);
-        verdicts.push(Verdict { name: "F4.2", place: format!("{} A<B", alike.table), met, found });
+        verdicts.push(Verdict { claim: "F4.2", place: format!("{} A<B", alike.table), met, found });
     }
     verdicts
 }
@@ -215,14 +193,14 @@ pub(crate) fn judge_stand_in(panels: &[Panel]) -> Vec<Verdict> {
         let ending = if refused { "; one ended early" } else { "" };
         let [one, other] = gaps;
         let found = format!("ends {one:+.4} sequential, {other:+.4} synchronous nats from global VI; {words}{ending}");
-        verdicts.push(Verdict { name: "F5.1", place: panel.place(), met, found });
+        verdicts.push(Verdict { claim: "F5.1", place: panel.place(), met, found });
     }
     if let [regression, network] = panels {
         for method in PVI {
             let [smooth, rough] = [regression, network].map(|panel| panel.roughness(method));
             let found = format!("roughness of {}: regression {smooth:.6}, network {rough:.6} nats", method.label());
             let place = "stand-in".to_owned();
-            verdicts.push(Verdict { name: "F5.2", place, met: rough > ROUGHER * smooth, found });
+            verdicts.push(Verdict { claim: "F5.2", place, met: rough > ROUGHER * smooth, found });
         }
     }
     verdicts

@@ -1,10 +1,7 @@
 //! Holds the fits to the claims of the paper's section 5.1, with tolerances that were fixed before the first full run.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use super::study::{Algorithm, Found, Statement};
+use super::verdict::Verdict;
 
 /// A bound is higher if it is so by more than this many nats and this many standard errors of the difference.
 const NATS: f64 = 0.5;
@@ -18,22 +15,6 @@ const LOW_RHO: f64 = 1.0;
 
 /// The largest R-hat of a sampler that others may be held to.
 const TRUSTED: f64 = 1.05;
-
-/// What became of a claim in one setting.
-#[derive(Debug, Serialize)]
-pub(crate) struct Verdict {
-    claim: &'static str,
-    place: String,
-    met: bool,
-    found: String,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let met = if self.met { "met" } else { "NOT met" };
-        write!(formatter, "{:<4} {:<44} {met:<8} {}", self.claim, self.place, self.found)
-    }
-}
 
 /// The fits by statement, algorithm and parties.
 struct Fits<'a>(&'a [Found]);

@@ -1,11 +1,9 @@
 //! Holds the fits to the claims of the paper's section 5.2, with tolerances that were fixed before the first full run.
 
-use std::fmt;
-
 use partita::inference::metrics::fisher_rao_distance;
-use serde::Serialize;
 
 use super::study::{Found, How};
+use super::verdict::Verdict;
 use super::world::{MEANS, World};
 
 /// A mean of coefficients is recovered if it lies within this many posterior standard deviations of the truth.
@@ -16,22 +14,6 @@ const ALIGNED: f64 = 0.05;
 
 /// Chains that disagree by more than this are in different modes, or have not come out of their starts.
 const DISAGREE: f64 = 1.05;
-
-/// What became of a claim.
-#[derive(Debug, Serialize)]
-pub(crate) struct Verdict {
-    claim: &'static str,
-    place: String,
-    met: bool,
-    found: String,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let met = if self.met { "met" } else { "NOT met" };
-        write!(formatter, "{:<4} {:<28} {met:<8} {}", self.claim, self.place, self.found)
-    }
-}
 
 /// All claims for the fits that were made.
 pub(crate) fn judge(found: &[Found], world: &World) -> Vec<Verdict> {

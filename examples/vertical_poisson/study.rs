@@ -3,7 +3,7 @@
 use std::fmt;
 
 use partita::inference::{VerticalOptions, metrics};
-use partita::vertical::{Augmentation, Pooled, fit as fit_vertical};
+use partita::vertical::{Augmentation, AuxiliaryFamily, Pooled, fit as fit_vertical};
 use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Nuts, Schedule, Settings, fit};
 use serde::Serialize;
 
@@ -12,6 +12,9 @@ use super::{Failure, Options};
 
 /// Chains of the sampler.
 const CHAINS: usize = 4;
+
+/// The first scale of amortised auxiliary variables as a share of rho.
+const FIRST_SCALE: f64 = 0.1;
 
 /// Which model is fitted, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -153,7 +156,9 @@ impl<'a> Study<'a> {
 
     /// The augmented-variable algorithm over parties and messages with amortised auxiliary variables.
     fn federated(&self, how: How, rho: f64) -> Result<Found, Failure> {
-        let algorithm = AlgorithmChoice::Vertical(VerticalOptions::augmented(rho));
+        // Draws of a log rate with standard deviation rho at first would drown the rest of the step in their exponentials.
+        let auxiliary = AuxiliaryFamily::AmortisedScale { hidden: 8, start: FIRST_SCALE };
+        let algorithm = AlgorithmChoice::Vertical(VerticalOptions { auxiliary, ..VerticalOptions::augmented(rho) });
         let options = self.fit_options(algorithm, Gaussian::full_rank());
         let own = self.world.parties()?;
         let fit = fit_vertical(&own, &self.world.labels()?, self.world.device(), &options, None)?;

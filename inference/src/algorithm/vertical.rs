@@ -36,7 +36,7 @@ pub(crate) const ASSESS_SHARE: &str = "vertical.assess_share";
 pub(crate) const PREDICT: &str = "vertical.predict";
 
 /// The family of the auxiliary variables $`q(z_j \mid \theta_j)`$ of each party.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AuxiliaryFamily {
     /// $`q(z_{ij}) = N(m_{ij}, s_{ij}^2)`$: two parameters for each row and output in each party.
@@ -58,6 +58,9 @@ pub enum AuxiliaryFamily {
     AmortisedScale {
         /// Hidden units of the network.
         hidden: usize,
+        /// The first scale as a share of $`\rho`$: 1 for most heads, less for a log rate, of whose exponential the first draws
+        /// would otherwise make what no step size suits. It hides as much less at the first steps.
+        start: f64,
     },
 }
 
@@ -78,7 +81,7 @@ impl VerticalOptions {
     /// The augmented-variable model with amortised auxiliary variables of standard deviation `rho`.
     #[must_use]
     pub fn augmented(rho: f64) -> Self {
-        let auxiliary = AuxiliaryFamily::AmortisedScale { hidden: 8 };
+        let auxiliary = AuxiliaryFamily::AmortisedScale { hidden: 8, start: 1.0 };
         Self { augmentation: Augmentation::Auxiliary { rho }, auxiliary, local_steps: 1 }
     }
 
@@ -182,10 +185,15 @@ impl VerticalOptions {
                 "rows of the plate `row`, the only one of a vertical model",
             );
         }
-        if let AuxiliaryFamily::Amortised { hidden: 0, .. } | AuxiliaryFamily::AmortisedScale { hidden: 0 } =
+        if let AuxiliaryFamily::Amortised { hidden: 0, .. } | AuxiliaryFamily::AmortisedScale { hidden: 0, .. } =
             self.auxiliary
         {
             return refuse("auxiliary", "no hidden unit".into(), "at least one hidden unit");
+        }
+        if let AuxiliaryFamily::AmortisedScale { start, .. } = self.auxiliary
+            && !(start > 0.0 && start.is_finite())
+        {
+            return refuse("auxiliary", format!("a first scale of {start}"), "a finite share of rho > 0");
         }
         let exact =
             matches!((self.augmentation, self.auxiliary), (Augmentation::Auxiliary { .. }, AuxiliaryFamily::MeanField));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use partita_core::kernel::{add_scaled, dot, exponential, tanh, tanh_derivative};
+use partita_core::kernel::{TanhNetwork, add_scaled, exponential, tanh_network, tanh_network_back};
 use partita_core::{Key, Noise, Purpose};
 
 use super::auxiliary::{Given, Sample};
@@ -14,8 +14,8 @@ use super::terms::{Reached, Terms};
 /// (\mu_i - g_i,\ \log\sigma_i - \log\rho) = W_2 \tanh(W_1 u_i + b_1) + A u_i + b_2
 /// ```
 /// with $`u_i`$ the contribution $`g_i`$ and, where parties have the labels, a feature of the label. Without
-/// [`AmortisedNetwork::means`] it gives scales alone, and $`\mu_i = g_i`$. It starts at the prior $`N(g_i, \rho^2)`$:
-/// $`W_2`$, $`A`$ and $`b_2`$ are zero.
+/// [`AmortisedNetwork::means`] it gives scales alone, and $`\mu_i = g_i`$. $`W_2`$ and $`A`$ start at zero: means at the
+/// contributions, scales at the prior's or at a share of it.
 ///
 /// # Shapes
 /// Parameters, with `heads` twice the outputs, or as many as outputs without means: $`W_1`$ `[hidden, inputs]`, $`b_1`$
@@ -37,46 +37,23 @@ fn tiles(rows: usize) -> impl Iterator<Item = Range<usize>> {
     (0..rows).step_by(TILE).map(move |start| start..(start + TILE).min(rows))
 }
 
-/// Columns of a tile, one after another.
-#[derive(Debug)]
-struct Columns {
-    values: Vec<f64>,
-    count: usize,
+/// Writes the columns of a row-major table one after another.
+fn by_column(table: &[f64], width: usize, out: &mut [f64]) {
+    if width == 1 {
+        return out.copy_from_slice(table);
+    }
+    for (column, own) in out.chunks_exact_mut((table.len() / width).max(1)).enumerate() {
+        own.iter_mut().zip(table.iter().skip(column).step_by(width)).for_each(|(slot, value)| *slot = *value);
+    }
 }
 
-impl Columns {
-    fn new(columns: usize) -> Self {
-        Self { values: vec![0.0; columns * TILE], count: TILE }
+/// Adds columns that lie one after another to a row-major table.
+fn add_columns(columns: &[f64], width: usize, table: &mut [f64]) {
+    if width == 1 {
+        return add_scaled(table, 1.0, columns);
     }
-
-    fn column(&self, index: usize) -> &[f64] {
-        &self.values[index * TILE..][..self.count]
-    }
-
-    fn column_mut(&mut self, index: usize) -> &mut [f64] {
-        &mut self.values[index * TILE..][..self.count]
-    }
-
-    /// Reads a row-major table of `width` columns into those from `first` on.
-    fn read(&mut self, first: usize, width: usize, table: &[f64]) {
-        for column in 0..width {
-            let own = self.column_mut(first + column);
-            match width {
-                1 => own.copy_from_slice(table),
-                _ => own.iter_mut().zip(table.iter().skip(column).step_by(width)).for_each(|(slot, v)| *slot = *v),
-            }
-        }
-    }
-
-    /// Adds `width` columns from `first` on to a row-major table.
-    fn add_to(&self, first: usize, width: usize, table: &mut [f64]) {
-        for column in 0..width {
-            let own = self.column(first + column);
-            match width {
-                1 => add_scaled(table, 1.0, own),
-                _ => table.iter_mut().skip(column).step_by(width).zip(own).for_each(|(slot, v)| *slot += v),
-            }
-        }
+    for (column, own) in columns.chunks_exact((table.len() / width).max(1)).enumerate() {
+        table.iter_mut().skip(column).step_by(width).zip(own).for_each(|(slot, value)| *slot += value);
     }
 }
 
@@ -86,91 +63,58 @@ impl AmortisedNetwork {
         self.outputs * if self.means { 2 } else { 1 }
     }
 
-    fn lengths(&self) -> [usize; 5] {
-        let heads = self.heads();
-        [self.hidden * self.inputs, self.hidden, heads * self.hidden, heads * self.inputs, heads]
+    fn network<'p>(&self, parameters: &'p [f64]) -> TanhNetwork<'p> {
+        TanhNetwork { parameters, inputs: self.inputs, hidden: self.hidden, heads: self.heads() }
     }
 
     pub(super) fn parameter_len(&self) -> usize {
-        self.lengths().iter().sum()
+        self.network(&[]).lengths().iter().sum()
     }
 
-    pub(super) fn initial(&self, noise: &Noise, party: u32) -> Vec<f64> {
+    /// The parameters at the start, with scales of so many $`\rho`$.
+    pub(super) fn initial(&self, noise: &Noise, party: u32, start: f64) -> Vec<f64> {
         let mut parameters = vec![0.0; self.parameter_len()];
         let key = Key::new(Purpose::Initial, 0).silo(party);
         noise.stream(key).normal(&mut parameters[..self.hidden * (self.inputs + 1)]);
+        let length = parameters.len();
+        parameters[length - self.outputs..].fill(start.ln());
         parameters
     }
 
-    fn split<'p>(&self, parameters: &'p [f64]) -> [&'p [f64]; 5] {
-        let mut rest = parameters;
-        self.lengths().map(|length| {
-            let (own, left) = rest.split_at(length);
-            rest = left;
-            own
-        })
-    }
-
-    fn split_mut<'p>(&self, parameters: &'p mut [f64]) -> [&'p mut [f64]; 5] {
-        let mut rest = parameters;
-        self.lengths().map(|length| {
-            let (own, left) = std::mem::take(&mut rest).split_at_mut(length);
-            rest = left;
-            own
-        })
-    }
-
-    /// Reads the network's inputs for the rows of a tile.
-    fn read(&self, given: &Given<'_>, tile: &Range<usize>, inputs: &mut Columns) {
-        let flat = tile.start * self.outputs..tile.end * self.outputs;
-        inputs.count = tile.len();
-        inputs.read(0, self.outputs, &given.contribution[flat.clone()]);
-        if self.inputs > self.outputs {
-            inputs.read(self.outputs, self.outputs, &given.feature[flat]);
+    /// The network's inputs for the rows whose numbers are `flat`, column by column.
+    fn read(&self, given: &Given<'_>, flat: &Range<usize>, inputs: &mut [f64]) {
+        let (own, labels) = inputs.split_at_mut(flat.len());
+        by_column(&given.contribution[flat.clone()], self.outputs, own);
+        if !labels.is_empty() {
+            by_column(&given.feature[flat.clone()], self.outputs, labels);
         }
     }
 
     /// The auxiliary variables of the rows, all numbers `[rows, outputs]`.
     pub(super) fn sample(&self, parameters: &[f64], given: &Given<'_>, terms: &Terms) -> Sample {
-        let [w1, b1, w2, a, b2] = self.split(parameters);
         let (size, heads) = (given.contribution.len(), self.heads());
-        let rows = size / self.outputs;
         let mut sample = Sample {
             mean: Vec::with_capacity(if self.means { size } else { 0 }),
             scale: Vec::with_capacity(size),
             value: Vec::with_capacity(size),
-            hidden: Vec::with_capacity(self.hidden * rows),
             bound: 0.0,
         };
-        let (mut inputs, mut outputs) = (Columns::new(self.inputs), Columns::new(heads));
-        let (mut unit_buffer, mut log_scales) = ([0.0; TILE], vec![0.0; TILE * self.outputs]);
-        for tile in tiles(rows) {
-            let flat = tile.start * self.outputs..tile.end * self.outputs;
-            self.read(given, &tile, &mut inputs);
-            outputs.count = tile.len();
-            for head in 0..heads {
-                let own = outputs.column_mut(head);
-                own.fill(b2[head]);
-                (0..self.inputs).for_each(|at| add_scaled(own, a[head * self.inputs + at], inputs.column(at)));
-            }
-            for unit in 0..self.hidden {
-                let own = &mut unit_buffer[..tile.len()];
-                own.fill(b1[unit]);
-                (0..self.inputs).for_each(|at| add_scaled(own, w1[unit * self.inputs + at], inputs.column(at)));
-                tanh(own);
-                for head in 0..heads {
-                    add_scaled(outputs.column_mut(head), w2[head * self.hidden + unit], own);
-                }
-                sample.hidden.extend_from_slice(own);
-            }
+        let mut buffer = vec![0.0; TILE * (self.inputs + heads + self.outputs)];
+        for tile in tiles(size / self.outputs) {
+            let (flat, count) = (tile.start * self.outputs..tile.end * self.outputs, tile.len());
+            let (inputs, rest) = buffer.split_at_mut(self.inputs * count);
+            let (outputs, rest) = rest.split_at_mut(heads * count);
+            let log_scale = &mut rest[..flat.len()];
+            self.read(given, &flat, inputs);
+            tanh_network(self.network(parameters), inputs, outputs);
+            let (means, log_scales) = outputs.split_at((heads - self.outputs) * count);
             let contribution = &given.contribution[flat.clone()];
             if self.means {
                 sample.mean.extend_from_slice(contribution);
-                outputs.add_to(0, self.outputs, &mut sample.mean[flat.clone()]);
+                add_columns(means, self.outputs, &mut sample.mean[flat.clone()]);
             }
-            let log_scale = &mut log_scales[..flat.len()];
             log_scale.fill(self.log_rho);
-            outputs.add_to(heads - self.outputs, self.outputs, log_scale);
+            add_columns(log_scales, self.outputs, log_scale);
             sample.scale.extend_from_slice(log_scale);
             exponential(&mut sample.scale[flat.clone()]);
             sample.draw(contribution, &given.noise[flat.clone()], flat.start);
@@ -188,59 +132,29 @@ impl AmortisedNetwork {
         (terms, by_value): (&Terms, &[f64]),
         out: &mut [f64],
     ) -> Vec<f64> {
-        let [w1, _, w2, a, _] = self.split(parameters);
-        let [by_w1, by_b1, by_w2, by_a, by_b2] = self.split_mut(out);
-        let (rows, heads) = (by_value.len() / self.outputs, self.heads());
-        let mut by_contribution = vec![0.0; by_value.len()];
-        let (mut inputs, mut upstream) = (Columns::new(self.inputs), Columns::new(heads));
-        let mut by_input = Columns::new(self.outputs);
-        let (ones, mut buffer) = ([1.0; TILE], [0.0; TILE]);
-        let mut reached = vec![0.0; 2 * TILE * self.outputs];
-        for tile in tiles(rows) {
+        let (size, heads) = (by_value.len(), self.heads());
+        let mut by_contribution = vec![0.0; size];
+        let mut buffer = vec![0.0; TILE * (self.inputs + heads + 3 * self.outputs)];
+        for tile in tiles(size / self.outputs) {
             let (flat, count) = (tile.start * self.outputs..tile.end * self.outputs, tile.len());
-            let (mean, log_scale) = reached.split_at_mut(TILE * self.outputs);
-            let (mean, log_scale) = (&mut mean[..flat.len()], &mut log_scale[..flat.len()]);
-            let contribution = &mut by_contribution[flat.clone()];
-            let mut slots = Reached { mean, log_scale, contribution };
+            let (inputs, rest) = buffer.split_at_mut(self.inputs * count);
+            let (upstream, rest) = rest.split_at_mut(heads * count);
+            let (mean, rest) = rest.split_at_mut(flat.len());
+            let (log_scale, rest) = rest.split_at_mut(flat.len());
+            let by_input = &mut rest[..flat.len()];
+            let mut slots = Reached { mean, log_scale, contribution: &mut by_contribution[flat.clone()] };
             terms.reach(&sample.around(given, flat.clone()), &by_value[flat.clone()], &mut slots);
             let Reached { mean, log_scale, contribution } = slots;
             add_scaled(contribution, 1.0, mean);
-            self.read(given, &tile, &mut inputs);
-            (upstream.count, by_input.count) = (count, count);
+            self.read(given, &flat, inputs);
+            let (by_means, by_log_scales) = upstream.split_at_mut((heads - self.outputs) * count);
             if self.means {
-                upstream.read(0, self.outputs, mean);
+                by_column(mean, self.outputs, by_means);
             }
-            upstream.read(heads - self.outputs, self.outputs, log_scale);
-            (0..self.outputs).for_each(|at| by_input.column_mut(at).fill(0.0));
-            for head in 0..heads {
-                let own = upstream.column(head);
-                by_b2[head] += dot(own, &ones[..count]);
-                for at in 0..self.inputs {
-                    by_a[head * self.inputs + at] += dot(own, inputs.column(at));
-                }
-                for at in 0..self.outputs {
-                    add_scaled(by_input.column_mut(at), a[head * self.inputs + at], own);
-                }
-            }
-            let hidden = &sample.hidden[self.hidden * tile.start..self.hidden * tile.end];
-            for (unit, value) in hidden.chunks_exact(count).enumerate() {
-                let gradient = &mut buffer[..count];
-                gradient.fill(0.0);
-                for head in 0..heads {
-                    let own = upstream.column(head);
-                    by_w2[head * self.hidden + unit] += dot(own, value);
-                    add_scaled(gradient, w2[head * self.hidden + unit], own);
-                }
-                tanh_derivative(gradient, value);
-                by_b1[unit] += dot(gradient, &ones[..count]);
-                for at in 0..self.inputs {
-                    by_w1[unit * self.inputs + at] += dot(gradient, inputs.column(at));
-                }
-                for at in 0..self.outputs {
-                    add_scaled(by_input.column_mut(at), w1[unit * self.inputs + at], gradient);
-                }
-            }
-            by_input.add_to(0, self.outputs, contribution);
+            by_column(log_scale, self.outputs, by_log_scales);
+            by_input.fill(0.0);
+            tanh_network_back(self.network(parameters), inputs, upstream, by_input, out);
+            add_columns(by_input, self.outputs, contribution);
         }
         by_contribution
     }
@@ -249,6 +163,8 @@ impl AmortisedNetwork {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use partita_core::kernel::dot;
+
     use crate::estimator::Estimator;
 
     fn numbers(count: usize, block: u32) -> Vec<f64> {
@@ -301,17 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn the_amortised_network_starts_at_the_prior() {
+    fn the_amortised_network_starts_at_the_contributions_with_the_scale_asked_for() {
         let terms = Terms { estimator: Estimator::Total, rho: 0.25_f64.exp(), weight: 1.0 };
-        for means in [false, true] {
+        for (means, share) in [(false, 0.1), (true, 1.0_f64)] {
             let network = AmortisedNetwork { outputs: 1, inputs: 1, hidden: 3, means, log_rho: 0.25 };
             let (g, noise) = (numbers(4, 0), numbers(4, 1));
             let given = Given { contribution: &g, feature: &[], noise: &noise };
-            let sample = network.sample(&network.initial(&Noise::new(1), 0), &given, &terms);
+            let sample = network.sample(&network.initial(&Noise::new(1), 0, share), &given, &terms);
+            let mut bound = 0.0;
             for ((value, g), tau) in sample.value.iter().zip(&g).zip(&noise) {
-                assert!((value - g - 0.25_f64.exp() * tau).abs() < 1e-15);
+                assert!((value - g - share * 0.25_f64.exp() * tau).abs() < 1e-15);
+                bound += share.ln() + 0.5 * tau * tau * (1.0 - share * share);
             }
-            assert!(sample.bound.abs() < 1e-15);
+            assert!((sample.bound - bound).abs() < 1e-14);
         }
     }
 }

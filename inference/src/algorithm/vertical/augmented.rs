@@ -79,7 +79,7 @@ impl AugmentedVariable {
         holder.same_step(replies, step)?;
         let eta = sum(&holder.read(replies, "z", count * each)?);
         let mut bounds = sum(&holder.read(replies, "elbo", count)?);
-        let (mut gradients, mut by_sum) = (Vec::with_capacity(count), Vec::with_capacity(eta.len()));
+        let (mut gradients, mut by_sum) = (Vec::with_capacity(count), Vec::new());
         for ((bound, own), particle) in bounds.iter_mut().zip(eta.chunks_exact(each.max(1))).zip(0_u32..) {
             let head = holder.draw(purpose, step, particle);
             let at = (head.draw.latent.as_slice(), own);
@@ -88,7 +88,10 @@ impl AugmentedVariable {
             let (own, gradient) = holder.share(&head, &likelihood.latents)?;
             *bound += likelihood.value + own;
             gradients.push(gradient);
-            by_sum.extend(likelihood.eta);
+            match count {
+                1 => by_sum = likelihood.eta,
+                _ => by_sum.extend(likelihood.eta),
+            }
         }
         Ok(Total { bounds, gradients, by_sum })
     }

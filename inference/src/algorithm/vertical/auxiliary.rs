@@ -49,8 +49,6 @@ pub(super) struct Sample {
     pub(super) scale: Vec<f64>,
     /// $`z`$, or the contribution itself where there are no auxiliary variables.
     pub(super) value: Vec<f64>,
-    /// Hidden units of a network, tile by tile of rows.
-    pub(super) hidden: Vec<f64>,
     /// What the variables add to the bound.
     pub(super) bound: f64,
 }
@@ -100,11 +98,14 @@ impl Auxiliary {
                 let parameters = [vec![0.0; size], vec![rho.ln(); size]].concat();
                 Self::MeanField { parameters, rule: settings.optimiser.start(device), rows, outputs }
             }
-            (_, family @ (AuxiliaryFamily::Amortised { hidden, .. } | AuxiliaryFamily::AmortisedScale { hidden })) => {
-                let means = matches!(family, AuxiliaryFamily::Amortised { .. });
-                let inputs = if means && options.shares_labels() { 2 * outputs } else { outputs };
-                let network = AmortisedNetwork { outputs, inputs, hidden, means, log_rho: rho.ln() };
-                Self::Amortised { parameters: network.initial(noise, party), network }
+            (_, AuxiliaryFamily::Amortised { hidden, .. }) => {
+                let inputs = if options.shares_labels() { 2 * outputs } else { outputs };
+                let network = AmortisedNetwork { outputs, inputs, hidden, means: true, log_rho: rho.ln() };
+                Self::Amortised { parameters: network.initial(noise, party, 1.0), network }
+            }
+            (_, AuxiliaryFamily::AmortisedScale { hidden, start }) => {
+                let network = AmortisedNetwork { outputs, inputs: outputs, hidden, means: false, log_rho: rho.ln() };
+                Self::Amortised { parameters: network.initial(noise, party, start), network }
             }
         }
     }

@@ -104,14 +104,17 @@ impl LabelHolder {
             .word("seed", self.settings.seed)
             .word("rows_in_all", self.labels.rows() as u64);
         let message = complete(message);
-        let one = |party: usize| match &self.last {
-            None => message.clone(),
-            Some((answered, gradients)) => {
-                let own = gradients.get(party).or(gradients.first());
-                message.clone().word("answered", *answered).floats("gradient", own.map_or(&[], Vec::as_slice))
+        let with =
+            |gradient: &[f64], answered: u64| message.clone().word("answered", answered).floats("gradient", gradient);
+        let messages: Vec<Message> = match &self.last {
+            None => vec![message; self.parties.len()],
+            // One gradient for all is written once.
+            Some((answered, gradients)) if gradients.len() == 1 => {
+                vec![with(&gradients[0], *answered); self.parties.len()]
             }
+            Some((answered, gradients)) => gradients.iter().map(|own| with(own, *answered)).collect(),
         };
-        (0..self.parties.len()).map(|party| Request { silo: party, message: one(party) }).collect()
+        messages.into_iter().enumerate().map(|(silo, message)| Request { silo, message }).collect()
     }
 
     /// Announces the rows of a step.
