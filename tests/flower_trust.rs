@@ -133,7 +133,7 @@ impl SiloProgram for Broken {
 }
 
 #[test]
-fn another_model_and_an_answer_that_is_no_number_are_refused_with_the_name_of_the_silo() {
+fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_the_name_of_the_silo() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
@@ -159,6 +159,14 @@ fn another_model_and_an_answer_that_is_no_number_are_refused_with_the_name_of_th
     assert!(problem.contains("south") && problem.contains("NaN") && problem.contains("change"), "{problem}");
     north.end().unwrap();
     south.end().unwrap();
+
+    let folder = scratch.path().join("norm");
+    let both = [0, 1].map(|silo| served(silo, deployment.silo(silo as usize), &folder, IDENTITY));
+    let bounded = Patience { largest_norm: Some(1e-9), ..wait };
+    let (found, _) = run(deployment.coordinator(), bounded, || ());
+    let problem = found.unwrap_err();
+    assert!(problem.contains("of silo `") && problem.contains("largest_norm"), "{problem}");
+    both.into_iter().for_each(|silo| silo.end().unwrap());
 }
 
 /// Spoils the `nth` answer to calls of this name that is longer than so many bytes.

@@ -187,6 +187,21 @@ impl Message {
         }
     }
 
+    /// The record of floats with the largest Euclidean norm, and that norm; not a number is larger than any number.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::Message;
+    /// let message = Message::new("example").floats("small", &[1.0]).floats("large", &[3.0, 4.0]);
+    /// assert_eq!(message.largest_norm(), Some(("large", 5.0)));
+    /// ```
+    #[must_use]
+    pub fn largest_norm(&self) -> Option<(&str, f64)> {
+        let floats = self.records.iter().filter(|record| record.data_type == DataType::F64);
+        let norm = |record: &Record| read(&record.bytes).iter().map(|value| value * value).sum::<f64>().sqrt();
+        floats.map(|record| (record.name.as_str(), norm(record))).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+    }
+
     /// A number.
     ///
     /// # Errors

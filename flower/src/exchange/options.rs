@@ -1,8 +1,10 @@
 //! Says how a coordinator reaches its silos, how long it waits for them, and what becomes of one that is lost.
 
+use partita_inference::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::connection::Engine;
+use crate::error::{Error, Result};
 use crate::object::Limits;
 
 /// How a coordinator reaches its silos.
@@ -19,7 +21,7 @@ pub struct CoordinatorOptions {
 }
 
 /// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Patience {
     /// How long to wait for all silos to appear, in seconds.
@@ -30,6 +32,8 @@ pub struct Patience {
     pub attempts: u64,
     /// The most bytes of an answer.
     pub largest_answer: usize,
+    /// The largest Euclidean norm of an array in an answer; none is too large where it is not given.
+    pub largest_norm: Option<f64>,
     /// What becomes of a silo that is lost.
     pub lost_silo: LostSilo,
 }
@@ -42,8 +46,40 @@ impl Default for Patience {
             deadline_seconds: 600,
             attempts: 10,
             largest_answer: Limits::default().bytes,
+            largest_norm: None,
             lost_silo: LostSilo::Wait,
         }
+    }
+}
+
+impl Patience {
+    /// Refuses a silo's answer that has an array beyond [`Patience::largest_norm`].
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] that names the silo and the array.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_flower::Patience;
+    /// use partita_inference::Message;
+    /// let answer = Message::new("pvi.answer").floats("change", &[3.0, 4.0]);
+    /// let bound = |largest_norm| Patience { largest_norm, ..Patience::default() };
+    /// assert!(bound(None).check("north", &answer).is_ok() && bound(Some(5.0)).check("north", &answer).is_ok());
+    /// assert!(bound(Some(4.9)).check("north", &answer).unwrap_err().to_string().contains("`change` of silo `north`"));
+    /// let wrong = Message::new("pvi.answer").floats("change", &[f64::NAN]);
+    /// assert!(bound(Some(5.0)).check("north", &wrong).is_err());
+    /// ```
+    pub fn check(&self, silo: &str, answer: &Message) -> Result<()> {
+        let (Some(largest), Some((name, norm))) = (self.largest_norm, answer.largest_norm()) else { return Ok(()) };
+        if norm <= largest {
+            return Ok(());
+        }
+        Err(Error::Unwelcome {
+            what: "the size of an answer",
+            found: format!("`{}` of silo `{silo}` with norm {norm:e}", crate::npy::shown(name)),
+            expected: format!("at most {largest:e}"),
+            remedy: "Ask the silo's owner what happened, or raise `largest_norm` in the coordinator's file.",
+        })
     }
 }
 

@@ -260,6 +260,7 @@ impl Flower {
             return Ok(Err("its answer is of another model or other settings".into()));
         }
         manifest.check(&name, &reply)?;
+        self.options.patience.check(&name, &reply)?;
         Ok(Ok(Outcome::Reply(reply)))
     }
 
