@@ -11,9 +11,9 @@ use crate::settings::Settings;
 /// Draws of all latents asked for in one request, so that memory stays bounded.
 pub(crate) const DRAWS_A_REQUEST: usize = 64;
 
-/// The most draws that a party lets itself be asked for in one request of an assessment.
-pub(crate) fn most_draws(settings: &Settings) -> u64 {
-    settings.particles.max(DRAWS_A_REQUEST) as u64
+/// The most draws that a party lets itself be asked for in one request, and answers one number each for.
+pub(crate) fn most_draws(settings: &Settings) -> usize {
+    settings.particles.max(DRAWS_A_REQUEST)
 }
 
 /// The bound at a posterior.

@@ -57,7 +57,7 @@ impl Central {
         let field = |name, meaning, limit| Field { name, meaning, limit, depends_on_data: true };
         let manifest = Manifest {
             fields: vec![
-                field("elbo", "the sampled bounds", settings.particles.max(crate::assess::DRAWS_A_REQUEST)),
+                field("elbo", "the sampled bounds", crate::assess::most_draws(settings)),
                 field("global", "the global posterior's parameters", family.parameter_len()),
                 field("theta", "the model's trained parameters", theta.len()),
                 field("gradient_norm", "the norm of the gradient", 1),

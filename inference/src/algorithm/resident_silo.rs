@@ -372,7 +372,8 @@ impl<M: Model> ResidentSilo<M> {
     /// Answers `central.assess`: bounds of report draws on all rows, in one read; changes nothing.
     fn assess(&self, request: &Message) -> Result<Message> {
         let offset = request.get_count("step", LARGEST_COUNT)?;
-        let draws = usize::try_from(request.get_count("draws", most_draws(&self.settings))?).unwrap_or(usize::MAX);
+        let draws =
+            usize::try_from(request.get_count("draws", most_draws(&self.settings) as u64)?).unwrap_or(usize::MAX);
         let mut sum = None;
         for ((chosen, share), part) in self.all_rows().into_iter().zip(0_u32..) {
             let noises = self.noises((&chosen, part), (Purpose::Report, offset), draws);

@@ -258,7 +258,7 @@ impl Part {
 
 /// What SFVI lets leave a silo.
 fn manifest(family: &dyn Family, settings: &Settings, theta: usize) -> Manifest {
-    let draws = settings.particles.max(crate::assess::DRAWS_A_REQUEST);
+    let draws = crate::assess::most_draws(settings);
     let vectors = family.len() * draws;
     let thetas = theta * if settings.estimator.weighs_draws() { draws } else { 1 };
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };

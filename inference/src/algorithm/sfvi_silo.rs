@@ -229,7 +229,7 @@ impl<M: Model> Silo<M> {
         let globals = self.read_globals(request)?;
         let step = request.get_count("step", LARGEST_COUNT)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
-        let count = request.get_count("draws", most_draws(&self.settings))? as usize;
+        let count = request.get_count("draws", most_draws(&self.settings) as u64)? as usize;
         let shares = self.report_shares(&globals, (step, count))?;
         Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
     }

@@ -320,7 +320,7 @@ impl<M: Model> CentralSilo<M> {
 
     fn assess(&self, request: &Message) -> Result<Message> {
         let (offset, draws) =
-            (request.get_count("step", LARGEST_COUNT)?, request.get_count("draws", most_draws(&self.settings))?);
+            (request.get_count("step", LARGEST_COUNT)?, request.get_count("draws", most_draws(&self.settings) as u64)?);
         let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
         let mut draw = FamilyDraw::default();
         for mut rows in self.locals.all_rows() {
