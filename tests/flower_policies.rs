@@ -12,7 +12,7 @@ mod table;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::{Deployment, Pace, installed};
+use engine::{Deployment, Pace, copy, installed};
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
     Absence, AlgorithmChoice, Counters, Exchange, InProcess, Manifest, Outcome, Progress, Request, RunOptions,
@@ -230,17 +230,6 @@ fn a_silo_restored_from_an_old_disk_joins_again_with_the_factor_that_the_coordin
     assert_eq!(kinds(&found.history, "west"), expected, "{:?}", found.history);
     assert_eq!(found.parameters, in_one_process(18, &found.history));
     assert!(west.unwrap().said().contains("the state of this silo"));
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().flatten() {
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        match from.is_dir() {
-            true => copy(&from, &to),
-            false => drop(std::fs::copy(from, to).unwrap()),
-        }
-    }
 }
 
 #[test]
