@@ -121,8 +121,15 @@ fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing()
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
 
-    // The SuperLink takes a message for delivered that the SuperNode never sees.
+    // The SuperLink takes a message for delivered that the SuperNode never sees, over a slow link: the deadline passes while the
+    // coordinator asks for answers.
     let (history, _) = world.run(&scratch.path().join("request"), 4, |world| {
+        world.link.rule(|path, _, _| {
+            if path == "pull-messages" {
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+            Action::Pass
+        });
         world.fleet.rule(change("pull-messages", 3, |_, _| Vec::new()));
     });
     assert!(history.iter().any(|event| event.what.contains("no answer in 4 s")), "{history:?}");

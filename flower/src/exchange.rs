@@ -74,6 +74,10 @@ const PLACE: &str = "flower.json";
 
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// How much longer than its deadline the engine keeps a message: a late answer still counts, and what is late is told by this
+/// coordinator's clock alone, however long a call takes.
+const GRACE: Duration = Duration::from_secs(60);
+
 impl Flower {
     /// Starts a run and waits until every silo has said hello. `identity` is the hash of model, settings and algorithm.
     ///
@@ -203,7 +207,7 @@ impl Flower {
             dst_node_id: node,
             reply_to_message_id: String::new(),
             group_id: round.to_string(),
-            ttl: time.as_secs_f64(),
+            ttl: (time + GRACE).as_secs_f64(),
             message_type: "train".into(),
             created_at: now(),
             src_task_id: Some(self.task.task_id),
