@@ -310,14 +310,14 @@ impl Size {
     /// Visits that start tight and stop early.
     fn tight(&self) -> PviOptions {
         let solver = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
-        PviOptions { solver, ..PviOptions::new(self.stopped[0]) }
+        self.held(PviOptions { solver, ..PviOptions::new(self.stopped[0]) })
     }
 
     fn digits(&self) -> Vec<Run> {
         let split = Split::Shards(self.silos[1]);
         let [sweeps, visit, rounds, steps] = self.shards;
-        let one = PviOptions { damping: Some(SHARDS[0]), ..PviOptions::new(visit) };
-        let all = together(PviOptions::new(steps), SHARDS[1]);
+        let one = self.held(PviOptions { damping: Some(SHARDS[0]), ..PviOptions::new(visit) });
+        let all = self.held(together(PviOptions::new(steps), SHARDS[1]));
         let sequential = ["shards_sequential", "sequential PVI, rho 0.3"];
         let synchronous = ["shards_synchronous", "synchronous PVI, rho 0.025"];
         vec![
@@ -347,7 +347,7 @@ impl Size {
         let [sweeps, rounds, steps] = self.flipped;
         let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
         let robust = Loss::GeneralisedCrossEntropy(ROBUSTNESS);
-        let (plain, renyi) = (PviOptions::new(self.sequential[1]), self.generalised(NARROW));
+        let (plain, renyi) = (self.held(PviOptions::new(self.sequential[1])), self.generalised(NARROW));
         let both = ["flipped_both", "sequential PGVI, cross-entropy 0.7, Rényi 2.5"];
         let runs = vec![
             self.run(["flipped_fedavg", "FedAvg"], self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
