@@ -192,9 +192,7 @@ fn fit_options(
     interrupt: Arc<AtomicBool>,
 ) -> Result<FitOptions> {
     let fit = run.fit_options(base)?;
-    // Where nobody waits there is no moment at which all that parties know fits together.
-    let checkpoint = (!run.is_by_arrival()).then(|| (file.state.clone(), 1));
-    let algorithm = file.algorithm(fit.algorithm)?;
+    let (checkpoint, algorithm) = (Some((file.state.clone(), 1)), file.algorithm(fit.algorithm)?);
     Ok(FitOptions { algorithm, checkpoint, resume: start.resume, interrupt: Some(interrupt), ..fit })
 }
 

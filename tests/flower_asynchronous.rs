@@ -9,6 +9,10 @@ mod engine_run;
 mod fixtures;
 #[path = "fixtures/programs.rs"]
 mod programs;
+#[path = "fixtures/proxy.rs"]
+mod proxy;
+#[path = "fixtures/table.rs"]
+mod table;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +21,18 @@ use std::time::{Duration, Instant};
 use engine::{Deployment, Pace, installed};
 use engine_run::{Seat, over_the_engine, rows, seats};
 use fixtures::regression::{Regression, silos};
-use partita::inference::{Delays, Exchange, Message, SiloProgram, coordinator_by_arrival, fit, fit_by_arrival};
+use partita::flower::{Flower, LostSilo};
+use partita::inference::{
+    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator_by_arrival, fit,
+    fit_by_arrival, latest_checkpoint,
+};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SolverChoice, VisitSchedule,
 };
 use programs::{Folder, ROUNDS};
+use proxy::Proxy;
 use serde_json::Value;
+use table::{IDENTITY, Served, how, patience, program};
 
 const MODEL: Regression = Regression { columns: 3, binary: false };
 
@@ -57,7 +67,7 @@ impl SiloProgram for Counted {
             self.solved[self.place].fetch_add(1, Ordering::SeqCst);
             let (enough, started) = (self.solved(0) + BEHIND, Instant::now());
             while self.place == 1 && self.solved(0) < enough && self.solved(0) + self.solved(1) <= VISITS {
-                assert!(started.elapsed() < Duration::from_secs(60), "the other silo waits for the straggler");
+                assert!(started.elapsed() < Duration::from_secs(300), "the other silo waits for the straggler");
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
@@ -140,7 +150,86 @@ fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for
     assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1).into()));
     let rows: Vec<&Value> = judged["silos"].as_array().unwrap().iter().map(|silo| &silo["rows"]).collect();
     assert_eq!((rows, &judged["draws"]), (vec![&Value::from(237), &Value::from(300)], &5.into()));
-    // There is no checkpoint to go on from, which is said and not passed over.
+    // A run that is over has nothing left to do but its report.
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
-    assert!(folder.log("coordinator.log").contains("no checkpoint to go on from"), "{}", folder.log("coordinator.log"));
+    let again = read("output/result.json");
+    assert_eq!((&again["sites"], &again["rounds"]), (&result["sites"], &result["rounds"]));
+}
+
+/// Ends its coordinator without a word after so many steps.
+struct Killed(u64);
+
+impl Progress for Killed {
+    fn step(&mut self, info: &StepInfo, _: &Counters) {
+        if info.step == self.0 {
+            std::panic::resume_unwind(Box::new("killed"));
+        }
+    }
+    fn end(&mut self, _: &RunRecord) {}
+}
+
+#[test]
+fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_checkpoint_to_the_same_fixed_point() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let link = Proxy::before(&deployment.coordinator().address);
+    let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
+    // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, is never made up for.
+    const DAMPING: f64 = 0.99;
+    const STEPS: u64 = 10;
+    let fresh = FitOptions {
+        checkpoint: Some((scratch.path().join("coordinator"), 1)),
+        ..options(VisitSchedule::Asynchronous(Delays::default()), DAMPING, STEPS)
+    };
+    let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
+    let serve = |index: u32| {
+        let (make, rows) = program((&MODEL, &data), index, &fresh);
+        let name = &names[index as usize];
+        Served::start((name, rows), deployment.silo(index as usize), scratch.path(), IDENTITY, make)
+    };
+    let served = [serve(0), serve(1)];
+    let connect = || {
+        let how = how(link.engine(), &names, 2, patience(60, LostSilo::Wait));
+        Flower::connect(how, IDENTITY).unwrap()
+    };
+
+    let mut exchange = connect();
+    let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(&exchange)), &device, &fresh).unwrap();
+    // Both answers come at once: the checkpoint after the first is written with the second at hand.
+    let hold = link.hold("pull-messages", 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            hold.wait();
+            served.iter().for_each(|silo| silo.wait_for("pvi.solve"));
+            std::thread::sleep(Duration::from_secs(3));
+            hold.release();
+        });
+        let work = std::panic::AssertUnwindSafe(|| {
+            let killed: &mut dyn Progress = &mut Killed(2);
+            fit_by_arrival(&MODEL, &device, &fresh, (&mut *algorithm, &mut exchange), Some(killed))
+        });
+        assert!(std::panic::catch_unwind(work).is_err());
+    });
+    drop((exchange, algorithm));
+
+    let folder =
+        latest_checkpoint(fresh.checkpoint.as_ref().map(|(root, _)| root.as_path()).unwrap()).unwrap().unwrap().0;
+    assert!(Flower::end_former_run(&link.engine(), &folder).unwrap());
+    let resumed = FitOptions { resume: true, ..fresh };
+    let mut exchange = connect();
+    let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(&exchange)), &device, &resumed).unwrap();
+    let (report, record, _) =
+        fit_by_arrival(&MODEL, &device, &resumed, (&mut *algorithm, &mut exchange), None).unwrap();
+    exchange.end(None).unwrap();
+    served.into_iter().for_each(|silo| silo.end().unwrap());
+    // Of the work that was under way nothing counts; the bound is an exchange too.
+    let steps: Vec<u64> = record.trace.iter().map(|(step, _)| *step).collect();
+    assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 1));
+    let in_turn = options(VisitSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
+    let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
+    for (found, exact) in algorithm.posterior().parameters.iter().zip(exact.posterior().parameters) {
+        let bound = 10.0 * (1.0 - DAMPING).powi(2);
+        assert!((found - exact).abs() <= bound * (1.0 + exact.abs()), "{found} against {exact}");
+    }
 }

@@ -107,12 +107,25 @@ fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
 
     let folder = world.folder(&scratch.path().join("coordinator"), "sfvi-avg");
     let mut run = MidRound::reach(&world, &folder);
-    // The other silo has all of its request: one that had a part would wait two minutes for the rest.
     folder.wait_for("south.log", "round 3", 1);
     run.coordinator.kill();
     run.hold.release();
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
     assert_eq!(folder.found(), expected);
+    drop(run);
+
+    // The same while it sends: a silo has the head of a message, and never all of its objects.
+    let folder = world.folder(&scratch.path().join("sending"), "sfvi-avg");
+    let hold = world.link.hold("push-object", 40);
+    let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
+    hold.wait();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    coordinator.kill();
+    hold.lose();
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    assert_eq!(folder.found(), expected);
+    let said = [folder.log("north.log"), folder.log("south.log")].concat();
+    assert!(said.contains("never came whole"), "{said}");
 }
 
 #[test]

@@ -213,3 +213,25 @@ fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again
     assert!(said.contains("the age of a request") || said.contains("after its time"), "{said}");
     assert!(history.iter().any(|event| event.what.contains("no answer in 10 s")), "{history:?}");
 }
+
+#[test]
+fn calls_that_break_inside_the_engine_are_made_again_and_change_nothing() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path());
+    let (history, said) = world.run(&scratch.path().join("run"), 60, |world| {
+        for proxy in [&world.link, &world.north] {
+            // As where others have locked the engine's database: every third call of each kind.
+            proxy.rule(|_, count, _| if count % 3 == 0 { Action::Break } else { Action::Pass });
+        }
+    });
+    assert!(history.is_empty(), "{history:?}");
+    assert!(!said.contains("failed") && !said.contains("not taken"), "{said}");
+
+    // What breaks each time is said to do so, and soon.
+    world.link.rule(|path, _, _| if path == "start-run" { Action::Break } else { Action::Pass });
+    let names: Vec<String> = silos().into_iter().map(|(name, _)| name).collect();
+    let how = how(world.link.engine(), &names, 2, patience(60, LostSilo::Wait));
+    let error = Flower::connect(how, IDENTITY).unwrap_err().to_string();
+    assert!(error.contains("status 500") && error.contains("Internal server error"), "{error}");
+}

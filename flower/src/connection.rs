@@ -46,6 +46,10 @@ impl Engine {
 /// The most bytes of one answer: a chunk of five megabytes, with room.
 const LARGEST_ANSWER: u64 = 64 * 1024 * 1024;
 
+/// How long a call is tried again that breaks inside the engine: a database that others have locked is free again soon, what breaks
+/// each time will not mend.
+const BROKEN: Duration = Duration::from_secs(15);
+
 /// A connection to the engine, with the token of a task once there is one.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
@@ -97,7 +101,7 @@ impl Connection {
         Self { patience, ..self.clone() }
     }
 
-    /// Calls `path` of the engine; tried again while nothing answers, until patience ends.
+    /// Calls `path` of the engine; tried again while nothing answers, until patience ends, and for a while if it breaks.
     pub(crate) fn call<A: Message + Default>(
         &self,
         operation: &'static str,
@@ -111,6 +115,7 @@ impl Connection {
             match self.once(operation, path, &body) {
                 Ok(answer) => return decode(operation, answer),
                 Err(Failed::Refused(error)) => return Err(error),
+                Err(Failed::Broken(error)) if started.elapsed() >= BROKEN.min(self.patience) => return Err(error),
                 Err(Failed::Unanswered(reason)) if started.elapsed() >= self.patience => {
                     return Err(Error::Transport {
                         operation,
@@ -119,7 +124,7 @@ impl Connection {
                         reason,
                     });
                 }
-                Err(Failed::Unanswered(_)) => {}
+                Err(Failed::Broken(_) | Failed::Unanswered(_)) => {}
             }
             std::thread::sleep(pause);
             pause = (2 * pause).min(Duration::from_secs(2));
@@ -146,6 +151,7 @@ impl Connection {
         let answer = response.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec().map_err(failed)?;
         match status {
             200..300 => Ok(answer),
+            500 => Err(Failed::Broken(refused(operation, status, &answer))),
             502..=504 => Err(Failed::Unanswered(format!("status {status}"))),
             _ => Err(Failed::Refused(refused(operation, status, &answer))),
         }
@@ -170,6 +176,8 @@ impl Connection {
 enum Failed {
     /// Nobody knows what became of the call.
     Unanswered(String),
+    /// Something went wrong inside the engine.
+    Broken(Error),
     /// The engine said no.
     Refused(Error),
 }

@@ -241,25 +241,33 @@ impl Flower {
         }
     }
 
-    /// Answers what only the party itself may be asked: silos save their state after every answer, so that what is left to save
-    /// is where the run is.
-    fn keep(&mut self, folder: &Path, is_saving: bool) -> Result<()> {
+    /// Saves where the run is. Silos save their own state after every answer.
+    fn save_place(&mut self, folder: &Path) -> Result<()> {
+        let accepted = self.by_arrival.handed_over(&self.place.accepted);
+        self.write_place(folder, Place { accepted, ..self.place.clone() })
+    }
+
+    /// Goes on from where a run was, under a start of its own: silos tell by it what this coordinator asks from what the one
+    /// before it has asked.
+    fn restore_place(&mut self, folder: &Path) -> Result<()> {
+        let place = read_place(folder)?;
+        let (found, silos) = (place.accepted.len(), self.options.silos.len());
+        if found != silos {
+            let problem = format!("it is of {found} silos, this run has {silos}");
+            return Err(Error::File { path: folder.join(PLACE), problem });
+        }
+        let mut history = place.history.clone();
+        history.append(&mut self.place.history);
+        self.place = Place { start: place.start + 1, history, task: self.task.leftover(None), ..place };
+        self.write_place(folder, self.place.clone())
+    }
+
+    fn write_place(&mut self, folder: &Path, place: Place) -> Result<()> {
         let path = folder.join(PLACE);
         let wrong = |problem: String| Error::File { path: path.clone(), problem };
-        if !is_saving {
-            let place = read_place(folder)?;
-            let (found, silos) = (place.accepted.len(), self.options.silos.len());
-            if found != silos {
-                return Err(wrong(format!("it is of {found} silos, this run has {silos}")));
-            }
-            let mut history = place.history.clone();
-            history.append(&mut self.place.history);
-            // Silos tell by it what this coordinator asks from what the one before it has asked.
-            self.place = Place { start: place.start + 1, history, task: self.task.leftover(None), ..place };
-        }
-        let bytes = serde_json::to_vec_pretty(&self.place).map_err(|error| wrong(error.to_string()))?;
+        let bytes = serde_json::to_vec_pretty(&place).map_err(|error| wrong(error.to_string()))?;
         write_atomically(&path, &bytes)?;
-        self.kept = Some(self.place.accepted.clone());
+        self.kept = Some(place.accepted);
         Ok(())
     }
 }
@@ -306,8 +314,11 @@ impl Exchange for Flower {
         let kind = requests.first().map(|request| request.message.kind.clone()).unwrap_or_default();
         if kind == "silo.save" || kind == "silo.restore" {
             let folder = requests[0].message.get_setting("folder")?.to_owned();
-            self.keep(folder.as_ref(), kind == "silo.save").map_err(outside)?;
-            let answer = if kind == "silo.save" { "silo.saved" } else { "silo.restored" };
+            let (kept, answer) = match kind == "silo.save" {
+                true => (self.save_place(folder.as_ref()), "silo.saved"),
+                false => (self.restore_place(folder.as_ref()), "silo.restored"),
+            };
+            kept.map_err(outside)?;
             return Ok(requests.iter().map(|_| Outcome::Reply(Message::new(answer))).collect());
         }
         self.round(requests, manifest, deadline).map_err(outside)

@@ -37,6 +37,9 @@ pub(crate) const FAILED: &str = "flower.failed";
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
 /// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
+/// The engine's name for the tasks of silos.
+const KIND: &str = "flwr-clientapp";
+
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -56,9 +59,13 @@ pub fn serve(
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
     let unfinished = keeper.folder().join("task.json");
     give_back(&unfinished, &connection, log);
-    let mut pause = PAUSE;
+    let (mut pause, mut newer) = (PAUSE, None);
     while !stop.load(Ordering::Relaxed) {
-        let task = match Task::acquire(&connection, "flwr-clientapp", 0) {
+        let taken = match newer.take() {
+            Some(task) => Ok(Some(task)),
+            None => Task::acquire(&connection, KIND, 0),
+        };
+        let task = match taken {
             Ok(Some(task)) => task,
             Ok(None) => {
                 std::thread::sleep(pause);
@@ -74,7 +81,18 @@ pub fn serve(
             Err(error) => return Err(error),
         };
         pause = PAUSE;
-        let arrived = match task.pull(&[], limits) {
+        // A SuperNode hands over one message after another: behind one that is not whole there comes none, unless its sender is gone.
+        let mut is_given_up = || {
+            newer = Task::acquire(&connection, KIND, 0).ok().flatten();
+            newer.is_some()
+        };
+        let arrived = match task.pull(&[], limits, &mut is_given_up) {
+            Ok(_) if newer.is_some() => {
+                log("a request that never came whole was given up: there is another");
+                // Its sender waits for no answer, and the SuperNode for that to the other alone.
+                report(task.end(Some("its sender is gone")), log);
+                continue;
+            }
             Ok(arrived) => arrived.into_iter().next(),
             Err(error @ Error::Transport { .. }) => return Err(error),
             Err(error) => {

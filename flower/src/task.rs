@@ -158,8 +158,14 @@ impl Task {
         Ok((id, sent))
     }
 
-    /// What has arrived: the replies to these messages, or, for none, the message of the task.
-    pub(crate) fn pull(&self, ids: &[ObjectId], limits: Limits) -> Result<Vec<Arrived>> {
+    /// What has arrived: the replies to these messages, or, for none, the message of the task. While objects of a message are on
+    /// their way `is_given_up` is asked, again and again, whether they will ever come.
+    pub(crate) fn pull(
+        &self,
+        ids: &[ObjectId],
+        limits: Limits,
+        is_given_up: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Arrived>> {
         let request = PullAppMessagesRequest { message_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() };
         let answer: PullAppMessagesResponse =
             self.connection.call("receiving messages", "runtime/pull-messages", &request)?;
@@ -174,7 +180,7 @@ impl Task {
                 Some(EngineError { code, reason }) => {
                     Err(Trouble::Reported { code, reason: crate::npy::shown(&reason) })
                 }
-                None => match self.receive(&tree, limits) {
+                None => match self.receive(&tree, limits, is_given_up) {
                     Ok(found) => Ok(found),
                     Err(error @ (Error::Transport { .. } | Error::Untrusted { .. })) => return Err(error),
                     Err(error) => Err(Trouble::Unreadable(error)),
@@ -193,10 +199,15 @@ impl Task {
     }
 
     /// The content of a message, all of it.
-    fn receive(&self, tree: &ObjectTree, limits: Limits) -> Result<(Objects, ObjectId)> {
+    fn receive(
+        &self,
+        tree: &ObjectTree,
+        limits: Limits,
+        is_given_up: &mut dyn FnMut() -> bool,
+    ) -> Result<(Objects, ObjectId)> {
         let mut objects = Objects::default();
         for id in identifiers(tree, limits)? {
-            objects.receive(&id, self.pull_object(&id)?, limits)?;
+            objects.receive(&id, self.pull_object(&id, is_given_up)?, limits)?;
         }
         let message = ObjectId::parse(&tree.object_id)?;
         let request = ConfirmMessageReceivedRequest {
@@ -214,7 +225,7 @@ impl Task {
     }
 
     /// An object, which may still be on its way from its sender.
-    fn pull_object(&self, id: &ObjectId) -> Result<Vec<u8>> {
+    fn pull_object(&self, id: &ObjectId, is_given_up: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
         let request = PullObjectRequest {
             node: Some(Node { node_id: self.node }),
             run_id: self.run_id,
@@ -228,7 +239,7 @@ impl Task {
                 return Ok(answer.object_content);
             }
             // A task that was stopped has lost its sender.
-            if !answer.object_found || self.is_stopped() || started.elapsed() > ON_ITS_WAY {
+            if !answer.object_found || self.is_stopped() || started.elapsed() > ON_ITS_WAY || is_given_up() {
                 let problem = format!("its object {id} never arrived at the engine");
                 return Err(Error::malformed("a message", problem));
             }

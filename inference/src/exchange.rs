@@ -3,7 +3,7 @@
 mod by_arrival;
 mod in_process;
 
-pub use by_arrival::{ByArrival, Threads};
+pub use by_arrival::{ByArrival, Resumable, Threads};
 pub use in_process::InProcess;
 
 use std::time::Duration;

@@ -48,7 +48,7 @@ pub use divergence::{
 pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
-pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, SiloProgram, Threads};
+pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
 pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,

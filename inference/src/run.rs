@@ -2,13 +2,15 @@
 
 mod by_arrival;
 mod progress;
+mod saved;
 mod stop;
 
 pub use by_arrival::{Asynchronous, run_by_arrival};
 pub use progress::{Metrics, Progress, Silent};
+use saved::save;
 pub use stop::{StillRule, StopRule};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,11 +18,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, StepInfo, replies};
-use crate::checkpoint;
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, Outcome, Request};
 use crate::manifest::Manifest;
-use crate::message::{LARGEST_COUNT, Message};
+use crate::message::Message;
 use crate::panic::{COORDINATOR, caught};
 
 /// How a run is carried out; none of it changes a number of the fit, except where it stops.
@@ -42,11 +43,26 @@ pub struct RunOptions {
     pub interrupt: Option<Arc<AtomicBool>>,
 }
 
+impl RunOptions {
+    fn check(&self) -> Result<()> {
+        if let Some((_, 0)) = self.checkpoint {
+            let expected = "every step or more: at least 1";
+            return Err(Error::Setting { setting: "checkpoint", found: "every 0 steps".into(), expected });
+        }
+        Ok(())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
 /// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Ending {
     /// All steps were done.
+    #[default]
     Completed,
     /// The bound no longer rose, or the posterior no longer moved.
     Converged,
@@ -95,7 +111,7 @@ impl Counters {
 }
 
 /// How a run went.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunRecord {
     /// Why it ended.
     pub ending: Ending,
@@ -117,14 +133,16 @@ pub fn run(
     options: &RunOptions,
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
-    if let Some((_, 0)) = options.checkpoint {
-        let expected = "every step or more: at least 1";
-        return Err(Error::Setting { setting: "checkpoint", found: "every 0 steps".into(), expected });
-    }
+    options.check()?;
     let start = Instant::now();
-    let mut record =
-        RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
-    let mut step = if options.resume { resume(algorithm, exchange, options, &mut record)? } else { 0 };
+    let mut record = RunRecord::default();
+    let mut step = match options.resume {
+        true => {
+            let restore = |folder: &Path, step| keep(exchange, "silo.restore", folder, options, step);
+            saved::resume(algorithm, options, &mut record, restore)?
+        }
+        false => 0,
+    };
     let mut stop = stop::Watch::new(options.stop, options.still);
     let thin = (options.steps / 2_000).max(1);
     while step < options.steps {
@@ -142,16 +160,16 @@ pub fn run(
         if let Some((root, every)) = &options.checkpoint
             && (step.is_multiple_of(*every) || step == options.steps)
         {
-            save(algorithm, exchange, options, root, &record)?;
+            save(algorithm, root, &record, |folder, step| keep(exchange, "silo.save", folder, options, step))?;
         }
         if stop.is_over(&info) {
             record.ending = Ending::Converged;
             break;
         }
-        if options.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        if options.is_interrupted() {
             record.ending = Ending::Interrupted;
             if let Some((root, _)) = &options.checkpoint {
-                save(algorithm, exchange, options, root, &record)?;
+                save(algorithm, root, &record, |folder, step| keep(exchange, "silo.save", folder, options, step))?;
             }
             break;
         }
@@ -195,108 +213,12 @@ pub(crate) fn counted(
     Ok(outcomes)
 }
 
-/// Asks every silo for something that is no part of the algorithm.
-fn ask_all(exchange: &mut dyn Exchange, message: &Message, options: &RunOptions, step: u64) -> Result<()> {
+/// Asks every silo to save its state in the folder of a checkpoint, or to restore it from there.
+fn keep(exchange: &mut dyn Exchange, kind: &str, folder: &Path, options: &RunOptions, step: u64) -> Result<()> {
+    let message = Message::new(kind).setting("folder", &folder.to_string_lossy());
     let names = exchange.silos().to_vec();
     let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
     // Nothing may leave a silo with such an answer: the manifest is empty.
     let outcomes = exchange.exchange(requests, &Manifest::default(), options.deadline)?;
     replies(outcomes, &names, step).map(drop)
-}
-
-fn save(
-    algorithm: &dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    options: &RunOptions,
-    root: &std::path::Path,
-    record: &RunRecord,
-) -> Result<()> {
-    let state = algorithm.save();
-    let step = state.get_count("step", LARGEST_COUNT)?;
-    let folder = checkpoint::begin(root, step);
-    let path = folder.to_string_lossy().into_owned();
-    ask_all(exchange, &Message::new("silo.save").setting("folder", &path), options, step)?;
-    let c = record.counters;
-    let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
-    let counts = [
-        c.rounds,
-        c.messages,
-        c.bytes_to_silos,
-        c.bytes_from_silos,
-        c.gradient_steps,
-        c.clipped_steps,
-        c.silo_steps,
-        c.improper_cavities,
-        c.shortened_rounds,
-        c.shortened_steps,
-        c.held_components,
-    ]
-    .map(as_float);
-    let state =
-        state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
-    checkpoint::commit(root, &folder, &state)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn as_float(count: u64) -> f64 {
-    count as f64
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
-fn resume(
-    algorithm: &mut dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    options: &RunOptions,
-    record: &mut RunRecord,
-) -> Result<u64> {
-    let Some((root, _)) = &options.checkpoint else {
-        return Err(Error::Setting {
-            setting: "resume",
-            found: "no checkpoint folder".into(),
-            expected: "a checkpoint folder to resume from",
-        });
-    };
-    let Some((folder, state)) = checkpoint::latest(root)? else {
-        let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
-        return Err(Error::Checkpoint { path: root.clone(), problem });
-    };
-    let counts = state.expect_floats("run.counters", 11)?;
-    let [
-        rounds,
-        messages,
-        bytes_to_silos,
-        bytes_from_silos,
-        gradient_steps,
-        clipped_steps,
-        silo_steps,
-        improper_cavities,
-        shortened_rounds,
-        shortened_steps,
-        held_components,
-    ] = std::array::from_fn(|index| counts[index] as u64);
-    record.counters = Counters {
-        rounds,
-        messages,
-        bytes_to_silos,
-        bytes_from_silos,
-        gradient_steps,
-        clipped_steps,
-        silo_steps,
-        improper_cavities,
-        shortened_rounds,
-        shortened_steps,
-        held_components,
-    };
-    let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
-    record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
-    let step = state.get_count("step", LARGEST_COUNT)?;
-    let rule_only =
-        Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };
-    algorithm.load(&rule_only).map_err(|error| Error::Checkpoint {
-        path: folder.join("coordinator.partita"),
-        problem: format!("it does not fit this run ({error})"),
-    })?;
-    let path = folder.to_string_lossy().into_owned();
-    ask_all(exchange, &Message::new("silo.restore").setting("folder", &path), options, step)?;
-    Ok(step)
 }

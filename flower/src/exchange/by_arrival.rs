@@ -1,9 +1,10 @@
 //! Lets silos behind an engine be asked one by one, and hands over whichever answer comes first.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use partita_inference::{ByArrival, Manifest, Outcome, Request};
+use partita_inference::{ByArrival, Manifest, Outcome, Request, Resumable};
 
 use super::round::{BREATH, Waiting};
 use super::{Flower, PAUSE, outside};
@@ -12,7 +13,26 @@ use super::{Flower, PAUSE, outside};
 #[derive(Default)]
 pub(super) struct UnderWay {
     waiting: Vec<Waiting>,
-    over: VecDeque<(usize, Outcome)>,
+    over: VecDeque<Over>,
+}
+
+/// An outcome that was not handed over yet.
+struct Over {
+    silo: usize,
+    outcome: Outcome,
+    /// The round of the silo's answer before it.
+    before: u64,
+}
+
+impl UnderWay {
+    /// The latest round of each silo whose answer was handed over, where `accepted` is that of the last that came.
+    pub(super) fn handed_over(&self, accepted: &[u64]) -> Vec<u64> {
+        let mut rounds = accepted.to_vec();
+        for over in &self.over {
+            rounds[over.silo] = over.before;
+        }
+        rounds
+    }
 }
 
 impl ByArrival for Flower {
@@ -51,11 +71,13 @@ impl ByArrival for Flower {
         loop {
             // Whoever rests is asked before the answers of others are looked at.
             let mut waiting = std::mem::take(&mut self.by_arrival.waiting);
+            let before = self.place.accepted.clone();
             let over = self.pass(&mut waiting, manifest);
             self.by_arrival.waiting = waiting;
-            self.by_arrival.over.extend(over.map_err(outside)?);
-            if let Some(first) = self.by_arrival.over.pop_front() {
-                return Ok(Some(first));
+            let over = over.map_err(outside)?.into_iter();
+            self.by_arrival.over.extend(over.map(|(silo, outcome)| Over { silo, outcome, before: before[silo] }));
+            if let Some(Over { silo, outcome, .. }) = self.by_arrival.over.pop_front() {
+                return Ok(Some((silo, outcome)));
             }
             if self.by_arrival.waiting.is_empty() {
                 return Err(partita_inference::Error::Exchange { problem: "no silo was asked anything".into() });
@@ -66,5 +88,20 @@ impl ByArrival for Flower {
             std::thread::sleep(pause);
             pause = (2 * pause).min(PAUSE);
         }
+    }
+
+    fn resumable(&mut self) -> Option<&mut dyn Resumable> {
+        Some(self)
+    }
+}
+
+impl Resumable for Flower {
+    /// Silos save their state after every answer: what is left to save is whose answers were taken.
+    fn save(&mut self, folder: &Path) -> partita_inference::Result<()> {
+        self.save_place(folder).map_err(outside)
+    }
+
+    fn restore(&mut self, folder: &Path) -> partita_inference::Result<()> {
+        self.restore_place(folder).map_err(outside)
     }
 }

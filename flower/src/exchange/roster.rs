@@ -122,7 +122,7 @@ impl Flower {
         let open = self.roster.greeted.iter().filter(|one| !one.is_answered);
         let ids: Vec<ObjectId> = open.flat_map(|one| one.ids.clone()).collect();
         if !ids.is_empty() {
-            for arrived in self.task.pull(&ids, self.limits())? {
+            for arrived in self.task.pull(&ids, self.limits(), &mut || false)? {
                 let id = arrived.metadata.reply_to_message_id;
                 let mut greeted = self.roster.greeted.iter_mut();
                 let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };

@@ -84,7 +84,7 @@ impl Flower {
             }
         }
         let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
-        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits())? };
+        let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits(), &mut || false)? };
         for arrived in arrived {
             let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
             // Another answer to what has been answered already.

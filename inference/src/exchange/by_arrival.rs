@@ -1,5 +1,6 @@
 //! Lets silos answer whenever they are ready, each on a thread of its own.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,6 +31,30 @@ pub trait ByArrival {
     /// # Errors
     /// [`Error::Manifest`] if a reply held something that may not leave its silo.
     fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<(usize, Outcome)>>;
+
+    /// What saves where this exchange is; `None` if it cannot be taken up again.
+    fn resumable(&mut self) -> Option<&mut dyn Resumable> {
+        None
+    }
+}
+
+/// Saves where an exchange is while its silos are at work, and takes it up from there.
+///
+/// # Laws
+/// After `restore` of what `save` wrote every silo is in the state after its last answer that was handed over before `save`:
+/// answers that nobody had taken yet were never given.
+pub trait Resumable {
+    /// Writes into the folder of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] if the folder cannot be written.
+    fn save(&mut self, folder: &Path) -> Result<()>;
+
+    /// Goes back to what was written there.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] if the folder cannot be read or is of other silos.
+    fn restore(&mut self, folder: &Path) -> Result<()>;
 }
 
 /// Silos of this process, each on a thread of its own.

@@ -1,12 +1,11 @@
 //! Runs an asynchronous algorithm: every silo is answered as soon as it has answered, with no round to wait for.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{Counters, Ending, Progress, RunOptions, RunRecord, stop};
+use super::{Counters, Ending, Progress, RunOptions, RunRecord, save, saved, stop};
 use crate::algorithm::{Algorithm, StepInfo};
 use crate::error::{Error, Result};
-use crate::exchange::{ByArrival, Outcome, Request};
+use crate::exchange::{ByArrival, Outcome, Request, Resumable};
 
 /// An algorithm whose silos need not wait for each other.
 pub trait Asynchronous: Algorithm {
@@ -28,37 +27,35 @@ pub trait Asynchronous: Algorithm {
 /// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that can be
 /// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::run()`], which simulates the clock.
 ///
+/// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on from it.
+///
 /// # Errors
-/// [`Error::Setting`] for checkpoints, which need a moment at which every silo rests; what algorithm and exchange report.
+/// [`Error::Setting`] for checkpoints every 0 steps, or of an exchange that cannot be taken up again; what algorithm and exchange
+/// report; the last checkpoint stays on disk.
 pub fn run_by_arrival(
     algorithm: &mut dyn Asynchronous,
     exchange: &mut dyn ByArrival,
     options: &RunOptions,
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
-    if options.checkpoint.is_some() {
-        return Err(Error::Setting {
-            setting: "checkpoint",
-            found: "a folder, for a run by arrival".into(),
-            expected: "none: such a run cannot be repeated; use the simulated clock of VisitSchedule::Asynchronous",
-        });
-    }
-    if options.resume {
-        return Err(Error::Setting {
-            setting: "resume",
-            found: "true, for a run by arrival".into(),
-            expected: "false: such a run has no checkpoint to go on from",
-        });
-    }
+    options.check()?;
     let start = Instant::now();
-    let mut record =
-        RunRecord { ending: Ending::Completed, counters: Counters::default(), trace: Vec::new(), seconds: 0.0 };
-    let mut busy = 0_usize;
-    for silo in 0..exchange.silos().len() {
-        send(algorithm, exchange, silo, &mut record.counters)?;
-        busy += 1;
+    let mut record = RunRecord::default();
+    if options.checkpoint.is_some() {
+        resumable(exchange)?;
     }
-    let (mut step, mut stop) = (0, stop::Watch::new(options.stop, options.still));
+    let mut step = match options.resume {
+        true => saved::resume(algorithm, options, &mut record, |folder, _| resumable(exchange)?.restore(folder))?,
+        false => 0,
+    };
+    let mut stop = stop::Watch::new(options.stop, options.still);
+    let mut busy = 0_usize;
+    if step < options.steps {
+        for silo in 0..exchange.silos().len() {
+            send(algorithm, exchange, silo, &mut record.counters)?;
+            busy += 1;
+        }
+    }
     while busy > 0 {
         let Some((silo, outcome)) = exchange.receive(algorithm.manifest(), options.deadline)? else {
             return Err(Error::SiloLost { silo: "any".into(), step, reason: "no answer before the deadline".into() });
@@ -78,7 +75,13 @@ pub fn run_by_arrival(
         record.counters.add(&info);
         record.trace.push((step, info.elbo));
         progress.step(&info, &record.counters);
-        if options.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+        let is_interrupted = options.is_interrupted();
+        if let Some((root, every)) = &options.checkpoint
+            && (step.is_multiple_of(*every) || step >= options.steps || is_interrupted)
+        {
+            save(algorithm, root, &record, |folder, _| resumable(exchange)?.save(folder))?;
+        }
+        if is_interrupted {
             record.ending = Ending::Interrupted;
         } else if stop.is_over(&info) {
             record.ending = Ending::Converged;
@@ -90,6 +93,15 @@ pub fn run_by_arrival(
     record.seconds = start.elapsed().as_secs_f64();
     progress.end(&record);
     Ok(record)
+}
+
+/// What saves where an exchange is, where something does.
+fn resumable(exchange: &mut dyn ByArrival) -> Result<&mut dyn Resumable> {
+    exchange.resumable().ok_or_else(|| Error::Setting {
+        setting: "checkpoint",
+        found: "a folder, for silos on threads that keep their state in memory".into(),
+        expected: "none; or the simulated clock of VisitSchedule::Asynchronous with `run`, which saves every silo",
+    })
 }
 
 fn send(
