@@ -1,0 +1,205 @@
+//! Passes gradients back to rows and parameters; hidden units are computed again, which costs less than keeping them.
+
+use super::{BLOCK, TanhNetwork, accumulate, column, load, store, tanh, unit};
+use crate::kernel::block::{self, sum_blocks};
+
+dispatch! {
+    /// Adds the gradient by the parameters to `by_parameters` and that by the first inputs of every row to `by_rows`.
+    ///
+    /// # Shapes
+    /// `rows`: `[inputs, count]`; `upstream`: `[heads, count]`, the gradient by the outputs; `by_rows`: `[wanted, count]`
+    /// with `wanted` of the inputs; `by_parameters`: as the parameters.
+    ///
+    /// # Panics
+    /// If the lengths disagree: callers have checked them.
+    tanh_network_back(
+        network: TanhNetwork<'_>,
+        rows: &[f64],
+        upstream: &[f64],
+        by_rows: &mut [f64],
+        by_parameters: &mut [f64],
+    ) -> ()
+    where network.fits()
+        && by_parameters.len() == network.parameters.len()
+        && rows.len() * network.heads == upstream.len() * network.inputs
+        && by_rows.len() <= rows.len()
+}
+
+/// The dot product of two columns.
+#[inline(always)]
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    sum_blocks!(a.len(), |io, start| {
+        let (mut terms, other) = (io.load(a, start), io.load(b, start));
+        for (term, other) in terms.iter_mut().zip(other) {
+            *term *= other;
+        }
+        terms
+    })
+}
+
+#[inline(always)]
+fn total(column: &[f64]) -> f64 {
+    sum_blocks!(column.len(), |io, start| { io.load(column, start) })
+}
+
+/// Adds a multiple of a column to a column.
+#[inline(always)]
+fn add_scaled(sum: &mut [f64], factor: f64, x: &[f64]) {
+    for (slot, x) in sum.iter_mut().zip(x) {
+        *slot += factor * x;
+    }
+}
+
+#[inline(always)]
+fn pass<const FAST: bool>(
+    network: TanhNetwork<'_>,
+    rows: &[f64],
+    upstream: &[f64],
+    by_rows: &mut [f64],
+    by_parameters: &mut [f64],
+) {
+    let [w1, b1, w2, a, _] = network.split();
+    let TanhNetwork { inputs, hidden, heads, .. } = network;
+    let count = upstream.len() / heads.max(1);
+    let wanted = by_rows.len() / count.max(1);
+    let [_, at_b1, at_w2, at_a, at_b2] = network.starts();
+    let mut buffer = vec![0.0; 2 * count];
+    let (values, slopes) = buffer.split_at_mut(count);
+    for head in 0..heads {
+        let up = column(upstream, head, count);
+        by_parameters[at_b2 + head] += total(up);
+        for input in 0..inputs {
+            by_parameters[at_a + head * inputs + input] += product(up, column(rows, input, count));
+        }
+        for input in 0..wanted {
+            add_scaled(&mut by_rows[input * count..(input + 1) * count], a[head * inputs + input], up);
+        }
+    }
+    for own in 0..hidden {
+        let weights = &w1[own * inputs..(own + 1) * inputs];
+        for start in (0..count).step_by(BLOCK) {
+            let value = unit::<FAST>(weights, b1[own], rows, count, start);
+            let mut slope = [0.0; BLOCK];
+            for head in 0..heads {
+                let gradient = load(upstream, head, count, start);
+                accumulate::<FAST>(&mut slope, &[w2[head * hidden + own]; BLOCK], &gradient);
+            }
+            for (slope, value) in slope.iter_mut().zip(value) {
+                *slope *= 1.0 - value * value;
+            }
+            store(values, 0, count, start, &value);
+            store(slopes, 0, count, start, &slope);
+        }
+        by_parameters[at_b1 + own] += total(slopes);
+        for (input, weight) in weights.iter().enumerate() {
+            by_parameters[own * inputs + input] += product(slopes, column(rows, input, count));
+            if input < wanted {
+                add_scaled(&mut by_rows[input * count..(input + 1) * count], *weight, slopes);
+            }
+        }
+        for head in 0..heads {
+            by_parameters[at_w2 + head * hidden + own] += product(values, column(upstream, head, count));
+        }
+    }
+}
+
+/// Adds products of two blocks to the running sums of a parameter, which are read and written whole.
+#[inline(always)]
+fn add_products(sums: &mut [[f64; BLOCK]], parameter: usize, a: &[f64; BLOCK], b: &[f64; BLOCK]) {
+    let mut own = sums[parameter];
+    accumulate::<true>(&mut own, a, b);
+    sums[parameter] = own;
+}
+
+/// The same for a known number of inputs and outputs: a block of rows stays in registers from unit to unit, and the sums
+/// over rows, one block of lanes a parameter, in the first-level cache.
+#[inline(always)]
+fn known<const INPUTS: usize, const HEADS: usize>(
+    network: TanhNetwork<'_>,
+    rows: &[f64],
+    upstream: &[f64],
+    by_rows: &mut [f64],
+    by_parameters: &mut [f64],
+) {
+    let [w1, b1, w2, a, _] = network.split();
+    let [_, at_b1, at_w2, at_a, at_b2] = network.starts();
+    let (count, hidden) = (upstream.len() / HEADS, b1.len());
+    let wanted = by_rows.len() / count.max(1);
+    let mut sums = vec![[0.0; BLOCK]; by_parameters.len()];
+    for start in (0..count).step_by(BLOCK) {
+        let (mut x, mut by_x, mut up) = ([[0.0; BLOCK]; INPUTS], [[0.0; BLOCK]; INPUTS], [[0.0; BLOCK]; HEADS]);
+        for input in 0..INPUTS {
+            x[input] = load(rows, input, count, start);
+            if input < wanted {
+                by_x[input] = load(by_rows, input, count, start);
+            }
+        }
+        for head in 0..HEADS {
+            up[head] = load(upstream, head, count, start);
+            // What stands for rows beyond the last has no gradient.
+            up[head][(count - start).min(BLOCK)..].fill(0.0);
+            add_products(&mut sums, at_b2 + head, &[1.0; BLOCK], &up[head]);
+            for input in 0..INPUTS {
+                let at = head * INPUTS + input;
+                add_products(&mut sums, at_a + at, &x[input], &up[head]);
+                accumulate::<true>(&mut by_x[input], &[a[at]; BLOCK], &up[head]);
+            }
+        }
+        for own in 0..hidden {
+            let mut value = [b1[own]; BLOCK];
+            for input in 0..INPUTS {
+                accumulate::<true>(&mut value, &[w1[own * INPUTS + input]; BLOCK], &x[input]);
+            }
+            for value in &mut value {
+                *value = tanh::<true>(*value);
+            }
+            let mut slope = [0.0; BLOCK];
+            for head in 0..HEADS {
+                let at = head * hidden + own;
+                accumulate::<true>(&mut slope, &[w2[at]; BLOCK], &up[head]);
+                add_products(&mut sums, at_w2 + at, &value, &up[head]);
+            }
+            for (slope, value) in slope.iter_mut().zip(&value) {
+                *slope *= 1.0 - value * value;
+            }
+            add_products(&mut sums, at_b1 + own, &[1.0; BLOCK], &slope);
+            for input in 0..INPUTS {
+                let at = own * INPUTS + input;
+                add_products(&mut sums, at, &slope, &x[input]);
+                accumulate::<true>(&mut by_x[input], &[w1[at]; BLOCK], &slope);
+            }
+        }
+        for (input, by_x) in by_x.iter().enumerate().take(wanted) {
+            store(by_rows, input, count, start, by_x);
+        }
+    }
+    for (slot, lanes) in by_parameters.iter_mut().zip(&sums) {
+        *slot += block::total(*lanes);
+    }
+}
+
+#[inline(always)]
+pub(super) fn vector(
+    network: TanhNetwork<'_>,
+    rows: &[f64],
+    upstream: &[f64],
+    by_rows: &mut [f64],
+    by_parameters: &mut [f64],
+) {
+    match (network.inputs, network.heads) {
+        (1, 1) => known::<1, 1>(network, rows, upstream, by_rows, by_parameters),
+        (1, 2) => known::<1, 2>(network, rows, upstream, by_rows, by_parameters),
+        (2, 2) => known::<2, 2>(network, rows, upstream, by_rows, by_parameters),
+        _ => pass::<true>(network, rows, upstream, by_rows, by_parameters),
+    }
+}
+
+pub(super) fn scalar(
+    network: TanhNetwork<'_>,
+    rows: &[f64],
+    upstream: &[f64],
+    by_rows: &mut [f64],
+    by_parameters: &mut [f64],
+) {
+    pass::<false>(network, rows, upstream, by_rows, by_parameters);
+}
