@@ -15,10 +15,8 @@ import argparse
 import functools
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 
 if "--one-thread" in sys.argv:
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -28,6 +26,8 @@ if "--one-thread" in sys.argv:
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+import timing
 
 WIDTHS, ROWS, BATCH = (784, 200, 10), 10_000, 256
 PRIOR, INITIAL, RATE = 0.3, 0.02, 1e-3
@@ -109,20 +109,9 @@ def make_step(bound, features, labels):
     return step, (parameters, nothing(), nothing(), jax.random.key(1))
 
 
-def blocks_of(run, state, blocks, steps):
-    """Median microseconds a step over `blocks` blocks of `steps` steps, compilation excluded."""
-    state, times = run(state, 0), []
-    for block in range(1, blocks + 1):
-        begin = time.perf_counter()
-        state = jax.block_until_ready(run(state, block * steps))
-        times.append((time.perf_counter() - begin) / steps * 1e6)
-    return statistics.median(times)
-
-
 def measure(bound, blocks, steps, features, labels):
     """The faster of a scan over steps and of a loop over calls."""
     step, state = make_step(bound, features, labels)
-    scan = jax.jit(lambda state, start: jax.lax.scan(step, state, start + jnp.arange(steps))[0], donate_argnums=0)
     one = jax.jit(lambda state, index: step(state, index)[0], donate_argnums=0)
 
     def loop(state, start):
@@ -130,9 +119,9 @@ def measure(bound, blocks, steps, features, labels):
             state = one(state, jnp.asarray(index))
         return state
 
-    scanned = blocks_of(scan, state, blocks, steps)
+    scanned = timing.scanned(step, state, blocks, steps)
     _, state = make_step(bound, features, labels)
-    return min(scanned, blocks_of(loop, state, blocks, steps))
+    return min(scanned, timing.blocks_of(loop, state, blocks, steps))
 
 
 def main():

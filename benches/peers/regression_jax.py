@@ -14,12 +14,12 @@ import gzip
 import json
 import os
 import pathlib
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+import timing
 
 ROWS, PIXELS, CLASSES = 10_000, 784, 10
 RATE, STEPS = 0.05, 2_000
@@ -77,14 +77,7 @@ def make_step(dtype, pixels, labels):
 def measure(dtype, blocks, steps, pixels, labels):
     """Median microseconds a step over `blocks` blocks of `steps` steps, compilation excluded."""
     step, state = make_step(dtype, pixels, labels)
-    run = jax.jit(lambda state, start: jax.lax.scan(step, state, start + jnp.arange(steps))[0], donate_argnums=0)
-    state = jax.block_until_ready(run(state, 0))
-    times = []
-    for block in range(1, blocks + 1):
-        begin = time.perf_counter()
-        state = jax.block_until_ready(run(state, block * steps))
-        times.append((time.perf_counter() - begin) / steps * 1e6)
-    return statistics.median(times)
+    return timing.scanned(step, state, blocks, steps)
 
 
 def final_elbo(steps, draws, pixels, labels):

@@ -12,12 +12,12 @@ in Z_G, sticking-the-landing gradients, Adam with cosine decay from 0.02. Everyt
 import argparse
 import functools
 import json
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+import timing
 
 # Children by response pattern at the ages 7, 8, 9, 10 (0000, 0001, ..., 1111): Fitzmaurice and Laird (1993).
 NON_SMOKING = [237, 10, 15, 4, 16, 2, 7, 3, 24, 3, 3, 2, 6, 2, 5, 11]
@@ -126,14 +126,7 @@ def make_step(particles, silos, dtype, design, answers):
 def measure(particles, silos, dtype, blocks, steps):
     """Median microseconds a step over `blocks` blocks of `steps` steps, compilation excluded."""
     step, state = make_step(particles, silos, dtype, *children())
-    run = jax.jit(lambda state, start: jax.lax.scan(step, state, start + jnp.arange(steps))[0], donate_argnums=0)
-    state = jax.block_until_ready(run(state, 0))
-    times = []
-    for block in range(1, blocks + 1):
-        begin = time.perf_counter()
-        state = jax.block_until_ready(run(state, block * steps))
-        times.append((time.perf_counter() - begin) / steps * 1e6)
-    return statistics.median(times)
+    return timing.scanned(step, state, blocks, steps)
 
 
 def final_elbo(steps, draws):

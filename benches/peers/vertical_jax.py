@@ -12,12 +12,12 @@ linear path, one draw, sticking-the-landing gradients, Adam with cosine decay fr
 
 import argparse
 import json
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+import timing
 
 ROWS, EACH, PARTIES, HIDDEN = 100_000, 10, 2, 8
 RATE, STEPS, RHO = 0.02, 2_000, 1.0
@@ -112,14 +112,7 @@ def make_step(dtype, columns, labels):
 def measure(dtype, blocks, steps, columns, labels):
     """Median microseconds a step over `blocks` blocks of `steps` steps, compilation excluded."""
     step, state = make_step(dtype, columns, labels)
-    run = jax.jit(lambda state, start: jax.lax.scan(step, state, start + jnp.arange(steps))[0], donate_argnums=0)
-    state = jax.block_until_ready(run(state, 0))
-    times = []
-    for block in range(1, blocks + 1):
-        begin = time.perf_counter()
-        state = jax.block_until_ready(run(state, block * steps))
-        times.append((time.perf_counter() - begin) / steps * 1e6)
-    return statistics.median(times)
+    return timing.scanned(step, state, blocks, steps)
 
 
 def final_elbo(steps, columns, labels):
