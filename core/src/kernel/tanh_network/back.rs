@@ -134,15 +134,15 @@ fn known<const INPUTS: usize, const HEADS: usize>(
                 by_x[input] = load(by_rows, input, count, start);
             }
         }
-        for head in 0..HEADS {
-            up[head] = load(upstream, head, count, start);
+        for (head, up) in up.iter_mut().enumerate() {
+            *up = load(upstream, head, count, start);
             // What stands for rows beyond the last has no gradient.
-            up[head][(count - start).min(BLOCK)..].fill(0.0);
-            add_products(&mut sums, at_b2 + head, &[1.0; BLOCK], &up[head]);
+            up[(count - start).min(BLOCK)..].fill(0.0);
+            add_products(&mut sums, at_b2 + head, &[1.0; BLOCK], up);
             for input in 0..INPUTS {
                 let at = head * INPUTS + input;
-                add_products(&mut sums, at_a + at, &x[input], &up[head]);
-                accumulate::<true>(&mut by_x[input], &[a[at]; BLOCK], &up[head]);
+                add_products(&mut sums, at_a + at, &x[input], up);
+                accumulate::<true>(&mut by_x[input], &[a[at]; BLOCK], up);
             }
         }
         for own in 0..hidden {
@@ -154,10 +154,10 @@ fn known<const INPUTS: usize, const HEADS: usize>(
                 *value = tanh::<true>(*value);
             }
             let mut slope = [0.0; BLOCK];
-            for head in 0..HEADS {
+            for (head, up) in up.iter().enumerate() {
                 let at = head * hidden + own;
-                accumulate::<true>(&mut slope, &[w2[at]; BLOCK], &up[head]);
-                add_products(&mut sums, at_w2 + at, &value, &up[head]);
+                accumulate::<true>(&mut slope, &[w2[at]; BLOCK], up);
+                add_products(&mut sums, at_w2 + at, &value, up);
             }
             for (slope, value) in slope.iter_mut().zip(&value) {
                 *slope *= 1.0 - value * value;
