@@ -9,7 +9,7 @@
 //! Then which damping makes the product of the silos' factors improper; local problems that start tight and stop early; silos
 //! that hold two digits each; divergences of Rényi; and wrong training labels. `--part` chooses among these, `--times 4` takes
 //! four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs.
-//! Finished runs are kept in the output folder and `--resume` does not repeat them. Numbers:
+//! Runs are kept in the output folder: `--resume` does not repeat them, and goes on where one was interrupted. Numbers:
 //! `docs/src/reference-pvi-mnist.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024), Federated
@@ -64,7 +64,7 @@ struct Options {
     /// The folder for result.json, the runs and the pictures.
     #[arg(long, default_value = "output/pvi_mnist")]
     output: PathBuf,
-    /// Does not repeat runs that are finished in the output folder.
+    /// Does not repeat runs that are finished in the output folder, and goes on with those that are not.
     #[arg(long)]
     resume: bool,
     /// The papers' numbers of steps, draws and rows.
@@ -118,7 +118,8 @@ fn study(options: &Options) -> Result<(), Failure> {
                 // Parts share runs.
                 let key = serde_json::to_value(&run)?;
                 let known = sections.iter().flat_map(|(_, curves)| curves).find(|curve| curve.run == key).cloned();
-                curves.push(known.map_or_else(|| carried_out(options, &world, &run), Ok)?);
+                let carried_out = || world.curve(&run, &options.output.join("runs"), options.resume);
+                curves.push(known.map_or_else(carried_out, Ok)?);
             }
         }
         sections.push((part, curves));
@@ -141,20 +142,6 @@ fn study(options: &Options) -> Result<(), Failure> {
     write_atomically(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
     println!("Wrote {}", path.display());
     Ok(())
-}
-
-/// A run, or what is kept of it if the study goes on and nothing about the run has changed.
-fn carried_out(options: &Options, world: &World, run: &Run) -> Result<Curve, Failure> {
-    let path = options.output.join("runs").join(format!("{}.json", run.slug));
-    if options.resume && path.is_file() {
-        match serde_json::from_str::<Curve>(&std::fs::read_to_string(&path)?) {
-            Ok(kept) if kept.run == serde_json::to_value(run)? => return Ok(kept),
-            _ => println!("  {} is run again: what is kept is of other settings", run.label),
-        }
-    }
-    let curve = world.curve(run)?;
-    write_atomically(&path, serde_json::to_string(&curve)?.as_bytes())?;
-    Ok(curve)
 }
 
 /// The first so many digits.

@@ -85,7 +85,7 @@ pub use normal::{NormalTerms, normal};
 pub use poisson::poisson_log;
 pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, sparse_transposed};
 pub use stick::stick;
-pub use tanh_network::{TanhNetwork, tanh_network, tanh_network_back};
+pub use tanh_network::{TanhNetwork, TanhNetworkBack, tanh_network, tanh_network_back};
 
 /// The instruction set that the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,13 @@
 //! Runs one method on one split of the digits, and measures test error and pruned weights on the way.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
-use partita::inference::{Algorithm, Counters, Error, Exchange, RunOptions, Silent, parties, run};
+use partita::inference::{
+    Algorithm, Counters, Error, Exchange, RunOptions, Silent, latest_checkpoint, parties, run, write_atomically,
+};
 use partita::models::{Activation, BayesianNetwork, Head, Images, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Loss, Noise, Normal, Purpose, Schedule,
@@ -85,6 +88,19 @@ pub(crate) struct Point {
     pub(crate) pruned: usize,
 }
 
+impl Point {
+    /// The same once so much was exchanged and computed.
+    fn after(self, counters: &Counters) -> Self {
+        Self {
+            rounds: counters.rounds,
+            messages: counters.messages,
+            parallel_steps: counters.gradient_steps,
+            steps: counters.silo_steps,
+            ..self
+        }
+    }
+}
+
 /// What a run gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Curve {
@@ -92,6 +108,8 @@ pub(crate) struct Curve {
     pub(crate) run: Value,
     pub(crate) label: String,
     pub(crate) points: Vec<Point>,
+    /// Whether there is nothing left to run.
+    pub(crate) over: bool,
     /// Why it ended early, in the words of the error.
     pub(crate) refused: Option<String>,
     /// Bytes that left silos.
@@ -102,8 +120,50 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
+    fn empty(plan: &Run) -> Result<Self, Failure> {
+        Ok(Self {
+            run: serde_json::to_value(plan)?,
+            label: plan.label.clone(),
+            points: Vec::new(),
+            over: false,
+            refused: None,
+            bytes_from_silos: 0,
+            improper_cavities: 0,
+            seconds: 0.0,
+        })
+    }
+
+    /// What is kept of a run, if it was of the same settings.
+    fn kept(plan: &Run, file: &Path) -> Result<Option<Self>, Failure> {
+        if !file.is_file() {
+            return Ok(None);
+        }
+        match serde_json::from_str::<Self>(&std::fs::read_to_string(file)?) {
+            Ok(kept) if kept.run == serde_json::to_value(plan)? => Ok(Some(kept)),
+            _ => {
+                println!("  {} is run again: what is kept is of other settings", plan.label);
+                Ok(None)
+            }
+        }
+    }
+
     pub(crate) fn last(&self) -> Option<&Point> {
         self.points.last()
+    }
+
+    fn say(&self) {
+        if let Some(point) = self.last() {
+            println!(
+                "  {:<44} {:>6} rounds {:>7} steps: error {:>6.2} %, log likelihood {:>8.4}, {:>6} pruned, {:.0} s",
+                self.label,
+                point.rounds,
+                point.steps,
+                100.0 * point.error,
+                point.log_likelihood,
+                point.pruned,
+                self.seconds
+            );
+        }
     }
 
     /// The last test error in per cent.
@@ -121,9 +181,24 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Carries out a run. A product or a cavity that is refused ends it early; other errors are errors.
-    pub(crate) fn curve(&self, plan: &Run) -> Result<Curve, Failure> {
-        let start = Instant::now();
+    /// Carries out a run, or what is left of it. A product or a cavity that is refused ends it early; other errors are errors.
+    ///
+    /// After each measurement the curve lies in `folder`, and the state of all parties beside it until the run is over.
+    pub(crate) fn curve(&self, plan: &Run, folder: &Path, resume: bool) -> Result<Curve, Failure> {
+        let (file, state) = (folder.join(format!("{}.json", plan.slug)), folder.join(&plan.slug));
+        let kept = if resume { Curve::kept(plan, &file)? } else { None };
+        let mut curve = match kept {
+            Some(curve) if curve.over => {
+                remove(&state)?;
+                return Ok(curve);
+            }
+            Some(curve) => curve,
+            None => {
+                remove(&state)?;
+                Curve::empty(plan)?
+            }
+        };
+        let (start, before) = (Instant::now(), curve.seconds);
         let model = BayesianNetwork::new(
             Mlp::new(&WIDTHS, Activation::Relu, plan.seed, &self.device),
             Head::Categorical,
@@ -140,45 +215,30 @@ impl World {
         };
         let (mut algorithm, mut exchange) = parties(&model, &silos, &self.device, &options)?;
         drop(silos);
-        let mut curve = Curve {
-            run: serde_json::to_value(plan)?,
-            label: plan.label.clone(),
-            points: Vec::new(),
-            refused: None,
-            bytes_from_silos: 0,
-            improper_cavities: 0,
-            seconds: 0.0,
-        };
-        let mut all = Counters::default();
-        for end in ends.iter().copied() {
-            match advance(&mut *algorithm, &mut exchange, end) {
-                Ok(counters) => add(&mut all, counters),
+        for end in ends.iter().copied().skip(curve.points.len()) {
+            match advance(&mut *algorithm, &mut exchange, end, &state) {
+                Ok(counters) => {
+                    let draws = plan.draws[usize::from(Some(&end) == ends.last())];
+                    let judged = self.judge(&model, &test, &*algorithm, (plan.seed, draws))?;
+                    curve.points.push(judged.after(&counters));
+                    curve.bytes_from_silos = counters.bytes_from_silos;
+                    curve.improper_cavities = counters.improper_cavities;
+                }
                 Err(error) if is_outcome(&error) => {
                     println!("  {}: {error}", plan.label);
                     curve.refused = Some(error.to_string());
-                    break;
                 }
                 Err(error) => return Err(error.into()),
             }
-            let draws = plan.draws[usize::from(Some(&end) == ends.last())];
-            let mut point = self.judge(&model, &test, &*algorithm, (plan.seed, draws))?;
-            (point.rounds, point.messages, point.steps) = (all.rounds, all.messages, all.silo_steps);
-            point.parallel_steps = all.gradient_steps;
-            println!(
-                "  {:<44} {:>6} rounds {:>7} steps: error {:>6.2} %, log likelihood {:>8.4}, {:>6} pruned, {:.0} s",
-                plan.label,
-                point.rounds,
-                point.steps,
-                100.0 * point.error,
-                point.log_likelihood,
-                point.pruned,
-                start.elapsed().as_secs_f64()
-            );
-            curve.points.push(point);
+            curve.over = curve.refused.is_some() || Some(&end) == ends.last();
+            curve.seconds = before + start.elapsed().as_secs_f64();
+            write_atomically(&file, serde_json::to_string(&curve)?.as_bytes())?;
+            if curve.refused.is_some() {
+                break;
+            }
+            curve.say();
         }
-        curve.bytes_from_silos = all.bytes_from_silos;
-        curve.improper_cavities = all.improper_cavities;
-        curve.seconds = start.elapsed().as_secs_f64();
+        remove(&state)?;
         Ok(curve)
     }
 
@@ -282,16 +342,22 @@ fn is_outcome(error: &Error) -> bool {
     }
 }
 
-/// Lets a run go on until `end` steps are done: a run counts from the algorithm's own steps.
-fn advance(algorithm: &mut dyn Algorithm, exchange: &mut dyn Exchange, end: u64) -> Result<Counters, Error> {
-    Ok(run(algorithm, exchange, &RunOptions { steps: end, ..RunOptions::default() }, &mut Silent)?.counters)
+/// Lets a run go on from the checkpoint under `state`, if there is one, until `end` steps are done. What it took from the start.
+fn advance(
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    end: u64,
+    state: &Path,
+) -> Result<Counters, Error> {
+    let checkpoint = Some((state.to_owned(), end));
+    let resume = latest_checkpoint(state)?.is_some();
+    let options = RunOptions { steps: end, checkpoint, resume, ..RunOptions::default() };
+    Ok(run(algorithm, exchange, &options, &mut Silent)?.counters)
 }
 
-fn add(sum: &mut Counters, more: Counters) {
-    sum.rounds += more.rounds;
-    sum.messages += more.messages;
-    sum.bytes_from_silos += more.bytes_from_silos;
-    sum.gradient_steps += more.gradient_steps;
-    sum.silo_steps += more.silo_steps;
-    sum.improper_cavities += more.improper_cavities;
+fn remove(folder: &Path) -> Result<(), Failure> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    Ok(())
 }

@@ -191,7 +191,7 @@ pub(crate) fn curve<M: Model + 'static>(
     let mut counted = Counters::default();
     for (end, round) in ends.iter().zip(1..) {
         match advance(&mut *algorithm, &mut exchange, *end) {
-            Ok(more) => add(&mut counted, more),
+            Ok(more) => counted += more,
             Err(error @ (Error::ImproperProduct { .. } | Error::Improper { .. })) => {
                 println!("{} in round {round}: {error}", method.label());
                 refused = Some(error.to_string());
@@ -231,13 +231,6 @@ pub(crate) fn loss_and_error(probabilities: &[f64], test: &CovariateRows) -> Res
 fn advance(algorithm: &mut dyn Algorithm, exchange: &mut dyn Exchange, end: u64) -> Result<Counters, Error> {
     // A run counts its steps from the algorithm's own, so that it goes on where the last one ended.
     Ok(run(algorithm, exchange, &RunOptions { steps: end, ..RunOptions::default() }, &mut Silent)?.counters)
-}
-
-fn add(sum: &mut Counters, more: Counters) {
-    sum.rounds += more.rounds;
-    sum.messages += more.messages;
-    sum.silo_steps += more.silo_steps;
-    sum.improper_cavities += more.improper_cavities;
 }
 
 /// The steps of global VI after which the loss is measured: the first, then each a tenth later than the one before.

@@ -10,6 +10,7 @@ pub use progress::{Metrics, Progress, Silent};
 use saved::save;
 pub use stop::{StillRule, StopRule};
 
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,6 +99,23 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// All of them, in the order in which checkpoints hold them.
+    fn each(&mut self) -> [&mut u64; 11] {
+        [
+            &mut self.rounds,
+            &mut self.messages,
+            &mut self.bytes_to_silos,
+            &mut self.bytes_from_silos,
+            &mut self.gradient_steps,
+            &mut self.clipped_steps,
+            &mut self.silo_steps,
+            &mut self.improper_cavities,
+            &mut self.shortened_rounds,
+            &mut self.shortened_steps,
+            &mut self.held_components,
+        ]
+    }
+
     /// Adds what a step took.
     fn add(&mut self, info: &StepInfo) {
         self.gradient_steps += info.tally.parallel_steps;
@@ -107,6 +125,14 @@ impl Counters {
         self.shortened_steps += info.tally.shortened_steps;
         self.held_components += info.tally.held_components;
         self.clipped_steps += u64::from(info.clipped);
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, mut more: Self) {
+        for (sum, more) in self.each().into_iter().zip(more.each()) {
+            *sum += *more;
+        }
     }
 }
 

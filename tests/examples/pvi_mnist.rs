@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::fixtures::example;
 
 #[test]
-fn pvi_mnist_writes_every_part_and_does_not_repeat_finished_runs() {
+fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_one_that_was_killed() {
     if partita::models::mnist().is_err() {
         println!("skipped: MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
@@ -40,4 +40,18 @@ fn pvi_mnist_writes_every_part_and_does_not_repeat_finished_runs() {
     }
     // Finished runs keep their times: they were not run again.
     assert_eq!(run(&["--resume"])["parts"], result["parts"]);
+
+    // A run that is killed after its first measurement goes on with the same bits.
+    let own = ["--part", "digits", "--only", "shards_sequential"];
+    let runs = folder.path().join("runs");
+    let mut killed = Command::new(example("pvi_mnist"));
+    let mut killed = killed.args(["--quick", "--output"]).arg(folder.path()).args(own).spawn().unwrap();
+    while !runs.join("shards_sequential/latest").exists() && killed.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let gone_on = run(&[own.as_slice(), &["--resume"]].concat());
+    assert_eq!(gone_on["parts"][0]["runs"][0]["points"], curve("shards_sequential")["points"]);
+    assert!(!runs.join("shards_sequential").exists());
 }

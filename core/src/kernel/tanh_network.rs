@@ -3,7 +3,7 @@
 mod back;
 mod forward;
 
-pub use back::tanh_network_back;
+pub use back::{TanhNetworkBack, tanh_network_back};
 pub use forward::tanh_network;
 
 use super::block::{BLOCK, Padded, Whole};
@@ -138,21 +138,21 @@ mod tests {
         }
     }
 
-    /// The outputs, the gradients by rows and the gradients by parameters.
-    type Passed = [Vec<f64>; 3];
+    type Forward = fn(TanhNetwork<'_>, &[f64], &mut [f64]);
+    type Back = fn(TanhNetwork<'_>, TanhNetworkBack<'_>);
+    const CHOSEN: (Forward, Back) = (tanh_network, tanh_network_back);
+    const SCALAR: (Forward, Back) = (forward::scalar, back::scalar);
+    const VECTOR: (Forward, Back) = (forward::vector, back::vector);
 
-    fn passed(network: TanhNetwork<'_>, count: usize, fast: bool) -> Passed {
+    /// The outputs, the gradients by rows and the gradients by parameters.
+    fn passed(network: TanhNetwork<'_>, count: usize, (forward, back): (Forward, Back)) -> [Vec<f64>; 3] {
         let rows = scattered(network.inputs * count, -3.0, 2.0);
         let upstream = scattered(network.heads * count, -1.0, 2.0);
         let (mut outputs, mut by_rows) = (vec![0.0; upstream.len()], vec![0.5; count]);
         let mut by_parameters = vec![0.25; network.parameters.len()];
-        if fast {
-            tanh_network(network, &rows, &mut outputs);
-            tanh_network_back(network, &rows, &upstream, &mut by_rows, &mut by_parameters);
-        } else {
-            forward::scalar(network, &rows, &mut outputs);
-            back::scalar(network, &rows, &upstream, &mut by_rows, &mut by_parameters);
-        }
+        forward(network, &rows, &mut outputs);
+        let (rows, upstream) = (rows.as_slice(), upstream.as_slice());
+        back(network, TanhNetworkBack { rows, upstream, by_rows: &mut by_rows, by_parameters: &mut by_parameters });
         [outputs, by_rows, by_parameters]
     }
 
@@ -161,7 +161,7 @@ mod tests {
         each(|network, count| {
             let [w1, b1, w2, a, b2] = network.split();
             let rows = scattered(network.inputs * count, -3.0, 2.0);
-            let [outputs, ..] = passed(network, count, true);
+            let [outputs, ..] = passed(network, count, CHOSEN);
             for row in 0..count {
                 let x = |input: usize| rows[input * count + row];
                 let through = |weights: &[f64], from: usize| -> f64 {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_vector_loops_agree_with_libm() {
         each(|network, count| {
-            for (found, expected) in passed(network, count, true).iter().zip(passed(network, count, false)) {
+            for (found, expected) in passed(network, count, CHOSEN).iter().zip(passed(network, count, SCALAR)) {
                 let size = expected.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
                 let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 assert!(error < 1e-14 * size * 10.0, "{count}: {error:e}");
@@ -194,13 +194,7 @@ mod tests {
             return;
         }
         each(|network, count| {
-            let rows = scattered(network.inputs * count, -3.0, 2.0);
-            let upstream = scattered(network.heads * count, -1.0, 2.0);
-            let (mut outputs, mut by_rows) = (vec![0.0; upstream.len()], vec![0.5; count]);
-            let mut by_parameters = vec![0.25; network.parameters.len()];
-            forward::vector(network, &rows, &mut outputs);
-            back::vector(network, &rows, &upstream, &mut by_rows, &mut by_parameters);
-            for (found, expected) in passed(network, count, true).iter().zip([outputs, by_rows, by_parameters]) {
+            for (found, expected) in passed(network, count, CHOSEN).iter().zip(passed(network, count, VECTOR)) {
                 assert_eq!(bits(found), bits(&expected));
             }
         });

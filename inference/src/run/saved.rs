@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Counters, RunOptions, RunRecord};
+use super::{RunOptions, RunRecord};
 use crate::algorithm::Algorithm;
 use crate::checkpoint;
 use crate::error::{Error, Result};
@@ -19,22 +19,9 @@ pub(super) fn save(
     let step = state.get_count("step", LARGEST_COUNT)?;
     let folder = checkpoint::begin(root, step);
     parties(&folder, step)?;
-    let c = record.counters;
     let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
-    let counts = [
-        c.rounds,
-        c.messages,
-        c.bytes_to_silos,
-        c.bytes_from_silos,
-        c.gradient_steps,
-        c.clipped_steps,
-        c.silo_steps,
-        c.improper_cavities,
-        c.shortened_rounds,
-        c.shortened_steps,
-        c.held_components,
-    ]
-    .map(as_float);
+    let mut counters = record.counters;
+    let counts = counters.each().map(|count| as_float(*count));
     let state =
         state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
     checkpoint::commit(root, &folder, &state)
@@ -64,33 +51,11 @@ pub(super) fn resume(
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
         return Err(Error::Checkpoint { path: root.clone(), problem });
     };
-    let counts = state.expect_floats("run.counters", 11)?;
-    let [
-        rounds,
-        messages,
-        bytes_to_silos,
-        bytes_from_silos,
-        gradient_steps,
-        clipped_steps,
-        silo_steps,
-        improper_cavities,
-        shortened_rounds,
-        shortened_steps,
-        held_components,
-    ] = std::array::from_fn(|index| counts[index] as u64);
-    record.counters = Counters {
-        rounds,
-        messages,
-        bytes_to_silos,
-        bytes_from_silos,
-        gradient_steps,
-        clipped_steps,
-        silo_steps,
-        improper_cavities,
-        shortened_rounds,
-        shortened_steps,
-        held_components,
-    };
+    let counters = record.counters.each();
+    let counts = state.expect_floats("run.counters", counters.len())?;
+    for (counter, count) in counters.into_iter().zip(counts) {
+        *counter = count as u64;
+    }
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
     let step = state.get_count("step", LARGEST_COUNT)?;

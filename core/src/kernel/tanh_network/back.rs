@@ -3,26 +3,41 @@
 use super::{BLOCK, TanhNetwork, accumulate, column, load, store, tanh, unit};
 use crate::kernel::block::{self, sum_blocks};
 
+/// What a backward pass reads, and the gradients that it adds to.
+///
+/// # Shapes
+/// `[inputs, count]`, `[heads, count]`, `[wanted, count]` with `wanted` of the inputs, and as the parameters.
+#[derive(Debug)]
+pub struct TanhNetworkBack<'a> {
+    /// The rows that went in.
+    pub rows: &'a [f64],
+    /// The gradient by the outputs.
+    pub upstream: &'a [f64],
+    /// The gradient by the first inputs of every row.
+    pub by_rows: &'a mut [f64],
+    /// The gradient by the parameters.
+    pub by_parameters: &'a mut [f64],
+}
+
+impl TanhNetworkBack<'_> {
+    /// How many rows there are, and by how many of their inputs a gradient is wanted.
+    #[inline(always)]
+    fn counts(&self, heads: usize) -> [usize; 2] {
+        let count = self.upstream.len() / heads.max(1);
+        [count, self.by_rows.len() / count.max(1)]
+    }
+}
+
 dispatch! {
-    /// Adds the gradient by the parameters to `by_parameters` and that by the first inputs of every row to `by_rows`.
-    ///
-    /// # Shapes
-    /// `rows`: `[inputs, count]`; `upstream`: `[heads, count]`, the gradient by the outputs; `by_rows`: `[wanted, count]`
-    /// with `wanted` of the inputs; `by_parameters`: as the parameters.
+    /// Adds the gradients of `network` by its parameters and by the first inputs of every row.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
-    tanh_network_back(
-        network: TanhNetwork<'_>,
-        rows: &[f64],
-        upstream: &[f64],
-        by_rows: &mut [f64],
-        by_parameters: &mut [f64],
-    ) -> ()
+    tanh_network_back(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) -> ()
     where network.fits()
-        && by_parameters.len() == network.parameters.len()
-        && rows.len() * network.heads == upstream.len() * network.inputs
-        && by_rows.len() <= rows.len()
+        && back.by_parameters.len() == network.parameters.len()
+        && back.rows.len() * network.heads == back.upstream.len() * network.inputs
+        && back.by_rows.len() <= back.rows.len()
 }
 
 /// The dot product of two columns.
@@ -51,17 +66,11 @@ fn add_scaled(sum: &mut [f64], factor: f64, x: &[f64]) {
 }
 
 #[inline(always)]
-fn pass<const FAST: bool>(
-    network: TanhNetwork<'_>,
-    rows: &[f64],
-    upstream: &[f64],
-    by_rows: &mut [f64],
-    by_parameters: &mut [f64],
-) {
+fn pass<const FAST: bool>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
     let [w1, b1, w2, a, _] = network.split();
     let TanhNetwork { inputs, hidden, heads, .. } = network;
-    let count = upstream.len() / heads.max(1);
-    let wanted = by_rows.len() / count.max(1);
+    let [count, wanted] = back.counts(heads);
+    let TanhNetworkBack { rows, upstream, by_rows, by_parameters } = back;
     let [_, at_b1, at_w2, at_a, at_b2] = network.starts();
     let mut buffer = vec![0.0; 2 * count];
     let (values, slopes) = buffer.split_at_mut(count);
@@ -114,17 +123,11 @@ fn add_products(sums: &mut [[f64; BLOCK]], parameter: usize, a: &[f64; BLOCK], b
 /// The same for a known number of inputs and outputs: a block of rows stays in registers from unit to unit, and the sums
 /// over rows, one block of lanes a parameter, in the first-level cache.
 #[inline(always)]
-fn known<const INPUTS: usize, const HEADS: usize>(
-    network: TanhNetwork<'_>,
-    rows: &[f64],
-    upstream: &[f64],
-    by_rows: &mut [f64],
-    by_parameters: &mut [f64],
-) {
+fn known<const INPUTS: usize, const HEADS: usize>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
     let [w1, b1, w2, a, _] = network.split();
     let [_, at_b1, at_w2, at_a, at_b2] = network.starts();
-    let (count, hidden) = (upstream.len() / HEADS, b1.len());
-    let wanted = by_rows.len() / count.max(1);
+    let ([count, wanted], hidden) = (back.counts(HEADS), b1.len());
+    let TanhNetworkBack { rows, upstream, by_rows, by_parameters } = back;
     let mut sums = vec![[0.0; BLOCK]; by_parameters.len()];
     for start in (0..count).step_by(BLOCK) {
         let (mut x, mut by_x, mut up) = ([[0.0; BLOCK]; INPUTS], [[0.0; BLOCK]; INPUTS], [[0.0; BLOCK]; HEADS]);
@@ -179,27 +182,15 @@ fn known<const INPUTS: usize, const HEADS: usize>(
 }
 
 #[inline(always)]
-pub(super) fn vector(
-    network: TanhNetwork<'_>,
-    rows: &[f64],
-    upstream: &[f64],
-    by_rows: &mut [f64],
-    by_parameters: &mut [f64],
-) {
+pub(super) fn vector(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
     match (network.inputs, network.heads) {
-        (1, 1) => known::<1, 1>(network, rows, upstream, by_rows, by_parameters),
-        (1, 2) => known::<1, 2>(network, rows, upstream, by_rows, by_parameters),
-        (2, 2) => known::<2, 2>(network, rows, upstream, by_rows, by_parameters),
-        _ => pass::<true>(network, rows, upstream, by_rows, by_parameters),
+        (1, 1) => known::<1, 1>(network, back),
+        (1, 2) => known::<1, 2>(network, back),
+        (2, 2) => known::<2, 2>(network, back),
+        _ => pass::<true>(network, back),
     }
 }
 
-pub(super) fn scalar(
-    network: TanhNetwork<'_>,
-    rows: &[f64],
-    upstream: &[f64],
-    by_rows: &mut [f64],
-    by_parameters: &mut [f64],
-) {
-    pass::<false>(network, rows, upstream, by_rows, by_parameters);
+pub(super) fn scalar(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
+    pass::<false>(network, back);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use partita_core::kernel::{TanhNetwork, add_scaled, exponential, tanh_network, tanh_network_back};
+use partita_core::kernel::{TanhNetwork, TanhNetworkBack, add_scaled, exponential, tanh_network, tanh_network_back};
 use partita_core::{Key, Noise, Purpose};
 
 use super::auxiliary::{Given, Sample};
@@ -153,7 +153,8 @@ impl AmortisedNetwork {
             }
             by_column(log_scale, self.outputs, by_log_scales);
             by_input.fill(0.0);
-            tanh_network_back(self.network(parameters), inputs, upstream, by_input, out);
+            let back = TanhNetworkBack { rows: inputs, upstream, by_rows: by_input, by_parameters: out };
+            tanh_network_back(self.network(parameters), back);
             add_columns(by_input, self.outputs, contribution);
         }
         by_contribution
