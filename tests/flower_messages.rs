@@ -159,11 +159,22 @@ fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
 
-    // Lists of a protobuf message that is put behind itself hold everything twice.
-    let (history, _) = world.run(&scratch.path().join("twice"), 60, |world| {
-        world.link.rule(change("pull-messages", 2, |_, answer| [answer.clone(), answer].concat()));
+    // Lists of a protobuf message that is put behind itself hold everything twice. Of a thousand answers the content of one is asked for.
+    let asked: Arc<Mutex<BTreeMap<Vec<u8>, usize>>> = Arc::default();
+    let count = Arc::clone(&asked);
+    let (history, _) = world.run(&scratch.path().join("twice"), 60, move |world| {
+        let mut messages = change("pull-messages", 2, |_, answer| answer.repeat(1_000));
+        world.link.rule(move |path, calls, body| {
+            if path == "pull-object" {
+                *count.lock().unwrap().entry(body.to_vec()).or_default() += 1;
+            }
+            messages(path, calls, body)
+        });
     });
     assert!(history.is_empty(), "{history:?}");
+    let asked = asked.lock().unwrap();
+    // More than one each: while it is on its way, and where two answers have it in common.
+    assert!(!asked.is_empty() && asked.values().all(|count| *count < 900), "{:?}", asked.values());
 
     let earlier: Arc<Mutex<Vec<u8>>> = Arc::default();
     let kept = Arc::clone(&earlier);

@@ -1,5 +1,6 @@
 //! Holds a task of the engine: takes it, keeps it alive, sends and receives its messages, and ends it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -158,8 +159,8 @@ impl Task {
         Ok((id, sent))
     }
 
-    /// What has arrived: the replies to these messages, or, for none, the message of the task. While objects of a message are on
-    /// their way `is_given_up` is asked, again and again, whether they will ever come.
+    /// What has arrived: the replies to these messages, at most one to each, or, for none, the message of the task. While objects
+    /// of a message are on their way `is_given_up` is asked, again and again, whether they will ever come.
     pub(crate) fn pull(
         &self,
         ids: &[ObjectId],
@@ -169,11 +170,13 @@ impl Task {
         let request = PullAppMessagesRequest { message_ids: ids.iter().map(|id| id.as_str().to_owned()).collect() };
         let answer: PullAppMessagesResponse =
             self.connection.call("receiving messages", "runtime/pull-messages", &request)?;
+        let mut open: BTreeSet<&str> = ids.iter().map(ObjectId::as_str).collect();
         let mut arrived = Vec::new();
         for (head, tree) in answer.messages_list.into_iter().zip(answer.message_object_trees) {
             let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
-            // An answer to what was not asked for, or was answered already, is nobody's.
-            if !ids.is_empty() && !ids.iter().any(|id| id.as_str() == metadata.reply_to_message_id) {
+            // An answer to what was not asked for, or was answered already, is nobody's: its content is left with the engine.
+            let is_open = if ids.is_empty() { arrived.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
+            if !is_open {
                 continue;
             }
             let content = match head.error {
