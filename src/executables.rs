@@ -1,10 +1,12 @@
 //! Runs a party from its configuration file: what the executables do for the models they know, and yours for your own.
 
+mod keys;
 mod lost_silo;
 mod vertical;
 
 pub use vertical::{run_label_holder, run_party};
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -67,6 +69,9 @@ pub struct CoordinatorFile {
     /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
     #[serde(default)]
     pub quorum: Option<usize>,
+    /// The files of the public keys of the SuperNodes of silos, by name: nobody with another key is taken for such a silo.
+    #[serde(default)]
+    pub keys: BTreeMap<String, PathBuf>,
 }
 
 fn stock() -> f64 {

@@ -28,7 +28,7 @@ fn a_misspelt_entry_of_a_configuration_file_is_refused_by_name() {
 }
 
 #[test]
-fn a_policy_for_lost_silos_that_cannot_be_is_refused_before_the_engine_is_asked() {
+fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let run = |algorithm: &str| {
@@ -43,6 +43,8 @@ fn a_policy_for_lost_silos_that_cannot_be_is_refused_before_the_engine_is_asked(
         ("pvi", "lost_silo = \"go-on\"\n", "`go-on` without a quorum"),
         ("pvi", "lost_silo = \"go-on\"\nquorum = 3\n", "the quorum: found 3, expected 1 to 2"),
         ("pvi", "quorum = 2\n", "a quorum of 2 with Wait"),
+        ("pvi", "keys = { c = \"c.pub\" }\n", "a name among the keys: found `c`, expected one of a, b"),
+        ("pvi", "keys = { a = \"run.toml\" }\n", "its kind is none of ecdsa-sha2-nistp256"),
         ("pvi", "lost_silo = \"maybe\"\n", "`wait`, `go-on`, `fail`"),
         ("pvi", "lost_silo = \"go-on\"\nquorum = 1\n", "starting a run at 127.0.0.1:1: no answer"),
     ] {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::{Deployment, Pace, installed};
-use partita::flower::{Engine, Error, Flower, LostSilo, Patience};
+use partita::flower::{CoordinatorOptions, Engine, Error, Flower, LostSilo, NodeKey, Patience};
 use partita::inference::{AlgorithmChoice, Message, SiloProgram};
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, SolverChoice, fit};
@@ -57,10 +57,14 @@ fn served(index: u32, engine: Engine, folder: &Path, identity: &str) -> Served {
 
 /// What a coordinator says of a run over these silos.
 fn run(engine: Engine, patience: Patience, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
+    run_by(how(engine, &NAMES.map(str::to_owned), 2, patience), disturb)
+}
+
+fn run_by(how: CoordinatorOptions, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let own = Arc::clone(&lines);
     let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
-    let connected = Flower::connect_with(how(engine, &NAMES.map(str::to_owned), 2, patience), IDENTITY, log);
+    let connected = Flower::connect_with(how, IDENTITY, log);
     let found = connected.map_err(|error| error.to_string()).and_then(|mut exchange| {
         disturb();
         let rows = rows(&exchange);
@@ -74,7 +78,7 @@ fn run(engine: Engine, patience: Patience, disturb: impl FnOnce()) -> (Result<Ve
 }
 
 #[test]
-fn an_engine_with_another_certificate_a_key_nobody_registered_and_another_secret_are_refused() {
+fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and_the_key_of_another_silo_are_refused() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let secure = Secure::start(&programs, scratch.path(), 3);
@@ -97,8 +101,20 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_and_another_secret
 
     // Those who are who they say they are find what one process finds.
     let _silos = [0, 1].map(|index: u32| served(index, secure.silo(index as usize), scratch.path(), IDENTITY));
-    let (found, lines) = run(secure.coordinator("ca.pem", "secret"), patience(20, LostSilo::Wait), || ());
+    let bound = |keys: [usize; 2], appear_seconds| {
+        let key = |index: usize| NodeKey::read(&scratch.path().join(format!("node-{index}.pub"))).unwrap();
+        let keys = names.iter().cloned().zip(keys.map(key)).collect();
+        let patience = Patience { appear_seconds, ..patience(20, LostSilo::Wait) };
+        run_by(CoordinatorOptions { keys, ..how(secure.coordinator("ca.pem", "secret"), &names, 2, patience) }, || ())
+    };
+    let (found, lines) = bound([0, 1], 300);
     assert_eq!(found.unwrap(), expected(), "{lines:?}");
+
+    // Who is registered and says that it is another is not taken for it.
+    let (found, lines) = bound([0, 2], 20);
+    let problem = found.unwrap_err();
+    assert!(problem.contains("20 s for the silos `south`"), "{problem}");
+    assert!(lines.iter().any(|line| line.contains("`south`") && line.contains("another key")), "{lines:?}");
 
     let started = Instant::now();
     while !stranger.is_over() {

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
 use crate::wire::current::{
     AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head,
-    Metadata, Node, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest, PullObjectResponse,
-    PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest, PushObjectRequest,
-    PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
+    Metadata, Node, NodeInfo, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest,
+    PullObjectResponse, PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest,
+    PushObjectRequest, PushObjectResponse, PushTaskOutputRequest, SendTaskHeartbeatResponse,
 };
 
 /// The node of the coordinator, by the engine's convention.
@@ -100,9 +100,9 @@ impl Task {
     }
 
     /// The nodes that are connected.
-    pub(crate) fn nodes(&self) -> Result<Vec<u64>> {
+    pub(crate) fn nodes(&self) -> Result<Vec<NodeInfo>> {
         let answer: GetNodesResponse = self.connection.call("listing nodes", "runtime/get-nodes", &Empty {})?;
-        Ok(answer.nodes.into_iter().map(|node| node.node_id).collect())
+        Ok(answer.nodes)
     }
 
     /// Sends a message with the content `root` of `objects`; its identifier, and the bytes that crossed the wire.

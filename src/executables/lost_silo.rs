@@ -27,7 +27,13 @@ impl CoordinatorFile {
                 return unwelcome(format!("a quorum of {quorum} with {policy:?}"), "`go-on`", remedy);
             }
         };
-        Ok(CoordinatorOptions { engine: self.engine.clone(), silos: silos.to_vec(), patience: self.patience, quorum })
+        Ok(CoordinatorOptions {
+            engine: self.engine.clone(),
+            silos: silos.to_vec(),
+            patience: self.patience,
+            quorum,
+            keys: self.read_keys(silos)?,
+        })
     }
 
     /// The algorithm, told whether it may go on without a silo.

@@ -1,10 +1,13 @@
 //! Says how a coordinator reaches its silos, how long it waits for them, and what becomes of one that is lost.
 
+use std::collections::BTreeMap;
+
 use partita_inference::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::connection::Engine;
 use crate::error::{Error, Result};
+use crate::node_key::NodeKey;
 use crate::object::Limits;
 
 /// How a coordinator reaches its silos.
@@ -18,6 +21,8 @@ pub struct CoordinatorOptions {
     pub patience: Patience,
     /// The fewest silos with which [`LostSilo::GoOn`] goes on.
     pub quorum: usize,
+    /// The keys of the SuperNodes of silos, by name: who says that it is such a silo and has another key is refused.
+    pub keys: BTreeMap<String, NodeKey>,
 }
 
 /// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they say.

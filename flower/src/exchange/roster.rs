@@ -1,5 +1,6 @@
 //! Finds out which node of the engine is which silo, and again when a silo comes back as another.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use partita_inference::Message;
@@ -88,14 +89,15 @@ impl Flower {
             return Ok(0);
         }
         self.roster.next_look = Instant::now() + LOOK;
-        let connected = self.task.nodes()?;
+        let connected: BTreeMap<u64, Vec<u8>> =
+            self.task.nodes()?.into_iter().map(|node| (node.node_id, node.public_key)).collect();
         for known in &mut self.roster.nodes {
-            if !connected.contains(known) {
+            if !connected.contains_key(known) {
                 *known = 0;
             }
         }
-        self.roster.greeted.retain(|one| connected.contains(&one.node));
-        for node in &connected {
+        self.roster.greeted.retain(|one| connected.contains_key(&one.node));
+        for node in connected.keys() {
             let known = self.roster.greeted.iter().position(|one| one.node == *node);
             let is_due = known.is_none_or(|place| {
                 let one = &self.roster.greeted[place];
@@ -136,6 +138,12 @@ impl Flower {
                 greeting.is_answered = envelope.identity == self.identity;
                 let node = greeting.node;
                 if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
+                    let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
+                    if self.options.keys.get(&envelope.silo).is_some_and(|own| !own.is(key)) {
+                        let what = format!("node {node} says that it is this silo, and has another key: refused");
+                        self.note((silo, self.place.round), EventKind::Refused, what);
+                        continue;
+                    }
                     self.welcome(silo, node, &envelope.identity, message.get_word("rows").unwrap_or(0), is_start)?;
                 }
             }

@@ -139,6 +139,8 @@ pub(crate) struct NodeInfo {
     pub(crate) node_id: u64,
     #[prost(string, tag = "4")]
     pub(crate) status: String,
+    #[prost(bytes = "vec", tag = "11")]
+    pub(crate) public_key: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,0 +1,85 @@
+//! Reads the public key of a SuperNode from its file, so that the name of a silo can be bound to it.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::{Error, Result};
+
+/// The curves that the engine takes, as OpenSSH names them, and what stands before a point of theirs where a key is written as a
+/// `SubjectPublicKeyInfo` (RFC 5480).
+const CURVES: [(&str, &[u8]); 3] = [
+    (
+        "ecdsa-sha2-nistp256",
+        b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\0",
+    ),
+    (
+        "ecdsa-sha2-nistp384",
+        b"\x30\x76\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\0\x22\x03\x62\0",
+    ),
+    (
+        "ecdsa-sha2-nistp521",
+        b"\x30\x81\x9b\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\0\x23\x03\x81\x86\0",
+    ),
+];
+
+/// The public key with which a SuperNode was registered.
+///
+/// # Example
+/// ```
+/// use partita_flower::NodeKey;
+/// let text = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGsX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT+NC4v4af5uO5+tKfA+eFivOM1drMV7Oy7ZAaDe/UfU= north";
+/// assert!(NodeKey::parse(text).is_ok());
+/// assert!(NodeKey::parse("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA==").unwrap_err().to_string().contains("ecdsa-sha2-nistp384"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeKey(Vec<u8>);
+
+impl NodeKey {
+    /// Reads a file that `ssh-keygen -t ecdsa` has written, such as `north-key.pub`.
+    ///
+    /// # Errors
+    /// [`Error::File`] for one that cannot be read or holds no such key.
+    pub fn read(path: &Path) -> Result<Self> {
+        let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        Self::parse(&text).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Reads the text of such a file: the kind of key, the key, and a comment.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a key of another kind, and for one that is not whole.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |problem: &str| Error::malformed("the public key of a node", problem);
+        let mut words = text.split_whitespace();
+        let known = words.next().and_then(|kind| CURVES.iter().find(|curve| curve.0 == kind));
+        let Some((kind, before)) = known else {
+            return Err(wrong("its kind is none of ecdsa-sha2-nistp256, ecdsa-sha2-nistp384, ecdsa-sha2-nistp521"));
+        };
+        let blob = words.next().and_then(|word| STANDARD.decode(word).ok()).ok_or_else(|| wrong("it is not base64"))?;
+        let mut rest = blob.as_slice();
+        let mut field = || -> Option<&[u8]> {
+            let (length, after) = rest.split_first_chunk::<4>()?;
+            let (own, after) = after.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+            rest = after;
+            Some(own)
+        };
+        // The kind again, the curve, and its point.
+        let (Some(again), Some(_), Some(point)) = (field(), field(), field()) else {
+            return Err(wrong("it is not whole"));
+        };
+        if again != kind.as_bytes() || !rest.is_empty() {
+            return Err(wrong("it is not what it says it is"));
+        }
+        Ok(Self([before, point].concat()))
+    }
+
+    /// Whether this is the key that the engine holds as `pem`.
+    pub(crate) fn is(&self, pem: &[u8]) -> bool {
+        let lines = std::str::from_utf8(pem).unwrap_or_default().lines();
+        let body: String = lines.map(str::trim).filter(|line| !line.starts_with("-----")).collect();
+        STANDARD.decode(body).is_ok_and(|key| key == self.0)
+    }
+}
