@@ -1,7 +1,9 @@
 //! Lists the runs of each part of the study, with the settings of the papers or fewer.
 
 use clap::ValueEnum;
-use partita::inference::{DivergenceChoice, EarlyStop, FedOptOptions, GradientDescent, Monitor, Start};
+use partita::inference::{
+    DivergenceChoice, EarlyStop, Factors, FedOptOptions, GradientDescent, Monitor, PriorShare, Start,
+};
 use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SolverChoice, VisitSchedule};
 use serde::Serialize;
 
@@ -12,6 +14,8 @@ use super::study::{Run, Split};
 pub(crate) enum Part {
     /// Ten silos alike: PVI beside global inference (Figure 6).
     Alike,
+    /// Committees, streaming, and how much damping sequential visits bear (Figures 6 and 13).
+    Others,
     /// How much damping synchronous visits need (Figure 14).
     Damping,
     /// Local problems that stop early (Figure 7).
@@ -28,6 +32,7 @@ impl Part {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Alike => "silos alike",
+            Self::Others => "committees, streaming and damped sequential visits",
             Self::Damping => "damping of synchronous visits",
             Self::Stopping => "early stopping on the expected log likelihood",
             Self::Digits => "two digits a silo",
@@ -255,6 +260,7 @@ impl Size {
     pub(crate) fn runs(&self, part: Part) -> Vec<Run> {
         match part {
             Part::Alike => self.alike(),
+            Part::Others => self.others(),
             Part::Damping => self.dampings(),
             Part::Stopping => self.stopping(),
             Part::Digits => self.digits(),
@@ -268,17 +274,39 @@ impl Size {
         PviOptions { hold_improper: self.hold, ..options }
     }
 
+    /// Sequential visits, undamped, with the divergence of Kullback and Leibler.
+    fn plain(&self) -> Run {
+        let options = self.held(PviOptions::new(self.sequential[1]));
+        self.sequential(["sequential", "sequential PVI"], options, self.sequential[0])
+    }
+
     fn alike(&self) -> Vec<Run> {
         let pool = 1.0 / self.silos[0] as f64;
+        vec![self.global("global"), self.plain(), self.synchronous(SYNCHRONOUS), self.synchronous(pool)]
+    }
+
+    /// What PVI is compared with, all of it PVI configured otherwise: committees are one undamped synchronous round, and
+    /// streaming takes nothing out again, so that its first sweep is continual learning.
+    fn others(&self) -> Vec<Run> {
+        let [sweeps, steps] = self.sequential;
+        let visits = PviOptions::new(steps);
+        let committee = |names: [&str; 2], prior| {
+            let options = PviOptions { prior, ..together(visits, 1.0) };
+            self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), 1)
+        };
+        let forgotten = PviOptions { factors: Factors::Forgotten, ..visits };
+        let damped = |damping: f64| {
+            let names = [format!("sequential_{damping}"), format!("sequential PVI, rho {damping}")];
+            let options = self.held(PviOptions { damping: Some(damping), ..visits });
+            self.sequential([&names[0], &names[1]], options, sweeps.div_ceil(2))
+        };
         vec![
-            self.global("global"),
-            self.sequential(
-                ["sequential", "sequential PVI"],
-                self.held(PviOptions::new(self.sequential[1])),
-                self.sequential[0],
-            ),
-            self.synchronous(SYNCHRONOUS),
-            self.synchronous(pool),
+            self.plain(),
+            committee(["committee_same", "BCM, same prior"], PriorShare::Whole),
+            committee(["committee_split", "BCM, split prior"], PriorShare::BySize),
+            self.sequential(["streaming", "streaming VB"], forgotten, sweeps),
+            damped(0.25),
+            damped(0.5),
         ]
     }
 
@@ -334,9 +362,7 @@ impl Size {
             let names = [format!("renyi_{index}"), format!("sequential PGVI, Rényi {index}")];
             self.sequential([&names[0], &names[1]], self.generalised(*index), self.sequential[0])
         };
-        let plain = self.held(PviOptions::new(self.sequential[1]));
-        let one = self.sequential(["sequential", "sequential PVI"], plain, self.sequential[0]);
-        indices.iter().map(run).chain([one]).collect()
+        indices.iter().map(run).chain([self.plain()]).collect()
     }
 
     fn generalised(&self, index: f64) -> PviOptions {
