@@ -178,9 +178,12 @@ fn what_cannot_be_drawn_is_refused_and_leaves_no_file() {
 }
 
 #[test]
-fn a_folder_that_does_not_exist_is_an_error_that_names_the_picture() {
+fn a_missing_folder_is_made_and_one_that_cannot_be_made_is_an_error_that_names_the_picture() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("nowhere/picture.svg");
+    let path = folder.path().join("not there/yet/picture.svg");
+    marginals(&path, &panels()).unwrap();
+    assert!(path.exists());
+    let path = path.join("picture.svg");
     let error = marginals(&path, &panels()).unwrap_err();
     assert!(matches!(&error, PlotError::Write { path: named, .. } if *named == path), "{error}");
 }

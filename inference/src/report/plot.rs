@@ -10,13 +10,14 @@ mod reliability;
 mod sheet;
 mod trace;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::checkpoint::write_atomically;
+use crate::error::Error;
 
 pub use bands::{Band, BandPanel, BandPoint, bands};
 pub use curves::curves;
@@ -81,12 +82,12 @@ pub enum PlotError {
         expected: String,
     },
     /// The finished picture could not be put in place.
-    #[error("writing {}: found {source}, expected it to succeed. Check that the folder exists and may be written.", path.display())]
+    #[error("writing {}: found {reason}, expected it to succeed. Check that the folder may be written and has room.", path.display())]
     Write {
         /// The picture.
         path: PathBuf,
         /// What the operating system said.
-        source: io::Error,
+        reason: String,
     },
 }
 
@@ -148,14 +149,13 @@ fn picture(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area) -> Drawn) -> 
     put(path, text.as_bytes())
 }
 
-/// Puts a finished picture in place at once.
+/// Puts a finished picture in place at once, in a folder that is made where it is missing.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
-    written.map_err(|source| {
-        // The picture that was there before stays; only the unfinished one goes.
-        let _ = fs::remove_file(&partial);
-        PlotError::Write { path: path.into(), source }
+    write_atomically(path, bytes).map_err(|error| {
+        let reason = match error {
+            Error::File { reason, .. } => reason,
+            other => other.to_string(),
+        };
+        PlotError::Write { path: path.into(), reason }
     })
 }
