@@ -103,7 +103,6 @@ fn study(options: &Options) -> Result<(), Failure> {
         test: first(&digits.test, size.digits[1])?,
         threads: options.threads,
     };
-    std::fs::create_dir_all(options.output.join("runs"))?;
     let mut sections: Vec<(Part, Vec<Curve>)> = Vec::new();
     for part in parts {
         println!("{} ({} setting)", part.title(), size.name);

@@ -88,19 +88,6 @@ pub(crate) struct Point {
     pub(crate) pruned: usize,
 }
 
-impl Point {
-    /// The same once so much was exchanged and computed.
-    fn after(self, counters: &Counters) -> Self {
-        Self {
-            rounds: counters.rounds,
-            messages: counters.messages,
-            parallel_steps: counters.gradient_steps,
-            steps: counters.silo_steps,
-            ..self
-        }
-    }
-}
-
 /// What a run gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Curve {
@@ -219,8 +206,8 @@ impl World {
             match advance(&mut *algorithm, &mut exchange, end, &state) {
                 Ok(counters) => {
                     let draws = plan.draws[usize::from(Some(&end) == ends.last())];
-                    let judged = self.judge(&model, &test, &*algorithm, (plan.seed, draws))?;
-                    curve.points.push(judged.after(&counters));
+                    let point = self.judge(&model, &test, &*algorithm, (plan.seed, draws), &counters)?;
+                    curve.points.push(point);
                     curve.bytes_from_silos = counters.bytes_from_silos;
                     curve.improper_cavities = counters.improper_cavities;
                 }
@@ -258,13 +245,14 @@ impl World {
         parts.iter().enumerate().map(silo).collect()
     }
 
-    /// What the present posterior makes of the test digits.
+    /// What the present posterior makes of the test digits, after so much was exchanged and computed.
     fn judge(
         &self,
         model: &BayesianNetwork<Mlp>,
         test: &LabelledRows,
         algorithm: &dyn Algorithm,
         (seed, draws): (u64, u64),
+        counters: &Counters,
     ) -> Result<Point, Failure> {
         let posterior = algorithm.posterior();
         let noise = Noise::new(seed);
@@ -276,10 +264,10 @@ impl World {
         // KL(N(m, s²) || N(0, 1)) of each weight.
         let divergence = |(mean, sd): (&f64, &f64)| 0.5 * (sd * sd + mean * mean - 1.0) - sd.ln();
         Ok(Point {
-            rounds: 0,
-            messages: 0,
-            parallel_steps: 0,
-            steps: 0,
+            rounds: counters.rounds,
+            messages: counters.messages,
+            parallel_steps: counters.gradient_steps,
+            steps: counters.silo_steps,
             error: 1.0 - accuracy(&predictions),
             log_likelihood: test_log_likelihood(&predictions),
             pruned: mean.iter().zip(&deviations).filter(|pair| divergence(*pair) < PRUNED).count(),

@@ -139,20 +139,33 @@ impl Flower {
                 let node = greeting.node;
                 if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
                     let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
-                    if self.options.keys.get(&envelope.silo).is_some_and(|own| !own.is(key)) {
-                        let what = format!("node {node} says that it is this silo, and has another key: refused");
-                        self.note((silo, self.place.round), EventKind::Refused, what);
-                        continue;
-                    }
-                    self.welcome(silo, node, &envelope.identity, message.get_word("rows").unwrap_or(0), is_start)?;
+                    self.welcome(
+                        silo,
+                        (node, key),
+                        &envelope.identity,
+                        message.get_word("rows").unwrap_or(0),
+                        is_start,
+                    )?;
                 }
             }
         }
         Ok(connected.len())
     }
 
-    /// Takes a node for a silo, if it takes part with the same model and settings.
-    fn welcome(&mut self, silo: usize, node: u64, identity: &str, rows: u64, is_start: bool) -> Result<()> {
+    /// Takes a node for a silo, if it has the silo's key and takes part with the same model and settings.
+    fn welcome(
+        &mut self,
+        silo: usize,
+        (node, key): (u64, &[u8]),
+        identity: &str,
+        rows: u64,
+        is_start: bool,
+    ) -> Result<()> {
+        if self.options.keys.get(&self.options.silos[silo]).is_some_and(|own| !own.is(key)) {
+            let what = format!("node {node} says that it is this silo, and has another key: refused");
+            self.note((silo, self.place.round), EventKind::Refused, what);
+            return Ok(());
+        }
         if identity != self.identity {
             let what = "it takes part with another model or other settings: refused";
             self.note((silo, self.place.round), EventKind::Refused, what.into());
