@@ -5,9 +5,9 @@ mod fixtures;
 
 use fixtures::regression::{Regression, Rows, pooled, silos};
 use partita::inference::{
-    Absence, Algorithm, Averaging, Delays, Error, ExponentialFamily, Factors, Family, FullRankGaussian,
-    GradientDescent, LogPool, Message, Order, Outcome, PriorShare, Pvi, PviSilo, Request, RunOptions, Silent, Silo,
-    SiloProgram, Start, Threads, run_by_arrival,
+    Absence, Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
+    GradientDescent, LogPool, Message, NaturalGradient, Order, Outcome, PriorShare, Pvi, PviSilo, Request, RunOptions,
+    Silent, Silo, SiloProgram, Start, Threads, run_by_arrival,
 };
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, RoundOptions, Settings, SolverChoice,
@@ -264,6 +264,26 @@ fn a_shared_factor_finds_the_posterior_of_conjugate_data_in_the_mean() {
     };
     let (coarse, fine) = (off(0.1, 300), off(0.01, 3_000));
     assert!(fine < 0.15 * coarse, "{fine} against {coarse}");
+}
+
+#[test]
+fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_silo() {
+    // The natural gradient of E_q[log p(y_m)] - KL(q || p) / M, of which a sweep adds up to the whole bound (Ashman et al., 2022,
+    // with erratum E7). For a normal likelihood that of the first term is the likelihood's own natural parameters.
+    let data = four_silos();
+    let expectation = Expectation::GaussHermite { points: 2 };
+    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.3, expectation });
+    let options = PviOptions { solver, factors: Factors::Shared, ..PviOptions::new(1) };
+    let mut run = Run::new(&LINEAR, &data, &settings(100), options);
+    let prior = exact(&[], 3);
+    let mut expected = prior.clone();
+    for visit in 0..10 {
+        run.step();
+        let silo = visit % 4;
+        let gradient = plus(&likelihood(&data[silo..=silo]), -0.25, &minus(&expected, &prior));
+        expected = plus(&expected, 0.3, &gradient);
+        close(run.pvi.natural(), &expected, 1e-10);
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(crate) enum Part {
     Damping,
     /// Local problems that stop early (Figure 7).
     Stopping,
-    /// Silos of two digits (Figure 8).
+    /// Silos of two digits (Figures 8 and 11).
     Digits,
     /// Divergences of Rényi (the thesis, section 5.2).
     Divergence,
@@ -156,7 +156,7 @@ pub(crate) const PAPER: Size = Size {
     synchronous: [5, 2_000],
     damped: 5,
     wide: TIGHT,
-    shards: [20, 500, 200, 500],
+    shards: [20, 100, 40, 100],
     stopped: [24_000, 40],
     patience: 5,
     hold: true,
@@ -348,9 +348,18 @@ impl Size {
         let all = self.held(together(PviOptions::new(steps), SHARDS[1]));
         let sequential = ["shards_sequential", "sequential PVI, rho 0.3"];
         let synchronous = ["shards_synchronous", "synchronous PVI, rho 0.025"];
+        let global = ["shards_global", "global VI, a step of all silos"];
+        let stochastic = ["shards_stochastic", "global VI, a step of one silo"];
+        let visits = sweeps * self.silos[1] as u64;
+        // Their optimisers go on from step to step; messages are as many as those of sequential visits.
+        let schedule = Schedule::Constant { rate: self.schedule.rate(0, 1) };
+        let solver = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+        let biased = PviOptions { solver, factors: Factors::Shared, ..PviOptions::new(1) };
         vec![
-            self.run(sequential, split, AlgorithmChoice::Pvi(one), sweeps * self.silos[1] as u64),
+            self.run(sequential, split, AlgorithmChoice::Pvi(one), visits),
             Run { initial_scale: self.wide, ..self.run(synchronous, split, AlgorithmChoice::Pvi(all), rounds) },
+            Run { schedule, ..self.run(global, split, AlgorithmChoice::Sfvi, sweeps) },
+            Run { schedule, ..self.run(stochastic, split, AlgorithmChoice::Pvi(biased), visits) },
         ]
     }
 
