@@ -119,8 +119,8 @@ fn started_beside_such_a_point_partitioned_inference_leaves_it_and_ends_where_th
     nudge.records.retain(|record| record.name != "change");
     run.pvi.incoming(vec![Outcome::Reply(nudge.floats("change", &[0.0, -0.0005]))]).unwrap();
     // It is told so.
-    run.pvi.leave(0);
-    run.pvi.join(0);
+    run.pvi.leave(0).unwrap();
+    run.pvi.join(0).unwrap();
     run.visits(400);
     let (mean, variance) = run.moments();
     let pooled = |mean: f64, variance: f64| free_energy(SILOS as f64, mean, variance);

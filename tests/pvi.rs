@@ -3,90 +3,19 @@
 
 mod fixtures;
 
-use fixtures::regression::{Regression, Rows, pooled, silos};
+use fixtures::partitioned::{
+    LINEAR, ROUNDING, Run, close, conjugate_options, exact, four_silos, likelihood, minus, plus, settings,
+};
+use fixtures::regression::{pooled, silos};
 use partita::inference::{
     Absence, Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
-    GradientDescent, LogPool, Message, NaturalGradient, Order, Outcome, PriorShare, Pvi, PviSilo, Request, RunOptions,
-    Silent, Silo, SiloProgram, Start, Threads, run_by_arrival,
+    GradientDescent, LogPool, Message, NaturalGradient, Order, Outcome, PriorShare, Pvi, RunOptions, Silent,
+    SiloProgram, Start, Threads, run_by_arrival,
 };
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, RoundOptions, Settings, SolverChoice,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Settings, SolverChoice,
     VisitSchedule, fit,
 };
-
-/// Differences and sums of natural parameters of size up to 1e3 in double precision.
-const ROUNDING: f64 = 1e-12;
-
-const LINEAR: Regression = Regression { columns: 3, binary: false };
-
-fn close(found: &[f64], expected: &[f64], bound: f64) {
-    assert_eq!(found.len(), expected.len());
-    for (a, b) in found.iter().zip(expected) {
-        assert!((a - b).abs() <= bound * (1.0 + b.abs()), "{found:?} against {expected:?}");
-    }
-}
-
-/// The exact posterior of a linear regression with standard normal prior and unit noise, in natural parameters.
-fn exact(data: &[(String, Rows)], columns: usize) -> Vec<f64> {
-    let (mut linear, mut precision) = (vec![0.0; columns], vec![0.0; columns * columns]);
-    (0..columns).for_each(|column| precision[column * columns + column] = 1.0);
-    for (_, rows) in data {
-        for (x, y) in rows.design.chunks_exact(columns).zip(&rows.outcomes) {
-            for i in 0..columns {
-                linear[i] += x[i] * y;
-                (0..columns).for_each(|j| precision[i * columns + j] += x[i] * x[j]);
-            }
-        }
-    }
-    let pairs = (0..columns).flat_map(|i| (0..=i).map(move |j| (i, j)));
-    let second = pairs.map(|(i, j)| if i == j { -0.5 } else { -1.0 } * precision[i * columns + j]);
-    linear.into_iter().chain(second).collect()
-}
-
-/// Parties of a run that tests advance exchange by exchange.
-struct Run<M: Model> {
-    pvi: Pvi<M>,
-    silos: Vec<PviSilo<M>>,
-}
-
-impl<M: Model + 'static> Run<M> {
-    fn new(model: &M, data: &[(String, M::Data)], settings: &Settings, options: PviOptions) -> Self {
-        let device = Device::flex();
-        let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-        let silo = |((name, data), index): (&(String, M::Data), u32)| {
-            let silo = Silo::new(name, index, model, data, &device, settings).unwrap();
-            PviSilo::new(silo, index, options).unwrap()
-        };
-        let silos = data.iter().zip(0..).map(silo).collect();
-        let sizes = vec![1; names.len()];
-        Self { pvi: Pvi::new(model, &device, settings, (&names, sizes), options).unwrap(), silos }
-    }
-
-    fn answers(&mut self, requests: &[Request]) -> Vec<Outcome> {
-        let answer = |request: &Request| self.silos[request.silo].answer(&request.message);
-        requests.iter().map(answer).map(|answer| answer.map_or_else(Outcome::Failed, Outcome::Reply)).collect()
-    }
-
-    fn step(&mut self) {
-        let requests = self.pvi.outgoing().unwrap();
-        let outcomes = self.answers(&requests);
-        self.pvi.incoming(outcomes).unwrap();
-        assert!(self.pvi.discrepancy() < ROUNDING, "the posterior is not the prior times the factors");
-    }
-
-    fn steps(mut self, count: usize) -> Self {
-        (0..count).for_each(|_| self.step());
-        self
-    }
-}
-
-fn settings(steps: u64) -> Settings {
-    Settings { steps, family: FamilyPlan::new().global(Gaussian::full_rank()), ..Settings::default() }
-}
-
-fn conjugate_options(schedule: VisitSchedule) -> PviOptions {
-    PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) }
-}
 
 #[test]
 fn one_undamped_sweep_or_round_recovers_a_conjugate_posterior_for_every_schedule() {
@@ -106,23 +35,6 @@ fn one_undamped_sweep_or_round_recovers_a_conjugate_posterior_for_every_schedule
         let run = Run::new(&LINEAR, &data, &settings(100), options).steps(exchanges);
         close(run.pvi.natural(), &expected, ROUNDING);
     }
-}
-
-/// Natural parameters of the likelihood of these silos: the exact posterior less the prior.
-fn likelihood(data: &[(String, Rows)]) -> Vec<f64> {
-    minus(&exact(data, 3), &exact(&[], 3))
-}
-
-fn minus(a: &[f64], b: &[f64]) -> Vec<f64> {
-    a.iter().zip(b).map(|(a, b)| a - b).collect()
-}
-
-fn plus(a: &[f64], factor: f64, b: &[f64]) -> Vec<f64> {
-    a.iter().zip(b).map(|(a, b)| a + factor * b).collect()
-}
-
-fn four_silos() -> Vec<(String, Rows)> {
-    silos(&[5, 12, 7, 20], 3, false, &Device::flex())
 }
 
 #[test]
@@ -299,7 +211,7 @@ fn a_silo_removed_leaves_the_posterior_that_never_saw_it() {
         run = run.steps(6);
         close(run.pvi.natural(), &exact(&without, 3), ROUNDING);
         // And may come back, with a factor of 1.
-        run.pvi.join(2);
+        run.pvi.join(2).unwrap();
         run = run.steps(8);
         close(run.pvi.natural(), &exact(&data, 3), ROUNDING);
     }
@@ -310,7 +222,7 @@ fn a_silo_that_leaves_keeps_its_factor_in_the_posterior_and_rejoins_with_it() {
     let data = four_silos();
     let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous)).steps(5);
     let factor = run.pvi.factor(1).unwrap().to_vec();
-    run.pvi.leave(1);
+    run.pvi.leave(1).unwrap();
     run = run.steps(200);
     assert_eq!(run.pvi.factor(1).unwrap(), factor);
     let others = [&data[..1], &data[2..]].concat();
@@ -318,7 +230,7 @@ fn a_silo_that_leaves_keeps_its_factor_in_the_posterior_and_rejoins_with_it() {
     // A disk restored from before the run: the silo knows nothing of its factor.
     let fresh = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous));
     run.silos[1] = fresh.silos.into_iter().nth(1).unwrap();
-    run.pvi.join(1);
+    run.pvi.join(1).unwrap();
     run = run.steps(200);
     close(run.pvi.natural(), &exact(&data, 3), 1e-9);
 }
@@ -332,9 +244,9 @@ fn asynchronous_silos_reach_the_fixed_point_in_any_order_of_arrival_with_straggl
             let schedule = VisitSchedule::Asynchronous(delays);
             let mut run = Run::new(&LINEAR, &data, &settings(10_000), conjugate_options(schedule)).steps(300);
             // A drop-out and a rejoin on the way.
-            run.pvi.leave(3);
+            run.pvi.leave(3).unwrap();
             run = run.steps(50);
-            run.pvi.join(3);
+            run.pvi.join(3).unwrap();
             run = run.steps(1_800);
             close(run.pvi.natural(), &exact(&data, 3), 1e-9);
         }

@@ -138,6 +138,8 @@ pub struct Tally {
     pub held_components: u64,
     /// Exchanges whose answers were shortened because their product was no density.
     pub shortened_rounds: u64,
+    /// Answers of silos that did not come, without which the run went on.
+    pub missed_answers: u64,
 }
 
 impl Tally {

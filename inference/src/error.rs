@@ -103,7 +103,7 @@ pub enum Error {
     },
     /// A silo did not answer.
     #[error(
-        "silo `{silo}`, step {step}: no answer ({reason}). SFVI needs every silo at every step; restart the silo and resume from the checkpoint."
+        "silo `{silo}`, step {step}: no answer ({reason}). Restart the silo and resume from the checkpoint; PVI can also go on without it: `absence: Absence::GoOn`."
     )]
     SiloLost {
         /// The silo.
@@ -135,7 +135,7 @@ pub enum Error {
     },
     /// Natural parameters are those of no density.
     #[error(
-        "{operation}: {component} has precision (or shape, or rate) {found}, expected a finite number > 0: the product of factors is no density."
+        "{operation}: {component} has precision (or shape, or rate) {found}, expected a finite number > 0: these natural parameters are of no density. In PVI a smaller `damping`, longer visits or `hold_improper` may help."
     )]
     Improper {
         /// What was being computed.

@@ -58,6 +58,9 @@ pub struct Report {
     pub shortened_steps: u64,
     /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
     pub held_components: u64,
+    /// Answers to PVI that did not come, without which the run went on.
+    #[serde(default)]
+    pub missed_answers: u64,
     /// Wall time of the fit in seconds.
     pub seconds: f64,
     /// The seed.
@@ -101,6 +104,7 @@ impl Report {
             shortened_rounds: counters.shortened_rounds,
             shortened_steps: counters.shortened_steps,
             held_components: counters.held_components,
+            missed_answers: counters.missed_answers,
             seconds,
             seed: settings.seed,
             device,
@@ -186,6 +190,9 @@ impl fmt::Display for Report {
                 formatter,
                 "{count} components of factors were held, since their precision would have been negative"
             )?;
+        }
+        if self.missed_answers > 0 {
+            writeln!(formatter, "{} answers of silos did not come, and the run went on", self.missed_answers)?;
         }
         if self.shortened_steps > 0 {
             let count = self.shortened_steps;

@@ -53,6 +53,11 @@ impl RunOptions {
         Ok(())
     }
 
+    /// Whether a checkpoint is due that comes every so many steps, of which an exchange may take several at once.
+    fn is_due(&self, every: u64, before: u64, step: u64) -> bool {
+        step / every > before / every || (step >= self.steps && step > before)
+    }
+
     fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
@@ -96,11 +101,14 @@ pub struct Counters {
     pub shortened_steps: u64,
     /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
     pub held_components: u64,
+    /// Answers to PVI that did not come, without which the run went on.
+    #[serde(default)]
+    pub missed_answers: u64,
 }
 
 impl Counters {
     /// All of them, in the order in which checkpoints hold them.
-    fn each(&mut self) -> [&mut u64; 11] {
+    fn each(&mut self) -> [&mut u64; 12] {
         [
             &mut self.rounds,
             &mut self.messages,
@@ -113,6 +121,7 @@ impl Counters {
             &mut self.shortened_rounds,
             &mut self.shortened_steps,
             &mut self.held_components,
+            &mut self.missed_answers,
         ]
     }
 
@@ -124,6 +133,7 @@ impl Counters {
         self.shortened_rounds += info.tally.shortened_rounds;
         self.shortened_steps += info.tally.shortened_steps;
         self.held_components += info.tally.held_components;
+        self.missed_answers += info.tally.missed_answers;
         self.clipped_steps += u64::from(info.clipped);
     }
 }
@@ -179,12 +189,12 @@ pub fn run(
         }
         let before = std::mem::replace(&mut step, info.step);
         // The first hundred steps are kept, so that a run cut short has a trace too; so is every exchange of many steps.
-        if step <= 100 || step / thin > before / thin || step == options.steps {
+        if step <= 100 || step / thin > before / thin || step >= options.steps {
             record.trace.push((step, info.elbo));
         }
         progress.step(&info, &record.counters);
         if let Some((root, every)) = &options.checkpoint
-            && (step.is_multiple_of(*every) || step == options.steps)
+            && options.is_due(*every, before, step)
         {
             save(algorithm, root, &record, |folder, step| keep(exchange, "silo.save", folder, options, step))?;
         }

@@ -1,8 +1,10 @@
 //! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
 
+mod answers;
 mod by_arrival;
 mod ledger;
 mod manifest;
+mod membership;
 mod options;
 mod prior;
 mod product;
@@ -23,12 +25,12 @@ use schedule::{Turn, Work};
 
 use partita_core::{Device, Model};
 
-use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo, Tally, finite};
+use super::{Algorithm, Assessed, Posterior, Sfvi, StepInfo};
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::manifest::Manifest;
-use crate::message::{LARGEST_COUNT, Message};
+use crate::message::Message;
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
 use crate::solver::LocalSolver;
@@ -67,14 +69,23 @@ pub struct Pvi<M: Model> {
     version: u64,
     work: Vec<Option<Work>>,
     clock: f64,
-    /// What was last asked: silo and version.
-    asked: Vec<(usize, u64)>,
+    asked: Vec<Asked>,
     /// Damping of each silo, where they differ.
     dampings: Option<Vec<f64>>,
     theta_rule: Box<dyn UpdateRule>,
     /// Whether the step of θ after this turn is done.
     theta_done: bool,
     manifest: Manifest,
+}
+
+/// A visit whose answer has not come.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    silo: usize,
+    /// The version of the posterior that was sent.
+    version: u64,
+    /// Whether the silo was removed since: what it answers is not taken.
+    is_void: bool,
 }
 
 impl<M: Model> std::fmt::Debug for Pvi<M> {
@@ -192,61 +203,6 @@ impl<M: Model> Pvi<M> {
         self.ledger.discrepancy(&self.prior, &self.natural)
     }
 
-    /// Lets a silo rest: its factor stays in the posterior, and it is visited no more until it joins again.
-    pub fn leave(&mut self, silo: usize) {
-        self.ledger.set_present(silo, false);
-        if let Some(work) = self.work.get_mut(silo) {
-            *work = None;
-        }
-    }
-
-    /// Lets a silo take part (again). It is sent its factor as the coordinator has it, so that one restored from an old disk,
-    /// or whose last answer was lost, agrees.
-    pub fn join(&mut self, silo: usize) {
-        self.ledger.set_present(silo, true);
-    }
-
-    /// Takes a silo's factor out of the posterior, exactly, and lets it rest.
-    ///
-    /// # Errors
-    /// [`Error::ImproperProduct`] if what remains is no density, which leaves everything as it was.
-    pub fn remove(&mut self, silo: usize) -> Result<()> {
-        let Some(factor) = self.ledger.factors.get(silo).cloned() else { return Ok(()) };
-        let rest: Vec<f64> = self.natural.iter().zip(&factor).map(|(all, own)| all - own).collect();
-        if self.family.impropriety(&rest).is_some() {
-            return Err(self.improper(&rest, &[(silo, factor)]));
-        }
-        self.natural = rest;
-        self.ledger.clear(silo);
-        self.leave(silo);
-        self.version += 1;
-        self.publish()
-    }
-
-    /// Damps each silo by a factor of its own, in (0, 1]: with factors that sum to one, a synchronous round is a logarithmic
-    /// opinion pool with these weights.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] for other numbers, or not one a silo.
-    pub fn damp(&mut self, dampings: Vec<f64>) -> Result<()> {
-        if dampings.len() == self.sizes.len() && dampings.iter().all(|damping| *damping > 0.0 && *damping <= 1.0) {
-            self.dampings = Some(dampings);
-            return Ok(());
-        }
-        let found = format!("{dampings:?} for {} silos", self.sizes.len());
-        Err(Error::Setting { setting: "damping", found, expected: "one number in (0, 1] a silo" })
-    }
-
-    /// $`\rho`$ of a silo now.
-    pub(super) fn damping(&self, silo: usize) -> f64 {
-        let here = self.ledger.present.iter().filter(|here| **here).count();
-        let is_first = self.ledger.is_one(silo);
-        match &self.dampings {
-            Some(own) if !(is_first && self.options.first_damping.is_some()) => own[silo],
-            _ => self.options.damping_of(here, is_first),
-        }
-    }
-
     /// Lets others see the posterior in the parameters of its family.
     fn publish(&mut self) -> Result<()> {
         self.inner.parameters = self.family.member(&*self.inner.family, &self.natural)?;
@@ -267,8 +223,8 @@ impl<M: Model> Pvi<M> {
         (divergence - (factors - log_normaliser)).abs() <= 1e-9 * size
     }
 
-    /// The request of a visit from this posterior.
-    fn visit(&self, silo: usize, (version, natural): (u64, &[f64])) -> Request {
+    /// The request of a visit from this posterior, under the prior that it had then.
+    fn visit(&self, silo: usize, (version, natural, prior): (u64, &[f64], &[f64])) -> Request {
         let damping = self.damping(silo);
         let base = Message::new("pvi.solve")
             .word("step", self.inner.step)
@@ -282,7 +238,7 @@ impl<M: Model> Pvi<M> {
             Factors::Shared => {
                 #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
                 let share = 1.0 / self.sizes.len() as f64;
-                let mean = natural.iter().zip(&self.prior).map(|(all, prior)| share * (all - prior));
+                let mean = natural.iter().zip(prior).map(|(all, prior)| share * (all - prior));
                 base.floats("shared", &mean.collect::<Vec<_>>())
             }
             Factors::Own | Factors::Forgotten => base,
@@ -291,7 +247,7 @@ impl<M: Model> Pvi<M> {
             PriorShare::Whole => base.floats("natural", natural),
             PriorShare::BySize => {
                 let rest = 1.0 - self.share_of(silo);
-                let sent = natural.iter().zip(&self.prior).map(|(all, prior)| all - rest * prior);
+                let sent = natural.iter().zip(prior).map(|(all, prior)| all - rest * prior);
                 base.floats("natural", &sent.collect::<Vec<_>>())
             }
         };
@@ -309,7 +265,8 @@ impl<M: Model> Pvi<M> {
         for silo in 0..silos {
             if self.ledger.present[silo] && self.work[silo].is_none() {
                 let until = self.clock + Turn::delay(delays, silo, silos, self.ledger.visits[silo]);
-                self.work[silo] = Some(Work { until, version: self.version, natural: self.natural.clone() });
+                let (natural, prior) = (self.natural.clone(), self.prior.clone());
+                self.work[silo] = Some(Work { until, version: self.version, natural, prior });
             }
         }
         let until = |silo: &usize| self.work[*silo].as_ref().map_or(f64::INFINITY, |work| work.until);
@@ -348,18 +305,22 @@ impl<M: Model> Algorithm for Pvi<M> {
             VisitSchedule::Asynchronous(delays) => {
                 let ready = self.next_ready(delays);
                 let work = ready.and_then(|silo| Some((silo, self.work[silo].as_ref()?)));
-                work.map(|(silo, work)| self.visit(silo, (work.version, &work.natural))).into_iter().collect()
+                work.map(|(silo, work)| self.visit(silo, (work.version, &work.natural, &work.prior)))
+                    .into_iter()
+                    .collect()
             }
             _ => {
                 let silos = self.turn.silos(&self.ledger.present);
-                silos.into_iter().map(|silo| self.visit(silo, (self.version, &self.natural))).collect()
+                silos.into_iter().map(|silo| self.visit(silo, (self.version, &self.natural, &self.prior))).collect()
             }
         };
         if requests.is_empty() {
             return Err(Error::NoSilos);
         }
-        let version = |request: &Request| Ok((request.silo, request.message.get_word("version")?));
-        self.asked = requests.iter().map(version).collect::<Result<_>>()?;
+        let asked = |Request { silo, message }: &Request| {
+            Ok(Asked { silo: *silo, version: message.get_word("version")?, is_void: false })
+        };
+        self.asked = requests.iter().map(asked).collect::<Result<_>>()?;
         Ok(requests)
     }
 
@@ -372,7 +333,8 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.inner.assessing(draws, offset)
+        let requests = self.inner.assessing(draws, offset);
+        requests.into_iter().filter(|request| self.ledger.counts(request.silo)).collect()
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
@@ -380,7 +342,9 @@ impl<M: Model> Algorithm for Pvi<M> {
             // Without a silo's data nobody knows the bound.
             return Ok(Assessed { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
         }
-        self.inner.assessed(outcomes, draws, offset)
+        let names = self.inner.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));
+        let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();
+        self.inner.assessed_of(&names, outcomes, (draws, offset))
     }
 
     fn manifest(&self) -> &Manifest {
@@ -397,92 +361,5 @@ impl<M: Model> Algorithm for Pvi<M> {
 
     fn load(&mut self, state: &Message) -> Result<()> {
         self.restore(state)
-    }
-}
-
-impl<M: Model> Pvi<M> {
-    /// Takes what became of visits, each with the silo and the version it was sent.
-    fn visited(&mut self, outcomes: Vec<((usize, u64), Outcome)>) -> Result<StepInfo> {
-        let step = self.inner.step;
-        let mut tally = Tally::default();
-        let (mut changes, mut clipped) = (Vec::new(), false);
-        for ((silo, version), outcome) in outcomes {
-            let name = self.inner.silos[silo].clone();
-            let reply = match self.reply(silo, outcome)? {
-                Some(reply) => reply,
-                None => continue,
-            };
-            let found = reply.get_word("version")?;
-            if found != version {
-                let problem = format!("silo `{name}` answered from version {found}, asked was version {version}");
-                return Err(Error::Message { kind: reply.kind.clone(), problem });
-            }
-            let change = reply.expect_floats("change", self.natural.len())?;
-            let own = self.natural.len();
-            finite(&name, step, |index| format!("its change of natural parameter {index} of {own}"), &change)?;
-            self.ledger.log_likelihoods[silo] = reply.get_number("log_likelihood")?;
-            let steps = reply.get_count("steps", LARGEST_COUNT)?;
-            tally.parallel_steps = tally.parallel_steps.max(steps);
-            tally.silo_steps += steps;
-            tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
-            tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
-            tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
-            clipped |= reply.get_word("clipped")? > 0;
-            changes.push((silo, version, change));
-        }
-        let before = self.natural.clone();
-        for (silo, version, _) in &changes {
-            self.ledger.answered(*silo, *version);
-        }
-        let kept: Vec<(usize, Vec<f64>)> = changes.into_iter().map(|(silo, _, change)| (silo, change)).collect();
-        let kept = self.arrived(kept);
-        tally.shortened_rounds = u64::from(self.apply(&kept)?);
-        self.refine_prior(step)?;
-        self.version += 1;
-        self.turn.turn += 1;
-        self.theta_done = false;
-        self.inner.step += self.options.local_steps;
-        self.publish()?;
-        let gradient_norm = self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
-        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
-        Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
-    }
-
-    /// A silo's reply, or none where the run goes on without it.
-    fn reply(&mut self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
-        let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
-        let error = match outcome {
-            Outcome::Reply(reply) => return Ok(Some(reply)),
-            Outcome::Failed(error) => error.in_silo(&name, step),
-            Outcome::Lost { reason } => Error::SiloLost { silo: name, step, reason },
-            Outcome::Timeout => Error::SiloLost { silo: name, step, reason: "the deadline passed".into() },
-        };
-        if self.options.absence == Absence::Fail {
-            return Err(error);
-        }
-        self.ledger.in_doubt(silo);
-        Ok(None)
-    }
-
-    /// The answers that were not lost on their way, which an asynchronous schedule may simulate; its clock goes on.
-    fn arrived(&mut self, changes: Vec<(usize, Vec<f64>)>) -> Vec<(usize, Vec<f64>)> {
-        let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return changes };
-        let mut kept = Vec::new();
-        for (silo, change) in changes {
-            // Of a real clock there is no work on this one.
-            let Some(work) = self.work[silo].take() else {
-                kept.push((silo, change));
-                continue;
-            };
-            self.clock = work.until;
-            let visit = self.ledger.visits[silo];
-            self.ledger.visits[silo] += 1;
-            if Turn::is_lost(delays, silo, visit) {
-                self.ledger.in_doubt(silo);
-            } else {
-                kept.push((silo, change));
-            }
-        }
-        kept
     }
 }

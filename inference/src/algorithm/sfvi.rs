@@ -147,6 +147,30 @@ impl<M: Model> Sfvi<M> {
         (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
     }
 
+    /// The sampled bounds over silos of these names alone.
+    pub(super) fn assessed_of(
+        &self,
+        names: &[String],
+        outcomes: Vec<Outcome>,
+        (draws, offset): (usize, u64),
+    ) -> Result<Assessed> {
+        let replies = replies(outcomes, names, self.step)?;
+        let size = self.draws_a_bound();
+        let total = self.total(&replies, (Purpose::Report, offset, draws * size))?;
+        finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
+        let mut assessed = Assessed::default();
+        for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
+            let weights = self.settings.estimator.weigh(elbos);
+            assessed.elbos.push(weights.bound);
+            if ordinary {
+                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            }
+        }
+        Ok(assessed)
+    }
+
     /// The coordinator's own share for one particle.
     fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, Share)> {
         let noise = global_noise(&*self.family, &self.settings, purpose, step, particle);
@@ -326,21 +350,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
-        let replies = replies(outcomes, &self.silos, self.step)?;
-        let size = self.draws_a_bound();
-        let total = self.total(&replies, (Purpose::Report, offset, draws * size))?;
-        finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
-        // Without the path through variances a gradient under local reparameterisation would not be its own.
-        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
-        let mut assessed = Assessed::default();
-        for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
-            let weights = self.settings.estimator.weigh(elbos);
-            assessed.elbos.push(weights.bound);
-            if ordinary {
-                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
-            }
-        }
-        Ok(assessed)
+        self.assessed_of(&self.silos, outcomes, (draws, offset))
     }
 
     fn manifest(&self) -> &Manifest {

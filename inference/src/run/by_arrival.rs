@@ -9,17 +9,20 @@ use crate::exchange::{ByArrival, Outcome, Request, Resumable};
 
 /// An algorithm whose silos need not wait for each other.
 pub trait Asynchronous: Algorithm {
-    /// The request for a silo that rests.
+    /// The next request for a silo; none for one that takes no part.
     ///
     /// # Errors
     /// [`Error::Setting`] if the algorithm was not set up to be asynchronous.
-    fn ask(&mut self, silo: usize) -> Result<Request>;
+    fn ask(&mut self, silo: usize) -> Result<Option<Request>>;
 
     /// Takes the outcome of the request that this silo was sent last.
     ///
     /// # Errors
     /// As for [`Algorithm::incoming`].
     fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo>;
+
+    /// Hears that the outcome of that request is not taken, since the run is over: the silo does not know.
+    fn discard(&mut self, silo: usize);
 }
 
 /// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
@@ -30,7 +33,8 @@ pub trait Asynchronous: Algorithm {
 /// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on from it.
 ///
 /// # Errors
-/// [`Error::Setting`] for checkpoints every 0 steps, or of an exchange that cannot be taken up again; what algorithm and exchange
+/// [`Error::NoSilos`] if none takes part; [`Error::SiloLost`] with the names of all that were waited for, if none of them answers
+/// before the deadline; [`Error::Setting`] for checkpoints every 0 steps, or of an exchange that cannot be taken up again; what algorithm and exchange
 /// report; the last checkpoint stays on disk.
 pub fn run_by_arrival(
     algorithm: &mut dyn Asynchronous,
@@ -49,45 +53,53 @@ pub fn run_by_arrival(
         false => 0,
     };
     let mut stop = stop::Watch::new(options.stop, options.still);
-    let mut busy = 0_usize;
+    let mut busy = vec![false; exchange.silos().len()];
     if step < options.steps {
-        for silo in 0..exchange.silos().len() {
-            send(algorithm, exchange, silo, &mut record.counters)?;
-            busy += 1;
+        for (silo, busy) in busy.iter_mut().enumerate() {
+            *busy = send(algorithm, exchange, silo, &mut record.counters)?;
+        }
+        if !busy.contains(&true) {
+            return Err(Error::NoSilos);
         }
     }
-    while busy > 0 {
+    while busy.contains(&true) {
         let Some((silo, outcome)) = exchange.receive(algorithm.manifest(), options.deadline)? else {
-            return Err(Error::SiloLost { silo: "any".into(), step, reason: "no answer before the deadline".into() });
+            let waited = exchange.silos().iter().zip(&busy).filter(|(_, busy)| **busy);
+            let silo = waited.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("`, `");
+            return Err(Error::SiloLost { silo, step, reason: "no answer before the deadline".into() });
         };
-        busy -= 1;
+        busy[silo] = false;
         if let Outcome::Reply(reply) = &outcome {
             record.counters.messages += 1;
             record.counters.bytes_from_silos += reply.size() as u64;
         }
         // Work that was still under way when the last step was done is not taken.
         if step >= options.steps || record.ending != Ending::Completed {
+            algorithm.discard(silo);
             continue;
         }
         let info = algorithm.take(silo, outcome)?;
-        step = info.step;
+        let before = std::mem::replace(&mut step, info.step);
         record.counters.rounds += 1;
         record.counters.add(&info);
-        record.trace.push((step, info.elbo));
-        progress.step(&info, &record.counters);
+        // An answer that did not come is no step.
+        let is_step = step > before;
+        if is_step {
+            record.trace.push((step, info.elbo));
+            progress.step(&info, &record.counters);
+        }
         let is_interrupted = options.is_interrupted();
         if let Some((root, every)) = &options.checkpoint
-            && (step.is_multiple_of(*every) || step >= options.steps || is_interrupted)
+            && (options.is_due(*every, before, step) || is_interrupted)
         {
             save(algorithm, root, &record, |folder, _| resumable(exchange)?.save(folder))?;
         }
         if is_interrupted {
             record.ending = Ending::Interrupted;
-        } else if stop.is_over(&info) {
+        } else if is_step && stop.is_over(&info) {
             record.ending = Ending::Converged;
         } else if step < options.steps {
-            send(algorithm, exchange, silo, &mut record.counters)?;
-            busy += 1;
+            busy[silo] = send(algorithm, exchange, silo, &mut record.counters)?;
         }
     }
     record.seconds = start.elapsed().as_secs_f64();
@@ -104,14 +116,16 @@ fn resumable(exchange: &mut dyn ByArrival) -> Result<&mut dyn Resumable> {
     })
 }
 
+/// Sends a silo its next request, and says whether there is one.
 fn send(
     algorithm: &mut dyn Asynchronous,
     exchange: &mut dyn ByArrival,
     silo: usize,
     counters: &mut Counters,
-) -> Result<()> {
-    let request = algorithm.ask(silo)?;
+) -> Result<bool> {
+    let Some(request) = algorithm.ask(silo)? else { return Ok(false) };
     counters.messages += 1;
     counters.bytes_to_silos += request.message.size() as u64;
-    exchange.send(request)
+    exchange.send(request)?;
+    Ok(true)
 }

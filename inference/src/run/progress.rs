@@ -34,6 +34,8 @@ pub struct Metrics {
     bar: ProgressBar,
     file: Option<BufWriter<File>>,
     every: u64,
+    /// The step that was shown last.
+    last: u64,
     smoothed: Option<f64>,
 }
 
@@ -60,7 +62,7 @@ impl Metrics {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {msg}, {elapsed} (left {eta})") {
             bar.set_style(style);
         }
-        Ok(Self { bar, file: file.transpose()?, every: every.max(1), smoothed: None })
+        Ok(Self { bar, file: file.transpose()?, every: every.max(1), last: 0, smoothed: None })
     }
 }
 
@@ -69,7 +71,9 @@ impl Progress for Metrics {
         let known = self.smoothed.filter(|before| before.is_finite());
         let smoothed = known.map_or(info.elbo, |before| 0.98 * before + 0.02 * info.elbo);
         self.smoothed = Some(smoothed);
-        if !info.step.is_multiple_of(self.every) {
+        // An exchange may take several steps at once.
+        let before = std::mem::replace(&mut self.last, info.step);
+        if info.step / self.every == before / self.every {
             return;
         }
         self.bar.set_position(info.step);

@@ -2,14 +2,14 @@
 
 use partita_core::Model;
 
-use super::{Pvi, VisitSchedule};
+use super::{Asked, Pvi, VisitSchedule};
 use crate::algorithm::StepInfo;
 use crate::error::{Error, Result};
 use crate::exchange::{Outcome, Request};
 use crate::run::Asynchronous;
 
 impl<M: Model> Asynchronous for Pvi<M> {
-    fn ask(&mut self, silo: usize) -> Result<Request> {
+    fn ask(&mut self, silo: usize) -> Result<Option<Request>> {
         let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
         if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
             let found = format!("{:?} for a run by arrival", self.options.schedule);
@@ -19,17 +19,25 @@ impl<M: Model> Asynchronous for Pvi<M> {
             let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
             return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
         }
-        let request = self.visit(silo, (self.version, &self.natural));
-        self.asked.push((silo, self.version));
-        Ok(request)
+        if !self.ledger.present[silo] {
+            return Ok(None);
+        }
+        let request = self.visit(silo, (self.version, &self.natural, &self.prior));
+        self.asked.push(Asked { silo, version: self.version, is_void: false });
+        Ok(Some(request))
     }
 
     fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
-        let Some(place) = self.asked.iter().position(|(asked, _)| *asked == silo) else {
+        let Some(place) = self.asked.iter().position(|asked| asked.silo == silo) else {
             let problem = format!("silo {silo} was not asked anything");
             return Err(Error::Message { kind: "pvi.answer".into(), problem });
         };
         let asked = self.asked.remove(place);
         self.visited(vec![(asked, outcome)])
+    }
+
+    fn discard(&mut self, silo: usize) {
+        self.asked.retain(|asked| asked.silo != silo);
+        self.ledger.in_doubt(silo);
     }
 }

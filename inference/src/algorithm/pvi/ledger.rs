@@ -14,6 +14,8 @@ pub(super) struct Ledger {
     pub(super) log_likelihoods: Vec<f64>,
     /// Visits of an asynchronous schedule.
     pub(super) visits: Vec<u64>,
+    /// Answers in a row that did not come; a run that goes on from a checkpoint counts anew.
+    pub(super) silence: Vec<u64>,
     /// What each is to hear of its last answer.
     settled: Vec<Settled>,
 }
@@ -35,6 +37,7 @@ impl Ledger {
             present: vec![true; silos],
             log_likelihoods: vec![f64::INFINITY; silos],
             visits: vec![0; silos],
+            silence: vec![0; silos],
             settled: vec![Settled { version: 0, share: 0.0, in_doubt: false }; silos],
         }
     }
@@ -42,6 +45,11 @@ impl Ledger {
     /// Whether a silo's factor is 1: it has not answered yet, or was removed.
     pub(super) fn is_one(&self, silo: usize) -> bool {
         self.factors[silo].iter().all(|eta| *eta == 0.0)
+    }
+
+    /// Whether a silo's data are in the posterior, or will be: not those of one that was removed, or left before it answered.
+    pub(super) fn counts(&self, silo: usize) -> bool {
+        self.present[silo] || self.log_likelihoods[silo].is_finite()
     }
 
     /// Tells a silo what became of its last answer.
@@ -54,8 +62,16 @@ impl Ledger {
     }
 
     /// Notes that a silo has answered, of which nothing is taken yet.
-    pub(super) fn answered(&mut self, silo: usize, version: u64) {
+    pub(super) fn answered(&mut self, silo: usize, version: u64, log_likelihood: f64) {
         self.settled[silo] = Settled { version, share: 0.0, in_doubt: false };
+        self.log_likelihoods[silo] = log_likelihood;
+        self.silence[silo] = 0;
+    }
+
+    /// Notes that an answer did not come.
+    pub(super) fn missed(&mut self, silo: usize) {
+        self.in_doubt(silo);
+        self.silence[silo] += 1;
     }
 
     /// Takes a share of a silo's last answer.
@@ -70,10 +86,8 @@ impl Ledger {
     }
 
     pub(super) fn set_present(&mut self, silo: usize, present: bool) {
-        if let Some(own) = self.present.get_mut(silo) {
-            *own = present;
-            self.in_doubt(silo);
-        }
+        self.present[silo] = present;
+        self.in_doubt(silo);
     }
 
     /// Makes a silo's factor 1 again.
@@ -116,6 +130,7 @@ impl Ledger {
             ledger.present.push(row[0] == 1.0);
             ledger.log_likelihoods.push(row[1]);
             ledger.visits.push(row[3].to_bits());
+            ledger.silence.push(0);
             ledger.settled.push(Settled { version: row[2].to_bits(), share: row[4], in_doubt: row[5] == 1.0 });
         }
         Ok(ledger)

@@ -80,6 +80,8 @@ pub(super) struct Work {
     /// The version of the posterior sent, and its natural parameters.
     pub(super) version: u64,
     pub(super) natural: Vec<f64>,
+    /// Those of the prior at that time.
+    pub(super) prior: Vec<f64>,
 }
 
 /// Who is next.
@@ -91,6 +93,8 @@ pub(super) struct Turn {
     pub(super) turn: u64,
     /// How far each silo's last visit moved the posterior, in nats; infinite before the first.
     pub(super) residuals: Vec<f64>,
+    /// The exchange before which a silo that did not answer is not asked again, if others are there.
+    pub(super) not_before: Vec<u64>,
 }
 
 /// A random subset of so many silos for the `turn`-th exchange, in their order.
@@ -103,7 +107,13 @@ pub(in crate::algorithm) fn subset(mut silos: Vec<usize>, size: usize, noise: No
 
 impl Turn {
     pub(super) fn new(schedule: VisitSchedule, silos: usize, seed: u64) -> Self {
-        Self { schedule, noise: Noise::new(seed), turn: 0, residuals: vec![f64::INFINITY; silos] }
+        Self {
+            schedule,
+            noise: Noise::new(seed),
+            turn: 0,
+            residuals: vec![f64::INFINITY; silos],
+            not_before: vec![0; silos],
+        }
     }
 
     /// The silos of the next exchange among those present, in their order; empty for an asynchronous schedule.
@@ -124,13 +134,20 @@ impl Turn {
             }
             VisitSchedule::Sequential(Order::Residual) => {
                 // The first of those with the largest residual.
-                let best = here
-                    .iter()
-                    .copied()
-                    .reduce(|best, silo| if self.residuals[silo] > self.residuals[best] { silo } else { best });
+                let larger = |best: usize, silo: usize| {
+                    if self.residuals[silo] > self.residuals[best] { silo } else { best }
+                };
+                let is_due = |silo: &usize| self.not_before[*silo] <= self.turn;
+                let due = here.iter().copied().filter(is_due).reduce(larger);
+                let best = due.or_else(|| here.iter().copied().min_by_key(|silo| self.not_before[*silo]));
                 best.into_iter().collect()
             }
         }
+    }
+
+    /// Lets the others present go first once, where the order is by residual: a silo that did not answer keeps its own.
+    pub(super) fn put_off(&mut self, silo: usize, present: &[bool]) {
+        self.not_before[silo] = self.turn + present.iter().filter(|here| **here).count() as u64;
     }
 
     /// How long the `visit`-th visit of a silo takes.

@@ -15,6 +15,7 @@ const SOLVER: &str = "pvi.prior_solver.";
 impl<M: Model> Pvi<M> {
     /// The coordinator's whole state.
     pub(super) fn state(&self) -> Message {
+        let not_before: Vec<f64> = self.turn.not_before.iter().map(|turn| f64::from_bits(*turn)).collect();
         let mut state = self.inner.save();
         STATE.clone_into(&mut state.kind);
         let state = state
@@ -24,7 +25,12 @@ impl<M: Model> Pvi<M> {
             .word("pvi.turn", self.turn.turn)
             .word("pvi.theta_done", u64::from(self.theta_done))
             .floats("pvi.residuals", &self.turn.residuals)
+            .floats("pvi.not_before", &not_before)
             .number("pvi.clock", self.clock);
+        let state = match &self.dampings {
+            Some(dampings) => state.floats("pvi.dampings", dampings),
+            None => state,
+        };
         let rule = self.theta_rule.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
         let solver = self.prior_solver.iter().flat_map(|solver| solver.save());
         let solver = solver.map(|(name, values)| (format!("{SOLVER}{name}"), values));
@@ -33,7 +39,8 @@ impl<M: Model> Pvi<M> {
             Some(work) => state
                 .number(&format!("pvi.work.{silo}.until"), work.until)
                 .word(&format!("pvi.work.{silo}.version"), work.version)
-                .floats(&format!("pvi.work.{silo}.natural"), &work.natural),
+                .floats(&format!("pvi.work.{silo}.natural"), &work.natural)
+                .floats(&format!("pvi.work.{silo}.prior"), &work.prior),
             None => state,
         });
         self.ledger.save(state)
@@ -47,6 +54,11 @@ impl<M: Model> Pvi<M> {
         let natural = state.expect_floats("pvi.natural", self.natural.len())?;
         let prior = state.expect_floats("pvi.prior", self.prior.len())?;
         let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
+        let not_before = state.expect_floats("pvi.not_before", self.sizes.len())?;
+        let dampings = match state.has("pvi.dampings") {
+            true => Some(state.expect_floats("pvi.dampings", self.sizes.len())?),
+            false => None,
+        };
         let named = |prefix: &str| -> Result<Vec<(String, Vec<f64>)>> {
             let own = state.records.iter().filter(|record| record.name.starts_with(prefix));
             own.map(|record| Ok((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?))).collect()
@@ -60,6 +72,7 @@ impl<M: Model> Pvi<M> {
                     until: state.get_number(&format!("pvi.work.{silo}.until"))?,
                     version: state.get_word(&format!("pvi.work.{silo}.version"))?,
                     natural: state.expect_floats(&natural, self.natural.len())?,
+                    prior: state.expect_floats(&format!("pvi.work.{silo}.prior"), self.prior.len())?,
                 }),
                 false => None,
             });
@@ -76,6 +89,8 @@ impl<M: Model> Pvi<M> {
         self.inner.load(&inner)?;
         (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
             (natural, prior, residuals, work, ledger);
+        self.dampings = dampings;
+        self.turn.not_before = not_before.iter().map(|turn| turn.to_bits()).collect();
         self.version = state.get_word("pvi.version")?;
         self.turn.turn = state.get_word("pvi.turn")?;
         self.theta_done = state.get_word("pvi.theta_done")? == 1;

@@ -50,9 +50,7 @@ impl<M: Model> Pvi<M> {
         };
         let moved = self.natural.iter().zip(&prior).zip(&self.prior).map(|((own, new), old)| own + new - old);
         let moved: Vec<f64> = moved.collect();
-        if self.family.impropriety(&moved).is_some() {
-            return Err(self.improper(&moved, &[]));
-        }
+        self.family.check("the posterior under the prior after a step of θ", &moved)?;
         (self.natural, self.prior) = (moved, prior);
         self.version += 1;
         self.theta_done = true;

@@ -1,0 +1,122 @@
+//! Takes what became of PVI's visits: answers, answers that did not come, and time on the virtual clock.
+
+use partita_core::Model;
+
+use super::{Absence, Asked, Pvi, Turn, VisitSchedule};
+use crate::algorithm::{StepInfo, Tally, finite};
+use crate::error::{Error, Result};
+use crate::exchange::Outcome;
+use crate::message::{LARGEST_COUNT, Message};
+
+/// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
+const SILENCE: u64 = 100;
+
+impl<M: Model> Pvi<M> {
+    /// Takes the outcomes of what was asked. Exchanges in which no answer is taken are no steps, and leave the posterior and its
+    /// version as they are.
+    pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {
+        let step = self.inner.step;
+        let mut tally = Tally::default();
+        let (mut changes, mut clipped) = (Vec::new(), false);
+        for (Asked { silo, version, is_void }, outcome) in outcomes {
+            let is_lost = self.pass_time(silo);
+            if is_void {
+                continue;
+            }
+            let Some(reply) = self.reply(silo, outcome)? else {
+                tally.missed_answers += 1;
+                continue;
+            };
+            let (change, log_likelihood) = self.read((silo, version), &reply, &mut tally)?;
+            clipped |= reply.get_word("clipped")? > 0;
+            if is_lost {
+                tally.missed_answers += 1;
+                self.missed(silo);
+            } else {
+                self.ledger.answered(silo, version, log_likelihood);
+                changes.push((silo, change));
+            }
+        }
+        self.turn.turn += 1;
+        let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
+        if changes.is_empty() {
+            self.check_silence()?;
+            let gradient_norm = f64::NAN;
+            return Ok(StepInfo { step, elbo: self.bound(), gradient_norm, clipped, rate, tally });
+        }
+        let before = self.natural.clone();
+        tally.shortened_rounds = u64::from(self.apply(&changes)?);
+        self.refine_prior(step)?;
+        self.version += 1;
+        self.theta_done = false;
+        self.inner.step += self.options.local_steps;
+        self.publish()?;
+        let gradient_norm = self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
+        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
+        Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
+    }
+
+    /// A silo's reply, or none where the run goes on without it; a silo that answers with an error is not absent.
+    fn reply(&mut self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
+        let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
+        let reason = match outcome {
+            Outcome::Reply(reply) => return Ok(Some(reply)),
+            Outcome::Failed(error) => return Err(error.in_silo(&name, step)),
+            Outcome::Lost { reason } => reason,
+            Outcome::Timeout => "the deadline passed".into(),
+        };
+        if self.options.absence == Absence::Fail {
+            return Err(Error::SiloLost { silo: name, step, reason });
+        }
+        self.missed(silo);
+        Ok(None)
+    }
+
+    /// The change that a reply brings, and its expected log likelihood in nats; what it took is added up.
+    fn read(&self, (silo, version): (usize, u64), reply: &Message, tally: &mut Tally) -> Result<(Vec<f64>, f64)> {
+        let (name, own) = (&self.inner.silos[silo], self.natural.len());
+        let found = reply.get_word("version")?;
+        if found != version {
+            let problem = format!("silo `{name}` answered from version {found}, asked was version {version}");
+            return Err(Error::Message { kind: reply.kind.clone(), problem });
+        }
+        let change = reply.expect_floats("change", own)?;
+        let what = |index| format!("its change of natural parameter {index} of {own}");
+        finite(name, self.inner.step, what, &change)?;
+        let steps = reply.get_count("steps", LARGEST_COUNT)?;
+        tally.parallel_steps = tally.parallel_steps.max(steps);
+        tally.silo_steps += steps;
+        tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
+        tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
+        tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
+        Ok((change, reply.get_number("log_likelihood")?))
+    }
+
+    /// Notes that an answer did not come: the silo hears of its factor anew, and others are visited before it.
+    fn missed(&mut self, silo: usize) {
+        self.ledger.missed(silo);
+        self.turn.put_off(silo, &self.ledger.present);
+    }
+
+    /// Moves the virtual clock to the end of a silo's visit, and says whether its answer is lost on its way.
+    fn pass_time(&mut self, silo: usize) -> bool {
+        let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return false };
+        // Of a real clock there is no work on this one.
+        let Some(work) = self.work[silo].take() else { return false };
+        self.clock = work.until;
+        let visit = self.ledger.visits[silo];
+        self.ledger.visits[silo] += 1;
+        Turn::is_lost(delays, silo, visit)
+    }
+
+    /// Refuses to go on where no silo has answered for long.
+    fn check_silence(&self) -> Result<()> {
+        let here = || (0..self.sizes.len()).filter(|&silo| self.ledger.present[silo]);
+        if here().any(|silo| self.ledger.silence[silo] < SILENCE) {
+            return Ok(());
+        }
+        let names: Vec<&str> = here().map(|silo| self.inner.silos[silo].as_str()).collect();
+        let reason = format!("none of the last {SILENCE} requests to each was answered");
+        Err(Error::SiloLost { silo: names.join("`, `"), step: self.inner.step, reason })
+    }
+}
