@@ -6,7 +6,7 @@ mod fixtures;
 use fixtures::partitioned::{
     LINEAR, ROUNDING, Run, close, conjugate_options, exact, four_silos, likelihood, minus, plus, settings,
 };
-use fixtures::regression::{pooled, silos};
+use fixtures::regression::{Regression, pooled, silos};
 use partita::inference::{
     Absence, Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
     GradientDescent, LogPool, Message, NaturalGradient, Order, Outcome, PriorShare, Pvi, RunOptions, Silent,
@@ -238,7 +238,7 @@ fn a_silo_that_leaves_keeps_its_factor_in_the_posterior_and_rejoins_with_it() {
 #[test]
 fn asynchronous_silos_reach_the_fixed_point_in_any_order_of_arrival_with_stragglers_and_losses() {
     let data = four_silos();
-    for seed in [1, 2] {
+    for seed in 1..=5 {
         for (straggle, loss) in [(1.0, 0.0), (10.0, 0.0), (4.0, 0.3)] {
             let delays = Delays { longest: 8.0, straggle, loss, seed };
             let schedule = VisitSchedule::Asynchronous(delays);
@@ -250,6 +250,40 @@ fn asynchronous_silos_reach_the_fixed_point_in_any_order_of_arrival_with_straggl
             run = run.steps(1_800);
             close(run.pvi.natural(), &exact(&data, 3), 1e-9);
         }
+    }
+}
+
+#[test]
+fn asynchronous_logistic_regression_ends_where_sequential_visits_do_whatever_the_order_of_arrival() {
+    let data = silos(&[5, 12, 7, 20], 2, true, &Device::flex());
+    let model = Regression { columns: 2, binary: true };
+    let expectation = Expectation::GaussHermite { points: 8 };
+    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation });
+    let end = |schedule, exchanges| {
+        let options = PviOptions { schedule, solver, ..PviOptions::new(20) };
+        Run::new(&model, &data, &settings(100_000), options).steps(exchanges).pvi.natural().to_vec()
+    };
+    let expected = end(VisitSchedule::Sequential(Order::Fixed), 48);
+    for seed in 1..=5 {
+        let delays = Delays { longest: 8.0, straggle: 2.0, loss: 0.1, seed };
+        close(&end(VisitSchedule::Asynchronous(delays), 500), &expected, 1e-8);
+    }
+}
+
+#[test]
+fn one_natural_gradient_step_of_every_silo_is_that_of_the_pooled_rows_whatever_the_partition() {
+    let device = Device::flex();
+    let model = Regression { columns: 2, binary: true };
+    let expectation = Expectation::GaussHermite { points: 8 };
+    let data = silos(&[5, 12, 7, 20], 2, true, &device);
+    let steps = |data: &[(String, _)], rate| {
+        let solver = SolverChoice::NaturalGradient(NaturalGradient { rate, expectation });
+        let schedule = VisitSchedule::Synchronous;
+        let options = PviOptions { schedule, solver, damping: Some(1.0), ..PviOptions::new(1) };
+        Run::new(&model, data, &settings(100), options).steps(6).pvi.natural().to_vec()
+    };
+    for rate in [0.1, 0.3, 1.0] {
+        close(&steps(&data, rate), &steps(&pooled(&data, &device), rate), 1e-10);
     }
 }
 
