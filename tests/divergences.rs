@@ -337,6 +337,46 @@ fn indices_that_mean_nothing_are_refused() {
     }
 }
 
+#[test]
+fn indices_that_mean_nothing_are_refused_of_divergences_built_without_a_choice() {
+    let few =
+        FDivergence { generator: JensenShannon, draws: 1, noise: Noise::new(1), key: Key::new(Purpose::Check, 0) };
+    let built: [&dyn Divergence; 6] = [
+        &Renyi { alpha: -0.5 },
+        &Renyi { alpha: f64::NAN },
+        &BetaDivergence { beta: 0.0 },
+        &BetaDivergence { beta: -1.0 },
+        &GammaDivergence { gamma: f64::INFINITY },
+        &few,
+    ];
+    for divergence in built {
+        let found = divergence.evaluate(&NormalFamily::diagonal(1), &one(0.3, 0.7), &one(0.0, 1.0));
+        assert!(matches!(found, Err(Error::Setting { .. })), "{divergence:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_beta_divergence_whose_integrals_vanish_is_an_error_that_names_the_component() {
+    let divergence = BetaDivergence { beta: 1.5 };
+    let density = |len: usize, wide: usize| {
+        let sds = (0..len).map(|component| if component == wide { 30.0 } else { 10.0 });
+        let standard: Vec<f64> = std::iter::repeat_n(0.0, len).chain(sds).collect();
+        NormalFamily::diagonal(len).natural_of_standard(&standard).unwrap()
+    };
+    // Half of log(10 √2π) a component and half of ½ log 1.5: each takes 1.8 from the logarithm, so that 300 are fine.
+    let found = divergence.evaluate(&NormalFamily::diagonal(300), &density(300, 7), &density(300, 9)).unwrap();
+    assert!(found.gradient.mean.iter().chain(&found.gradient.covariance.by_variance(300)).any(|g| *g != 0.0));
+    let found = divergence.evaluate(&NormalFamily::diagonal(500), &density(500, 7), &density(500, 7)).unwrap_err();
+    let text = found.to_string();
+    assert!(matches!(found, Error::Setting { setting: "divergence", .. }), "{text}");
+    for part in ["500 components", "component 7 of variance 9.000e2", "Gamma"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // Far means make the integral of q p^0.5 vanish alone.
+    let found = divergence.evaluate(&NormalFamily::diagonal(1), &one(70.0, 1.0), &one(0.0, 1.0)).unwrap_err();
+    assert!(found.to_string().contains("component 0 of variance 1.000e0, 7.000e1 standard deviations"), "{found}");
+}
+
 /// f = -log u: Kullback and Leibler.
 #[derive(Debug, Clone, Copy)]
 struct Logarithm;

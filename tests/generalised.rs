@@ -197,6 +197,35 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
 
+/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step of 5.
+fn one_long_step(halvings: u32) -> partita::inference::Result<partita::inference::Solved> {
+    let mut silo = Toy {
+        divergence: DivergenceChoice::Renyi(2.5),
+        ..Toy::diagonal(1, vec![0.0, -0.5], quadratic(vec![0.0], vec![0.0]))
+    };
+    let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, ..Settings::default() };
+    let options = GradientDescent { halvings, ..GradientDescent::default() };
+    let mut solver = SolverChoice::Gradient(options).start(&settings, &Device::flex());
+    silo.visit(&mut *solver, &[0.0, -50.0], 1)
+}
+
+#[test]
+fn the_last_step_of_a_visit_stays_in_the_domain_too() {
+    // log sd from log 0.1 by 5 is far outside; by half of it, the variance is 0.01 e^5 = 1.48, below 5/3.
+    let found = one_long_step(20).unwrap();
+    assert_eq!(found.shortened, 1);
+    let expected = 0.01 * 5.0_f64.exp();
+    assert!((variance(&found.natural) / expected - 1.0).abs() < 1e-6, "{}", variance(&found.natural));
+    let found = one_long_step(0).unwrap_err();
+    assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
+    // A natural-gradient step on data that take precision away: 1 less 0.9.
+    let divergence = DivergenceChoice::Renyi(2.5);
+    let mut widening = Toy { divergence, ..Toy::diagonal(1, vec![0.0, -0.5], quadratic(vec![0.0], vec![-0.9])) };
+    let step = NaturalGradient { rate: 1.0, expectation: Expectation::GaussHermite { points: 2 } };
+    let found = widening.solve(SolverChoice::NaturalGradient(step), &[0.0, -0.5], 1).unwrap_err();
+    assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
+}
+
 #[test]
 fn a_solver_that_knows_no_divergence_is_refused() {
     let how =

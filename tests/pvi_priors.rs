@@ -8,11 +8,11 @@ use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Algorithm, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram, Spread,
+    Algorithm, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram, Spread,
 };
 use partita::{
-    AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal, Poisson, PviOptions,
-    Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
+    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal,
+    Optimiser, Poisson, PviOptions, Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
 };
 
 /// Linear regression whose coefficients have the standard deviation e^θ, with θ a point estimate.
@@ -115,7 +115,10 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let difference = (log_evidence(at + 1e-5, &data) - log_evidence(at - 1e-5, &data)) / 2e-5;
     let particles = 400;
     let full_rank = FamilyPlan::new().global(Gaussian::full_rank());
-    let settings = Settings { steps: 10, particles, family: full_rank, ..Settings::default() };
+    // A plain step of θ by this rate shows its gradient with its sign.
+    let rate = 1e-3;
+    let (optimiser, schedule) = (Optimiser::Sgd { momentum: 0.0 }, Schedule::Constant { rate });
+    let settings = Settings { steps: 10, particles, family: full_rank, optimiser, schedule, ..Settings::default() };
     let options = PviOptions {
         schedule: VisitSchedule::Synchronous,
         damping: Some(1.0),
@@ -142,6 +145,9 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let posterior = pvi.natural_family().moments(pvi.natural());
     let (kind, info) = exchange(&mut pvi);
     assert_eq!(kind, "sfvi.step");
+    let moved = pvi.outgoing().unwrap()[0].message.get_floats("theta").unwrap()[0];
+    let found = (moved - at) / rate;
+    assert!((found.abs() / info.gradient_norm - 1.0).abs() < 1e-9, "{found} has the norm {}", info.gradient_norm);
     // A draw's derivative of log p(β | θ) is Σ β²/s² - 3: its variance under the posterior, from the moments of a normal.
     let scale = (2.0 * at).exp();
     let covariance = posterior.1.dense();
@@ -153,7 +159,6 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
         }
     }
     let standard_error = (variance / particles as f64).sqrt();
-    let found = info.gradient_norm * difference.signum();
     assert!((found - difference).abs() < 4.0 * standard_error, "{found} against {difference} ± {standard_error}");
     // And the prior has moved in the posterior: η_q changed by what η_0 did.
     assert!(pvi.discrepancy() < 1e-12);
@@ -230,4 +235,23 @@ fn a_prior_that_is_not_normal_has_a_factor_that_the_coordinator_refines() {
     let pooled = moments(&Counts {}, &all, AlgorithmChoice::Central);
     let how = PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(200) };
     assert_same(&moments(&Counts {}, &silos, AlgorithmChoice::Pvi(how)), &pooled);
+}
+
+#[test]
+fn another_divergence_is_refused_where_part_of_the_fit_would_be_by_kullback_and_leibler_s() {
+    let device = Device::flex();
+    let names = ["silo-0".to_owned()];
+    let renyi = PviOptions { divergence: DivergenceChoice::Renyi(0.5), ..PviOptions::new(20) };
+    let settings = Settings { steps: 100, ..Settings::default() };
+    let refused = |found: std::result::Result<(), Error>, words: &str| {
+        let Err(Error::Setting { setting: "divergence", found, .. }) = found else { panic!("{found:?}") };
+        assert!(found.contains(words), "{found}");
+    };
+    let sizes = || (names.as_slice(), vec![3]);
+    // A prior that a factor stands for.
+    refused(Pvi::new(&Counts {}, &device, &settings, sizes(), renyi).map(drop), "prior");
+    // Steps of θ; without them the prior is as it is.
+    let model = ridge(0.3, &device);
+    refused(Pvi::new(&model, &device, &settings, sizes(), renyi).map(drop), "θ");
+    assert!(Pvi::new(&model, &device, &settings, sizes(), PviOptions { theta_every: 0, ..renyi }).is_ok());
 }

@@ -42,7 +42,8 @@ pub trait Divergence: Debug + Send + Sync {
     /// The divergence in nats of `q` from `p`, both in natural parameters of `family`, with its gradient.
     ///
     /// # Errors
-    /// [`Error::Improper`] if one of them is no density; [`Error::DivergenceDomain`] where the integral does not exist.
+    /// [`Error::Improper`] if one of them is no density; [`Error::DivergenceDomain`] where the integral does not exist;
+    /// [`Error::Setting`] for an index or a number of draws with which the divergence means nothing.
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged>;
 
     /// As [`Divergence::evaluate`], of the density with this mean and covariance.
@@ -132,22 +133,22 @@ impl DivergenceChoice {
     /// # Errors
     /// [`Error::Setting`].
     pub fn check(self) -> Result<()> {
-        let refuse =
-            |setting, found: f64, expected| Err(Error::Setting { setting, found: found.to_string(), expected });
         match self {
-            Self::Renyi(alpha) if !(alpha >= 0.0 && alpha.is_finite()) => refuse(
-                "alpha of Rényi",
-                alpha,
-                "a finite number >= 0; a negative one is 1 - alpha with p and q swapped",
-            ),
-            Self::Beta(beta) if !(beta > 0.0 && beta.is_finite()) => refuse("beta", beta, "a finite number > 0"),
-            Self::Gamma(gamma) if !(gamma > 0.0 && gamma.is_finite()) => refuse("gamma", gamma, "a finite number > 0"),
-            Self::JensenShannon { draws } if draws < 2 => {
-                refuse("draws of Jensen-Shannon", draws.into(), "at least 2, and hundreds for a useful gradient")
-            }
-            _ => Ok(()),
+            Self::Renyi(alpha) => Renyi { alpha }.check(),
+            Self::Beta(beta) => positive("beta", beta),
+            Self::Gamma(gamma) => positive("gamma", gamma),
+            Self::JensenShannon { draws } => f_divergence::check_draws(draws),
+            Self::KullbackLeibler | Self::ReverseKullbackLeibler | Self::None => Ok(()),
         }
     }
+}
+
+/// Refuses an index that is no positive number.
+fn positive(setting: &'static str, index: f64) -> Result<()> {
+    if index > 0.0 && index.is_finite() {
+        return Ok(());
+    }
+    Err(Error::Setting { setting, found: index.to_string(), expected: "a finite number > 0" })
 }
 
 /// $`\log(1 + ax)/a`$, which is $`x`$ at $`a = 0`$: the form in which limits of indices lose no digits.

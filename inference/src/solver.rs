@@ -22,7 +22,7 @@ use partita_core::{Device, Key, Noise};
 use serde::{Deserialize, Serialize};
 
 use crate::divergence::{Divergence, KullbackLeibler};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exponential_family::NormalFamily;
 use crate::family::Family;
 use crate::settings::Settings;
@@ -63,11 +63,12 @@ pub trait LocalProblem {
     /// What the model reports; [`crate::Error::NotFinite`].
     fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled>;
 
-    /// $`\log p(y_m \mid \theta)`$ in nats and its gradient by the unconstrained globals $`\theta`$ = `point`.
+    /// $`\log p(y_m \mid \theta)`$ in nats and its gradient by the unconstrained globals $`\theta`$ = `point`; where the settings
+    /// ask for minibatches, its estimate by that of `step`, the same rows at every point.
     ///
     /// # Errors
     /// What the model reports; [`crate::Error::Setting`] for a model with local latents, which have to be drawn.
-    fn log_likelihood(&mut self, point: &[f64]) -> Result<(f64, Vec<f64>)>;
+    fn log_likelihood(&mut self, point: &[f64], step: u64) -> Result<(f64, Vec<f64>)>;
 }
 
 /// A sampled local objective.
@@ -163,7 +164,10 @@ impl SolverChoice {
         match self {
             Self::Gradient(options) => Box::new(gradient::GradientSolver::new(options, settings, device)),
             Self::Conjugate => Box::new(Conjugate),
-            Self::NaturalGradient(options) => Box::new(natural_gradient::NaturalGradientSolver::new(options)),
+            Self::NaturalGradient(options) => {
+                let is_sampled = !settings.minibatch.is_empty();
+                Box::new(natural_gradient::NaturalGradientSolver::new(options, is_sampled))
+            }
             Self::Lbfgs(options) => Box::new(lbfgs::LbfgsSolver::new(options)),
             Self::PowerExpectation(options) => Box::new(power_expectation::PowerExpectationSolver::new(options)),
         }
@@ -174,10 +178,41 @@ impl SolverChoice {
         !matches!(self, Self::Conjugate | Self::PowerExpectation(_))
     }
 
+    /// Refuses settings that the solver would not follow; those of the optimiser and the estimator are
+    /// [`SolverChoice::Gradient`]'s alone.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for minibatches with a solver of the whole likelihood, and for clipping where there is nothing to clip:
+    /// neither gradient descent nor steps of θ.
+    pub fn check_settings(self, settings: &Settings, trains_theta: bool) -> Result<()> {
+        let name = match self {
+            Self::Gradient(_) => return Ok(()),
+            Self::Conjugate => "Conjugate",
+            Self::NaturalGradient(_) => "NaturalGradient",
+            Self::Lbfgs(_) => "Lbfgs",
+            Self::PowerExpectation(_) => "PowerExpectation",
+        };
+        if let (Some(clip), false) = (settings.clip, trains_theta) {
+            return Err(Error::Setting {
+                setting: "clip",
+                found: format!("{clip:?} with {name}"),
+                expected: "None, since this solver has no gradient that could be clipped; SolverChoice::Gradient has",
+            });
+        }
+        match settings.minibatch.iter().next() {
+            Some((plate, rows)) if !matches!(self, Self::NaturalGradient(_)) => Err(Error::Setting {
+                setting: "minibatch",
+                found: format!("{rows} rows of `{plate}` with {name}"),
+                expected: "no minibatch, since this solver takes the whole likelihood; SolverChoice::Gradient and NaturalGradient take minibatches",
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses constants that mean nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`].
+    /// [`Error::Setting`].
     pub fn check(self) -> Result<()> {
         match self {
             Self::Gradient(options) => options.check(),

@@ -125,12 +125,13 @@ impl<M: Model> Pvi<M> {
             return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
         }
         let inner = Sfvi::new(model, device, settings, silos)?;
+        options.check_theta(&inner.theta)?;
         let family = settings.family.natural_family(&inner.table)?;
         let (prior, prior_solver) = match exact_prior(&inner, &family)? {
             Some(prior) => (prior, None),
             None => {
                 let mut solver = options.solver.start(settings, device);
-                (fitted_prior(&inner, &family, &mut *solver, options.local_steps)?, Some(solver))
+                (fitted_prior(&inner, &family, &mut *solver, &options)?, Some(solver))
             }
         };
         let manifest = manifest(&inner, &family);
@@ -155,10 +156,7 @@ impl<M: Model> Pvi<M> {
             manifest,
         };
         if options.damping_by_size {
-            let count = pvi.inner.silos.len();
-            let scale = pvi.options.damping_of(count, false) * count as f64;
-            let dampings = (0..pvi.inner.silos.len()).map(|silo| scale * pvi.share_of(silo)).collect();
-            pvi.damp(dampings)?;
+            pvi.dampings = Some(pvi.options.dampings_by_size(&pvi.sizes)?);
         }
         pvi.publish()?;
         Ok(pvi)

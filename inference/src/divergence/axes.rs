@@ -101,6 +101,14 @@ impl Axes {
         if self.ratio[place] > least {
             return Ok(());
         }
+        let (component, deviation) = self.component(place);
+        let found = deviation * deviation;
+        let largest = found * self.ratio[place] / least;
+        Err(Error::DivergenceDomain { divergence, index, component, found, largest })
+    }
+
+    /// The component that has most of an axis, and how far one standard deviation of $`q`$ along the axis goes in it.
+    pub(super) fn component(&self, place: usize) -> (usize, f64) {
         let mut before = 0;
         for part in &self.parts {
             let size = part.components.len();
@@ -108,7 +116,7 @@ impl Axes {
                 before += size;
                 continue;
             };
-            let (component, deviation) = match &part.scale {
+            return match &part.scale {
                 Scale::Deviations(deviations) => (part.components[own], deviations[own]),
                 Scale::Full(forward, _) => {
                     let size_of = |i: &usize| forward[(*i, own)].abs();
@@ -116,11 +124,8 @@ impl Axes {
                     (part.components[largest], forward[(largest, own)])
                 }
             };
-            let found = deviation * deviation;
-            let largest = found * self.ratio[place] / least;
-            return Err(Error::DivergenceDomain { divergence, index, component, found, largest });
         }
-        Ok(())
+        (place, f64::NAN)
     }
 
     /// The gradient by mean and covariance of $`q`$; entries between independent parts are zero.

@@ -6,7 +6,7 @@ use partita_core::{Key, Noise};
 
 use super::{Diverged, Divergence};
 use crate::assess::mean_and_variance;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exponential_family::{ExponentialFamily, NormalFamily, dot};
 use crate::family::{CovarianceGradient, MomentGradient};
 
@@ -43,12 +43,22 @@ pub struct FDivergence<G: Generator> {
     pub key: Key,
 }
 
+/// Refuses so few draws that nothing is known of their error.
+pub(super) fn check_draws(draws: u32) -> Result<()> {
+    if draws >= 2 {
+        return Ok(());
+    }
+    let expected = "at least 2, and hundreds for a useful gradient";
+    Err(Error::Setting { setting: "draws of an f-divergence", found: draws.to_string(), expected })
+}
+
 impl<G: Generator> FDivergence<G> {
     /// The estimate with the standard error of its value, in nats.
     ///
     /// # Errors
-    /// [`crate::Error::Improper`] if one of the two is no density.
+    /// [`Error::Improper`] if one of the two is no density; [`Error::Setting`] for fewer than two draws.
     pub fn estimate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<(Diverged, f64)> {
+        check_draws(self.draws)?;
         family.check("an f-divergence of a posterior from its cavity: the posterior", q)?;
         family.check("an f-divergence of a posterior from its cavity: the cavity", p)?;
         let size = family.len();

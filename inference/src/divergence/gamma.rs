@@ -1,7 +1,7 @@
 //! Gives the gamma divergence, which does not see the scale of densities.
 
 use super::axes::{Axes, Slopes};
-use super::{Diverged, Divergence, log1p_over};
+use super::{Diverged, Divergence, log1p_over, positive};
 use crate::error::Result;
 use crate::exponential_family::NormalFamily;
 use crate::family::HALF_LOG_TWO_PI;
@@ -58,6 +58,7 @@ impl Divergence for GammaDivergence {
     }
 
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
+        positive("gamma", self.gamma)?;
         let (gamma, excess) = (self.gamma, self.gamma - 1.0);
         let axes = Axes::new("gamma divergence", family, q, p)?;
         let Integrals { own, other, cross } = Integrals::new(&axes, excess, ("gamma divergence", gamma))?;

@@ -2,7 +2,7 @@
 
 use super::axes::{Axes, Slopes};
 use super::{Diverged, Divergence, log1p_over};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exponential_family::NormalFamily;
 
 /// The $`\alpha`$-Rényi divergence in the scaling of Liese and Vajda, $`\alpha \ge 0`$,
@@ -30,12 +30,26 @@ pub struct Renyi {
     pub alpha: f64,
 }
 
+impl Renyi {
+    pub(super) fn check(self) -> Result<()> {
+        if self.alpha >= 0.0 && self.alpha.is_finite() {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "alpha of Rényi",
+            found: self.alpha.to_string(),
+            expected: "a finite number >= 0; a negative one is 1 - alpha with p and q swapped",
+        })
+    }
+}
+
 impl Divergence for Renyi {
     fn has_domain(&self) -> bool {
         self.alpha > 1.0
     }
 
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
+        self.check()?;
         let alpha = self.alpha;
         let axes = Axes::new("Rényi divergence", family, q, p)?;
         if alpha > 1.0 {

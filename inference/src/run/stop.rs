@@ -7,8 +7,9 @@ use crate::assess::mean_and_variance;
 
 /// Stops when the bound has not risen by more than its noise from one window of steps to the next.
 ///
-/// With windows of `window` steps and means $m_1, m_2$: stops once $m_2 - m_1 < k\sqrt{s_1^2/w + s_2^2/w}$ with
-/// $k$ = `errors`, after at least `least` steps. With a decaying learning rate prefer running to the end.
+/// With windows of `window` steps and means $m_1, m_2$: stops once $m_2 - m_1 \le k\sqrt{s_1^2/w + s_2^2/w}$ with
+/// $k$ = `errors`, after at least `least` steps; so it does on a bound that stays the same to the last digit. With a decaying
+/// learning rate prefer running to the end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
     /// Steps in a window.
@@ -79,6 +80,35 @@ impl Watch {
         let (after, variance_after) = mean_and_variance(&bounds[window..]);
         #[expect(clippy::cast_precision_loss, reason = "windows are far shorter than 2^52")]
         let error = ((variance_before + variance_after) / window as f64).sqrt();
-        after - before < rule.errors * error
+        after - before <= rule.errors * error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Tally;
+
+    /// The step at which bounds end a run.
+    fn end(bounds: impl IntoIterator<Item = f64>) -> Option<usize> {
+        let mut watch = Watch::new(Some(StopRule { window: 3, errors: 0.5, least: 6 }), None);
+        let info =
+            |elbo| StepInfo { step: 0, elbo, gradient_norm: 1.0, clipped: false, rate: 1.0, tally: Tally::default() };
+        bounds.into_iter().position(|elbo| watch.is_over(&info(elbo)))
+    }
+
+    #[test]
+    fn a_bound_that_stays_the_same_ends_a_run_at_the_first_decision() {
+        // Two windows of three, counted from zero.
+        assert_eq!(end(vec![-7.25; 20]), Some(5));
+        let rises = (0..9).map(f64::from).chain(std::iter::repeat_n(8.0, 20));
+        // The window of 6, 7 and 8 has risen; that of three times 8 too; the next has not.
+        assert_eq!(end(rises), Some(14));
+    }
+
+    #[test]
+    fn a_bound_that_rises_or_is_no_number_ends_none() {
+        assert_eq!(end((0..100).map(f64::from)), None);
+        assert_eq!(end(vec![f64::NAN; 20]), None);
     }
 }

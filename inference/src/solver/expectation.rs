@@ -61,6 +61,11 @@ impl Expectation {
         }
     }
 
+    /// Whether every step has points of its own.
+    pub(super) fn is_drawn(self) -> bool {
+        matches!(self, Self::MonteCarlo { .. })
+    }
+
     /// The points of a rule over `len` components; draws are those of a key.
     ///
     /// # Errors
@@ -88,7 +93,7 @@ impl Expectation {
 }
 
 impl Rule {
-    /// The expectation under a member of a family with natural parameters `natural`.
+    /// The expectation under a member of a family with natural parameters `natural`, of the log likelihood at `step`.
     ///
     /// With $`\theta = \mu + C\varepsilon`$, $`g = \nabla\log p`$ and Stein's identity
     /// $`\mathrm{E}[\nabla^2\log p] = \mathrm{E}[g\,\varepsilon^\top]\,C^{-1}`$, the gradient by the mean is
@@ -97,7 +102,7 @@ impl Rule {
         &self,
         problem: &mut dyn LocalProblem,
         family: &NormalFamily,
-        natural: &[f64],
+        (natural, step): (&[f64], u64),
     ) -> Result<Expected> {
         let (mean, spread) = family.moments(natural);
         let root = Root::new(&spread)?;
@@ -105,7 +110,7 @@ impl Rule {
         let (mut value, mut by_mean) = (0.0, vec![0.0; size]);
         let mut products = vec![0.0; if matches!(root, Root::Diagonal(_)) { size } else { size * size }];
         for (point, weight) in self.points.iter().zip(&self.weights) {
-            let (log_likelihood, gradient) = problem.log_likelihood(&root.at(&mean, point))?;
+            let (log_likelihood, gradient) = problem.log_likelihood(&root.at(&mean, point), step)?;
             value += weight * log_likelihood;
             by_mean.iter_mut().zip(&gradient).for_each(|(slot, g)| *slot += weight * g);
             match root {

@@ -40,12 +40,12 @@ pub enum Monitor {
     LogLikelihood,
 }
 
-/// Stops a visit when what is watched no longer rises, and goes back to where it was best.
+/// Stops a visit when what is watched no longer rises, and goes back to where it was best, however the visit ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyStop {
     /// What is watched: its mean over windows of steps.
     pub monitor: Monitor,
-    /// Steps a window; an epoch of minibatches is the usual choice.
+    /// Steps a window, at most as many as a visit has; an epoch of minibatches is the usual choice.
     pub window: u64,
     /// Windows without a new best before the visit ends.
     pub patience: u64,
@@ -53,8 +53,10 @@ pub struct EarlyStop {
 
 /// How [`crate::SolverChoice::Gradient`] takes its steps; rates, optimiser and estimator are those of [`Settings`].
 ///
-/// One step a visit gives the dynamics of global variational inference; steps to convergence give PVI as it was first
-/// described.
+/// One step a visit gives the dynamics of global variational inference: exactly with plain gradients in natural parameters, or
+/// with natural gradients ([`super::NaturalGradient`]), whose steps silos can add. In the mean and scale of the families here
+/// the sum of the silos' steps is the global step up to the square of the rate, and Adam, which scales every silo's
+/// gradient by itself, takes other steps altogether. Steps to convergence give PVI as it was first described.
 ///
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, section 3.
@@ -67,8 +69,8 @@ pub struct GradientDescent {
     pub keep_optimiser: bool,
     /// When to stop early.
     pub stop: Option<EarlyStop>,
-    /// How often a step may be halved that would leave the domain of the divergence, where it has one; steps so shortened are
-    /// counted in the report. With 0 such a step is an error.
+    /// How often a step may be halved that would leave the domain of the divergence, where it has one, the last of a visit
+    /// included; steps so shortened are counted in the report. With 0 such a step is an error.
     pub halvings: u32,
 }
 
@@ -138,6 +140,24 @@ impl GradientSolver {
     }
 }
 
+impl GradientSolver {
+    /// Halves a step until it ends in the domain of the divergence; whether it had to.
+    fn shorten(&self, problem: &dyn LocalProblem, step: u64, before: &[f64], parameters: &mut [f64]) -> Result<bool> {
+        let (family, divergence) = (problem.family(), problem.divergence(step));
+        let mut halvings = 0;
+        loop {
+            let (mean, spread) = (family.mean(parameters), family.spread(parameters));
+            match divergence.evaluate_at(problem.natural_family(), (&mean, &spread), problem.cavity()) {
+                Err(Error::DivergenceDomain { .. }) if halvings < self.options.halvings => {
+                    parameters.iter_mut().zip(before).for_each(|(now, then)| *now = 0.5 * (*now + then));
+                    halvings += 1;
+                }
+                found => return found.map(|_| halvings > 0),
+            }
+        }
+    }
+}
+
 impl LocalSolver for GradientSolver {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
         let mut parameters = self.start(problem, visit)?;
@@ -145,32 +165,22 @@ impl LocalSolver for GradientSolver {
             self.rule = self.settings.optimiser.start(&self.device);
         }
         let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
-        // Where a step came from is kept only where it may have to be halved.
-        let has_domain = self.options.halvings > 0 && problem.divergence(visit.first).has_domain();
-        let mut before = if has_domain { parameters.clone() } else { Vec::new() };
+        let has_domain = problem.divergence(visit.first).has_domain();
         let mut watch = self.options.stop.map(Watch::new);
         for step in 0..visit.steps {
             let rate = match self.options.keep_optimiser {
                 true => self.settings.schedule.rate(visit.first + step, visit.total),
                 false => self.settings.schedule.rate(step, visit.steps),
             };
-            let mut sampled = problem.sample(&parameters, visit.first + step, rate);
-            for halving in 0..self.options.halvings {
-                // A visit that starts outside has nowhere to go back to.
-                if step == 0 || !matches!(sampled, Err(Error::DivergenceDomain { .. })) {
-                    break;
-                }
-                parameters.iter_mut().zip(&before).for_each(|(now, then)| *now = 0.5 * (*now + then));
-                shortened += u64::from(halving == 0);
-                sampled = problem.sample(&parameters, visit.first + step, rate);
-            }
-            let mut sampled = sampled?;
-            if has_domain {
-                before.clone_from(&parameters);
-            }
+            let mut sampled = problem.sample(&parameters, visit.first + step, rate)?;
+            // Where a step came from is kept only where it may have to be halved.
+            let before = if has_domain { parameters.clone() } else { Vec::new() };
             clipped += u64::from(self.settings.clip.is_some_and(|clip| clip.apply(&mut sampled.gradient)));
             self.rule.step(rate, &mut parameters, &sampled.gradient);
             steps += 1;
+            if has_domain {
+                shortened += u64::from(self.shorten(problem, visit.first + step, &before, &mut parameters)?);
+            }
             // The log likelihood reported is the mean over the last tenth of the visit.
             if step >= visit.steps - visit.steps.div_ceil(10) {
                 last.push(sampled.log_likelihood);
@@ -178,12 +188,11 @@ impl LocalSolver for GradientSolver {
             if let Some(watch) = &mut watch
                 && watch.is_over(&sampled, &parameters)
             {
-                last = vec![watch.log_likelihood];
                 break;
             }
         }
-        if let Some(watch) = watch {
-            parameters = watch.best.unwrap_or(parameters);
+        if let Some(Watch { best: Some(best), log_likelihood, .. }) = watch {
+            (parameters, last) = (best, vec![log_likelihood]);
         }
         let natural = problem.natural_family().natural_of_member(problem.family(), &parameters)?;
         if self.options.start == Start::Previous {

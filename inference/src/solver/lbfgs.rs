@@ -68,6 +68,7 @@ struct Objective<'a> {
     family: NormalFamily,
     divergence: Box<dyn Divergence>,
     rule: Rule,
+    step: u64,
 }
 
 /// The objective at some parameters.
@@ -87,7 +88,7 @@ impl Objective<'_> {
         let mut log_likelihood = 0.0;
         for (noise, weight) in self.rule.points.iter().zip(&self.rule.weights) {
             let draw = self.problem.family().draw(parameters, noise);
-            let (value, mut slope) = self.problem.log_likelihood(&draw.latent)?;
+            let (value, mut slope) = self.problem.log_likelihood(&draw.latent, self.step)?;
             log_likelihood += weight * value;
             slope.iter_mut().for_each(|slope| *slope *= -weight);
             self.problem.family().pull_back(parameters, noise, &slope, &slope, &mut gradient);
@@ -152,7 +153,7 @@ impl LocalSolver for LbfgsSolver {
         };
         let rule = expectation.rule(problem.family().noise_len(), problem.noise(visit.first))?;
         let divergence = problem.divergence(visit.first);
-        let mut objective = Objective { problem, family, divergence, rule };
+        let mut objective = Objective { problem, family, divergence, rule, step: visit.first };
         let mut place = objective.at(&parameters)?;
         let mut memory = Memory { pairs: Vec::new(), most: memory };
         let mut steps = 0;

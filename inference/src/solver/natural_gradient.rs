@@ -16,11 +16,15 @@ use crate::exponential_family::ExponentialFamily;
 /// $`\eta_k \leftarrow (1-\rho)\,\eta_k + \rho\,\nabla_m \mathrm{E}_q[\log p(y_k \mid \theta)]`$ of silo $`k`$'s factor: one
 /// such step of every silo from one posterior is the step of variational inference on all data, whatever the partition.
 ///
-/// A visit ends early when a step changes nothing beyond rounding. Visits start at the posterior received.
+/// With minibatches (`Settings::minibatch`) the expectation is that of the step's rows times $`N/B`$, as in stochastic variational
+/// inference. A constant $`\rho`$ then leaves the noise of the last $`1/\rho`$ minibatches in the posterior.
+///
+/// Where nothing is drawn, a visit ends early when a step changes nothing beyond rounding. Visits start at the posterior
+/// received. A visit that ends outside the domain of the divergence is an error, as a step from there is.
 ///
 /// # References
-/// Khan and Lin (2017), Conjugate-computation variational inference; Ashman et al. (2022), Partitioned variational
-/// inference, section 3.3.
+/// Khan and Lin (2017), Conjugate-computation variational inference; Hoffman, Blei, Wang and Paisley (2013), Stochastic
+/// variational inference; Ashman et al. (2022), Partitioned variational inference, sections 3.3 and B.6.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NaturalGradient {
     /// $`\rho`$: 1 for the undamped fixed point.
@@ -47,37 +51,36 @@ impl NaturalGradient {
 #[derive(Debug)]
 pub(super) struct NaturalGradientSolver {
     options: NaturalGradient,
-    /// A rule without draws, which is the same at every step.
+    /// Whether steps see minibatches.
+    is_sampled: bool,
+    /// The rule of the latest step; without draws it is that of every step.
     rule: Option<Rule>,
 }
 
 impl NaturalGradientSolver {
-    pub(super) fn new(options: NaturalGradient) -> Self {
-        Self { options, rule: None }
+    pub(super) fn new(options: NaturalGradient, is_sampled: bool) -> Self {
+        Self { options, is_sampled, rule: None }
     }
 
-    fn rule(&mut self, problem: &dyn LocalProblem, step: u64) -> Result<Rule> {
-        let NaturalGradient { expectation, .. } = self.options;
-        let len = problem.natural_family().len();
-        if let Expectation::MonteCarlo { .. } = expectation {
-            return expectation.rule(len, problem.noise(step));
-        }
-        if self.rule.is_none() {
-            self.rule = Some(expectation.rule(len, problem.noise(step))?);
-        }
-        Ok(self.rule.clone().unwrap_or(Rule { points: Vec::new(), weights: Vec::new() }))
+    fn rule(&mut self, problem: &dyn LocalProblem, step: u64) -> Result<&Rule> {
+        let expectation = self.options.expectation;
+        let rule = match self.rule.take() {
+            Some(rule) if !expectation.is_drawn() => rule,
+            _ => expectation.rule(problem.natural_family().len(), problem.noise(step))?,
+        };
+        Ok(self.rule.insert(rule))
     }
 }
 
 impl LocalSolver for NaturalGradientSolver {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
         let NaturalGradient { rate, expectation } = self.options;
+        let is_sampled = self.is_sampled || expectation.is_drawn();
         let family = problem.natural_family().clone();
         let mut natural = visit.received.clone();
         let (mut steps, mut log_likelihood) = (0, f64::NAN);
         for step in visit.first..visit.first + visit.steps {
-            let rule = self.rule(problem, step)?;
-            let expected = rule.expected(problem, &family, &natural)?;
+            let expected = self.rule(problem, step)?.expected(problem, &family, (&natural, step))?;
             let up = family.by_means(&expected.gradient, &family.moments(&natural).0);
             let down = problem.divergence(step).by_mean_parameters(&family, &natural, problem.cavity())?;
             log_likelihood = expected.value;
@@ -89,9 +92,14 @@ impl LocalSolver for NaturalGradientSolver {
             }
             family.check(&format!("a natural-gradient step with rate {rate} (lower the rate)"), &natural)?;
             steps += 1;
-            if change <= ROUNDING * size && !matches!(expectation, Expectation::MonteCarlo { .. }) {
+            if change <= ROUNDING * size && !is_sampled {
                 break;
             }
+        }
+        // The last step has no other after it that would notice.
+        let divergence = problem.divergence(visit.first);
+        if divergence.has_domain() {
+            divergence.evaluate(&family, &natural, problem.cavity())?;
         }
         Ok(Solved { natural, log_likelihood, steps, clipped: 0, shortened: 0 })
     }

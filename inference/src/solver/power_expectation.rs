@@ -109,7 +109,7 @@ impl LocalSolver for PowerExpectationSolver {
             let mut guess = natural.clone();
             for _ in 0..MOVES {
                 let next = PowerExpectation::matched(&rule, &family, &guess, |point, statistics| {
-                    Ok(alpha * problem.log_likelihood(point)?.0 + dot(&base, statistics))
+                    Ok(alpha * problem.log_likelihood(point, visit.first)?.0 + dot(&base, statistics))
                 })?;
                 let change = next.iter().zip(&guess).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 let size = next.iter().map(|eta| eta.abs()).fold(0.0, f64::max);
@@ -121,7 +121,7 @@ impl LocalSolver for PowerExpectationSolver {
             natural.iter_mut().zip(&guess).for_each(|(eta, tilted)| *eta += (tilted - *eta) / alpha);
             family.check("a step of power expectation propagation (damp it, or choose a larger alpha)", &natural)?;
         }
-        let log_likelihood = rule.expected(problem, &family, &natural)?.value;
+        let log_likelihood = rule.expected(problem, &family, (&natural, visit.first))?.value;
         Ok(Solved { natural, log_likelihood, steps: visit.steps, clipped: 0, shortened: 0 })
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::schedule::{Order, VisitSchedule};
 use crate::divergence::DivergenceChoice;
 use crate::error::{Error, Result};
-use crate::solver::SolverChoice;
+use crate::solver::{GradientDescent, SolverChoice};
 
 /// What a silo takes out of the posterior before it solves its local problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -136,6 +136,22 @@ impl PviOptions {
         if self.local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }
+        if let SolverChoice::Gradient(GradientDescent { stop: Some(stop), .. }) = self.solver
+            && stop.window > self.local_steps
+        {
+            return Err(Error::Setting {
+                setting: "early stop",
+                found: format!("windows of {} steps in visits of {} local_steps", stop.window, self.local_steps),
+                expected: "a window that ends within a visit: shorten it, or raise local_steps",
+            });
+        }
+        if self.hold_improper && self.factors != Factors::Own {
+            return Err(Error::Setting {
+                setting: "hold_improper",
+                found: format!("true with Factors::{:?}", self.factors),
+                expected: "false, since silos take no factor of their own out of the posterior; Factors::Own do",
+            });
+        }
         for (setting, damping) in [("damping", self.damping), ("first_damping", self.first_damping)] {
             if let Some(damping) = damping
                 && !(damping > 0.0 && damping <= 1.0)
@@ -145,6 +161,42 @@ impl PviOptions {
             }
         }
         Ok(())
+    }
+
+    /// Refuses steps of θ, of which the model has so many, beside another divergence than Kullback and Leibler's: they climb the
+    /// bound that belongs to that one.
+    pub(super) fn check_theta(&self, theta: &[f64]) -> Result<()> {
+        if theta.is_empty() || self.theta_every == 0 || self.divergence == DivergenceChoice::KullbackLeibler {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "divergence",
+            found: format!("{:?} for a model with {} parameters θ to train", self.divergence, theta.len()),
+            expected: "DivergenceChoice::KullbackLeibler, whose bound steps of θ climb, or theta_every: 0",
+        })
+    }
+
+    /// $`\rho`$ of each silo where it is in proportion to its rows.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if one is above 1.
+    #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
+    pub(super) fn dampings_by_size(&self, sizes: &[usize]) -> Result<Vec<f64>> {
+        let (count, rows) = (sizes.len(), sizes.iter().sum::<usize>());
+        let damping = self.damping_of(count, false);
+        let own = |size: &usize| damping * count as f64 * (*size as f64 / rows as f64);
+        let dampings: Vec<f64> = sizes.iter().map(own).collect();
+        match dampings.iter().position(|own| *own > 1.0) {
+            None => Ok(dampings),
+            Some(silo) => Err(Error::Setting {
+                setting: "damping_by_size",
+                found: format!(
+                    "a damping of {} for silo {silo} with {} of {rows} rows, which is rho = {damping} times {count} silos times its share",
+                    dampings[silo], sizes[silo]
+                ),
+                expected: "at most 1 for every silo: lower the damping (1 over the number of silos is always right), or leave silos visited one at a time undamped without damping_by_size",
+            }),
+        }
     }
 
     /// $`\rho`$ with so many silos, for one whose factor is still 1 or for others.

@@ -5,8 +5,9 @@ use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 use super::super::finite;
 use super::super::sfvi::Sfvi;
 use super::super::sfvi_silo::{describe_global, global_key, noise_of};
-use super::Pvi;
-use crate::error::Result;
+use super::{Pvi, PviOptions};
+use crate::divergence::DivergenceChoice;
+use crate::error::{Error, Result};
 use crate::estimator::add;
 use crate::exponential_family::{ExponentialFamily, NormalFamily, dot};
 use crate::family::Family;
@@ -24,16 +25,28 @@ pub(super) fn exact_prior<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> R
 }
 
 /// What replaces a prior that is not of the family: the member closest to it, found by the solver of local problems.
+///
+/// # Errors
+/// [`Error::Setting`] for another divergence than Kullback and Leibler's, which the silos' local problems would have and this
+/// one not.
 pub(super) fn fitted_prior<M: Model>(
     inner: &Sfvi<M>,
     family: &NormalFamily,
     solver: &mut dyn LocalSolver,
-    steps: u64,
+    options: &PviOptions,
 ) -> Result<Vec<f64>> {
+    if options.divergence != DivergenceChoice::KullbackLeibler {
+        return Err(Error::Setting {
+            setting: "divergence",
+            found: format!("{:?} for a model whose prior is not normal on the unconstrained scale", options.divergence),
+            expected: "DivergenceChoice::KullbackLeibler, by which such a prior is replaced by a factor, or a normal prior",
+        });
+    }
+
     let nothing = vec![0.0; family.natural_len()];
     let start = inner.settings.family.start(&*inner.family, &inner.table);
     let received = family.natural_of_member(&*inner.family, &start)?;
-    let visit = Visit { received, is_prior: true, first: 0, steps, total: inner.settings.steps };
+    let visit = Visit { received, is_prior: true, first: 0, steps: options.local_steps, total: inner.settings.steps };
     Ok(solver.solve(&mut PriorProblem { inner, natural: family, cavity: &nothing }, &visit)?.natural)
 }
 
@@ -111,7 +124,7 @@ impl<M: Model> LocalProblem for PriorProblem<'_, M> {
         Ok(sum)
     }
 
-    fn log_likelihood(&mut self, point: &[f64]) -> Result<(f64, Vec<f64>)> {
+    fn log_likelihood(&mut self, point: &[f64], _: u64) -> Result<(f64, Vec<f64>)> {
         let inner = self.inner;
         let prior = LogDensity::new(&inner.model, &inner.device, &inner.table).global(point)?;
         Ok((prior.value, prior.globals))

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
 use crate::exponential_family::{ExponentialFamily, NormalFamily};
 use crate::family::Family;
+use crate::locals::StepRows;
 use crate::message::{LARGEST_COUNT, Message};
 use crate::solver::{LocalProblem, LocalSolver, Sampled, Visit};
 
@@ -50,9 +51,11 @@ impl<M: Model> PviSilo<M> {
     /// Gives a silo, the `index`-th of the run, a factor, which starts as 1.
     ///
     /// # Errors
-    /// [`Error::Setting`] for families that are not normal densities in natural parameters, or options that mean nothing.
+    /// [`Error::Setting`] for families that are not normal densities in natural parameters, options that mean nothing, and
+    /// settings that the solver would not follow.
     pub fn new(silo: Silo<M>, index: u32, options: PviOptions) -> Result<Self> {
         options.check()?;
+        options.solver.check_settings(&silo.settings, silo.theta_len > 0 && options.theta_every > 0)?;
         let natural = silo.settings.family.natural_family(&silo.table)?;
         let solver = options.solver.start(&silo.settings, &silo.device);
         if options.hold_improper && !natural.is_diagonal() {
@@ -113,7 +116,8 @@ impl<M: Model> PviSilo<M> {
         let is_prior = version == 1;
         let visit = Visit { received, is_prior, first, steps, total };
         let (index, divergence) = (self.index, self.options.divergence);
-        let mut problem = Problem { silo: &mut self.silo, index, natural: &self.natural, cavity: &cavity, divergence };
+        let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
+        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, rows };
         let solved = self.solver.solve(&mut problem, &visit)?;
         self.natural.check("the solution of a local problem", &solved.natural)?;
         let mut change = difference(&solved.natural, &visit.received);
@@ -175,6 +179,8 @@ struct Problem<'a, M: Model> {
     natural: &'a NormalFamily,
     cavity: &'a [f64],
     divergence: DivergenceChoice,
+    /// The rows last evaluated without draws, and their step.
+    rows: Option<(u64, StepRows)>,
 }
 
 /// The block of keys for what solvers and divergences draw, apart from those of latents.
@@ -225,7 +231,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         Ok(Sampled { free_energy, log_likelihood, gradient })
     }
 
-    fn log_likelihood(&mut self, point: &[f64]) -> Result<(f64, Vec<f64>)> {
+    fn log_likelihood(&mut self, point: &[f64], step: u64) -> Result<(f64, Vec<f64>)> {
         if self.silo.table.blocks().iter().any(|block| block.width > 0) {
             return Err(Error::Setting {
                 setting: "solver",
@@ -233,13 +239,19 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
                 expected: "SolverChoice::Gradient, which draws them",
             });
         }
+        let rows = match self.rows.take() {
+            Some((of, rows)) if of == step => rows,
+            _ => self.silo.locals.rows(step),
+        };
+        let (_, rows) = &*self.rows.insert((step, rows));
         let (model, data) = &self.silo.workers[0];
         let locals = vec![Vec::new(); self.silo.table.blocks().len()];
         let latents = partita_core::Latents { globals: point, locals: &locals };
-        let density = LogDensity::new(model, &self.silo.device, &self.silo.table).loss(self.silo.settings.loss);
+        let density = LogDensity::new(model, &self.silo.device, &self.silo.table)
+            .minibatch(&rows.minibatch)
+            .loss(self.silo.settings.loss);
         let assessment = density.local(latents, data)?;
-        let (name, step) = (&self.silo.name, self.silo.step);
-        finite(name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
+        finite(&self.silo.name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
         Ok((assessment.value, assessment.globals))
     }
 }
@@ -269,6 +281,82 @@ impl<M: Model> SiloProgram for PviSilo<M> {
             }
             "silo.restore" => self.restore(request),
             _ => self.silo.answer(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{Device, Normal, Result, Scope};
+
+    use super::*;
+    use crate::assess::mean_and_variance;
+    use crate::estimator::Estimator;
+    use crate::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI};
+    use crate::settings::Settings;
+
+    #[derive(Module, Debug)]
+    struct Mean {}
+
+    impl Model for Mean {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+            scope.sample("mean", Normal::new(0.0, 1.0))
+        }
+        fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, y: &Tensor<1>) -> Result<()> {
+            scope.plate("row", y.dims()[0], |scope, rows| {
+                scope.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(y)?)
+            })
+        }
+    }
+
+    const OUTCOMES: [f64; 3] = [0.4, -1.1, 2.3];
+
+    /// Free energies of a density at so many steps, before a cavity of natural parameters.
+    fn free_energies(estimator: Estimator, cavity: &[f64], standard: [f64; 2], steps: u64) -> Vec<f64> {
+        let device = Device::flex();
+        let family = FamilyPlan::new().global(Gaussian::diagonal());
+        let settings = Settings { estimator, family, ..Settings::default() };
+        let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
+        let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
+        let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
+        let mut problem = Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, rows: None };
+        let parameters = [standard[0], standard[1].ln()];
+        (0..steps).map(|step| problem.sample(&parameters, step, 0.0).unwrap().free_energy).collect()
+    }
+
+    #[test]
+    fn a_sampled_free_energy_is_the_tilted_evidence_less_the_divergence_from_the_tilted_density() {
+        let family = NormalFamily::diagonal(1);
+        let size = OUTCOMES.len() as f64;
+        let constant: f64 = OUTCOMES.iter().map(|y| -HALF_LOG_TWO_PI - 0.5 * y * y).sum();
+        // A density as cavity, and a factor of negative precision.
+        for cavity in [[0.3, -0.4], [-0.2, 0.5]] {
+            let tilted = [cavity[0] + OUTCOMES.iter().sum::<f64>(), cavity[1] - 0.5 * size];
+            let evidence = constant + family.log_partition(&tilted);
+            let (mean, spread) = family.moments(&tilted);
+            // Of the tilted density itself every draw says the same.
+            let exact = [mean[0], spread.deviations()[0]];
+            for found in free_energies(Estimator::StickingTheLanding, &cavity, exact, 20) {
+                assert!((found - evidence).abs() < 1e-12 * evidence.abs(), "{found} against {evidence}");
+            }
+            for standard in [[0.0, 1.0], [1.2, 0.4], [-0.8, 0.9]] {
+                let q = family.natural_of_standard(&standard).unwrap();
+                let expected = evidence - family.kl_divergence(&q, &tilted);
+                for estimator in [Estimator::StickingTheLanding, Estimator::ClosedFormEntropy] {
+                    // In closed form a density as cavity has its constant.
+                    let is_closed = estimator == Estimator::ClosedFormEntropy && cavity[1] < 0.0;
+                    let expected = expected - if is_closed { family.log_partition(&cavity) } else { 0.0 };
+                    let found = free_energies(estimator, &cavity, standard, 2_000);
+                    let (mean, variance) = mean_and_variance(&found);
+                    let error = (variance / 2_000.0).sqrt();
+                    // A correct mean is farther off with probability 6e-7.
+                    assert!((mean - expected).abs() < 5.0 * error, "{mean} ± {error} against {expected}");
+                }
+            }
         }
     }
 }

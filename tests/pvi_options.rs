@@ -1,0 +1,49 @@
+//! Holds the options of PVI to refusing, by name, what would fail later or do nothing.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use partita::inference::{Algorithm, Error, Factors, Order, Pvi};
+use partita::models::GaussianMean;
+use partita::{Device, PviOptions, Settings, VisitSchedule};
+
+#[test]
+fn factors_that_are_not_taken_out_cannot_hold_components() {
+    let options = |factors| PviOptions { factors, hold_improper: true, ..PviOptions::new(1) };
+    assert!(options(Factors::Own).check().is_ok());
+    for factors in [Factors::Forgotten, Factors::Shared] {
+        let found = options(factors).check().unwrap_err();
+        assert!(matches!(found, Error::Setting { setting: "hold_improper", .. }), "{found}");
+    }
+}
+
+/// The coordinator of silos of these sizes, which are damped by them.
+fn by_size(sizes: &[usize], schedule: VisitSchedule, damping: Option<f64>) -> Result<Pvi<GaussianMean>, Error> {
+    let names: Vec<String> = (0..sizes.len()).map(|silo| format!("silo-{silo}")).collect();
+    let options = PviOptions { schedule, damping, damping_by_size: true, ..PviOptions::new(1) };
+    Pvi::new(&GaussianMean {}, &Device::flex(), &Settings::default(), (&names, sizes.to_vec()), options)
+}
+
+#[test]
+fn damping_by_size_says_which_silo_it_would_not_damp() {
+    let sequential = VisitSchedule::Sequential(Order::Fixed);
+    // Undamped visits of unequal silos: 1 times 3 times a share of one half.
+    let found = by_size(&[10, 30, 20], sequential, None).unwrap_err();
+    let text = found.to_string();
+    assert!(matches!(found, Error::Setting { setting: "damping_by_size", .. }), "{text}");
+    for part in ["1.5", "silo 1", "30 of 60 rows", "lower the damping"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(by_size(&[10, 30, 20], VisitSchedule::Synchronous, Some(0.7)).is_err());
+    for (sizes, schedule, damping, expected) in [
+        // Equal silos have the damping of all; at two thirds the largest of these is undamped.
+        (vec![7; 49], sequential, None, vec![1.0; 49]),
+        (vec![10, 30, 20], sequential, Some(2.0 / 3.0), vec![1.0 / 3.0]),
+        (vec![10, 30, 20], VisitSchedule::Synchronous, None, vec![1.0 / 6.0, 0.5, 1.0 / 3.0]),
+    ] {
+        let mut pvi = by_size(&sizes, schedule, damping).unwrap();
+        let asked = pvi.outgoing().unwrap();
+        for (request, expected) in asked.iter().zip(expected) {
+            let found = request.message.get_number("damping").unwrap();
+            assert!((found - expected).abs() < 1e-15, "{found} against {expected}");
+        }
+    }
+}
