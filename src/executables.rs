@@ -178,7 +178,7 @@ pub fn run_coordinator<M: Model + 'static>(
     let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
     if found.is_ok() && run.held_out_draws > 0 {
         let how = (run.held_out_draws, fit.settings.seed);
-        match evaluate(&*algorithm, &mut exchange, how, &mut Counters::default()) {
+        match evaluate(&*algorithm, &mut exchange, how, fit.deadline, &mut Counters::default()) {
             Ok(evaluation) => {
                 log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
                 write_json(&file.output.join("evaluation.json"), &evaluation)?;

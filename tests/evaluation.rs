@@ -69,7 +69,7 @@ fn the_density_of_rows_never_seen_is_that_of_the_posterior_predictive() {
     let mean = posterior.family.mean(posterior.parameters)[0];
     let variance = posterior.family.covariance(posterior.parameters)[0];
     let mut counters = Counters::default();
-    let found = evaluate(&*algorithm, &mut exchange, (DRAWS, SEED), &mut counters).unwrap();
+    let found = evaluate(&*algorithm, &mut exchange, (DRAWS, SEED), None, &mut counters).unwrap();
     let [_, unseen] = world();
     for (silo, groups) in found.silos.iter().zip(&unseen) {
         let (mut expected, mut error) = (0.0, 0.0);
@@ -91,7 +91,7 @@ fn the_density_of_rows_never_seen_is_that_of_the_posterior_predictive() {
 #[test]
 fn an_evaluation_changes_nothing_and_comes_out_the_same_again() {
     let (algorithm, mut exchange) = fitted();
-    let mut ask = || evaluate(&*algorithm, &mut exchange, (20, SEED), &mut Counters::default()).unwrap();
+    let mut ask = || evaluate(&*algorithm, &mut exchange, (20, SEED), None, &mut Counters::default()).unwrap();
     assert_eq!(ask(), ask());
 }
 
@@ -100,12 +100,12 @@ fn silos_without_held_out_rows_and_no_draws_are_errors_with_a_name() {
     let (device, how) = (Device::flex(), options());
     let data = ConjugateGaussian::data(&world()[0][0], &device).unwrap();
     let (algorithm, mut exchange) = parties(&conjugate(), &[("a".to_owned(), data)], &device, &how).unwrap();
-    let found = evaluate(&*algorithm, &mut exchange, (10, SEED), &mut Counters::default()).unwrap_err();
+    let found = evaluate(&*algorithm, &mut exchange, (10, SEED), None, &mut Counters::default()).unwrap_err();
     assert!(
         matches!(&found, Error::InSilo { silo, source, .. }
         if silo == "a" && matches!(**source, Error::Message { .. })),
         "{found}"
     );
-    let found = evaluate(&*algorithm, &mut exchange, (0, SEED), &mut Counters::default()).unwrap_err();
+    let found = evaluate(&*algorithm, &mut exchange, (0, SEED), None, &mut Counters::default()).unwrap_err();
     assert!(matches!(found, Error::Setting { setting: "draws", .. }), "{found}");
 }

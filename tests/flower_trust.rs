@@ -18,8 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::{Deployment, Pace, installed};
-use partita::flower::{CoordinatorOptions, Engine, Error, Flower, LostSilo, NodeKey, Patience};
-use partita::inference::{AlgorithmChoice, Message, SiloProgram};
+use partita::flower::{CoordinatorOptions, Engine, Error, EventKind, Flower, LostSilo, NodeKey, Patience};
+use partita::inference::{
+    AlgorithmChoice, Counters, Message, Progress, RunOptions, RunRecord, SiloProgram, StepInfo, coordinator,
+};
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, SolverChoice, fit};
 use proxy::{Action, Proxy};
@@ -265,4 +267,92 @@ fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_bot
     let problem = found.unwrap_err();
     assert!(problem.contains("it announces 10000000000 bytes"), "{problem} {lines:?}");
     end(silos);
+}
+
+/// A silo that takes its time for its first solution, until something has happened that it waits for.
+struct Slow<F> {
+    program: Box<dyn SiloProgram>,
+    has_happened: F,
+}
+
+impl<F: Fn() -> bool + Send> SiloProgram for Slow<F> {
+    fn name(&self) -> &str {
+        self.program.name()
+    }
+
+    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.program.local_moments()
+    }
+
+    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
+        let started = Instant::now();
+        while request.kind == "pvi.solve" && !(self.has_happened)() && started.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.program.answer(request)
+    }
+}
+
+/// Does something after a step.
+struct After<F: FnMut(u64)>(F);
+
+impl<F: FnMut(u64) + Send> Progress for After<F> {
+    fn step(&mut self, info: &StepInfo, _: &Counters) {
+        (self.0)(info.step);
+    }
+
+    fn end(&mut self, _: &RunRecord) {}
+}
+
+#[test]
+fn a_second_node_is_not_taken_for_a_silo_whose_first_is_connected_and_is_once_that_one_is_gone() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let mut deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let (folder, other) = (scratch.path().join("run"), scratch.path().join("second"));
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let has_refused = |lines: &Mutex<Vec<String>>| {
+        let lines = lines.lock().unwrap();
+        lines.iter().any(|line| line.contains("silo `north`: node") && line.contains("still connected"))
+    };
+    let mut north = Some(served(0, deployment.silo(0), &folder, IDENTITY));
+    // The coordinator looks who is there while it waits for somebody.
+    let ((mut make, rows_of_south), seen) = (program((&GaussianMean {}, &silos()), 1, &options()), Arc::clone(&lines));
+    let slow = move || {
+        let seen = Arc::clone(&seen);
+        let has_happened = move || has_refused(&seen);
+        Ok(Box::new(Slow { program: make()?, has_happened }) as Box<dyn SiloProgram>)
+    };
+    let _south = Served::start(("south", rows_of_south), deployment.silo(1), &folder, IDENTITY, Box::new(slow));
+
+    let own = Arc::clone(&lines);
+    let log = Arc::new(move |line: &str| own.lock().unwrap().push(line.to_owned()));
+    let names = NAMES.map(str::to_owned);
+    let how = how(deployment.coordinator(), &names, 2, patience(30, LostSilo::Wait));
+    let mut exchange = Flower::connect_with(how, IDENTITY, log).unwrap();
+    let fit_options = FitOptions { settings: Settings { steps: 6, ..Settings::default() }, ..options() };
+    let device = Device::flex();
+    let mut algorithm = coordinator(&GaussianMean {}, (&names, &rows(&exchange)), &device, &fit_options).unwrap();
+    let (mut second, engine, node) = (None, deployment.silo(2), &mut deployment.nodes[0]);
+    let mut after = After(|step| match step {
+        1 => second = Some(served(0, engine.clone(), &other, IDENTITY)),
+        // The silo moves: with its folder, to the node that was refused.
+        3 => {
+            second.take().unwrap().end().unwrap();
+            north.take().unwrap().end().unwrap();
+            let sent = std::process::Command::new("kill").args(["-TERM", &node.id().to_string()]).status().unwrap();
+            assert!(sent.success());
+            north = Some(served(0, engine.clone(), &folder, IDENTITY));
+        }
+        _ => (),
+    });
+    let run_options = RunOptions { steps: 6, ..RunOptions::default() };
+    let found = partita::inference::run(&mut *algorithm, &mut exchange, &run_options, &mut after);
+    let history = exchange.history().to_vec();
+    exchange.end(None).unwrap();
+    found.unwrap_or_else(|error| panic!("{error}: {history:?}"));
+    let expected = fit(&GaussianMean {}, &silos(), &device, &fit_options, None).unwrap();
+    assert_eq!(algorithm.posterior().parameters, expected.posterior().parameters);
+    let refused: Vec<_> = history.iter().filter(|event| event.kind == EventKind::Refused).collect();
+    assert!(refused.len() == 1 && refused[0].silo == "north" && has_refused(&lines), "{history:?}");
 }

@@ -63,7 +63,7 @@ fn over_parties(deployment: &Deployment, folder: &Path, how: &FitOptions) -> Val
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&world.labels, &names, &device, how).unwrap();
         let (report, _) = fit_parties(&world.labels, &device, how, (&mut *algorithm, exchange), None).unwrap();
-        let ask = Predictive { draws: DRAWS, noise: true, seed: how.settings.seed };
+        let ask = Predictive { draws: DRAWS, noise: true, seed: how.settings.seed, deadline: None };
         let parties = (&*algorithm, exchange as &mut dyn Exchange);
         known(&report, &predict(&unseen.labels, &device, parties, ask, &mut Counters::default()).unwrap())
     })

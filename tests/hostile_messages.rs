@@ -1,9 +1,10 @@
-//! Claims that no message, well formed but wrong, makes a silo or a coordinator of any algorithm panic.
+//! Claims that no message, well formed but wrong, makes a party of any algorithm panic, nor changes it where it is refused.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 mod fixtures;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{conjugate, groups, split, structured};
@@ -91,13 +92,55 @@ fn floats(name: &str, values: &[f64], shape: &[u64]) -> Record {
     Record { name: name.into(), data_type: DataType::F64, shape: shape.to_vec(), bytes }
 }
 
-/// What a party makes of something hostile: an answer or an error, but never a panic.
-fn unharmed<T>(what: &str, work: impl FnOnce() -> partita::inference::Result<T>) -> Result<(), String> {
+/// What a party makes of something hostile: an answer (true) or an error (false), but never a panic.
+fn unharmed<T>(what: &str, work: impl FnOnce() -> partita::inference::Result<T>) -> Result<bool, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Err(_) => Err(format!("{what}: panics")),
         Ok(Err(Error::Panicked { reason, .. })) => Err(format!("{what}: panics inside: {reason}")),
-        Ok(_) => Ok(()),
+        Ok(found) => Ok(found.is_ok()),
     }
+}
+
+/// Messages that a party may have begun with when it finds out what is wrong with them: refused, they leave traces in it.
+// FIXME: the law of `SiloProgram` says that they do not. Over Flower a silo's keeper undoes them (`flower/tests/keeping.rs`); a
+// coordinator's run ends with such an error, and goes on from the checkpoint before.
+const LEAVES_TRACES: [&str; 6] =
+    ["avg.round", "avg.answer", "fed.round", "pvi.answer", "vertical.step", "vertical.assess"];
+
+/// What a refused message did to a party that is another now.
+fn traces(what: &str, of: &Message, party: &str) -> Option<String> {
+    (!LEAVES_TRACES.contains(&of.kind.as_str())).then(|| format!("{what}: refused, and changed the {party}"))
+}
+
+/// The state of a silo as it saves it, byte by byte.
+fn saved(silo: &mut dyn SiloProgram, folder: &Path) -> Vec<Vec<u8>> {
+    silo.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy())).unwrap();
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// Asks a silo everything that is wrong about a request: what harms it. A refused request leaves it as it was; after one that it
+/// took, it goes back to what it was.
+fn besieged(silo: &mut dyn SiloProgram, honest: &Message, where_it_is: &str, tried: &mut usize) -> Vec<String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let (own, now) = (scratch.path().join("before"), scratch.path().join("after"));
+    let before = saved(silo, &own);
+    let mut harmed = Vec::new();
+    for (what, wrong) in wrong_versions(honest) {
+        let what = format!("{where_it_is}, request `{}`, {what}", wrong.kind);
+        *tried += 1;
+        match unharmed(&what, || silo.answer(&wrong)) {
+            Err(harm) => harmed.push(harm),
+            Ok(false) if saved(silo, &now) != before => harmed.extend(traces(&what, honest, "silo")),
+            Ok(false) => continue,
+            Ok(true) => (),
+        }
+        silo.answer(&Message::new("silo.restore").setting("folder", &own.to_string_lossy())).unwrap();
+        assert!(saved(silo, &now) == before, "{what}: a silo that was restored is another");
+    }
+    harmed
 }
 
 /// Parties of one fit that can be made anew.
@@ -176,28 +219,30 @@ fn assault(name: &str, world: &dyn World) {
         };
         let (request, reply) = &honest[exchange][0];
         let (_, mut programs) = ready();
-        for (what, wrong) in wrong_versions(&request.message) {
-            let what = format!("{name}, exchange {exchange}, request `{}`, {what}", wrong.kind);
-            harmed.extend(unharmed(&what, || programs[request.silo].answer(&wrong)).err());
-            tried += 1;
-        }
-        // Reports change nothing: they may be asked for at any time.
+        let where_it_is = format!("{name}, exchange {exchange}");
+        let silo = &mut *programs[request.silo];
+        harmed.extend(besieged(silo, &request.message, &where_it_is, &mut tried));
+        // Reports may be asked for at any time.
         let assessing = ready().0.assessing(2, 0).swap_remove(0);
-        for (what, wrong) in wrong_versions(&assessing.message) {
-            let what = format!("{name}, exchange {exchange}, request `{}`, {what}", wrong.kind);
-            harmed.extend(unharmed(&what, || programs[assessing.silo].answer(&wrong)).err());
-            tried += 1;
-        }
+        let silo = &mut *programs[assessing.silo];
+        harmed.extend(besieged(silo, &assessing.message, &where_it_is, &mut tried));
         for (what, wrong) in wrong_versions(reply) {
-            let what = format!("{name}, exchange {exchange}, reply `{}`, {what}", wrong.kind);
+            let what = format!("{where_it_is}, reply `{}`, {what}", wrong.kind);
             let (mut algorithm, _) = ready();
             algorithm.outgoing().unwrap();
+            let before = algorithm.save().encode();
             let outcomes = honest[exchange]
                 .iter()
                 .enumerate()
                 .map(|(place, (_, own))| Outcome::Reply(if place == 0 { wrong.clone() } else { own.clone() }));
             let outcomes = outcomes.collect();
-            harmed.extend(unharmed(&what, || algorithm.incoming(outcomes)).err());
+            match unharmed(&what, || algorithm.incoming(outcomes)) {
+                Err(harm) => harmed.push(harm),
+                Ok(false) if algorithm.save().encode() != before => {
+                    harmed.extend(traces(&what, reply, "coordinator"));
+                }
+                Ok(_) => (),
+            }
             tried += 1;
         }
     }

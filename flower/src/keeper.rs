@@ -148,7 +148,14 @@ impl Keeper {
             // What is undone is forgotten before anything is written in its place.
             self.write(settled.clone())?;
         }
-        let reply = self.program(envelope.accepted)?.answer(request)?;
+        let reply = match self.program(envelope.accepted)?.answer(request) {
+            Ok(reply) => reply,
+            Err(error) => {
+                // What the program did before it failed was never answered: the next request finds the state that was saved.
+                self.program = None;
+                return Err(error.into());
+            }
+        };
         self.record(State { latest: order, ..settled }, asked, &reply)?;
         Ok(reply)
     }

@@ -1,5 +1,7 @@
 //! Reads the file that all parties of a run have alike: which model, which algorithm, which settings.
 
+mod pvi;
+
 use std::path::Path;
 
 use partita_inference::{
@@ -24,6 +26,18 @@ pub enum AlgorithmName {
     Pvi,
     /// Columns of the same rows at different parties: an exchange or two a step.
     Vertical,
+}
+
+impl AlgorithmName {
+    /// The name in a run file.
+    fn written(self) -> &'static str {
+        match self {
+            Self::Sfvi => "sfvi",
+            Self::SfviAvg => "sfvi-avg",
+            Self::Pvi => "pvi",
+            Self::Vertical => "vertical",
+        }
+    }
 }
 
 /// Who is visited when, by name.
@@ -71,12 +85,15 @@ pub struct RunFile {
     /// Gradient steps of a silo in a round, for `sfvi-avg` and `pvi`.
     #[serde(default = "one")]
     pub local_steps: u64,
-    /// Who is visited when, for `pvi`.
+    /// Who is visited when, for `pvi`; one silo after another where it is not given.
     #[serde(default)]
-    pub schedule: ScheduleName,
+    pub schedule: Option<ScheduleName>,
     /// The damping of `pvi`; 1 over the number of silos where they are visited at once, else 1.
     #[serde(default)]
     pub damping: Option<f64>,
+    /// How `pvi` goes about it: entries of [`PviOptions`] that are not the usual, such as `divergence` and `solver`.
+    #[serde(default)]
+    pub pvi: Option<Map<String, Value>>,
     /// How columns at different parties are fitted, for `vertical`.
     #[serde(default)]
     pub vertical: Option<VerticalOptions>,
@@ -119,10 +136,47 @@ impl RunFile {
     /// What a fit is told: the settings of the model, with the entries of the file in their place.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for an entry that settings do not have, or of another type, and for one that the algorithm
-    /// does not know.
+    /// [`Error::Malformed`] for an entry that settings or options do not have, or of another type;
+    /// [`Error::Unwelcome`] for one that the algorithm does not take; [`Error::Inference`] for options that mean nothing.
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
-        let wrong = |problem: String| Error::malformed("the settings of a run file", problem);
+        self.check_entries()?;
+        let settings = self.settings_over(base)?;
+        let algorithm = match self.algorithm {
+            AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
+            AlgorithmName::Vertical => match self.vertical {
+                Some(how) => AlgorithmChoice::Vertical(how),
+                None => return Err(wrong("`vertical` needs a table of that name: see the how-to".into())),
+            },
+            AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions::paper(self.local_steps)),
+            AlgorithmName::Pvi => AlgorithmChoice::Pvi(self.pvi_options()?),
+        };
+        Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
+    }
+
+    /// Refuses entries that the algorithm does not take: whoever wrote them expects that they do something.
+    fn check_entries(&self) -> Result<()> {
+        use AlgorithmName::{Pvi, SfviAvg, Vertical};
+        let entries: [(&str, bool, &[AlgorithmName]); 5] = [
+            ("local_steps", self.local_steps != 1, &[SfviAvg, Pvi]),
+            ("schedule", self.schedule.is_some(), &[Pvi]),
+            ("damping", self.damping.is_some(), &[Pvi]),
+            ("pvi", self.pvi.is_some(), &[Pvi]),
+            ("vertical", self.vertical.is_some(), &[Vertical]),
+        ];
+        let foreign =
+            |(_, is_given, takers): &&(&str, bool, &[AlgorithmName])| *is_given && !takers.contains(&self.algorithm);
+        let Some((name, _, takers)) = entries.iter().find(foreign) else { return Ok(()) };
+        let takers: Vec<String> = takers.iter().map(|taker| format!("`{}`", taker.written())).collect();
+        Err(Error::Unwelcome {
+            what: "an entry of the run file",
+            found: format!("`{name}` with the algorithm `{}`, which does not take it", self.algorithm.written()),
+            expected: format!("it with {} alone", takers.join(" or ")),
+            remedy: "Take the entry out of the run file of every party, or change `algorithm` there.",
+        })
+    }
+
+    /// The settings of the model, with the entries of the file in their place.
+    fn settings_over(&self, base: &Settings) -> Result<Settings> {
         let mut value = serde_json::to_value(base).map_err(|error| wrong(error.to_string()))?;
         let Value::Object(known) = &mut value else { return Err(wrong("they are no table".into())) };
         for (name, entry) in &self.settings {
@@ -132,43 +186,33 @@ impl RunFile {
             };
             *slot = entry.clone();
         }
+        if let Some(other) = self.settings.get("steps").filter(|given| **given != Value::from(self.steps)) {
+            let problem = format!("`steps` is {other} in `[settings]` and {} before the first table", self.steps);
+            return Err(wrong(problem));
+        }
         known.insert("steps".into(), self.steps.into());
-        let settings: Settings = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
-        let name = self.algorithm;
-        let refuse = |entry: &str| Err(wrong(format!("`{entry}` is nothing that `{}` knows", self.verb())));
-        if matches!(name, AlgorithmName::Sfvi | AlgorithmName::Vertical) && self.local_steps != 1 {
-            return refuse("local_steps");
-        }
-        if name != AlgorithmName::Vertical && self.vertical.is_some() {
-            return refuse("vertical");
-        }
-        let algorithm = match name {
-            AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
-            AlgorithmName::Vertical => match self.vertical {
-                Some(how) => AlgorithmChoice::Vertical(how),
-                None => return Err(wrong("`vertical` needs a table of that name: see the how-to".into())),
-            },
-            AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions::paper(self.local_steps)),
-            AlgorithmName::Pvi => {
-                let schedule = match self.schedule {
-                    ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
-                    ScheduleName::Synchronous => VisitSchedule::Synchronous,
-                    // The delays are those of a simulated clock: here silos take the time that they take.
-                    ScheduleName::Asynchronous => VisitSchedule::Asynchronous(Delays::default()),
-                };
-                let base = PviOptions::new(self.local_steps);
-                // A step of a model's own parameters needs all silos at one posterior.
-                let theta_every = if self.is_by_arrival() { 0 } else { base.theta_every };
-                AlgorithmChoice::Pvi(PviOptions { schedule, damping: self.damping, theta_every, ..base })
-            }
+        serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// How PVI goes about it.
+    fn pvi_options(&self) -> Result<PviOptions> {
+        let schedule = match self.schedule.unwrap_or_default() {
+            ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
+            ScheduleName::Synchronous => VisitSchedule::Synchronous,
+            // The delays are those of a simulated clock: here silos take the time that they take.
+            ScheduleName::Asynchronous => VisitSchedule::Asynchronous(Delays::default()),
         };
-        Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
+        let base = PviOptions::new(self.local_steps);
+        // A step of a model's own parameters needs all silos at one posterior.
+        let theta_every = if self.is_by_arrival() { 0 } else { base.theta_every };
+        let base = PviOptions { schedule, damping: self.damping, theta_every, ..base };
+        pvi::options(self.pvi.as_ref().unwrap_or(&Map::new()), base)
     }
 
     /// Whether silos are asked one by one, each as soon as it has answered.
     #[must_use]
     pub fn is_by_arrival(&self) -> bool {
-        self.algorithm == AlgorithmName::Pvi && self.schedule == ScheduleName::Asynchronous
+        self.algorithm == AlgorithmName::Pvi && self.schedule == Some(ScheduleName::Asynchronous)
     }
 
     /// The exchanges of a whole run, without those of its report.
@@ -200,6 +244,10 @@ impl RunFile {
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))
     }
+}
+
+fn wrong(problem: String) -> Error {
+    Error::malformed("the settings of a run file", problem)
 }
 
 /// Reads a configuration file.

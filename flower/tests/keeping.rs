@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use partita_flower::{Envelope, Error, Keeper};
 use partita_inference::{Message, Result, SiloProgram};
 
+/// The largest sum.
+const MOST: f64 = 1e6;
+
 /// Adds what it is asked to a sum, and answers the sum.
 struct Adder {
     sum: f64,
@@ -39,6 +42,11 @@ impl SiloProgram for Adder {
             }
             _ => {
                 self.sum += request.get_number("add")?;
+                // It is late to find out: what was added is in the sum.
+                if self.sum > MOST {
+                    let problem = format!("the sum is {}, expected at most {MOST}", self.sum);
+                    return Err(partita_inference::Error::Message { kind: request.kind.clone(), problem });
+                }
                 Ok(Message::new("sum").number("sum", self.sum))
             }
         }
@@ -98,6 +106,34 @@ fn a_request_that_comes_twice_is_applied_once() {
     assert_sum(ask(&mut keeper, "a", (1, 0), 2.0), 2.0);
     assert_sum(ask(&mut keeper, "a", (2, 1), 3.0), 5.0);
     assert_sum(ask(&mut keeper, "a", (2, 1), 3.0), 5.0);
+}
+
+/// Every file below a folder with what is in it.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push((path.clone(), std::fs::read(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_request_that_fails_after_it_was_begun_leaves_neither_file_nor_program_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    // In the state before any, and in one that was saved.
+    assert!(matches!(ask(&mut keeper, "a", (1, 0), 2.0 * MOST), Err(Error::Inference(_))));
+    assert_sum(ask(&mut keeper, "a", (2, 0), 2.0), 2.0);
+    let before = files(folder.path());
+    assert!(before.len() >= 3, "{before:?}");
+    assert!(matches!(ask(&mut keeper, "a", (3, 2), 2.0 * MOST), Err(Error::Inference(_))));
+    assert!(files(folder.path()) == before);
+    assert_sum(ask(&mut keeper, "a", (4, 2), 3.0), 5.0);
 }
 
 #[test]

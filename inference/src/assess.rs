@@ -1,5 +1,7 @@
 //! Estimates the bound at a fitted posterior, with its Monte Carlo standard error and the gradient's variance.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, Reassessing};
@@ -32,6 +34,7 @@ pub struct ElboEstimate {
 }
 
 /// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are counted too.
+/// It waits for silos as long as the exchange does; [`assess_within`] has a deadline.
 ///
 /// # Errors
 /// As for [`Algorithm::incoming`].
@@ -39,6 +42,21 @@ pub fn assess(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
     draws: usize,
+    counters: &mut Counters,
+) -> Result<ElboEstimate> {
+    assess_within(algorithm, exchange, draws, None, counters)
+}
+
+/// The same with a `deadline` for the silos' answers to each request, as [`crate::FitOptions::deadline`] is.
+///
+/// # Errors
+/// As for [`assess`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm goes on without
+/// silos ([`crate::Absence::GoOn`]), the bound is not a number instead.
+pub fn assess_within(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    draws: usize,
+    deadline: Option<Duration>,
     counters: &mut Counters,
 ) -> Result<ElboEstimate> {
     let mut elbos = Vec::with_capacity(draws);
@@ -51,10 +69,10 @@ pub fn assess(
         if count == 0 {
             break;
         }
-        let outcomes = counted(exchange, algorithm.assessing(count, offset), algorithm.manifest(), None, counters)?;
+        let outcomes = counted(exchange, algorithm.assessing(count, offset), algorithm.manifest(), deadline, counters)?;
         let outcomes = match algorithm.reassessing(outcomes, count, offset)? {
             Reassessing::Done(outcomes) => outcomes,
-            Reassessing::Ask(requests) => counted(exchange, requests, algorithm.manifest(), None, counters)?,
+            Reassessing::Ask(requests) => counted(exchange, requests, algorithm.manifest(), deadline, counters)?,
         };
         let assessed = algorithm.assessed(outcomes, count, offset)?;
         elbos.extend(assessed.elbos);

@@ -1,5 +1,7 @@
 //! Judges a posterior on rows that stay in their silos: each answers one sum of log densities, and how many rows it is of.
 
+use std::time::Duration;
+
 use partita_core::special::log_sum_exp;
 use partita_core::{Device, Model, Noise, SiteTable, predictive_log_likelihood, theta, with_theta};
 use serde::{Deserialize, Serialize};
@@ -53,14 +55,17 @@ impl Evaluation {
 /// ```
 /// with $`S`$ = `draws` and the noise of `seed`, that of the fit. Local latents come from their prior, since rows never seen
 /// have no posterior of their own. A row is a row of a plate with all that is observed in it; what is observed outside plates
-/// is one row. Silos are [`EvaluatingSilo`]s; of a silo with a single row the answer is that row's.
+/// is one row. Silos are [`EvaluatingSilo`]s; of a silo with a single row the answer is that row's. Each has until the
+/// `deadline`, if there is one.
 ///
 /// # Errors
-/// [`Error::Setting`] for no draw; otherwise what silos report, and [`Error::Message`] for one that has no such rows.
+/// [`Error::Setting`] for no draw; [`Error::SiloLost`] for a silo that has not answered by the deadline; otherwise what silos
+/// report, and [`Error::Message`] for one that has no such rows.
 pub fn evaluate(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
     (draws, seed): (u64, u64),
+    deadline: Option<Duration>,
     counters: &mut Counters,
 ) -> Result<Evaluation> {
     if draws == 0 {
@@ -73,7 +78,7 @@ pub fn evaluate(
         message = message.floats("theta", posterior.theta);
     }
     let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
-    let outcomes = counted(exchange, requests, &manifest(), None, counters)?;
+    let outcomes = counted(exchange, requests, &manifest(), deadline, counters)?;
     let replies = replies(outcomes, &names, counters.gradient_steps)?;
     let read = |(reply, name): (&Message, &String)| {
         let own = reply.expect_floats("log_density", 1)?;

@@ -16,7 +16,7 @@ use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_thet
 use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Algorithm, Posterior, PviOptions, VerticalOptions};
-use crate::assess::assess;
+use crate::assess::assess_within;
 use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, InProcess, SiloProgram};
@@ -122,7 +122,7 @@ pub struct FitOptions {
     pub still: Option<StillRule>,
     /// Set from outside to end the run cleanly.
     pub interrupt: Option<Arc<AtomicBool>>,
-    /// How long to wait for a silo.
+    /// How long to wait for a silo, in the run and for the bound at its end.
     pub deadline: Option<Duration>,
 }
 
@@ -299,8 +299,8 @@ fn finished<M: Model + 'static>(
 ) -> Result<Fitted> {
     let (names, draws) = (exchange.silos().to_vec(), bounds_of(options)?);
     let settings = settled(options, names.len());
-    let (own, counters) = (&mut *algorithm, &mut record.counters);
-    let assessed = move || caught(COORDINATOR, || assess(own, exchange, draws, counters));
+    let (own, counters, deadline) = (&mut *algorithm, &mut record.counters, options.deadline);
+    let assessed = move || caught(COORDINATOR, || assess_within(own, exchange, draws, deadline, counters));
     let bound = pool(options.threads)?.install(assessed)?;
     let posterior = algorithm.posterior();
     let draws = match options.summary_draws {

@@ -37,7 +37,7 @@ pub use algorithm::{
     ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator, SoulParty, StepInfo, Tally, VerticalOptions,
     VerticalParty, VisitSchedule,
 };
-pub use assess::{ElboEstimate, assess};
+pub use assess::{ElboEstimate, assess, assess_within};
 pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use check::{CheckReport, check};
 pub use checkpoint::{latest as latest_checkpoint, write_atomically};

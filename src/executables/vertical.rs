@@ -83,7 +83,8 @@ pub fn run_label_holder(
         let (report, _) = fit_parties(&labels, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress))?;
         if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
             let noise = how.augmentation.rho() > 0.0;
-            let ask = Predictive { draws: run.held_out_draws, noise, seed: fit.settings.seed };
+            let (draws, seed, deadline) = (run.held_out_draws, fit.settings.seed, fit.deadline);
+            let ask = Predictive { draws, noise, seed, deadline };
             match predict(labels, &device, (&*algorithm, &mut exchange), ask, &mut Counters::default()) {
                 Ok(Prediction { mean, log_density }) => {
                     let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});

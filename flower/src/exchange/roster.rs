@@ -17,6 +17,8 @@ use crate::silo::HELLO;
 pub(super) struct Roster {
     /// The node of each silo; 0 for none.
     pub(super) nodes: Vec<u64>,
+    /// The node at which each silo was found last, as long as it is connected; 0 for none. No other is taken for the silo.
+    first: Vec<u64>,
     /// The rows that each silo says it has.
     pub(super) rows: Vec<u64>,
     greeted: Vec<Greeting>,
@@ -31,6 +33,8 @@ struct Greeting {
     ids: Vec<ObjectId>,
     at: Instant,
     is_answered: bool,
+    /// The silo that it says it is and is not taken for, since another node is.
+    claims: Option<usize>,
 }
 
 /// How often the engine is asked who is there, once the run goes.
@@ -41,7 +45,15 @@ const AGAIN: Duration = Duration::from_secs(20);
 
 impl Roster {
     pub(super) fn new(silos: usize) -> Self {
-        Self { nodes: vec![0; silos], rows: vec![0; silos], greeted: Vec::new(), next_look: Instant::now() }
+        let none = || vec![0; silos];
+        Self { nodes: none(), first: none(), rows: none(), greeted: Vec::new(), next_look: Instant::now() }
+    }
+
+    /// Forgets nodes that are gone. Whoever wanted to be a silo that is at none of those left is asked again.
+    fn keep(&mut self, connected: impl Fn(u64) -> bool) {
+        self.nodes.iter_mut().chain(&mut self.first).filter(|node| !connected(**node)).for_each(|node| *node = 0);
+        let is_free = |silo: usize| self.first[silo] == 0;
+        self.greeted.retain(|one| connected(one.node) && !one.claims.is_some_and(is_free));
     }
 
     /// Forgets where a silo is: its node is asked again.
@@ -91,12 +103,7 @@ impl Flower {
         self.roster.next_look = Instant::now() + LOOK;
         let connected: BTreeMap<u64, Vec<u8>> =
             self.task.nodes()?.into_iter().map(|node| (node.node_id, node.public_key)).collect();
-        for known in &mut self.roster.nodes {
-            if !connected.contains_key(known) {
-                *known = 0;
-            }
-        }
-        self.roster.greeted.retain(|one| connected.contains_key(&one.node));
+        self.roster.keep(|node| connected.contains_key(&node));
         for node in connected.keys() {
             let known = self.roster.greeted.iter().position(|one| one.node == *node);
             let is_due = known.is_none_or(|place| {
@@ -117,7 +124,7 @@ impl Flower {
                 }
                 None => {
                     let (ids, at) = (vec![id], Instant::now());
-                    self.roster.greeted.push(Greeting { node: *node, ids, at, is_answered: false });
+                    self.roster.greeted.push(Greeting { node: *node, ids, at, is_answered: false, claims: None });
                 }
             }
         }
@@ -152,7 +159,8 @@ impl Flower {
         Ok(connected.len())
     }
 
-    /// Takes a node for a silo, if it has the silo's key and takes part with the same model and settings.
+    /// Takes a node for a silo, if it has the silo's key, or no other that is connected was taken for it, and if it takes part with
+    /// the same model and settings.
     fn welcome(
         &mut self,
         silo: usize,
@@ -161,9 +169,21 @@ impl Flower {
         rows: u64,
         is_start: bool,
     ) -> Result<()> {
-        if self.options.keys.get(&self.options.silos[silo]).is_some_and(|own| !own.is(key)) {
+        let (own, first) = (self.options.keys.get(&self.options.silos[silo]), self.roster.first[silo]);
+        if own.is_some_and(|own| !own.is(key)) {
             let what = format!("node {node} says that it is this silo, and has another key: refused");
             self.note((silo, self.place.round), EventKind::Refused, what);
+            return Ok(());
+        }
+        // A key shows who it is. A name alone does not: whoever had it first keeps it.
+        if own.is_none() && first != 0 && first != node {
+            let what = format!(
+                "node {node} says that it is this silo, which is at node {first} that is still connected: refused until that one is gone"
+            );
+            self.note((silo, self.place.round), EventKind::Refused, what);
+            if let Some(one) = self.roster.greeted.iter_mut().find(|one| one.node == node) {
+                (one.is_answered, one.claims) = (true, Some(silo));
+            }
             return Ok(());
         }
         if identity != self.identity {
@@ -179,7 +199,7 @@ impl Flower {
             }
             return Ok(());
         }
-        self.roster.nodes[silo] = node;
+        (self.roster.nodes[silo], self.roster.first[silo]) = (node, node);
         self.roster.rows[silo] = rows;
         Ok(())
     }

@@ -5,7 +5,7 @@ use partita_core::{Device, Key, Noise, Purpose};
 
 use super::{aligned, other, same_outputs};
 use crate::algorithm::{Algorithm, AugmentedVariable, PowerLikelihood, VerticalOptions, VerticalParty};
-use crate::assess::assess;
+use crate::assess::assess_within;
 use crate::error::{Error, Result};
 use crate::exchange::Exchange;
 use crate::fit::{AlgorithmChoice, FitOptions, pool};
@@ -95,7 +95,8 @@ pub fn fit_parties(
     let work = || {
         let mut record = run(algorithm, exchange, &run_options, progress)?;
         let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || assess(algorithm, exchange, options.elbo_draws, counters))?;
+        let bound =
+            caught(COORDINATOR, || assess_within(algorithm, exchange, options.elbo_draws, options.deadline, counters))?;
         Ok::<_, Error>((record, bound))
     };
     let (record, bound) = pool(options.threads)?.install(work)?;

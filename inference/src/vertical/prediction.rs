@@ -1,5 +1,7 @@
 //! Predicts rows never seen in training: each party sends its share of every draw, the label holder adds them up.
 
+use std::time::Duration;
+
 use partita_core::special::log_sum_exp;
 use partita_core::vertical::{Labels, Party};
 use partita_core::{Array, Device, Noise};
@@ -35,6 +37,8 @@ pub struct Predictive {
     pub noise: bool,
     /// The seed of the fit.
     pub seed: u64,
+    /// How long to wait for a party's answer to each request.
+    pub deadline: Option<Duration>,
 }
 
 impl VerticalFit {
@@ -65,7 +69,7 @@ impl VerticalFit {
             super::aligned(party, labels)?;
             lock(own).hold_out(party.clone());
         }
-        let how = Predictive { draws, noise, seed: self.seed };
+        let how = Predictive { draws, noise, seed: self.seed, deadline: None };
         let parties = (&*self.algorithm, &mut self.exchange as &mut dyn Exchange);
         predict(labels, &self.device, parties, how, &mut self.record.counters)
     }
@@ -80,7 +84,8 @@ impl VerticalFit {
 /// The same as [`VerticalFit::predict`] with parties behind any exchange, who hold columns of the rows that `labels` are of.
 ///
 /// # Errors
-/// As for [`VerticalFit::predict`]; of a party without such rows, or with others, [`Error::InSilo`].
+/// As for [`VerticalFit::predict`]; of a party without such rows, or with others, [`Error::InSilo`]; [`Error::SiloLost`] for one
+/// that has not answered by the deadline.
 pub fn predict(
     labels: &Labels,
     device: &Device,
@@ -97,7 +102,7 @@ pub fn predict(
     let mut shape = Vec::new();
     for first in (0..how.draws).step_by(usize::try_from(DRAWS_A_REQUEST).unwrap_or(1)) {
         let count = DRAWS_A_REQUEST.min(how.draws - first);
-        let contributions = contributions((first, count), (labels, how.noise), (algorithm, exchange), counters)?;
+        let contributions = contributions((first, count), (labels, how), (algorithm, exchange), counters)?;
         for (draw, eta) in (first..).zip(contributions.chunks_exact(size.max(1))) {
             let head = algorithm.posterior().draw(&Noise::new(how.seed), draw);
             let mean = labels.mean(device, &table, &head, eta)?;
@@ -118,7 +123,7 @@ pub fn predict(
 /// The sums of all parties' contributions, draw by draw.
 fn contributions(
     (first, count): (u64, u64),
-    (labels, noise): (&Labels, bool),
+    (labels, how): (&Labels, Predictive),
     (algorithm, exchange): (&dyn Algorithm, &mut dyn Exchange),
     counters: &mut Counters,
 ) -> Result<Vec<f64>> {
@@ -136,13 +141,13 @@ fn contributions(
             .word("first", first)
             .word("draws", count)
             .word("parties", names.len() as u64)
-            .word("noise", u64::from(noise));
+            .word("noise", u64::from(how.noise));
         let kept = |name: &str| ["answered", "gradient"].contains(&name);
         message.records.extend(request.message.records.iter().filter(|record| kept(&record.name)).cloned());
         Request { silo: request.silo, message }
     };
     let requests = pending.iter().map(one).collect();
-    let outcomes = counted(exchange, requests, &manifest, None, counters)?;
+    let outcomes = counted(exchange, requests, &manifest, how.deadline, counters)?;
     let replies = replies(outcomes, &names, counters.gradient_steps)?;
     let mut sum = vec![0.0; size];
     for (reply, name) in replies.iter().zip(&names) {

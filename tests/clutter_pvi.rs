@@ -1,0 +1,79 @@
+//! Holds the coordinator of partitioned inference to variational inference on pooled data where likelihoods are mixtures.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use partita::inference::{Expectation, NaturalGradient, Order};
+use partita::models::{Clutter, ClutterSettings};
+use partita::{
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, PviOptions, Settings, SolverChoice,
+    VisitSchedule, fit,
+};
+
+/// What the thesis page asks of exact local solutions, in posterior standard deviations.
+const BOUND: f64 = 1e-5;
+
+const LOCAL_STEPS: u64 = 20;
+
+/// How often PVI goes round, and how much of each answer it takes.
+#[derive(Clone, Copy)]
+struct Plan {
+    schedule: VisitSchedule,
+    damping: Option<f64>,
+    exchanges: u64,
+}
+
+fn in_turn(exchanges: u64) -> Plan {
+    Plan { schedule: VisitSchedule::Sequential(Order::Fixed), damping: None, exchanges }
+}
+
+/// Mean and standard deviation that PVI finds over silos of one size, by natural gradients with a rule of 40 points.
+fn partitioned(clutter: &Clutter, x: &[f64], silos: usize, plan: Plan) -> [f64; 2] {
+    let device = Device::flex();
+    let parts = x.chunks_exact(x.len() / silos).zip(0..);
+    let parts: Vec<_> = parts
+        .map(|(own, place): (&[f64], u32)| (format!("silo-{place}"), device.tensor(own.to_vec(), [own.len()])))
+        .collect();
+    assert_eq!(parts.len(), silos);
+    let expectation = Expectation::GaussHermite { points: 40 };
+    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
+    let Plan { schedule, damping, exchanges } = plan;
+    let how = PviOptions { solver, schedule, damping, ..PviOptions::new(LOCAL_STEPS) };
+    let settings = Settings {
+        steps: exchanges * LOCAL_STEPS,
+        family: FamilyPlan::new().global(Gaussian::diagonal()),
+        ..Settings::default()
+    };
+    let algorithm = AlgorithmChoice::Pvi(how);
+    let options = FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() };
+    let fitted = fit(clutter, &parts, &device, &options, None).unwrap();
+    let posterior = fitted.posterior();
+    [posterior.family.mean(posterior.parameters)[0], posterior.family.spread(posterior.parameters).deviations()[0]]
+}
+
+fn assert_pooled(settings: ClutterSettings, signal: f64, silos: usize, plan: Plan) {
+    let clutter = Clutter::new(settings);
+    let x = clutter.draw(signal, 40, &mut Noise::new(1).stream(Key::new(Purpose::Check, 0)));
+    let pooled = clutter.variational(&x).unwrap();
+    let sd = pooled.variance.sqrt();
+    let found = partitioned(&clutter, &x, silos, plan);
+    let off = [(found[0] - pooled.mean) / sd, (found[1] - sd) / sd];
+    println!("{silos} {off:?}");
+    assert!(off.iter().all(|off| off.abs() < BOUND), "{silos} silos: {found:?} is off {pooled:?} by {off:?} sd");
+}
+
+#[test]
+fn visits_in_turn_to_silos_of_clutter_find_variational_inference_on_all_of_it() {
+    for (settings, signal) in [(ClutterSettings::near(), 2.0), (ClutterSettings::far(), 4.0)] {
+        assert_pooled(settings, signal, 8, in_turn(8 * 6));
+    }
+}
+
+#[test]
+fn a_silo_for_each_number_finds_it_too() {
+    assert_pooled(ClutterSettings::near(), 2.0, 40, in_turn(40 * 4));
+}
+
+#[test]
+fn damped_rounds_over_silos_of_clutter_find_it_as_well() {
+    let plan = Plan { schedule: VisitSchedule::Synchronous, damping: Some(0.5), exchanges: 25 };
+    assert_pooled(ClutterSettings::near(), 2.0, 4, plan);
+}
