@@ -104,7 +104,6 @@ impl<M: Model> Pvi<M> {
     /// # Errors
     /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, or for
     /// sizes that are not one positive number a silo.
-    #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
     pub fn new(
         model: &M,
         device: &Device,
