@@ -102,7 +102,7 @@ fn a_normal_prior_is_exact_on_every_scale() {
             let each = [[a, s], [b, t]];
             for family in [Gaussian::diagonal(), Gaussian::full_rank()] {
                 for precision in [Precision::Double, Precision::Single] {
-                    let pvi = coordinator(&Alone { prior: Prior::Normal(each) }, family.clone(), precision);
+                    let pvi = coordinator(&Alone { prior: Prior::Normal(each) }, family, precision);
                     assert!(pvi.log_normaliser().is_some(), "{each:?} was not taken for a normal density");
                     let (mean, spread) = pvi.natural_family().moments(pvi.prior());
                     let sds = spread.deviations();
