@@ -329,7 +329,8 @@ fn a_damped_step_is_mirror_descent_and_to_first_order_every_proximal_and_trust_r
             [q[0] + left(0), q[1] + left(1)]
         })
     };
-    let forms: [(&str, &dyn Fn(f64) -> [f64; 2]); 3] =
+    type Form<'a> = (&'a str, &'a dyn Fn(f64) -> [f64; 2]);
+    let forms: [Form<'_>; 3] =
         [("proximal", &proximal), ("trust region", &trust_region), ("symmetrised", &symmetrised)];
     for (name, form) in forms {
         let gaps = [1e-2, 1e-3, 1e-4].map(|rate| {
