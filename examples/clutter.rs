@@ -31,7 +31,7 @@ use partita::{Array, DivergenceChoice, Key, Loss, Noise, NoiseStream, Purpose, S
 use serde_json::{Value, json};
 
 use claim::Claims;
-use method::{Method, Posterior, RENYI};
+use method::{Method, Posterior, RENYI, counters, counters_head};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -82,6 +82,7 @@ fn main() -> Result<(), Failure> {
     result.insert("influence".into(), influence(&options, &mut claims)?);
     result.insert("half_clutter".into(), half_clutter(&options, &mut claims, &mut panels)?);
     result.insert("contamination".into(), contamination(&options, &mut claims, &mut panels)?);
+    println!("\nGradient steps are those of all silos together.");
     result.insert("claims".into(), claims.json());
     result.insert("seed".into(), options.seed.into());
     write_atomically(&options.output.join("result.json"), &serde_json::to_vec_pretty(&result)?)?;
@@ -111,8 +112,14 @@ fn one_each(numbers: &[f64]) -> Vec<Vec<f64>> {
 fn agreement(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>) -> Result<Value, Failure> {
     println!("Known clutter, 40 silos of one number\n");
     println!(
-        "{:<12} {:<28} {:>8} {:>9} {:>12} {:>12}",
-        "mixture", "method", "mean", "variance", "mean, sd off", "var, % off"
+        "{:<12} {:<28} {:>8} {:>9} {:>12} {:>12} {}",
+        "mixture",
+        "method",
+        "mean",
+        "variance",
+        "mean, sd off",
+        "var, % off",
+        counters_head()
     );
     let mut rows = Vec::new();
     for (index, (name, _)) in WORLDS.iter().enumerate() {
@@ -121,7 +128,7 @@ fn agreement(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>) ->
         let missing = || format!("no fixed point for {name}");
         let fitted = |silos: &[Vec<f64>]| Method::pvi(options, Loss::NegativeLogLikelihood).fit(&clutter, silos);
         let (pooled, partitioned) = (fitted(std::slice::from_ref(&numbers))?, fitted(&one_each(&numbers))?);
-        let known = |found: ClutterPosterior| Posterior { mean: found.mean, sd: found.variance.sqrt() };
+        let known = |found: ClutterPosterior| Posterior { mean: found.mean, sd: found.variance.sqrt(), cost: None };
         let methods = [
             ("exact, on a grid", known(exact)),
             ("expectation propagation", known(clutter.expectation_propagation(&numbers).ok_or_else(missing)?)),
@@ -133,11 +140,18 @@ fn agreement(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>) ->
             let mean = (found.mean - exact.mean).abs() / exact.variance.sqrt();
             let variance = 100.0 * (found.sd.powi(2) / exact.variance - 1.0).abs();
             println!(
-                "{name:<12} {method:<28} {:>8.4} {:>9.5} {mean:>12.4} {variance:>12.2}",
+                "{name:<12} {method:<28} {:>8.4} {:>9.5} {mean:>12.4} {variance:>12.2} {}",
                 found.mean,
-                found.sd.powi(2)
+                found.sd.powi(2),
+                counters(found.cost)
             );
-            rows.push(json!({"mixture": name, "method": method, "mean": found.mean, "variance": found.sd.powi(2)}));
+            rows.push(json!({
+                "mixture": name,
+                "method": method,
+                "mean": found.mean,
+                "variance": found.sd.powi(2),
+                "cost": found.cost,
+            }));
             claims.judge(
                 format!("{name}: {method} within 0.01 sd and 3 % of the exact posterior"),
                 mean < 0.01 && variance < 3.0,
@@ -170,7 +184,7 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
     println!("\nFisher-Rao distance that one number more moves the posterior, by its distance\n");
     print!("{:<44}", "loss and divergence");
     DISTANCES.iter().for_each(|distance| print!(" {distance:>7}"));
-    println!();
+    println!(" {} of one fit", counters_head());
     let (mut rows, mut curves) = (Vec::new(), Vec::<(String, Vec<(f64, f64)>)>::new());
     let kl = DivergenceChoice::KullbackLeibler;
     let methods = [
@@ -198,7 +212,7 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
         let name = format!("{loss}, {}", if divergence == kl { "KL" } else { "Rényi 0.75" });
         print!("{name:<44}");
         curve.iter().for_each(|moved| print!(" {moved:>7.4}"));
-        println!();
+        println!(" {}", counters(base.cost));
         if loss == Loss::NegativeLogLikelihood {
             let grows = curve.windows(2).all(|pair| pair[0] < pair[1]);
             claims.judge(format!("influence grows with the distance under the {name}"), grows);
@@ -211,7 +225,7 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
             let less = curve.iter().zip(&curves[0].1).all(|(moved, (_, under_kl))| moved < under_kl);
             claims.judge("influence under the log likelihood is smaller with Rényi than with KL".into(), less);
         }
-        rows.push(json!({"method": name, "distances": DISTANCES, "influence": curve}));
+        rows.push(json!({"method": name, "distances": DISTANCES, "influence": curve, "cost": base.cost}));
         curves.push((name, DISTANCES.into_iter().zip(curve).collect()));
     }
     let axes = ["distance of the number", "Fisher-Rao distance of the posteriors"];
@@ -223,7 +237,7 @@ fn influence(options: &Options, claims: &mut Claims) -> Result<Value, Failure> {
 /// A normal model for numbers of which half are clutter.
 fn half_clutter(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>) -> Result<Value, Failure> {
     println!("\nUnknown clutter, half of the numbers, 40 silos of one number\n");
-    println!("{:<12} {:<36} {:>8} {:>9}", "mixture", "method", "mean", "variance");
+    println!("{:<12} {:<36} {:>8} {:>9} {}", "mixture", "method", "mean", "variance", counters_head());
     let mut rows = Vec::new();
     for (index, (name, _)) in WORLDS.iter().enumerate() {
         let (clutter, settings, numbers) = world(index, options.seed);
@@ -242,13 +256,21 @@ fn half_clutter(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>)
         ];
         for (method, found) in &methods {
             match found {
-                Some(found) => println!("{name:<12} {method:<36} {:>8.4} {:>9.5}", found.mean, found.sd.powi(2)),
+                Some(found) => println!(
+                    "{name:<12} {method:<36} {:>8.4} {:>9.5} {}",
+                    found.mean,
+                    found.sd.powi(2),
+                    counters(found.cost)
+                ),
                 None => println!("{name:<12} {method:<36} ended at a cavity that is no density"),
             }
-            let variance = found.map(|found| found.sd.powi(2));
-            rows.push(
-                json!({"mixture": name, "method": method, "mean": found.map(|found| found.mean), "variance": variance}),
-            );
+            rows.push(json!({
+                "mixture": name,
+                "method": method,
+                "mean": found.map(|found| found.mean),
+                "variance": found.map(|found| found.sd.powi(2)),
+                "cost": found.and_then(|found| found.cost),
+            }));
         }
         let sd = |row: usize| methods[row].1.map(|found: Posterior| found.sd);
         let wider = sd(3) > sd(0);
@@ -271,7 +293,15 @@ fn half_clutter(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>)
 fn contamination(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>) -> Result<Value, Failure> {
     const SIGNAL: f64 = 2.0;
     println!("\nA signal at {SIGNAL}, some numbers around 10, a normal model, 10 silos of 10 numbers\n");
-    println!("{:<6} {:<24} {:>10} {:>10} {:>22}", "wrong", "loss", "mean", "sd", "largest error of the mean");
+    println!(
+        "{:<6} {:<24} {:>10} {:>10} {:>25} {}",
+        "wrong",
+        "loss",
+        "mean",
+        "sd",
+        "largest error of the mean",
+        counters_head()
+    );
     let mut rows = Vec::new();
     for share in [0.1, 0.2] {
         let settings =
@@ -286,17 +316,23 @@ fn contamination(options: &Options, claims: &mut Claims, panels: &mut Vec<Panel>
                 let found = Method::pvi(options, loss).fit(&normal, &silos)?;
                 worst = worst.max((found.mean - SIGNAL).abs());
                 first = first.or(Some(found));
-                rows.push(
-                    json!({"share": share, "loss": loss.to_string(), "set": set, "mean": found.mean, "sd": found.sd}),
-                );
+                rows.push(json!({
+                    "share": share,
+                    "loss": loss.to_string(),
+                    "set": set,
+                    "mean": found.mean,
+                    "sd": found.sd,
+                    "cost": found.cost,
+                }));
             }
             let Some(found) = first else { return Err("no data set".into()) };
             let name = loss.to_string();
             println!(
-                "{:<6} {name:<24} {:>10.4} {:>10.4} {worst:>22.4}",
+                "{:<6} {name:<24} {:>10.4} {:>10.4} {worst:>25.4} {}",
                 format!("{:.0} %", 100.0 * share),
                 found.mean,
-                found.sd
+                found.sd,
+                counters(found.cost)
             );
             // The clean mean of 80 numbers is itself uncertain by 0.11; 0.4 is three and a half times that.
             let claim = if loss == Loss::NegativeLogLikelihood {

@@ -9,14 +9,18 @@
 //! Then committees and streaming; which damping makes the product of the silos' factors improper; local problems that start tight
 //! and stop early; silos that hold two digits each; divergences of Rényi; and wrong training labels. `--part` chooses among these,
 //! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs.
-//! Runs are kept in the output folder: `--resume` does not repeat them, and goes on where one was interrupted. Numbers:
-//! `docs/src/reference-pvi-mnist.md`.
+//! Runs are kept in the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges
+//! them again, and `--list` names all there are. Numbers: `docs/src/reference-pvi-mnist.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024), Federated
 //! learning under misspecification, chapter 5.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
+#[path = "pvi_mnist/claims.rs"]
+mod claims;
+#[path = "claims/outcome.rs"]
+mod outcome;
 #[path = "pvi_mnist/plan.rs"]
 mod plan;
 #[path = "pvi_mnist/study.rs"]
@@ -76,6 +80,12 @@ struct Options {
     /// Few digits and steps: to see that it runs.
     #[arg(long)]
     quick: bool,
+    /// Shows and judges what is kept in the output folder, and carries out nothing.
+    #[arg(long, conflicts_with = "resume")]
+    kept: bool,
+    /// Prints every run with its settings, one a line, and carries out none.
+    #[arg(long)]
+    list: bool,
 }
 
 fn main() -> Result<(), Failure> {
@@ -96,30 +106,29 @@ fn study(options: &Options) -> Result<(), Failure> {
     };
     let size = size.longer(options.times.max(1));
     let parts = if options.part.is_empty() { Part::value_variants().to_vec() } else { options.part.clone() };
-    let digits = mnist()?;
-    let world = World {
-        device: Device::flex().with_precision(partita::Precision::Single),
-        train: first(&digits.train, size.digits[0])?,
-        test: first(&digits.test, size.digits[1])?,
-        threads: options.threads,
-    };
+    let planned = plan::of_parts(&parts, |part| runs(&size, part, options))?;
+    if options.list {
+        for (part, runs) in &planned {
+            runs.iter().for_each(|run| println!("{}", json!({ "part": part, "run": run })));
+        }
+        return Ok(());
+    }
+    let device = Device::flex().with_precision(partita::Precision::Single);
+    let world = if options.kept { None } else { Some(world(&size, &device, options.threads)?) };
+    let folder = options.output.join("runs");
     let mut sections: Vec<(Part, Vec<Curve>)> = Vec::new();
-    for part in parts {
+    for (part, runs) in planned {
         println!("{} ({} setting)", part.title(), size.name);
         let mut curves = Vec::new();
-        for run in size.runs(part) {
-            if options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str())) {
-                let run = Run {
-                    seed: options.seed,
-                    initial_scale: options.initial_scale.unwrap_or(run.initial_scale),
-                    ..run
-                };
-                // Parts share runs.
-                let key = serde_json::to_value(&run)?;
-                let known = sections.iter().flat_map(|(_, curves)| curves).find(|curve| curve.run == key).cloned();
-                let carried_out = || world.curve(&run, &options.output.join("runs"), options.resume);
-                curves.push(known.map_or_else(carried_out, Ok)?);
-            }
+        for run in runs {
+            // Parts share runs.
+            let key = serde_json::to_value(&run)?;
+            let known = sections.iter().flat_map(|(_, curves)| curves).find(|curve| curve.run == key).cloned();
+            curves.extend(match (&world, known) {
+                (_, Some(curve)) => Some(curve),
+                (Some(world), None) => Some(world.curve(&run, &folder, options.resume)?),
+                (None, None) => Curve::kept(&run, &folder)?,
+            });
         }
         sections.push((part, curves));
     }
@@ -128,19 +137,35 @@ fn study(options: &Options) -> Result<(), Failure> {
         table::draw(&options.output, *part, curves)?;
     }
     // What is only to run holds to nothing.
-    let claims = if options.quick { Vec::new() } else { table::claims(&sections, &size) };
+    let claims = if options.quick { Vec::new() } else { claims::judge(&sections, &size) };
     claims.iter().for_each(|claim| println!("{claim}"));
     let result = json!({
         "setting": size,
         "seed": options.seed,
-        "device": format!("{:?}", world.device.burn()),
+        "device": format!("{:?}", device.burn()),
         "parts": sections.iter().map(|(part, curves)| json!({ "part": part, "runs": curves })).collect::<Vec<_>>(),
-        "claims": claims.iter().map(table::Claim::json).collect::<Vec<_>>(),
+        "claims": claims.iter().map(claims::Claim::json).collect::<Vec<_>>(),
     });
     let path = options.output.join("result.json");
     write_atomically(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
     println!("Wrote {}", path.display());
     Ok(())
+}
+
+/// The runs of a part that are asked for.
+fn runs(size: &plan::Size, part: Part, options: &Options) -> Vec<Run> {
+    let wanted = |run: &Run| options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str()));
+    let complete = |run: Run| {
+        let initial_scale = options.initial_scale.unwrap_or(run.initial_scale);
+        Run { seed: options.seed, initial_scale, ..run }
+    };
+    size.runs(part).into_iter().filter(wanted).map(complete).collect()
+}
+
+fn world(size: &plan::Size, device: &Device, threads: usize) -> Result<World, Failure> {
+    let digits = mnist()?;
+    let [train, test] = [first(&digits.train, size.digits[0])?, first(&digits.test, size.digits[1])?];
+    Ok(World { device: device.clone(), train, test, threads })
 }
 
 /// The first so many digits.

@@ -17,6 +17,8 @@
 
 #[path = "pvi_uci/claims.rs"]
 mod claims;
+#[path = "claims/outcome.rs"]
+mod outcome;
 #[path = "pvi_uci/stand_in.rs"]
 mod stand_in;
 #[path = "pvi_uci/study.rs"]
@@ -135,6 +137,8 @@ pub(crate) struct Panel {
     pub(crate) table: String,
     /// Nothing for the stand-in for MIMIC-III, whose silos are clusters.
     pub(crate) split: Option<Split>,
+    /// The seed of the first.
+    pub(crate) first_seed: u64,
     /// Seed by seed, in the order of [`Method::ALL`], of which the stand-in has the first three.
     pub(crate) seeds: Vec<Vec<Curve>>,
 }
@@ -207,7 +211,7 @@ fn panel(
     fit: impl Fn(u64) -> Result<Vec<Curve>, Failure>,
 ) -> Result<Panel, Failure> {
     let settings = study::settings_of(options);
-    let mut panel = Panel { table: table.to_owned(), split, seeds: Vec::new() };
+    let mut panel = Panel { table: table.to_owned(), split, first_seed: options.seed, seeds: Vec::new() };
     for seed in options.seed..options.seed + options.seeds {
         let place = options.output.join(format!("{}_{seed}.json", panel.slug()));
         let earlier = match options.resume && place.exists() {
@@ -236,20 +240,20 @@ struct Kept {
     curves: Vec<Curve>,
 }
 
-/// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis, for the first seed.
+/// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis: the mean over seeds, and
+/// each seed thin.
 fn draw(options: &Options, panel: &Panel) -> Result<(), Failure> {
-    let Some(curves) = panel.seeds.first() else { return Ok(()) };
-    let runs: Vec<(String, Vec<(f64, f64)>)> = Method::ALL
-        .iter()
-        .zip(curves)
-        .filter(|(_, curve)| curve.points.len() > 1)
-        .map(|(method, curve)| {
-            let points = curve.points.iter().map(|point| (study::real(point.messages).log10(), -point.loss));
-            (method.label().to_owned(), points.collect())
-        })
-        .collect();
-    let level = curves.first().and_then(|curve| curve.points.last()).map(|point| -point.loss);
+    let line = |curve: &Curve| -> Vec<(f64, f64)> {
+        curve.points.iter().map(|point| (study::real(point.messages).log10(), -point.loss)).collect()
+    };
+    let kind = |method: &Method| {
+        let lines: Vec<_> = panel.of(*method).map(line).filter(|line| line.len() > 1).collect();
+        (!lines.is_empty()).then(|| (method.label().to_owned(), lines))
+    };
+    let kinds: Vec<_> = Method::ALL.iter().filter_map(kind).collect();
+    let level = panel.end(Method::GlobalVi);
     let title = format!("{}: test log likelihood by log10 of messages", panel.place());
-    plot::curves(&options.output.join(format!("{}.svg", panel.slug())), &runs, &title, level)?;
+    let path = options.output.join(format!("{}.svg", panel.slug()));
+    plot::repeated(&path, &kinds, &title, level.is_finite().then_some(-level))?;
     Ok(())
 }

@@ -99,7 +99,7 @@ fn families() -> Vec<(NormalFamily, Vec<f64>, Vec<f64>)> {
             vec![1.0, 0.5, 0.0, 1.6, 0.2, 1.9, 0.4, -0.3, 1.4],
         ),
         (
-            NormalFamily::of_parts(vec![(vec![2, 0], true), (vec![1], false)]),
+            NormalFamily::of_parts(vec![(vec![2, 0], true), (vec![1], false)]).unwrap(),
             vec![0.3, -1.0, 2.0, 0.8, -0.5, 1.2, 0.7],
             vec![1.0, 0.5, 0.0, 1.6, 0.2, 1.9, 1.1],
         ),
@@ -169,7 +169,7 @@ impl Model for ThreeSites {
 fn gradients_reach_the_parameters_of_every_family_as_differences_say() {
     let table = SiteTable::globals(&ThreeSites {}, &Device::flex()).unwrap();
     let plan = FamilyPlan::new().global(Gaussian::diagonal()).site("c", Gaussian::full_rank());
-    let mixed = NormalFamily::of_parts(vec![(vec![3, 4, 5], true), (vec![0, 1, 2], false)]);
+    let mixed = NormalFamily::of_parts(vec![(vec![3, 4, 5], true), (vec![0, 1, 2], false)]).unwrap();
     let families: [(Box<dyn Family>, NormalFamily); 3] = [
         (Box::new(DiagonalGaussian::new(3)), NormalFamily::diagonal(3)),
         (Box::new(FullRankGaussian::new(3)), NormalFamily::full(3)),

@@ -25,11 +25,22 @@ fn normals_of_any_covariance_keep_the_laws() {
 #[test]
 fn normals_in_parts_keep_the_laws() {
     // Two correlated components around an independent one, none in order.
-    let family = NormalFamily::of_parts(vec![(vec![2, 0], true), (vec![1], false)]);
+    let family = NormalFamily::of_parts(vec![(vec![2, 0], true), (vec![1], false)]).unwrap();
     let members = [vec![0.3, -1.0, 2.0, 0.8, -0.5, 1.2, 0.7], vec![1.0, 0.5, 0.0, 0.6, 0.2, 0.9, 1.1]];
     exponential_family(&family, &members).unwrap();
-    let family = NormalFamily::of_parts(vec![(vec![1], false), (vec![0], true)]);
+    let family = NormalFamily::of_parts(vec![(vec![1], false), (vec![0], true)]).unwrap();
     exponential_family(&family, &[vec![0.3, -1.0, 0.8, 0.5], vec![1.0, 0.5, 0.6, 0.2]]).unwrap();
+}
+
+#[test]
+fn parts_of_a_normal_that_do_not_have_every_component_once_are_refused() {
+    for (parts, words) in [
+        (vec![(vec![0, 1], true), (vec![1], false)], "component 1 of 3, twice"),
+        (vec![(vec![0, 2], true)], "component 2 of 2, which leaves out"),
+    ] {
+        let error = NormalFamily::of_parts(parts).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains("parts of a normal family"), "{error}");
+    }
 }
 
 #[test]

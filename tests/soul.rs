@@ -9,7 +9,7 @@ use partita::inference::{
     run,
 };
 use partita::vertical::Augmentation;
-use partita::{Device, Schedule, Settings};
+use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Loss, NoiseKind, Schedule, Settings};
 
 const RHO: f64 = 1.0;
 const HOW: Soul = Soul { rho: RHO, draws: 20, langevin_step: 0.04, burn_in: 1_500 };
@@ -171,6 +171,18 @@ fn options_out_of_their_domain_are_refused() {
     assert_eq!(named(refuse(Soul { draws: 0, ..HOW }, settings(1))), "soul.draws");
     let minibatch = [("row".to_owned(), 2)].into();
     assert_eq!(named(refuse(HOW, Settings { minibatch, ..settings(1) })), "minibatch");
+    // What it has no use for is refused, and not left out.
+    let of = |change: fn(&mut Settings)| {
+        let mut settings = settings(1);
+        change(&mut settings);
+        named(refuse(HOW, settings))
+    };
+    assert_eq!(of(|settings| settings.loss = Loss::Beta(1.5)), "loss");
+    assert_eq!(of(|settings| settings.estimator = Estimator::Total), "estimator");
+    assert_eq!(of(|settings| settings.particles = 2), "particles");
+    assert_eq!(of(|settings| settings.noise = NoiseKind::Sobol), "noise");
+    assert_eq!(of(|settings| settings.clip = Some(Clip { norm: 1.0 })), "clip");
+    assert_eq!(of(|settings| settings.family = FamilyPlan::new().global(Gaussian::full_rank())), "family");
     // A step that is too long for the curvature is an error that says so.
     let (mut coordinator, mut exchange) = start(&world, Soul { langevin_step: 50.0, draws: 300, ..HOW }, 5);
     let options = RunOptions { steps: 5, ..RunOptions::default() };

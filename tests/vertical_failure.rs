@@ -12,7 +12,7 @@ use partita::inference::{
     run, vertical,
 };
 use partita::vertical::{AuxiliaryFamily, Party};
-use partita::{AlgorithmChoice, Device, Estimator, FitOptions, Settings};
+use partita::{AlgorithmChoice, Clip, Device, Estimator, FitOptions, Settings};
 
 const STEPS: u64 = 8;
 
@@ -224,11 +224,12 @@ fn a_run_that_resumes_has_the_bits_of_one_that_was_never_interrupted() {
     for how in all_options() {
         let mut settings = settings();
         settings.minibatch.insert("row".into(), 5);
+        settings.clip = Some(Clip { norm: 1.0 });
         let options = FitOptions { algorithm: AlgorithmChoice::Vertical(how), settings, ..FitOptions::default() };
         let start = || vertical::parties(&world.parties, &world.labels, &Device::flex(), &options).unwrap();
         let (mut whole, mut exchange) = start();
-        run(&mut *whole, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
-        let expected = bits(&*whole, &mut exchange);
+        let record = run(&mut *whole, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
+        let expected = (bits(&*whole, &mut exchange), record.counters.clipped_steps);
         let folder = tempfile::tempdir().unwrap();
         let checkpoint = Some((folder.path().to_owned(), 3));
         let (mut first, mut exchange) = start();
@@ -236,8 +237,8 @@ fn a_run_that_resumes_has_the_bits_of_one_that_was_never_interrupted() {
         run(&mut *first, &mut exchange, &halfway, &mut Silent).unwrap();
         let (mut second, mut exchange) = start();
         let rest = RunOptions { checkpoint, resume: true, ..run_options(STEPS) };
-        run(&mut *second, &mut exchange, &rest, &mut Silent).unwrap();
-        assert!(bits(&*second, &mut exchange) == expected, "{how:?}");
+        let record = run(&mut *second, &mut exchange, &rest, &mut Silent).unwrap();
+        assert!((bits(&*second, &mut exchange), record.counters.clipped_steps) == expected, "{how:?}");
     }
 }
 

@@ -5,9 +5,11 @@ mod fixtures;
 
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use partita::burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
-use partita::inference::{AuxiliaryFamily, VerticalOptions};
+use partita::inference::{AuxiliaryFamily, Message, Outcome, SiloProgram, VerticalOptions};
 use partita::vertical::Augmentation;
-use partita::{Device, Estimator, FamilyPlan, Gaussian, Handle, Key, Noise, Optimiser, Purpose, Schedule, Settings};
+use partita::{
+    Clip, Device, Estimator, FamilyPlan, Gaussian, Handle, Key, Noise, Optimiser, Purpose, Schedule, Settings,
+};
 
 const RHO: f64 = 0.8;
 const HIDDEN: usize = 3;
@@ -360,4 +362,80 @@ fn pulling_a_gradient_back_with_fresh_noise_as_algorithm_1_prints_it_is_biased()
     assert!((mean(&kept) - expected).abs() < 5.0 * error(&kept), "{} and {expected}", mean(&kept));
     assert!((mean(&fresh) - expected).abs() > 5.0 * error(&fresh), "{} and {expected}", mean(&fresh));
     assert!(mean(&fresh).abs() < 5.0 * error(&fresh), "{} and 0", mean(&fresh));
+}
+
+/// What parties move by for a gradient of norm 1.
+const RATE: f64 = 0.01;
+
+/// Steps along gradients of at most this norm.
+fn clipped_at(norm: f64) -> Settings {
+    Settings {
+        steps: 10,
+        seed: SEED,
+        clip: Some(Clip { norm }),
+        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        schedule: Schedule::Constant { rate: RATE },
+        family: FamilyPlan::new().global(Gaussian::diagonal()),
+        ..Settings::default()
+    }
+}
+
+fn clipping_options() -> [VerticalOptions; 2] {
+    [VerticalOptions::augmented(RHO).mean_field().local_steps(3), VerticalOptions::power_likelihood(RHO)]
+}
+
+#[test]
+fn every_step_of_a_party_is_clipped_and_the_party_says_how_often() {
+    let world = BinaryWorld::new(ROWS, 2, COLUMNS);
+    for options in clipping_options() {
+        // So short that every gradient is longer, and so long that none is.
+        for (norm, expected) in [(1e-9, options.local_steps), (1e9, 0)] {
+            let mut hand = Hand::new(&world.parties, &world.labels, &clipped_at(norm), &options);
+            hand.scatter();
+            let before: Vec<Vec<f64>> = hand.parties.iter().map(|party| party.parameters().to_vec()).collect();
+            let (replies, _) = hand.exchange();
+            assert!(replies.iter().all(|reply| reply.get_word("clipped").unwrap() == 0));
+            (1..options.exchanges_a_step()).for_each(|_| drop(hand.exchange()));
+            let (replies, _) = hand.exchange();
+            for ((reply, party), before) in replies.iter().zip(&hand.parties).zip(&before) {
+                assert_eq!(reply.get_word("clipped").unwrap(), expected, "{options:?}");
+                let squares = party.parameters().iter().zip(before).map(|(now, then)| (now - then).powi(2));
+                let moved = squares.sum::<f64>().sqrt();
+                // Rounding of parameters of about 1 is far below the norm.
+                assert!(
+                    moved > 0.0 && moved <= RATE * norm * options.local_steps as f64 * 1.001,
+                    "{options:?}: {moved}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_that_one_party_clipped_is_counted_where_the_head_did_not() {
+    let world = BinaryWorld::new(ROWS, 2, COLUMNS);
+    for options in clipping_options() {
+        for said in [0, 2] {
+            let mut hand = Hand::new(&world.parties, &world.labels, &clipped_at(1e9), &options);
+            let mut infos = Vec::new();
+            for exchange in 0..options.exchanges_a_step() {
+                let requests = hand.algorithm.outgoing().unwrap();
+                let answer = |request: &Message, party: usize| {
+                    let mut reply = hand.parties[party].answer(request).unwrap();
+                    if party == 1 && exchange == 0 {
+                        reply.records.retain(|record| record.name != "clipped");
+                        reply = reply.word("clipped", said);
+                    }
+                    hand.algorithm.manifest().check("p", &reply).unwrap();
+                    Outcome::Reply(reply)
+                };
+                let mut answer = answer;
+                let outcomes = requests.iter().map(|request| answer(&request.message, request.silo)).collect();
+                infos.push(hand.algorithm.incoming(outcomes).unwrap());
+            }
+            // Once a step, with its last exchange.
+            let counted = infos.iter().filter(|info| info.clipped).count();
+            assert_eq!((counted, infos.last().unwrap().clipped), (usize::from(said > 0), said > 0), "{options:?}");
+        }
+    }
 }

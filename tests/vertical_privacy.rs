@@ -7,7 +7,7 @@ use fixtures::vertical_run::{BinaryWorld, Hand};
 use partita::inference::{Message, SiloProgram, VerticalOptions};
 use partita::vertical::fit;
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, NoiseKind, Purpose, Schedule, Settings,
+    AlgorithmChoice, Clip, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, NoiseKind, Purpose, Schedule, Settings,
 };
 
 const ROWS: usize = 12;
@@ -40,6 +40,10 @@ fn a_step_sends_what_the_book_lists_and_no_more() {
     assert_eq!(names(&request), ["step", "seed", "rows_in_all", "rows", "answered", "gradient"]);
     assert_eq!(names(&hand.parties[0].answer(&request).unwrap()), ["step", "z", "elbo"]);
     assert_eq!(request.get_floats("gradient").unwrap().len(), 5);
+    // Where gradients are clipped a party says how often, and only there.
+    let clipped = Settings { clip: Some(Clip { norm: 1.0 }), ..settings() };
+    let mut hand = Hand::new(&world.parties, &world.labels, &clipped, &VerticalOptions::augmented(1.0));
+    assert_eq!(names(&hand.exchange().0[0]), ["step", "z", "elbo", "clipped"]);
 
     let mut hand = Hand::new(&world.parties, &world.labels, &settings(), &VerticalOptions::power_likelihood(1.0));
     let (replies, _) = hand.exchange();

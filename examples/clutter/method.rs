@@ -7,6 +7,8 @@ use partita::{
     Settings, SolverChoice, fit,
 };
 
+use serde::Serialize;
+
 use super::{Failure, Options};
 
 /// A normal posterior of the signal's mean.
@@ -14,6 +16,33 @@ use super::{Failure, Options};
 pub(crate) struct Posterior {
     pub(crate) mean: f64,
     pub(crate) sd: f64,
+    /// What it took; nothing where it is computed from all numbers in one place.
+    pub(crate) cost: Option<Cost>,
+}
+
+/// What a fit took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Cost {
+    /// Exchanges.
+    rounds: u64,
+    /// Messages both ways.
+    messages: u64,
+    /// Gradient steps of all silos together.
+    gradient_steps: u64,
+}
+
+/// The three counters of a fit in columns; dashes where there was none.
+pub(crate) fn counters(cost: Option<Cost>) -> String {
+    let [rounds, messages, steps] = match cost {
+        Some(cost) => [cost.rounds, cost.messages, cost.gradient_steps].map(|count| count.to_string()),
+        None => ["-"; 3].map(str::to_owned),
+    };
+    format!("{rounds:>7} {messages:>9} {steps:>15}")
+}
+
+/// The head of these columns.
+pub(crate) fn counters_head() -> String {
+    format!("{:>7} {:>9} {:>15}", "rounds", "messages", "gradient steps")
 }
 
 /// A fit, or none where a silo met a cavity that is no density.
@@ -98,6 +127,9 @@ impl Method {
         let fit = fit(model, &data, &device, &options, None)?;
         let posterior = fit.posterior();
         let mean = posterior.family.mean(posterior.parameters)[0];
-        Ok(Posterior { mean, sd: posterior.family.spread(posterior.parameters).deviations()[0] })
+        let sd = posterior.family.spread(posterior.parameters).deviations()[0];
+        let report = &fit.report;
+        let cost = Cost { rounds: report.rounds, messages: report.messages, gradient_steps: report.silo_steps };
+        Ok(Posterior { mean, sd, cost: Some(cost) })
     }
 }

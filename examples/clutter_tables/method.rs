@@ -1,7 +1,7 @@
 //! Fits the planar clutter model over silos until the posterior no longer moves, or says what ended the run.
 
 use partita::inference::{
-    Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Pvi, PviSilo, Silo, SiloProgram,
+    Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Pvi, PviSilo, Silo, SiloProgram,
 };
 use partita::models::PlanarClutter;
 use partita::{Device, DivergenceChoice, FamilyPlan, Gaussian, PviOptions, Settings, SolverChoice, VisitSchedule};
@@ -25,6 +25,8 @@ pub(crate) struct Run {
     pub(crate) improper_cavities: u64,
     /// Visits of all silos together.
     pub(crate) visits: u64,
+    /// Exchanges, messages both ways, and natural-gradient steps of all silos together.
+    pub(crate) counters: [u64; 3],
 }
 
 /// How a model is fitted.
@@ -77,6 +79,7 @@ impl Method {
 
     fn run(&self, mut pvi: Pvi<PlanarClutter>, mut exchange: InProcess, silos: u64) -> Result<Run, Failure> {
         let (mut quiet, mut visits, mut improper_cavities) = (0, 0, 0);
+        let [mut rounds, mut messages, mut steps] = [0; 3];
         // In an asynchronous run some silos are visited twice before others are once.
         let sweeps_to_see_all = if matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) { 3 } else { 1 };
         let found = loop {
@@ -84,12 +87,15 @@ impl Method {
             let visited = requests.len() as u64;
             let outcomes = exchange.exchange(requests, pvi.manifest(), None)?;
             visits += visited;
+            rounds += 1;
+            messages += visited + outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Reply(_))).count() as u64;
             // From here on an error is a finding: a product or a local solution that is no density.
             let info = match pvi.incoming(outcomes) {
                 Ok(info) => info,
                 Err(error) => break Err(error.to_string()),
             };
             improper_cavities += info.tally.improper_cavities;
+            steps += info.tally.silo_steps;
             let largest = pvi.natural().iter().fold(0.0_f64, |largest, eta| largest.max(eta.abs()));
             quiet = if info.gradient_norm <= SETTLED * largest { quiet + visited } else { 0 };
             if quiet >= sweeps_to_see_all * silos {
@@ -101,6 +107,6 @@ impl Method {
                 break Err(format!("it still moved after {} sweeps", self.most_sweeps));
             }
         };
-        Ok(Run { found, improper_cavities, visits })
+        Ok(Run { found, improper_cavities, visits, counters: [rounds, messages, steps] })
     }
 }

@@ -71,6 +71,15 @@ impl Row {
         self.settled(sets).map(one).fold(0.0, f64::max)
     }
 
+    /// Exchanges, messages and gradient steps of a run on average, in words.
+    fn mean_counters(&self) -> String {
+        let mean = |place: usize| {
+            let sum: u64 = self.runs.iter().map(|run| run.counters[place]).sum();
+            format!("{:.0}", sum as f64 / self.runs.len() as f64)
+        };
+        format!("{:>7} {:>9} {:>14}", mean(0), mean(1), mean(2))
+    }
+
     fn improper_cavities(&self) -> u64 {
         self.runs.iter().map(|run| run.improper_cavities).sum()
     }
@@ -83,21 +92,26 @@ impl Row {
         print_three(self.measured(sets));
         print!(" |");
         print_three(from_exact);
-        println!(" | {:>6} {:>6}", self.improper_cavities(), failed);
+        println!(" | {:>6} {:>6} | {}", self.improper_cavities(), failed, self.mean_counters());
     }
 
     pub(crate) fn json(&self, sets: &[DataSet]) -> Value {
-        let run = |(run, set): (&Run, &DataSet)| match &run.found {
-            Ok(found) => json!({
-                "posterior": found.json(),
-                "from_pooled": found.from(&set.pooled),
-                "from_exact": found.from(&set.exact),
-                "improper_cavities": run.improper_cavities,
-                "visits": run.visits,
-            }),
-            Err(problem) => {
-                json!({"problem": problem, "improper_cavities": run.improper_cavities, "visits": run.visits})
-            }
+        let run = |(run, set): (&Run, &DataSet)| {
+            let [rounds, messages, steps] = run.counters;
+            let mut own = match &run.found {
+                Ok(found) => json!({
+                    "posterior": found.json(),
+                    "from_pooled": found.from(&set.pooled),
+                    "from_exact": found.from(&set.exact),
+                }),
+                Err(problem) => json!({ "problem": problem }),
+            };
+            own["improper_cavities"] = run.improper_cavities.into();
+            own["visits"] = run.visits.into();
+            own["rounds"] = rounds.into();
+            own["messages"] = messages.into();
+            own["gradient_steps"] = steps.into();
+            own
         };
         let runs: Value = self.runs.iter().zip(sets).map(run).collect();
         json!({"name": self.name, "published": self.published, "runs": runs})
@@ -128,7 +142,7 @@ fn print_three(three: Option<[(f64, f64); 3]>) {
 pub(crate) fn print_head(what: &str) {
     let three = "mean, covariance, log det";
     println!(
-        "{what:<19} {:<23} | {:<47} | {:<47} | cavities that are none, runs failed",
+        "{what:<19} {:<23} | {:<47} | {:<47} | cavities that are none, runs failed | rounds, messages, gradient steps",
         "thesis",
         format!("from pooled: {three}"),
         format!("from exact: {three}")

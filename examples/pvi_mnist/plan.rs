@@ -7,6 +7,7 @@ use partita::inference::{
 use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SolverChoice, VisitSchedule};
 use serde::Serialize;
 
+use super::Failure;
 use super::study::{Run, Split};
 
 /// A part of the study.
@@ -174,6 +175,10 @@ const NARROW: f64 = 2.5;
 const SYNCHRONOUS: f64 = 0.2;
 const SHARDS: [f64; 2] = [0.3, 0.025];
 
+/// What the names in files of the sweep over damping factors begin with: its rounds and what it holds are not those of the
+/// synchronous visits beside global inference.
+pub(crate) const DAMPED: &str = "damping";
+
 /// The standard deviation at which posteriors start, and at which visits that stop early start again: the square root of
 /// the authors' 1e-3.
 pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
@@ -231,10 +236,10 @@ impl Size {
         Run { every: silos.div_ceil(2), ..run }
     }
 
-    /// Synchronous visits of silos that are alike, measured after every round.
-    fn synchronous(&self, damping: f64) -> Run {
+    /// Synchronous visits of silos that are alike, measured after every round, in a file called after `part` and the damping.
+    fn synchronous(&self, part: &str, damping: f64) -> Run {
         let [rounds, steps] = self.synchronous;
-        let names = [format!("synchronous_{damping}"), format!("synchronous PVI, rho {damping}")];
+        let names = [format!("{part}_{damping}"), format!("synchronous PVI, rho {damping}")];
         let options = self.held(together(PviOptions::new(steps), damping));
         let names = [names[0].as_str(), names[1].as_str()];
         Run {
@@ -282,7 +287,8 @@ impl Size {
 
     fn alike(&self) -> Vec<Run> {
         let pool = 1.0 / self.silos[0] as f64;
-        vec![self.global("global"), self.plain(), self.synchronous(SYNCHRONOUS), self.synchronous(pool)]
+        let together = |damping| self.synchronous("synchronous", damping);
+        vec![self.global("global"), self.plain(), together(SYNCHRONOUS), together(pool)]
     }
 
     /// What PVI is compared with, all of it PVI configured otherwise: committees are one undamped synchronous round, and
@@ -315,7 +321,7 @@ impl Size {
         let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
         // What is to be seen is where the product breaks: nothing is held.
         let few = Self { synchronous: [self.damped, self.synchronous[1]], hold: false, ..*self };
-        factors.iter().map(|damping| few.synchronous(*damping)).collect()
+        factors.iter().map(|damping| few.synchronous(DAMPED, *damping)).collect()
     }
 
     fn stopping(&self) -> Vec<Run> {
@@ -324,10 +330,13 @@ impl Size {
         let one = PviOptions { solver: self.early(Split::Pooled, Start::Received), ..PviOptions::new(self.global) };
         let global = ["global_stopped", "global VI, stopped"];
         let synchronous = ["synchronous_stopped", "synchronous PVI, stopped, tight"];
+        // Nothing is taken out again, so that no cavity can have a negative precision.
+        let forgotten = PviOptions { factors: Factors::Forgotten, hold_improper: false, ..self.tight() };
         vec![
             self.run(global, Split::Pooled, AlgorithmChoice::Pvi(one), 1),
             self.stopped(),
             self.run(synchronous, self.alike_silos(), all, self.stopped[1]),
+            self.sequential(["streaming_stopped", "streaming VB, stopped, tight"], forgotten, self.sequential[0]),
         ]
     }
 
@@ -395,6 +404,21 @@ impl Size {
         ];
         runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
     }
+}
+
+/// The runs of each of these parts.
+///
+/// # Errors
+/// For two runs of different settings with one name in files, each of which would delete what is kept of the other.
+pub(crate) fn of_parts(parts: &[Part], runs: impl Fn(Part) -> Vec<Run>) -> Result<Vec<(Part, Vec<Run>)>, Failure> {
+    let planned: Vec<(Part, Vec<Run>)> = parts.iter().map(|part| (*part, runs(*part))).collect();
+    let all: Vec<&Run> = planned.iter().flat_map(|(_, runs)| runs).collect();
+    for (place, run) in all.iter().enumerate() {
+        if all[..place].iter().any(|other| other.slug == run.slug && other != run) {
+            return Err(format!("two runs of different settings are both called `{}`: name one anew", run.slug).into());
+        }
+    }
+    Ok(planned)
 }
 
 fn together(options: PviOptions, damping: f64) -> PviOptions {

@@ -1,7 +1,7 @@
 //! Runs one method on one split of the digits, and measures test error and pruned weights on the way.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
@@ -13,10 +13,14 @@ use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Loss, Noise, Normal, Purpose, Schedule,
     Settings, partition_by_shards, partition_equally,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Failure;
+use super::outcome::is_outcome;
+
+/// Training digits by which a posterior is judged too: the first ones, with the labels that silos have.
+const TRAINING: usize = 10_000;
 
 /// A weight whose posterior is closer to its prior than this, in nats, is pruned: it says nothing.
 const PRUNED: f64 = 0.1;
@@ -83,9 +87,22 @@ pub(crate) struct Point {
     /// The share of test digits classified wrongly.
     pub(crate) error: f64,
     /// The mean log probability of the test labels, in nats.
+    #[serde(deserialize_with = "or_impossible")]
     pub(crate) log_likelihood: f64,
+    /// That of the labels of the first training digits; not there in what was kept before it was measured.
+    #[serde(default, deserialize_with = "some_or_impossible", skip_serializing_if = "Option::is_none")]
+    pub(crate) train_log_likelihood: Option<f64>,
     /// Weights whose posterior is their prior, nearly.
     pub(crate) pruned: usize,
+}
+
+/// A log likelihood as it is kept: that of labels which have no probability is no number of JSON, and kept as null.
+fn or_impossible<'de, D: Deserializer<'de>>(found: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(found)?.unwrap_or(f64::NEG_INFINITY))
+}
+
+fn some_or_impossible<'de, D: Deserializer<'de>>(found: D) -> Result<Option<f64>, D::Error> {
+    or_impossible(found).map(Some)
 }
 
 /// What a run gave.
@@ -121,14 +138,15 @@ impl Curve {
     }
 
     /// What is kept of a run, if it was of the same settings.
-    fn kept(plan: &Run, file: &Path) -> Result<Option<Self>, Failure> {
+    pub(crate) fn kept(plan: &Run, folder: &Path) -> Result<Option<Self>, Failure> {
+        let file = plan.file(folder);
         if !file.is_file() {
             return Ok(None);
         }
         match serde_json::from_str::<Self>(&std::fs::read_to_string(file)?) {
             Ok(kept) if kept.run == serde_json::to_value(plan)? => Ok(Some(kept)),
             _ => {
-                println!("  {} is run again: what is kept is of other settings", plan.label);
+                println!("  {}: what is kept is of other settings, and does not count", plan.label);
                 Ok(None)
             }
         }
@@ -159,6 +177,12 @@ impl Curve {
     }
 }
 
+/// Digits with the labels that a posterior is to find for them.
+struct Known {
+    rows: LabelledRows,
+    labels: Vec<u8>,
+}
+
 /// The digits of a study.
 pub(crate) struct World {
     pub(crate) device: Device,
@@ -172,8 +196,8 @@ impl World {
     ///
     /// After each measurement the curve lies in `folder`, and the state of all parties beside it until the run is over.
     pub(crate) fn curve(&self, plan: &Run, folder: &Path, resume: bool) -> Result<Curve, Failure> {
-        let (file, state) = (folder.join(format!("{}.json", plan.slug)), folder.join(&plan.slug));
-        let kept = if resume { Curve::kept(plan, &file)? } else { None };
+        let (file, state) = (plan.file(folder), folder.join(&plan.slug));
+        let kept = if resume { Curve::kept(plan, folder)? } else { None };
         let mut curve = match kept {
             Some(curve) if curve.over => {
                 remove(&state)?;
@@ -191,7 +215,7 @@ impl World {
             Head::Categorical,
             Normal::new(0.0, 1.0),
         );
-        let test = rows(&self.test, self.test.labels(), &self.device)?;
+        let known = self.known(plan)?;
         let silos = self.silos(plan)?;
         let ends = plan.ends();
         let options = FitOptions {
@@ -206,7 +230,7 @@ impl World {
             match advance(&mut *algorithm, &mut exchange, end, &state) {
                 Ok(counters) => {
                     let draws = plan.draws[usize::from(Some(&end) == ends.last())];
-                    let point = self.judge(&model, &test, &*algorithm, (plan.seed, draws), &counters)?;
+                    let point = self.judge(&model, &known, &*algorithm, (plan.seed, draws), &counters)?;
                     curve.points.push(point);
                     curve.bytes_from_silos = counters.bytes_from_silos;
                     curve.improper_cavities = counters.improper_cavities;
@@ -229,10 +253,26 @@ impl World {
         Ok(curve)
     }
 
-    /// The training rows of each silo, with some labels replaced by others.
+    /// The labels of the training digits as silos have them: some are replaced by others.
+    fn labels(&self, plan: &Run) -> Vec<u8> {
+        flipped(self.train.labels(), self.train.classes(), plan.flipped, &Noise::new(plan.seed))
+    }
+
+    /// The digits by which posteriors are judged: for testing, and the first ones for training.
+    fn known(&self, plan: &Run) -> Result<[Known; 2], Failure> {
+        let known = |digits: &Images, labels: Vec<u8>| -> Result<Known, Failure> {
+            Ok(Known { rows: rows(digits, &labels, &self.device)?, labels })
+        };
+        let mut labels = self.labels(plan);
+        labels.truncate(TRAINING);
+        let first = self.train.select(&(0..labels.len()).collect::<Vec<_>>())?;
+        Ok([known(&self.test, self.test.labels().to_vec())?, known(&first, labels)?])
+    }
+
+    /// The training rows of each silo.
     fn silos(&self, plan: &Run) -> Result<Vec<(String, LabelledRows)>, Failure> {
         let noise = Noise::new(plan.seed);
-        let labels = flipped(self.train.labels(), self.train.classes(), plan.flipped, &noise);
+        let labels = self.labels(plan);
         let parts = match plan.split {
             Split::Pooled => vec![(0..self.train.len()).collect()],
             Split::Alike(silos) => partition_equally(self.train.len(), silos, &noise)?,
@@ -245,20 +285,24 @@ impl World {
         parts.iter().enumerate().map(silo).collect()
     }
 
-    /// What the present posterior makes of the test digits, after so much was exchanged and computed.
+    /// What the present posterior makes of the digits, after so much was exchanged and computed.
     fn judge(
         &self,
         model: &BayesianNetwork<Mlp>,
-        test: &LabelledRows,
+        [test, train]: &[Known; 2],
         algorithm: &dyn Algorithm,
         (seed, draws): (u64, u64),
         counters: &Counters,
     ) -> Result<Point, Failure> {
         let posterior = algorithm.posterior();
         let noise = Noise::new(seed);
-        let draws = (0..draws).map(|index| posterior.draw(&noise, index));
-        let probabilities = model.predict(&self.device, test.features(), draws)?.values;
-        let predictions = Predictions::new(&probabilities, self.test.classes(), self.test.labels())?;
+        let probabilities = |known: &Known| {
+            let draws = (0..draws).map(|index| posterior.draw(&noise, index));
+            model.predict(&self.device, known.rows.features(), draws)
+        };
+        let (tested, trained) = (probabilities(test)?.values, probabilities(train)?.values);
+        let predictions = Predictions::new(&tested, self.test.classes(), &test.labels)?;
+        let training = Predictions::new(&trained, self.test.classes(), &train.labels)?;
         let mean = posterior.family.mean(posterior.parameters);
         let deviations = posterior.family.spread(posterior.parameters).deviations();
         // KL(N(m, s²) || N(0, 1)) of each weight.
@@ -270,12 +314,18 @@ impl World {
             steps: counters.silo_steps,
             error: 1.0 - accuracy(&predictions),
             log_likelihood: test_log_likelihood(&predictions),
+            train_log_likelihood: Some(test_log_likelihood(&training)),
             pruned: mean.iter().zip(&deviations).filter(|pair| divergence(*pair) < PRUNED).count(),
         })
     }
 }
 
 impl Run {
+    /// Where its curve is kept.
+    fn file(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}.json", self.slug))
+    }
+
     /// The steps after which it is measured.
     fn ends(&self) -> Vec<u64> {
         let [all, each] = self.exchanges;
@@ -318,16 +368,6 @@ fn flipped(labels: &[u8], classes: usize, share: f64, noise: &Noise) -> Vec<u8> 
 fn rows(digits: &Images, labels: &[u8], device: &Device) -> Result<LabelledRows, Failure> {
     let labels = labels.iter().map(|&label| f64::from(label)).collect();
     Ok(LabelledRows::new(digits.scaled(), labels, digits.len(), device)?)
-}
-
-/// Whether an error is something to be found out here: a product that is no density, or a posterior outside the domain of
-/// its divergence.
-fn is_outcome(error: &Error) -> bool {
-    match error {
-        Error::ImproperProduct { .. } | Error::DivergenceDomain { .. } | Error::Improper { .. } => true,
-        Error::InSilo { source, .. } => is_outcome(source),
-        _ => false,
-    }
 }
 
 /// Lets a run go on from the checkpoint under `state`, if there is one, until `end` steps are done. What it took from the start.

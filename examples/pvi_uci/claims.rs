@@ -39,7 +39,7 @@ impl Panel {
     }
 
     /// The curves of a method, one a seed.
-    fn of(&self, method: Method) -> impl Iterator<Item = &Curve> {
+    pub(crate) fn of(&self, method: Method) -> impl Iterator<Item = &Curve> {
         let place = Method::ALL.iter().position(|own| *own == method);
         self.seeds.iter().filter_map(move |curves| curves.get(place?))
     }
@@ -60,7 +60,29 @@ impl Panel {
         (0..count).map(point).collect()
     }
 
-    fn end(&self, method: Method) -> f64 {
+    /// In words, which of these methods were refused and with which seeds; nothing if none was.
+    fn refusals(&self, methods: &[Method]) -> Option<String> {
+        let refused = |method: &Method| {
+            let label = method.label();
+            let one = move |(curve, seed): (&Curve, u64)| {
+                curve.refused.as_ref().map(|why| format!("{label} was refused with seed {seed}: {why}"))
+            };
+            self.of(*method).zip(self.first_seed..).filter_map(one).collect::<Vec<_>>()
+        };
+        let all: Vec<String> = methods.iter().flat_map(refused).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// What became of a claim about these methods, with whether it is met and by what numbers. Of a curve that was cut short
+    /// by a refusal it is not met.
+    fn verdict(&self, claim: &'static str, methods: &[Method], (met, found): (bool, String)) -> Verdict {
+        let refused = self.refusals(methods);
+        let met = met && refused.is_none();
+        Verdict { claim, place: self.place(), met, found: refused.unwrap_or(found) }
+    }
+
+    /// The mean over seeds of the last loss.
+    pub(crate) fn end(&self, method: Method) -> f64 {
         self.mean(method).last().map_or(f64::NAN, |point| point.loss)
     }
 
@@ -104,8 +126,9 @@ impl Panel {
     }
 }
 
-/// The two kinds of PVI.
+/// The two kinds of PVI, and beside global VI.
 const PVI: [Method; 2] = [Method::Sequential, Method::Synchronous];
+const BESIDE: [Method; 3] = [Method::GlobalVi, Method::Sequential, Method::Synchronous];
 
 /// Holds every panel to the claims F4.1 to F4.6.
 pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
@@ -119,34 +142,29 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
             format!("after one round {:+.4} sequential, {:+.4} synchronous nats from global VI", gaps[0], gaps[1]);
         let from = PVI.map(|method| panel.close_from(method));
         let rounds = from.map(|from| from.map_or("never".to_owned(), |point| format!("after {}", point.round)));
-        let verdict = |claim, met, found| Verdict { claim, place: panel.place(), met, found };
         match panel.split {
-            Some(Split::A) => verdicts.push(verdict("F4.1", close == [true; 2], words)),
+            Some(Split::A) => verdicts.push(panel.verdict("F4.1", &BESIDE, (close == [true; 2], words))),
             None => {} // The stand-in has claims of its own.
             Some(Split::B) => {
                 let later = from.iter().all(|from| from.is_some_and(|point| point.round <= FEW));
                 let found = format!("{words}; close {} and {}", rounds[0], rounds[1]);
-                verdicts.push(verdict("F4.2", close == [false; 2] && later, found));
+                verdicts.push(panel.verdict("F4.2", &BESIDE, (close == [false; 2] && later, found)));
             }
         }
-        let (met, words) = panel.economy();
-        verdicts.push(verdict("F4.3", met, words));
+        verdicts.push(panel.verdict("F4.3", &BESIDE, panel.economy()));
         if panel.split == Some(Split::B) {
             let others = [Method::CommitteeSame, Method::CommitteeSplit, Method::Continual];
             let best = PVI.map(|method| panel.end(method));
             let worse = others.map(|method| panel.end(method));
             let met = worse.iter().all(|worse| best.iter().all(|best| *worse > best + WORSE));
-            verdicts.push(verdict(
-                "F4.4",
-                met,
-                format!("PVI {}; BCM same, split and VCL {}", list(&best), list(&worse)),
-            ));
-            let spreads =
-                [Method::Continual, Method::Sequential, Method::Synchronous].map(|method| panel.spread(method));
+            let found = format!("PVI {}; BCM same, split and VCL {}", list(&best), list(&worse));
+            verdicts.push(panel.verdict("F4.4", &[&PVI[..], &others].concat(), (met, found)));
+            let spread = [Method::Continual, Method::Sequential, Method::Synchronous];
+            let spreads = spread.map(|method| panel.spread(method));
             let met = spreads[0] > spreads[1] && spreads[0] > spreads[2];
             let found =
                 format!("sd over seeds of the gap to global VI: VCL, sequential, synchronous {}", list(&spreads));
-            verdicts.push(verdict("F4.5", met, found));
+            verdicts.push(panel.verdict("F4.5", &[&spread[..], &[Method::GlobalVi]].concat(), (met, found)));
         }
         let (streaming, sequential) = (panel.end(Method::Streaming), panel.end(Method::Sequential));
         let best = panel.mean(Method::Streaming).iter().map(|point| point.loss).fold(f64::INFINITY, f64::min);
@@ -155,7 +173,7 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
             "credit" => streaming > best + WORSE && streaming > sequential + WORSE,
             _ => (streaming - sequential).abs() <= CLOSE,
         };
-        verdicts.push(verdict("F4.6", met, found));
+        verdicts.push(panel.verdict("F4.6", &[Method::Streaming, Method::Sequential], (met, found)));
     }
     verdicts.extend(rounds_by_split(panels));
     verdicts
@@ -177,6 +195,8 @@ fn rounds_by_split(panels: &[Panel]) -> Vec<Verdict> {
         let [a, b] = [words(a), words(b)];
         let found =
             format!("rounds until close, A and B: sequential {} and {}, synchronous {} and {}", a[0], b[0], a[1], b[1]);
+        let refusals: Vec<String> = pair.iter().filter_map(|panel| panel.refusals(&BESIDE)).collect();
+        let (met, found) = if refusals.is_empty() { (met, found) } else { (false, refusals.join("; ")) };
         verdicts.push(Verdict { claim: "F4.2", place: format!("{} A<B", alike.table), met, found });
     }
     verdicts
@@ -187,20 +207,20 @@ pub(crate) fn judge_stand_in(panels: &[Panel]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for panel in panels {
         let gaps = PVI.map(|method| panel.end(method) - panel.end(Method::GlobalVi));
-        let refused = panel.seeds.iter().flatten().any(|curve| curve.refused.is_some());
         let (cheap, words) = panel.economy();
-        let met = !refused && cheap && gaps.iter().all(|gap| gap.abs() <= CLOSE);
-        let ending = if refused { "; one ended early" } else { "" };
+        let met = cheap && gaps.iter().all(|gap| gap.abs() <= CLOSE);
         let [one, other] = gaps;
-        let found = format!("ends {one:+.4} sequential, {other:+.4} synchronous nats from global VI; {words}{ending}");
-        verdicts.push(Verdict { claim: "F5.1", place: panel.place(), met, found });
+        let found = format!("ends {one:+.4} sequential, {other:+.4} synchronous nats from global VI; {words}");
+        verdicts.push(panel.verdict("F5.1", &BESIDE, (met, found)));
     }
     if let [regression, network] = panels {
         for method in PVI {
             let [smooth, rough] = [regression, network].map(|panel| panel.roughness(method));
             let found = format!("roughness of {}: regression {smooth:.6}, network {rough:.6} nats", method.label());
-            let place = "stand-in".to_owned();
-            verdicts.push(Verdict { claim: "F5.2", place, met: rough > ROUGHER * smooth, found });
+            let refusals: Vec<String> = panels.iter().filter_map(|panel| panel.refusals(&[method])).collect();
+            let met = rough > ROUGHER * smooth && refusals.is_empty();
+            let found = if refusals.is_empty() { found } else { refusals.join("; ") };
+            verdicts.push(Verdict { claim: "F5.2", place: "stand-in".to_owned(), met, found });
         }
     }
     verdicts
@@ -214,34 +234,47 @@ fn list(values: &[f64]) -> String {
 pub(crate) fn print_table(panel: &Panel) {
     println!("\n{}: test loss in nats a row over {} seeds", panel.place(), panel.seeds.len());
     println!(
-        "{:<17} {:>7} {:>9} {:>8} {:>8} {:>8} {:>9} {:>11} {:>9}",
-        "", "loss", "gap", "sd", "error %", "rounds", "messages", "silo steps", "improper"
+        "{:<17} {:>7} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9} {:>11} {:>9} {:>9}",
+        "", "loss", "gap", "sd", "error %", "rounds", "messages", "kilobytes", "silo steps", "parallel", "improper"
     );
     for method in Method::ALL {
         let Some(last) = panel.mean(method).last().copied() else { continue };
         let gap = last.loss - panel.end(Method::GlobalVi);
         println!(
-            "{:<17} {:>7.4} {gap:>+9.4} {:>8.4} {:>8.2} {:>8} {:>9} {:>11} {:>9}",
+            "{:<17} {:>7.4} {gap:>+9.4} {:>8.4} {:>8.2} {:>8} {:>9} {:>9} {:>11} {:>9} {:>9}",
             method.label(),
             last.loss,
             panel.spread(method),
             100.0 * last.error,
             last.round,
             last.messages,
+            counted(last.bytes.map(|[to, from]| (to + from).div_ceil(1_000))),
             last.steps,
+            counted(last.parallel_steps),
             last.improper
         );
     }
+    if let Some(refusals) = panel.refusals(&Method::ALL) {
+        println!("{refusals}");
+    }
+}
+
+/// A count for people; a dash where it was not kept.
+fn counted(count: Option<u64>) -> String {
+    count.map_or("-".to_owned(), |count| count.to_string())
 }
 
 /// Everything measured in one panel.
 pub(crate) fn json_of(panel: &Panel) -> Value {
     let point = |point: &Point| {
-        let Point { round, messages, steps, loss, error, improper } = point;
+        let Point { round, messages, steps, loss, error, improper, parallel_steps, bytes } = point;
         json!({
             "round": round,
             "messages": messages,
             "silo_steps": steps,
+            "parallel_steps": parallel_steps,
+            "bytes_to_silos": bytes.map(|[to, _]| to),
+            "bytes_from_silos": bytes.map(|[_, from]| from),
             "loss": loss,
             "error": error,
             "improper_cavities": improper,

@@ -17,6 +17,7 @@ use partita::{
 
 use serde::{Deserialize, Serialize};
 
+use super::outcome::is_outcome;
 use super::{Failure, Options, Split};
 
 /// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
@@ -110,6 +111,12 @@ pub(crate) struct Point {
     pub(crate) error: f64,
     /// Local problems so far whose cavity was no density: a sign of noisy local solutions.
     pub(crate) improper: u64,
+    /// Gradient steps so far that passed one after another; not there in what was kept before they were counted.
+    #[serde(default)]
+    pub(crate) parallel_steps: Option<u64>,
+    /// Bytes of messages so far, to silos and from them; not there in what was kept before they were counted.
+    #[serde(default)]
+    pub(crate) bytes: Option<[u64; 2]>,
 }
 
 /// What all methods share: the silos, the test rows and the settings of one seed.
@@ -163,7 +170,7 @@ impl<'a> World<'a> {
 }
 
 /// Fits `model` over `silos` by a method, with this damping where it is synchronous, and measures loss and error after each
-/// sweep or round, those of global VI ever more seldom. A product that is no density ends it early.
+/// sweep or round, those of global VI ever more seldom. A product or a local solution that is no density ends it early.
 pub(crate) fn curve<M: Model + 'static>(
     method: Method,
     (model, silos): (&M, &[(String, M::Data)]),
@@ -192,7 +199,7 @@ pub(crate) fn curve<M: Model + 'static>(
     for (end, round) in ends.iter().zip(1..) {
         match advance(&mut *algorithm, &mut exchange, *end) {
             Ok(more) => counted += more,
-            Err(error @ (Error::ImproperProduct { .. } | Error::Improper { .. })) => {
+            Err(error) if is_outcome(&error) => {
                 println!("{} in round {round}: {error}", method.label());
                 refused = Some(error.to_string());
                 break;
@@ -202,7 +209,9 @@ pub(crate) fn curve<M: Model + 'static>(
         let (loss, error) = judge(algorithm.posterior())?;
         let (steps, improper) = (counted.silo_steps, counted.improper_cavities);
         let round = if how.is_some() { round } else { *end };
-        points.push(Point { round, messages: counted.messages, steps, loss, error, improper });
+        let (messages, parallel_steps) = (counted.messages, Some(counted.gradient_steps));
+        let bytes = Some([counted.bytes_to_silos, counted.bytes_from_silos]);
+        points.push(Point { round, messages, steps, loss, error, improper, parallel_steps, bytes });
     }
     Ok(Curve { points, seconds: start.elapsed().as_secs_f64(), refused })
 }

@@ -19,6 +19,20 @@ fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() 
     for key in ["agreement", "influence", "half_clutter", "contamination", "claims"] {
         assert!(result[key].is_array(), "result.json lacks `{key}`");
     }
+    // Every fit takes six rounds; forty silos of one number are visited one after another, and few take as many steps as many.
+    for (name, silos) in [("variational, 1 silo", 1), ("PVI, 40 silos", 40)] {
+        let rows = result["agreement"].as_array().unwrap().iter().filter(|row| row["method"] == name);
+        for cost in rows.map(|row| &row["cost"]) {
+            let expected = serde_json::json!({ "rounds": 6 * silos, "messages": 12 * silos, "gradient_steps": 960 });
+            assert_eq!(*cost, expected, "{name}");
+        }
+    }
+    assert!(result["agreement"][0]["cost"].is_null() && text.contains("gradient steps"), "{text}");
+    for part in ["influence", "contamination"] {
+        for row in result[part].as_array().unwrap() {
+            assert!(row["cost"]["messages"].as_u64().unwrap() > 0, "{row}");
+        }
+    }
     // Six rounds of four steps are too few for silos of one number; what has more numbers, or needs no fit, is there.
     let settled = ["propagation", "quadrature", "1 silo", "influence", "wrong:"];
     let mut judged = 0;

@@ -24,7 +24,20 @@ fn in_the_plane_partitioned_inference_is_pooled_inference_for_every_number_of_si
         for claim in claims {
             assert_eq!(claim["met"], true, "{}", claim["claim"]);
         }
-        assert_eq!(result["tables"][0]["rows"].as_array().unwrap().len(), rows);
+        assert!(text.contains("rounds, messages, gradient steps"), "{text}");
+        let found = result["tables"][0]["rows"].as_array().unwrap();
+        assert_eq!(found.len(), rows);
+        for (row, run) in found.iter().map(|row| (row, &row["runs"][0])) {
+            let count = |key: &str| run[key].as_u64().unwrap();
+            // A request and an answer a visit, and eight steps; of ten silos at once all are visited in a round.
+            let together = if row["name"] == "synchronous" { 10 } else { 1 };
+            assert_eq!(
+                (count("messages"), count("visits")),
+                (2 * count("visits"), together * count("rounds")),
+                "{run}"
+            );
+            assert_eq!(count("gradient_steps"), 8 * count("visits"), "{run}");
+        }
     }
 }
 

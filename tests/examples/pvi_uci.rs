@@ -5,7 +5,12 @@ use std::process::Command;
 use partita::models::credit;
 use serde_json::Value;
 
+use partita::inference::Error;
+
 use crate::fixtures::example;
+
+#[path = "../../examples/claims/outcome.rs"]
+mod outcome;
 
 #[test]
 fn pvi_uci_writes_its_curves_claims_and_pictures() {
@@ -40,6 +45,15 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
                     (Some(2 * contacts), Some(300 * contacts))
                 );
             }
+            // Side by side ten silos pass in the time of one; one after another they do not. Bytes are counted both ways.
+            for (name, together) in [("sequential PVI", 1), ("synchronous PVI", 10), ("global VI", 10)] {
+                let last = points(name).pop().unwrap();
+                let count = |key: &str| last[key].as_u64().unwrap();
+                assert_eq!(count("silo_steps"), together * count("parallel_steps"), "{name}");
+                // A message has some numbers of eight bytes.
+                let least = 4 * count("messages");
+                assert!(count("bytes_to_silos") > least && count("bytes_from_silos") > least, "{name}: {last}");
+            }
             let global = points("global VI").pop().unwrap();
             assert_eq!((global["messages"].as_u64(), global["silo_steps"].as_u64()), (Some(16_000), Some(8_000)));
             // Without a look at the covariates 131 rows with a share of 0.55 cost 0.688 nats each.
@@ -51,8 +65,44 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
     // F4.1 for split A, F4.2, F4.4 and F4.5 for split B, F4.3 and F4.6 for both, and F4.2 between the two.
     assert_eq!(result["claims"].as_array().unwrap().len(), 1 + 3 + 2 * 2 + 1);
     for picture in ["credit_a.svg", "credit_b.svg"] {
-        assert!(std::fs::read_to_string(folder.path().join(picture)).unwrap().starts_with("<svg"), "{picture}");
+        let svg = std::fs::read_to_string(folder.path().join(picture)).unwrap();
+        assert!(svg.starts_with("<svg"), "{picture}");
+        // Of each of the four methods with more than one point two seeds and their mean.
+        assert!(svg.matches("<polyline").count() >= 4 * 3, "{picture}");
     }
+
+    // With one seed of synchronous PVI that was refused its claims are not met, and say so; others stay.
+    let kept = folder.path().join("credit_a_2.json");
+    let mut seed: Value = serde_json::from_str(&std::fs::read_to_string(&kept).unwrap()).unwrap();
+    seed["curves"][2]["refused"] = "silo `silo-4` has no density".into();
+    seed["curves"][2]["points"].as_array_mut().unwrap().truncate(1);
+    for point in seed["curves"][0]["points"].as_array_mut().unwrap() {
+        // So was it kept before these were counted.
+        let point = point.as_object_mut().unwrap();
+        assert!(point.remove("parallel_steps").is_some() && point.remove("bytes").is_some());
+    }
+    std::fs::write(&kept, seed.to_string()).unwrap();
+    let run =
+        Command::new(example("pvi_uci")).args(["--quick", "--resume", "--output"]).arg(folder.path()).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let again: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
+    for (before, after) in result["claims"].as_array().unwrap().iter().zip(again["claims"].as_array().unwrap()) {
+        let (claim, place) = (after["claim"].as_str().unwrap(), after["place"].as_str().unwrap());
+        let about = ["F4.1", "F4.2", "F4.3"].contains(&claim) && (place == "credit A" || place == "credit A<B");
+        let named = after["found"].as_str().unwrap().contains("synchronous PVI was refused with seed 2: silo `silo-4`");
+        assert_eq!((about, about), (named, named && after["met"] == false), "{after}");
+        assert!(about || before == after, "{before} {after}");
+    }
+}
+
+#[test]
+fn a_local_solution_that_is_no_density_is_something_to_find_out_and_a_lost_silo_is_not() {
+    let improper = || Error::Improper { operation: "a visit".into(), component: "beta[0]".into(), found: -1.0 };
+    let of = |source: Error| Error::InSilo { silo: "silo-3".into(), step: 7, source: Box::new(source) };
+    assert!(outcome::is_outcome(&improper()) && outcome::is_outcome(&of(improper())));
+    let lost = || Error::SiloLost { silo: "silo-3".into(), step: 7, reason: "gone".into() };
+    assert!(!outcome::is_outcome(&lost()) && !outcome::is_outcome(&of(lost())));
 }
 
 #[test]

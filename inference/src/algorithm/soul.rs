@@ -101,8 +101,10 @@ impl Soul {
     /// The coordinator and the parties before the first round, for [`crate::run()`]; [`Settings::steps`] counts rounds.
     ///
     /// # Errors
-    /// [`Error::Setting`] for options out of their domain, and for minibatches, which it does not have; [`Error::NoSilos`],
-    /// [`Error::DuplicateSilo`]; [`Error::InSilo`] for a party with other rows than the labels, or what a declaration refuses.
+    /// [`Error::Setting`] for options out of their domain, and for settings that it has no use for: minibatches, another loss
+    /// than the log likelihood, families, estimators, several particles, joined noise and clipping; leave these as
+    /// [`Settings::default`] has them. [`Error::NoSilos`], [`Error::DuplicateSilo`]; [`Error::InSilo`] for a party with other rows
+    /// than the labels, or what a declaration refuses.
     pub fn parties(
         self,
         parties: Vec<Party>,
@@ -129,12 +131,31 @@ impl Soul {
         if self.draws == 0 {
             return refuse("soul.draws", "0".into(), "at least one Langevin step a round");
         }
-        if !settings.minibatch.is_empty() {
-            return refuse(
-                "minibatch",
-                format!("{:?}", settings.minibatch),
-                "none: Soul moves z of all rows in a round",
-            );
+        let Settings { minibatch, loss, family, estimator, particles, noise, clip, .. } = settings;
+        if !minibatch.is_empty() {
+            return refuse("minibatch", format!("{minibatch:?}"), "none: Soul moves z of all rows in a round");
+        }
+        if !loss.is_log() {
+            return refuse("loss", loss.to_string(), "the negative log likelihood for Soul");
+        }
+        let unused = Settings::default();
+        if *family != unused.family {
+            return refuse("family", format!("{family:?}"), "the default: Soul has draws and points, and no family");
+        }
+        if *estimator != unused.estimator {
+            let expected = "the default: Soul follows gradients of log densities, and estimates no bound";
+            return refuse("estimator", format!("{estimator:?}"), expected);
+        }
+        if *particles != 1 {
+            return refuse("particles", particles.to_string(), "1: the draws of a round are `soul.draws`");
+        }
+        if *noise != unused.noise {
+            let expected = "Independent: the draws of a round follow one another";
+            return refuse("noise", format!("{noise:?}"), expected);
+        }
+        if let Some(clip) = clip {
+            let expected = "none: a clipped Langevin step draws from something else. Shorten `soul.langevin_step`, or lower the rate of z";
+            return refuse("clip", format!("{clip:?}"), expected);
         }
         Ok(())
     }

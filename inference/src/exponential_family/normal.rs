@@ -171,11 +171,24 @@ impl NormalFamily {
         Self { parts: vec![Part { components: (0..len).collect(), is_full: true }], len }
     }
 
-    /// Independent parts: their components, and whether each has any covariance; together they cover every component once.
-    #[must_use]
-    pub fn of_parts(parts: Vec<(Vec<usize>, bool)>) -> Self {
+    /// Independent parts: their components, and whether each has any covariance.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] unless the parts together have every component from 0 on once.
+    pub fn of_parts(parts: Vec<(Vec<usize>, bool)>) -> Result<Self> {
         let len = parts.iter().map(|(components, _)| components.len()).sum();
-        Self { parts: parts.into_iter().map(|(components, is_full)| Part { components, is_full }).collect(), len }
+        let mut seen = vec![false; len];
+        for &component in parts.iter().flat_map(|(components, _)| components) {
+            let problem = match seen.get_mut(component).map(|seen| std::mem::replace(seen, true)) {
+                Some(false) => continue,
+                Some(true) => "twice",
+                None => "which leaves out one before it",
+            };
+            let found = format!("component {component} of {len}, {problem}");
+            let expected = "every component from 0 on once: the parts are disjoint and leave none out";
+            return Err(Error::Setting { setting: "parts of a normal family", found, expected });
+        }
+        Ok(Self { parts: parts.into_iter().map(|(components, is_full)| Part { components, is_full }).collect(), len })
     }
 
     /// Whether all components are independent.

@@ -274,7 +274,7 @@ impl FamilyPlan {
             parts.push((components.collect::<Vec<_>>(), is_full));
         }
         parts.retain(|(components, _)| !components.is_empty());
-        Ok(NormalFamily::of_parts(parts))
+        NormalFamily::of_parts(parts)
     }
 
     /// The global sites that share a family: first those not named, together, then each that is.

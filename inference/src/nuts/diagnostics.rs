@@ -31,14 +31,16 @@ pub struct Convergence {
 impl Convergence {
     /// The worst of both in every respect; a number that never moves is the worst.
     pub(super) fn worse(self, other: Self) -> Self {
-        let pick = |own: f64, other: f64, choose: fn(f64, f64) -> f64| {
-            if own.is_nan() || other.is_nan() { f64::NAN } else { choose(own, other) }
-        };
         let r_hat = pick(self.r_hat, other.r_hat, f64::max);
         let bulk = pick(self.bulk, other.bulk, f64::min);
         let tail = pick(self.tail, other.tail, f64::min);
         Self { r_hat, bulk, tail, ..self }
     }
+}
+
+/// The chosen one of two numbers; NaN if either is, which `f64::max` and `f64::min` would leave out.
+fn pick(own: f64, other: f64, choose: fn(f64, f64) -> f64) -> f64 {
+    if own.is_nan() || other.is_nan() { f64::NAN } else { choose(own, other) }
 }
 
 /// How one chain went after its warm-up.
@@ -150,10 +152,20 @@ pub struct NutsDiagnostics {
 }
 
 impl NutsDiagnostics {
-    /// The largest R-hat; NaN without any number.
+    /// The largest R-hat; NaN without any number, and where one is the same in every draw.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{Convergence, NutsDiagnostics};
+    /// let one = |r_hat| Convergence { label: "beta".into(), silo: None, r_hat, bulk: 400.0, tail: 400.0 };
+    /// let of = |found: [f64; 2]| NutsDiagnostics { convergence: found.map(one).into(), ..NutsDiagnostics::default() };
+    /// assert_eq!(of([1.002, 1.007]).worst_r_hat(), 1.007);
+    /// assert!(of([1.002, f64::NAN]).worst_r_hat().is_nan() && of([f64::NAN, 1.002]).worst_r_hat().is_nan());
+    /// ```
     #[must_use]
     pub fn worst_r_hat(&self) -> f64 {
-        self.convergence.iter().map(|one| one.r_hat).fold(f64::NAN, f64::max)
+        let each = self.convergence.iter().map(|one| one.r_hat);
+        each.reduce(|worst, own| pick(worst, own, f64::max)).unwrap_or(f64::NAN)
     }
 
     /// Divergent trajectories of all chains.
@@ -175,10 +187,11 @@ impl NutsDiagnostics {
             if r_hat > LARGEST_R_HAT {
                 self.complaints.push(Complaint::RHat { label: label.clone(), found: r_hat });
             }
-            if bulk < expected {
+            // A sample size that cannot be computed is not enough.
+            if bulk.is_nan() || bulk < expected {
                 self.complaints.push(Complaint::BulkSampleSize { label: label.clone(), found: bulk, expected });
             }
-            if tail < expected {
+            if tail.is_nan() || tail < expected {
                 self.complaints.push(Complaint::TailSampleSize { label, found: tail, expected });
             }
         }
@@ -202,5 +215,21 @@ pub(super) fn converged(label: &str, silo: Option<&str>, chains: &[&[f64]]) -> C
         r_hat: or_nan(r_hat(chains)),
         bulk: or_nan(bulk_effective_sample_size(chains)),
         tail: or_nan(tail_effective_sample_size(chains)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ChainSummary, Complaint, Convergence, NutsDiagnostics};
+
+    #[test]
+    fn a_sample_size_that_cannot_be_computed_is_complained_of() {
+        let one = Convergence { label: "beta".into(), silo: None, r_hat: 1.0, bulk: f64::NAN, tail: f64::NAN };
+        let chains = vec![ChainSummary::default(); 2];
+        let mut found = NutsDiagnostics { convergence: vec![one], chains, complaints: Vec::new() };
+        found.complain(10);
+        let [Complaint::BulkSampleSize { .. }, Complaint::TailSampleSize { .. }] = found.complaints.as_slice() else {
+            panic!("{:?}", found.complaints)
+        };
     }
 }

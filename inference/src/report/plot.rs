@@ -20,7 +20,7 @@ use crate::checkpoint::write_atomically;
 use crate::error::Error;
 
 pub use bands::{Band, BandPanel, BandPoint, bands};
-pub use curves::curves;
+pub use curves::{curves, repeated};
 pub use density::Density;
 pub use lines::lines;
 pub use marginals::{Panel, marginals};

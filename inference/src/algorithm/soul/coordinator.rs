@@ -123,13 +123,12 @@ impl Algorithm for SoulCoordinator {
         let prior = self.labels.prior(&self.device, &self.table, &self.head)?;
         let elbo = share.value + prior.value;
         // The optimisers descend; the log density is to ascend.
-        let mut gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
+        let gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
         let who = "the coordinator";
         finite(who, step, |_| "the log likelihood".into(), &[elbo])?;
         finite(who, step, |index| format!("the gradient by the predictor of row {index}"), &share.eta)?;
         finite(who, step, |index| format!("the gradient by number {index} of the head"), &gradient)?;
         let squares: f64 = gradient.iter().chain(&share.eta).map(|g| g * g).sum();
-        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         if !self.head.is_empty() {
             self.rule.step(rate, &mut self.head, &gradient);
@@ -137,7 +136,7 @@ impl Algorithm for SoulCoordinator {
         self.gradient = share.eta;
         self.step += 1;
         let tally = Tally::steps(1, self.parties.len());
-        Ok(StepInfo { step: self.step, elbo, gradient_norm: squares.sqrt(), clipped, rate, tally })
+        Ok(StepInfo { step: self.step, elbo, gradient_norm: squares.sqrt(), clipped: false, rate, tally })
     }
 
     fn assessing(&self, _: usize, _: u64) -> Vec<Request> {

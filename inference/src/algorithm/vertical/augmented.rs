@@ -24,6 +24,10 @@ const STATE: &str = "vertical.augmented";
 /// reply is $`z_j`$ of these rows. The gradient is the same vector for every party, since $`z`$ enters through its sum.
 /// Without auxiliary variables ([`Augmentation::None`]) parties send $`g_j`$ itself in the same messages.
 ///
+/// A party takes its step when the gradient comes, and says with its next reply whether it clipped it: what
+/// [`StepInfo::clipped`] says of a step is about the head in that step and the parties in the one before. Of the last step of a
+/// run nobody hears.
+///
 /// # References
 /// Hassan, Sutton, Mira and Mengersen (2024), section 4.3 and Algorithm 1, with the noise of a draw kept for its gradient.
 pub struct AugmentedVariable {
@@ -111,13 +115,13 @@ fn manifest(holder: &LabelHolder, options: &VerticalOptions) -> Manifest {
         }
     };
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
-    Manifest {
-        fields: vec![
-            field("step", "the step answered", 1, false),
-            field("z", meaning, limit, true),
-            field("elbo", "the party's share of the bound, one number a draw", particles.max(draws), true),
-        ],
-    }
+    let mut fields = vec![
+        field("step", "the step answered", 1, false),
+        field("z", meaning, limit, true),
+        field("elbo", "the party's share of the bound, one number a draw", particles.max(draws), true),
+    ];
+    fields.extend(holder.clipped_field());
+    Manifest { fields }
 }
 
 impl Algorithm for AugmentedVariable {
@@ -132,7 +136,9 @@ impl Algorithm for AugmentedVariable {
         let rows = self.holder.rows(step);
         let what = (Purpose::Fit, step, self.holder.settings.particles);
         let total = self.total(&replies, rows.as_deref(), what)?;
-        self.holder.ascend(&total.bounds, &total.gradients, vec![total.by_sum])
+        let before = self.holder.clipped(&replies)?;
+        let info = self.holder.ascend(&total.bounds, &total.gradients, vec![total.by_sum])?;
+        Ok(StepInfo { clipped: info.clipped || before, ..info })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -10,6 +10,7 @@ use crate::assess::DRAWS_A_REQUEST;
 use crate::error::{Error, Result};
 use crate::exchange::Request;
 use crate::family::{Family, FamilyDraw};
+use crate::manifest::Field;
 use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 use crate::settings::Settings;
@@ -133,6 +134,22 @@ impl LabelHolder {
             Ok(values)
         };
         replies.iter().zip(&self.parties).map(one).collect()
+    }
+
+    /// The field that says how often parties clipped, where they do.
+    pub(super) fn clipped_field(&self) -> Option<Field> {
+        let meaning =
+            "how often the party clipped the gradient of its posterior in the step before, local steps included";
+        self.settings.clip.map(|_| Field { name: "clipped", meaning, limit: 1, depends_on_data: true })
+    }
+
+    /// Whether a party clipped its gradient in the step before.
+    pub(super) fn clipped(&self, replies: &[Message]) -> Result<bool> {
+        let mut clipped = false;
+        for (reply, party) in replies.iter().zip(&self.parties).filter(|_| self.settings.clip.is_some()) {
+            clipped |= reply.get_word("clipped").map_err(|error| error.in_silo(party, self.step))? > 0;
+        }
+        Ok(clipped)
     }
 
     /// Makes sure that replies are to the step asked for.

@@ -47,6 +47,8 @@ pub struct VerticalParty {
     pub(super) noise: Noise,
     /// Steps taken.
     pub(super) step: u64,
+    /// How often the gradient was clipped in the last of them, local steps included.
+    pub(super) clipped: u64,
     pub(super) pending: Option<Pending>,
     /// The same contribution with rows never seen in training.
     pub(super) held_out: Option<Party>,
@@ -151,6 +153,7 @@ impl VerticalParty {
             features,
             noise,
             step: 0,
+            clipped: 0,
             pending: None,
             held_out: None,
             table,
@@ -337,7 +340,8 @@ impl VerticalParty {
         finite(who, step, by_auxiliary, &ascent.by_row.log_scale)
     }
 
-    /// Moves all parameters of the party; true where the gradient was clipped.
+    /// Moves all parameters of the party; true where the gradient was clipped. As everywhere, parameters of single rows are
+    /// not clipped.
     pub(super) fn ascend(&mut self, mut ascent: Ascent, rows: Option<&[usize]>, step: u64) -> Result<bool> {
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         self.auxiliary.ascend(rate, rows, &ascent.by_row);
@@ -357,8 +361,9 @@ impl VerticalParty {
     }
 
     /// One step of latents and point parameters alone, with auxiliary variables where they are: their mean field enters
-    /// the bound through $`E_q \log N(z \mid g, \rho^2)`$, whose gradient by $`g`$ is $`(\mu - g)/\rho^2`$.
-    pub(super) fn local_step(&mut self, step: u64, number: u32, rows: Option<&[usize]>) -> Result<()> {
+    /// the bound through $`E_q \log N(z \mid g, \rho^2)`$, whose gradient by $`g`$ is $`(\mu - g)/\rho^2`$. True where the
+    /// gradient was clipped.
+    pub(super) fn local_step(&mut self, step: u64, number: u32, rows: Option<&[usize]>) -> Result<bool> {
         let key = Key::new(Purpose::Fit, step).silo(self.index).block(2 + number);
         let mut noise = vec![0.0; self.family.noise_len()];
         self.noise.normal(key, &mut noise);
@@ -376,14 +381,15 @@ impl VerticalParty {
         self.check(&ascent, step)?;
         let rate = self.settings.schedule.rate(step, self.settings.steps);
         let mut all = [self.parameters.as_slice(), &self.theta].concat();
-        let gradient: Vec<f64> = ascent.shared.iter().map(|g| -g).collect();
+        let mut gradient: Vec<f64> = ascent.shared.iter().map(|g| -g).collect();
+        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
         self.rule.step(rate, &mut all, &gradient);
         self.theta = all.split_off(self.parameters.len());
         self.parameters = all;
         if !self.theta.is_empty() {
             self.party.set_theta(&self.theta, &self.device)?;
         }
-        Ok(())
+        Ok(clipped)
     }
 }
 

@@ -81,17 +81,18 @@ impl VerticalParty {
         }
         let ascent = self.mean_ascent(ascents);
         self.check(&ascent, answered)?;
-        self.ascend(ascent, rows.as_deref(), answered)?;
+        self.clipped = u64::from(self.ascend(ascent, rows.as_deref(), answered)?);
         self.pending = None;
         self.step = answered + 1;
         for number in 1..self.options.local_steps {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
-            self.local_step(answered, number, rows.as_deref())?;
+            self.clipped += u64::from(self.local_step(answered, number, rows.as_deref())?);
         }
         Ok(())
     }
 
-    /// Answers `vertical.step`: settles the step before, and sends $`z_j`$ of this one.
+    /// Answers `vertical.step`: settles the step before, and sends $`z_j`$ of this one and, where gradients are clipped, how
+    /// often that of the step before was.
     fn step(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         self.settle(request)?;
@@ -102,7 +103,10 @@ impl VerticalParty {
         }
         let rows = self.rows(request)?;
         let draws = self.draws(step, rows.as_deref())?;
-        let reply = self.values(Message::new("vertical.value").word("step", step), &draws, step)?;
+        let mut reply = self.values(Message::new("vertical.value").word("step", step), &draws, step)?;
+        if self.settings.clip.is_some() {
+            reply = reply.word("clipped", self.clipped);
+        }
         self.pending = Some(Pending { step, rows, shares: Vec::new(), draws });
         Ok(reply)
     }

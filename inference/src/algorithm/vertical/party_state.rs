@@ -11,6 +11,10 @@ impl VerticalParty {
         let mut state = vec![("family".to_owned(), self.parameters.clone()), ("theta".to_owned(), self.theta.clone())];
         state.extend(self.auxiliary.save());
         state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
+        if self.settings.clip.is_some() {
+            #[expect(clippy::cast_precision_loss, reason = "local steps are far below 2^52")]
+            state.push(("clipped".into(), vec![self.clipped as f64]));
+        }
         if let Some(pending) = &self.pending {
             #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
             state.push(("pending.step".into(), vec![pending.step as f64]));
@@ -37,6 +41,8 @@ impl VerticalParty {
         if !self.theta.is_empty() {
             self.party.set_theta(&self.theta, &self.device)?;
         }
+        let clipped = find("clipped").and_then(|values| as_rows(values));
+        self.clipped = clipped.and_then(|counts| counts.first().copied()).map_or(0, |count| count as u64);
         let shares = (0..).map_while(|index| find(&format!("pending.share.{index}")).cloned()).collect();
         self.pending = match find("pending.step").and_then(|values| as_rows(values)).as_deref() {
             Some([step]) => {

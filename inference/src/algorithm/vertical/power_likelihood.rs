@@ -23,7 +23,8 @@ const STATE: &str = "vertical.power_likelihood";
 /// evaluates its factor at $`g_j + s - z_j`$ and sends $`h_j`$, the gradient of its logarithm by that predictor, which is
 /// the gradient by $`z_k`$ for every $`k \ne j`$ and by $`g_j`$. The coordinator returns $`\sum_{k \ne j} h_k`$ to party $`j`$
 /// with the next request. Each message has one number a row and output where the printed algorithm has one for every
-/// party too, and all say the same, since $`z`$ enters through sums.
+/// party too, and all say the same, since $`z`$ enters through sums. Parties say with $`z_j`$ whether they clipped the gradient
+/// of the step before, as in [`AugmentedVariable`](crate::AugmentedVariable).
 ///
 /// # References
 /// Hassan, Sutton, Mira and Mengersen (2024), section 4.4 and Algorithm 2.
@@ -31,7 +32,14 @@ pub struct PowerLikelihood {
     holder: LabelHolder,
     manifest: Manifest,
     /// What the second exchange of a step brings: sums of all auxiliary variables, draw by draw.
-    sums: Option<Vec<f64>>,
+    sums: Option<Sums>,
+}
+
+/// What the first exchange of a step left.
+struct Sums {
+    values: Vec<f64>,
+    /// Whether a party clipped its gradient in the step before.
+    clipped: bool,
 }
 
 impl std::fmt::Debug for PowerLikelihood {
@@ -110,30 +118,30 @@ fn manifest(holder: &LabelHolder) -> Manifest {
     let count = particles.max(draws);
     let limit = particles * holder.most_rows() * holder.labels.outputs();
     let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
-    Manifest {
-        fields: vec![
-            field("step", "the step answered", 1, false),
-            field(
-                "z",
-                "z_j: one draw around the party's contributions to the rows of the step; its noise hides a row's contribution at one step, not over many, and not from whoever has the seed of the noise",
-                limit.max(holder.numbers(draws)),
-                true,
-            ),
-            field(
-                "share",
-                "h_j: gradient of the party's likelihood by the predictor of each row; with the label it tells the predictor, and so the contribution",
-                limit,
-                true,
-            ),
-            field("elbo", "the party's share of the bound, one number a draw", count, true),
-            field(
-                "head_gradient",
-                "gradient of the party's likelihood by the unknowns of the head",
-                count * holder.table.global_len(),
-                true,
-            ),
-        ],
-    }
+    let mut fields = vec![
+        field("step", "the step answered", 1, false),
+        field(
+            "z",
+            "z_j: one draw around the party's contributions to the rows of the step; its noise hides a row's contribution at one step, not over many, and not from whoever has the seed of the noise",
+            limit.max(holder.numbers(draws)),
+            true,
+        ),
+        field(
+            "share",
+            "h_j: gradient of the party's likelihood by the predictor of each row; with the label it tells the predictor, and so the contribution",
+            limit,
+            true,
+        ),
+        field("elbo", "the party's share of the bound, one number a draw", count, true),
+        field(
+            "head_gradient",
+            "gradient of the party's likelihood by the unknowns of the head",
+            count * holder.table.global_len(),
+            true,
+        ),
+    ];
+    fields.extend(holder.clipped_field());
+    Manifest { fields }
 }
 
 impl Algorithm for PowerLikelihood {
@@ -142,7 +150,8 @@ impl Algorithm for PowerLikelihood {
         match &self.sums {
             None => Ok(self.holder.requests(STEP, step, |message| self.holder.announce(message, step))),
             Some(sums) => {
-                let mut requests = self.sharing(SHARE, sums, (Purpose::Fit, step, self.holder.settings.particles));
+                let mut requests =
+                    self.sharing(SHARE, &sums.values, (Purpose::Fit, step, self.holder.settings.particles));
                 // The gradients of the step before came with the first exchange.
                 for request in &mut requests {
                     request.message.records.retain(|record| !["answered", "gradient"].contains(&record.name.as_str()));
@@ -158,18 +167,20 @@ impl Algorithm for PowerLikelihood {
         let sums = self.sums.take();
         let replies = replies(outcomes, &self.holder.parties, step)?;
         let numbers = self.numbers();
-        if sums.is_none() {
+        let Some(sums) = sums else {
             self.holder.same_step(&replies, step)?;
-            self.sums = Some(sum(&self.holder.read(&replies, "z", numbers)?));
+            let values = sum(&self.holder.read(&replies, "z", numbers)?);
+            self.sums = Some(Sums { values, clipped: self.holder.clipped(&replies)? });
             let rate = self.holder.settings.schedule.rate(step, self.holder.settings.steps);
             let (elbo, gradient_norm) = (f64::NAN, f64::NAN);
             return Ok(StepInfo { step, elbo, gradient_norm, clipped: false, rate, tally: Tally::default() });
-        }
+        };
         let (bounds, gradients) = self.total(&replies, (Purpose::Fit, step, self.holder.settings.particles))?;
         let shares = self.holder.read(&replies, "share", numbers)?;
         let all = sum(&shares);
         let others = |own: &Vec<f64>| all.iter().zip(own).map(|(all, own)| all - own).collect();
-        self.holder.ascend(&bounds, &gradients, shares.iter().map(others).collect())
+        let info = self.holder.ascend(&bounds, &gradients, shares.iter().map(others).collect())?;
+        Ok(StepInfo { clipped: info.clipped || sums.clipped, ..info })
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -1,4 +1,4 @@
-//! Draws bounds that several runs have measured now and then, one curve a run, with a level that is to be reached.
+//! Draws bounds that several runs have measured now and then, or their means, with a level that is to be reached.
 
 use std::path::Path;
 
@@ -33,13 +33,70 @@ pub fn curves(
     title: &str,
     level: Option<f64>,
 ) -> Result<(), PlotError> {
-    let idle = runs.iter().find(|(_, points)| !is_drawable(points));
-    if runs.is_empty() || idle.is_some() {
-        let found = idle.map_or_else(|| "no run".to_owned(), |(name, points)| format!("{points:?} of `{name}`"));
+    let lines =
+        |(kind, (_, points)): (usize, &(String, Vec<(f64, f64)>))| Line { kind, points: points.clone(), thin: false };
+    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+    draw(path, &names, &runs.iter().enumerate().map(lines).collect::<Vec<_>>(), (title, level))
+}
+
+/// Draws the mean bound in nats of repeated runs against their steps, one curve a kind, with each repetition thin beside it,
+/// and a thin line at `level`.
+///
+/// Repetitions of a kind are measured at the same steps, as far as they go; the mean ends with the shortest.
+///
+/// # Errors
+/// [`PlotError::Empty`] without a kind, for one without a repetition, or for a repetition without two finite values at
+/// different steps; [`PlotError::Write`] if the file cannot be put in place.
+///
+/// # Example
+/// ```
+/// use partita_inference::plot;
+/// let folder = tempfile::tempdir()?;
+/// let seeds = vec![vec![(0.0, -9.0), (10.0, -2.0)], vec![(0.0, -7.0), (10.0, -3.0)]];
+/// plot::repeated(&folder.path().join("seeds.svg"), &[("fit".to_owned(), seeds)], "two seeds", Some(-2.1))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn repeated(
+    path: &Path,
+    kinds: &[(String, Vec<Vec<(f64, f64)>>)],
+    title: &str,
+    level: Option<f64>,
+) -> Result<(), PlotError> {
+    let mut lines = Vec::new();
+    for (kind, (_, repetitions)) in kinds.iter().enumerate() {
+        lines.extend(repetitions.iter().map(|points| Line { kind, points: points.clone(), thin: true }));
+        lines.push(Line { kind, points: mean(repetitions), thin: false });
+    }
+    let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
+    draw(path, &names, &lines, (title, level))
+}
+
+/// Steps and values averaged place by place, as far as all repetitions go.
+fn mean(repetitions: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+    #[expect(clippy::cast_precision_loss, reason = "repetitions are few")]
+    let share = 1.0 / repetitions.len() as f64;
+    let places = repetitions.iter().map(Vec::len).min().unwrap_or(0);
+    let add = |sum: (f64, f64), (step, value): &(f64, f64)| (sum.0 + share * step, sum.1 + share * value);
+    let at = |place| repetitions.iter().filter_map(|points| points.get(place)).fold((0.0, 0.0), add);
+    (0..places).map(at).collect()
+}
+
+/// What is drawn in the colour of a kind: a run, or the mean of several.
+struct Line {
+    kind: usize,
+    points: Vec<(f64, f64)>,
+    thin: bool,
+}
+
+fn draw(path: &Path, names: &[&str], lines: &[Line], (title, level): (&str, Option<f64>)) -> Result<(), PlotError> {
+    let idle = lines.iter().find(|line| !is_drawable(&line.points));
+    if lines.is_empty() || idle.is_some() {
+        let found =
+            idle.map_or_else(|| "no run".to_owned(), |line| format!("{:?} of `{}`", line.points, names[line.kind]));
         let expected = "two finite values at different steps for each run";
         return Err(PlotError::Empty { path: path.into(), found, expected });
     }
-    let all = || runs.iter().flat_map(|(_, points)| points);
+    let all = || lines.iter().flat_map(|line| &line.points);
     let first = all().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let last = all().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
     let high = all().map(|point| point.1).chain(level).fold(f64::NEG_INFINITY, f64::max);
@@ -47,11 +104,10 @@ pub fn curves(
     let low = shown.map(|point| point.1).chain(level).fold(f64::INFINITY, f64::min);
     let margin = (0.05 * (high - low)).max(1e-6 * high.abs()).max(f64::MIN_POSITIVE);
     let frame = low - margin..high + margin;
-    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     picture(path, SIZE, |root| {
         let (legend, rest) = root.split_vertically(pixels(LEGEND));
-        draw_legend(&legend, 1, &names)?;
-        draw_runs(&rest, runs, title, (first..last, frame, level))
+        draw_legend(&legend, 1, names)?;
+        draw_lines(&rest, lines, title, (first..last, frame, level))
     })
 }
 
@@ -60,9 +116,9 @@ fn is_drawable(points: &[(f64, f64)]) -> bool {
         && points.windows(2).any(|pair| pair[0].0 < pair[1].0)
 }
 
-fn draw_runs(
+fn draw_lines(
     area: &Area,
-    runs: &[(String, Vec<(f64, f64)>)],
+    lines: &[Line],
     title: &str,
     (steps, frame, level): (std::ops::Range<f64>, std::ops::Range<f64>, Option<f64>),
 ) -> Drawn {
@@ -71,9 +127,11 @@ fn draw_runs(
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }
-    for (index, (_, points)) in runs.iter().enumerate() {
-        let inside = points.iter().copied().filter(|point| point.1 >= low);
-        chart.draw_series(LineSeries::new(inside, colour(index + 1).stroke_width(2 * FINE)))?;
+    for line in lines {
+        let inside = line.points.iter().copied().filter(|point| point.1 >= low);
+        let colour = colour(line.kind + 1);
+        let style = if line.thin { colour.mix(0.5).stroke_width(FINE / 2) } else { colour.stroke_width(2 * FINE) };
+        chart.draw_series(LineSeries::new(inside, style))?;
     }
     Ok(())
 }
