@@ -10,6 +10,9 @@ use super::{Area, Drawn, FINE, INK, PlotError, colour, draw_legend, picture, pix
 const SIZE: (u32, u32) = (760, 460);
 const LEGEND: u32 = 40;
 
+/// Steps, and what was measured there.
+type Points = Vec<(f64, f64)>;
+
 /// What part of the longest run may lie below the frame: the first steps rise so far that nothing else would be seen.
 const START: f64 = 0.02;
 
@@ -33,10 +36,10 @@ pub fn curves(
     title: &str,
     level: Option<f64>,
 ) -> Result<(), PlotError> {
-    let lines =
-        |(kind, (_, points)): (usize, &(String, Vec<(f64, f64)>))| Line { kind, points: points.clone(), thin: false };
+    let lines = runs.iter().enumerate();
+    let lines = lines.map(|(kind, (_, points))| Line { kind, points: points.clone(), thin: false });
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
-    draw(path, &names, &runs.iter().enumerate().map(lines).collect::<Vec<_>>(), (title, level))
+    draw(path, &names, &lines.collect::<Vec<_>>(), (title, level))
 }
 
 /// Draws the mean bound in nats of repeated runs against their steps, one curve a kind, with each repetition thin beside it,
@@ -58,7 +61,7 @@ pub fn curves(
 /// ```
 pub fn repeated(
     path: &Path,
-    kinds: &[(String, Vec<Vec<(f64, f64)>>)],
+    kinds: &[(String, Vec<Points>)],
     title: &str,
     level: Option<f64>,
 ) -> Result<(), PlotError> {
@@ -72,7 +75,7 @@ pub fn repeated(
 }
 
 /// Steps and values averaged place by place, as far as all repetitions go.
-fn mean(repetitions: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+fn mean(repetitions: &[Points]) -> Points {
     #[expect(clippy::cast_precision_loss, reason = "repetitions are few")]
     let share = 1.0 / repetitions.len() as f64;
     let places = repetitions.iter().map(Vec::len).min().unwrap_or(0);
@@ -84,7 +87,7 @@ fn mean(repetitions: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
 /// What is drawn in the colour of a kind: a run, or the mean of several.
 struct Line {
     kind: usize,
-    points: Vec<(f64, f64)>,
+    points: Points,
     thin: bool,
 }
 
