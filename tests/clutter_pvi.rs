@@ -56,7 +56,6 @@ fn assert_pooled(settings: ClutterSettings, signal: f64, silos: usize, plan: Pla
     let sd = pooled.variance.sqrt();
     let found = partitioned(&clutter, &x, silos, plan);
     let off = [(found[0] - pooled.mean) / sd, (found[1] - sd) / sd];
-    println!("{silos} {off:?}");
     assert!(off.iter().all(|off| off.abs() < BOUND), "{silos} silos: {found:?} is off {pooled:?} by {off:?} sd");
 }
 

@@ -186,7 +186,7 @@ impl RunFile {
             };
             *slot = entry.clone();
         }
-        if let Some(other) = self.settings.get("steps").filter(|given| **given != Value::from(self.steps)) {
+        if let Some(other) = self.settings.get("steps").filter(|given| **given != self.steps) {
             let problem = format!("`steps` is {other} in `[settings]` and {} before the first table", self.steps);
             return Err(wrong(problem));
         }
