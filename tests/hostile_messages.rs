@@ -101,17 +101,6 @@ fn unharmed<T>(what: &str, work: impl FnOnce() -> partita::inference::Result<T>)
     }
 }
 
-/// Messages that a party may have begun with when it finds out what is wrong with them: refused, they leave traces in it.
-// FIXME: the law of `SiloProgram` says that they do not. Over Flower a silo's keeper undoes them (`flower/tests/keeping.rs`); a
-// coordinator's run ends with such an error, and goes on from the checkpoint before.
-const LEAVES_TRACES: [&str; 6] =
-    ["avg.round", "avg.answer", "fed.round", "pvi.answer", "vertical.step", "vertical.assess"];
-
-/// What a refused message did to a party that is another now.
-fn traces(what: &str, of: &Message, party: &str) -> Option<String> {
-    (!LEAVES_TRACES.contains(&of.kind.as_str())).then(|| format!("{what}: refused, and changed the {party}"))
-}
-
 /// The state of a silo as it saves it, byte by byte.
 fn saved(silo: &mut dyn SiloProgram, folder: &Path) -> Vec<Vec<u8>> {
     silo.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy())).unwrap();
@@ -133,7 +122,7 @@ fn besieged(silo: &mut dyn SiloProgram, honest: &Message, where_it_is: &str, tri
         *tried += 1;
         match unharmed(&what, || silo.answer(&wrong)) {
             Err(harm) => harmed.push(harm),
-            Ok(false) if saved(silo, &now) != before => harmed.extend(traces(&what, honest, "silo")),
+            Ok(false) if saved(silo, &now) != before => harmed.push(format!("{what}: refused, and changed the silo")),
             Ok(false) => continue,
             Ok(true) => (),
         }
@@ -239,7 +228,7 @@ fn assault(name: &str, world: &dyn World) {
             match unharmed(&what, || algorithm.incoming(outcomes)) {
                 Err(harm) => harmed.push(harm),
                 Ok(false) if algorithm.save().encode() != before => {
-                    harmed.extend(traces(&what, reply, "coordinator"));
+                    harmed.push(format!("{what}: refused, and changed the coordinator"));
                 }
                 Ok(_) => (),
             }

@@ -1,10 +1,10 @@
 //! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors found.
 
-use partita::inference::{Error, GradientDescent};
+use partita::inference::{Counters, Error, GradientDescent, RunOptions, Silent, parties, run};
 use partita::models::Clutter;
 use partita::{
     AlgorithmChoice, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Loss, NoiseKind, PviOptions, Schedule,
-    Settings, SolverChoice, fit,
+    Settings, SolverChoice,
 };
 
 use serde::Serialize;
@@ -120,16 +120,16 @@ impl Method {
             }),
             settings: Settings { steps, ..self.settings.clone() },
             threads: 1,
-            summary_draws: 0,
-            elbo_draws: 1,
             ..FitOptions::default()
         };
-        let fit = fit(model, &data, &device, &options, None)?;
-        let posterior = fit.posterior();
+        let (mut algorithm, mut exchange) = parties(model, &data, &device, &options)?;
+        let how = RunOptions { steps, ..RunOptions::default() };
+        let Counters { rounds, messages, silo_steps, .. } =
+            run(&mut *algorithm, &mut exchange, &how, &mut Silent)?.counters;
+        let posterior = algorithm.posterior();
         let mean = posterior.family.mean(posterior.parameters)[0];
         let sd = posterior.family.spread(posterior.parameters).deviations()[0];
-        let report = &fit.report;
-        let cost = Cost { rounds: report.rounds, messages: report.messages, gradient_steps: report.silo_steps };
+        let cost = Cost { rounds, messages, gradient_steps: silo_steps };
         Ok(Posterior { mean, sd, cost: Some(cost) })
     }
 }

@@ -112,7 +112,8 @@ pub(crate) struct Curve {
     pub(crate) run: Value,
     pub(crate) label: String,
     pub(crate) points: Vec<Point>,
-    /// Whether there is nothing left to run.
+    /// Whether there is nothing left to run; known from the points where it was not kept.
+    #[serde(default)]
     pub(crate) over: bool,
     /// Why it ended early, in the words of the error.
     pub(crate) refused: Option<String>,
@@ -144,12 +145,14 @@ impl Curve {
             return Ok(None);
         }
         match serde_json::from_str::<Self>(&std::fs::read_to_string(file)?) {
-            Ok(kept) if kept.run == serde_json::to_value(plan)? => Ok(Some(kept)),
-            _ => {
-                println!("  {}: what is kept is of other settings, and does not count", plan.label);
-                Ok(None)
+            Ok(kept) if kept.run == serde_json::to_value(plan)? => {
+                let over = kept.over || kept.refused.is_some() || kept.points.len() >= plan.ends().len();
+                return Ok(Some(Self { over, ..kept }));
             }
+            Ok(_) => println!("  {}: what is kept is of other settings, and does not count", plan.label),
+            Err(error) => println!("  {}: what is kept cannot be read, and does not count: {error}", plan.label),
         }
+        Ok(None)
     }
 
     pub(crate) fn last(&self) -> Option<&Point> {

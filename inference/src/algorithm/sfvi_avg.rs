@@ -167,6 +167,8 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         let equal = 1.0 / as_float(members.len());
         let weight = |size: &usize| if self.rounds.by_size { as_float(*size) / self.total() } else { equal };
         let weights: Vec<f64> = self.rounds.sizes.iter().map(weight).collect();
+        let elbo: f64 = bounds.iter().zip(&weights).map(|(bound, weight)| weight * bound).sum();
+        finite("the coordinator", step, |_| "the bound".into(), &[elbo])?;
         let before = self.inner.parameters.clone();
         // Without global latents there is only θ to average.
         if !self.inner.family.is_empty() {
@@ -177,8 +179,6 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         self.round += 1;
         self.inner.step = self.round * self.rounds.local_steps;
         let moved: f64 = self.inner.parameters.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum();
-        let elbo: f64 = bounds.iter().zip(&weights).map(|(bound, weight)| weight * bound).sum();
-        finite("the coordinator", step, |_| "the bound".into(), &[elbo])?;
         let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
         let tally = Tally::steps(self.rounds.local_steps, self.inner.silos.len());
         Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate, tally })

@@ -11,6 +11,9 @@ use crate::exchange::SiloProgram;
 use crate::message::{LARGEST_COUNT, Message};
 use crate::optimiser::UpdateRule;
 
+/// What names of the state of the optimiser of globals begin with.
+const GLOBAL: &str = "global.";
+
 /// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one run
 /// may go from rounds to steps.
 pub struct AveragingSilo<M: Model> {
@@ -84,14 +87,42 @@ impl<M: Model> AveragingSilo<M> {
         self.round(request, Objective { weight, entropy: weight, prior, proximal }, false)
     }
 
+    /// A round; one that ends in an error leaves the silo as it was before.
     fn round(&mut self, request: &Message, objective: Objective, keeps_optimiser: bool) -> Result<Message> {
+        let before = self.state();
+        let answer = self.steps(request, objective, keeps_optimiser);
+        if answer.is_err() {
+            self.rule = self.silo.settings.optimiser.start(&self.silo.device);
+            if !self.load(before) {
+                unreachable!("invariant: a silo takes back its own state");
+            }
+        }
+        answer
+    }
+
+    /// What is saved of this silo.
+    fn state(&self) -> Vec<(String, Vec<f64>)> {
+        let mut state = self.silo.state();
+        state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("{GLOBAL}{name}"), values)));
+        state
+    }
+
+    /// Takes it back; false if it is of another model or optimiser.
+    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
+        let (globals, own): (Vec<_>, Vec<_>) = state.into_iter().partition(|(name, _)| name.starts_with(GLOBAL));
+        let rule = globals.into_iter().map(|(name, values)| (name[GLOBAL.len()..].to_owned(), values));
+        self.silo.load(&own) && self.rule.load(rule.collect())
+    }
+
+    fn steps(&mut self, request: &Message, objective: Objective, keeps_optimiser: bool) -> Result<Message> {
         let mut globals = self.silo.read_globals(request)?;
         let (first, count) =
             (request.get_count("step", LARGEST_COUNT)?, request.get_count("local_steps", self.most_steps)?);
+        let round = request.get_count("round", LARGEST_COUNT)?;
+        let mut values = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
         if !keeps_optimiser {
             self.rule = self.silo.settings.optimiser.start(&self.silo.device);
         }
-        let mut values = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
         let start = [globals.as_slice(), &values].concat();
         let mut last = Vec::new();
         self.clipped = 0;
@@ -104,9 +135,7 @@ impl<M: Model> AveragingSilo<M> {
         }
         self.silo.step = first + count;
         let elbo = crate::assess::mean_and_variance(&last).0;
-        let reply = Message::new("avg.answer")
-            .word("round", request.get_count("round", LARGEST_COUNT)?)
-            .floats("global", &globals);
+        let reply = Message::new("avg.answer").word("round", round).floats("global", &globals);
         let reply = reply.floats("elbo", &[elbo]).word("clipped", self.clipped);
         Ok(if values.is_empty() { reply } else { reply.floats("theta", &values) })
     }
@@ -161,21 +190,18 @@ impl<M: Model> SiloProgram for AveragingSilo<M> {
             "avg.round" => self.average_round(request),
             "fed.round" => self.point_round(request),
             "silo.save" => {
-                let mut state = self.silo.state();
-                state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("global.{name}"), values)));
                 let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, state)?;
+                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, self.state())?;
                 Ok(Message::new("silo.saved"))
             }
             "silo.restore" => {
-                let answer = self.silo.answer(request)?;
                 let folder = request.get_setting("folder")?;
-                let (_, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
-                let own = |(name, values): (String, Vec<f64>)| Some((name.strip_prefix("global.")?.to_owned(), values));
-                if !self.rule.load(state.into_iter().filter_map(own).collect()) {
+                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
+                if !self.load(state) {
                     return Err(checkpoint::other_model(folder.as_ref(), &self.silo.name));
                 }
-                Ok(answer)
+                self.silo.step = step;
+                Ok(Message::new("silo.restored"))
             }
             _ => self.silo.answer(request),
         }

@@ -8,6 +8,13 @@ use crate::error::{Error, Result};
 use crate::exchange::Outcome;
 use crate::message::{LARGEST_COUNT, Message};
 
+/// What a silo answers.
+struct Answer {
+    change: Vec<f64>,
+    /// Its expected log likelihood in nats.
+    log_likelihood: f64,
+}
+
 /// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
 const SILENCE: u64 = 100;
 
@@ -17,24 +24,40 @@ impl<M: Model> Pvi<M> {
     pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {
         let step = self.inner.step;
         let mut tally = Tally::default();
-        let (mut changes, mut clipped) = (Vec::new(), false);
-        for (Asked { silo, version, is_void }, outcome) in outcomes {
-            let is_lost = self.pass_time(silo);
-            if is_void {
-                continue;
-            }
-            let Some(reply) = self.reply(silo, outcome)? else {
-                tally.missed_answers += 1;
-                continue;
+        // All answers are read before any is taken: a wrong one changes nothing.
+        let (mut answers, mut clipped) = (Vec::new(), false);
+        for (asked, outcome) in outcomes {
+            let answer = match asked.is_void {
+                true => None,
+                false => self.reply(asked.silo, outcome)?,
             };
-            let (change, log_likelihood) = self.read((silo, version), &reply, &mut tally)?;
-            clipped |= reply.get_word("clipped")? > 0;
-            if is_lost {
-                tally.missed_answers += 1;
-                self.missed(silo);
-            } else {
-                self.ledger.answered(silo, version, log_likelihood);
-                changes.push((silo, change));
+            let answer = match answer {
+                Some(reply) => {
+                    clipped |= reply.get_word("clipped")? > 0;
+                    Some(self.read(asked, &reply, &mut tally)?)
+                }
+                None => None,
+            };
+            answers.push((asked, answer));
+        }
+        let is_taken = |asked: &Asked| !self.is_lost(asked.silo);
+        let taken = answers.iter().filter(|(asked, _)| is_taken(asked));
+        let changes = taken.filter_map(|(asked, answer)| Some((asked.silo, answer.as_ref()?.change.clone())));
+        let changes: Vec<(usize, Vec<f64>)> = changes.collect();
+        let before = self.natural.clone();
+        let (product, share) = self.product(&changes)?;
+        for (Asked { silo, version, is_void }, answer) in answers {
+            let is_lost = self.is_lost(silo);
+            self.pass_time(silo);
+            match answer {
+                Some(Answer { log_likelihood, .. }) if !is_lost => self.ledger.answered(silo, version, log_likelihood),
+                // Of a silo that was removed nothing is missed.
+                _ if is_void => {}
+                _ => {
+                    tally.missed_answers += 1;
+                    self.ledger.missed(silo);
+                    self.turn.put_off(silo, &self.ledger.present);
+                }
             }
         }
         self.turn.turn += 1;
@@ -44,8 +67,8 @@ impl<M: Model> Pvi<M> {
             let gradient_norm = f64::NAN;
             return Ok(StepInfo { step, elbo: self.bound(), gradient_norm, clipped, rate, tally });
         }
-        let before = self.natural.clone();
-        tally.shortened_rounds = u64::from(self.apply(&changes)?);
+        tally.shortened_rounds = u64::from(share < 1.0);
+        self.apply(product, &changes, share);
         self.refine_prior(step)?;
         self.version += 1;
         self.theta_done = false;
@@ -57,7 +80,7 @@ impl<M: Model> Pvi<M> {
     }
 
     /// A silo's reply, or none where the run goes on without it; a silo that answers with an error is not absent.
-    fn reply(&mut self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
+    fn reply(&self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
         let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
         let reason = match outcome {
             Outcome::Reply(reply) => return Ok(Some(reply)),
@@ -68,12 +91,12 @@ impl<M: Model> Pvi<M> {
         if self.options.absence == Absence::Fail {
             return Err(Error::SiloLost { silo: name, step, reason });
         }
-        self.missed(silo);
         Ok(None)
     }
 
-    /// The change that a reply brings, and its expected log likelihood in nats; what it took is added up.
-    fn read(&self, (silo, version): (usize, u64), reply: &Message, tally: &mut Tally) -> Result<(Vec<f64>, f64)> {
+    /// What a reply brings; what it took is added up.
+    fn read(&self, asked: Asked, reply: &Message, tally: &mut Tally) -> Result<Answer> {
+        let Asked { silo, version, .. } = asked;
         let (name, own) = (&self.inner.silos[silo], self.natural.len());
         let found = reply.get_word("version")?;
         if found != version {
@@ -89,24 +112,22 @@ impl<M: Model> Pvi<M> {
         tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
         tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
         tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
-        Ok((change, reply.get_number("log_likelihood")?))
+        Ok(Answer { change, log_likelihood: reply.get_number("log_likelihood")? })
     }
 
-    /// Notes that an answer did not come: the silo hears of its factor anew, and others are visited before it.
-    fn missed(&mut self, silo: usize) {
-        self.ledger.missed(silo);
-        self.turn.put_off(silo, &self.ledger.present);
-    }
-
-    /// Moves the virtual clock to the end of a silo's visit, and says whether its answer is lost on its way.
-    fn pass_time(&mut self, silo: usize) -> bool {
+    /// Whether the answer of a silo's visit on the virtual clock is lost on its way.
+    fn is_lost(&self, silo: usize) -> bool {
         let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return false };
         // Of a real clock there is no work on this one.
-        let Some(work) = self.work[silo].take() else { return false };
-        self.clock = work.until;
-        let visit = self.ledger.visits[silo];
-        self.ledger.visits[silo] += 1;
-        Turn::is_lost(delays, silo, visit)
+        self.work[silo].is_some() && Turn::is_lost(delays, silo, self.ledger.visits[silo])
+    }
+
+    /// Moves the virtual clock to the end of a silo's visit.
+    fn pass_time(&mut self, silo: usize) {
+        if let Some(work) = self.work[silo].take() {
+            self.clock = work.until;
+            self.ledger.visits[silo] += 1;
+        }
     }
 
     /// Refuses to go on where no silo has answered for long.

@@ -68,7 +68,7 @@ impl Ledger {
         self.silence[silo] = 0;
     }
 
-    /// Notes that an answer did not come.
+    /// Notes that an answer did not come: the silo hears of its factor anew.
     pub(super) fn missed(&mut self, silo: usize) {
         self.in_doubt(silo);
         self.silence[silo] += 1;

@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::exponential_family::ExponentialFamily;
 
 impl<M: Model> Pvi<M> {
-    /// Multiplies the posterior by the silos' changes.
-    pub(super) fn apply(&mut self, changes: &[(usize, Vec<f64>)]) -> Result<bool> {
+    /// The posterior times the silos' changes, or times so great a share of them that it is a density.
+    pub(super) fn product(&self, changes: &[(usize, Vec<f64>)]) -> Result<(Vec<f64>, f64)> {
         let mut sum = vec![0.0; self.natural.len()];
         changes.iter().for_each(|(_, change)| crate::estimator::add(&mut sum, change));
         let with = |share: f64| self.natural.iter().zip(&sum).map(|(old, new)| old + share * new).collect::<Vec<f64>>();
@@ -21,17 +21,21 @@ impl<M: Model> Pvi<M> {
             share *= 0.5;
             candidate = with(share);
         }
-        if self.family.impropriety(&candidate).is_some() {
-            return Err(self.improper(&with(1.0), changes));
+        match self.family.impropriety(&candidate) {
+            None => Ok((candidate, share)),
+            Some(_) => Err(self.improper(&with(1.0), changes)),
         }
-        let before = std::mem::replace(&mut self.natural, candidate);
+    }
+
+    /// Makes a product the posterior.
+    pub(super) fn apply(&mut self, product: Vec<f64>, changes: &[(usize, Vec<f64>)], share: f64) {
+        let before = std::mem::replace(&mut self.natural, product);
         for (silo, change) in changes {
             self.ledger.take(*silo, change, share);
         }
         if let [(silo, _)] = changes {
             self.turn.residuals[*silo] = self.family.kl_divergence(&self.natural, &before);
         }
-        Ok(share < 1.0)
     }
 
     /// The error for a product that is no density, with the silos whose own change makes it so, or all of them.

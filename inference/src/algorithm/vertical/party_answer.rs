@@ -95,13 +95,17 @@ impl VerticalParty {
     /// often that of the step before was.
     fn step(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
-        self.settle(request)?;
-        let step = request.get_count("step", LARGEST_COUNT)?;
-        if step != self.step {
-            let problem = format!("it asks for step {step}, this party has taken {} steps", self.step);
+        // All of the request is read before anything is done, so that one that is refused changes nothing.
+        let (step, rows) = (request.get_count("step", LARGEST_COUNT)?, self.rows(request)?);
+        let taken = match request.has("gradient") {
+            true => request.get_count("answered", LARGEST_COUNT)?.saturating_add(1),
+            false => self.step,
+        };
+        if step != taken {
+            let problem = format!("it asks for step {step}, this party will have taken {taken} steps");
             return self.refuse(request, problem);
         }
-        let rows = self.rows(request)?;
+        self.settle(request)?;
         let draws = self.draws(step, rows.as_deref())?;
         let mut reply = self.values(Message::new("vertical.value").word("step", step), &draws, step)?;
         if self.settings.clip.is_some() {
@@ -212,9 +216,9 @@ impl VerticalParty {
     /// for its gradient.
     fn assess(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
-        self.settle(request)?;
         let offset = request.get_count("step", LARGEST_COUNT)?;
         let count = u32::try_from(request.get_count("draws", DRAWS_A_REQUEST as u64)?).unwrap_or(u32::MAX);
+        self.settle(request)?;
         let draws =
             (0..count).map(|draw| self.draw(Purpose::Report, offset, draw, None)).collect::<Result<Vec<_>>>()?;
         if request.kind == ASSESS_SHARE {
