@@ -26,7 +26,7 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
     assert_eq!(pvi(""), usual);
     assert_eq!(pvi("[pvi]\n"), usual);
     let text = "schedule = \"synchronous\"\ndamping = 0.5\n[pvi]\ndivergence = { Renyi = 0.5 }\nfirst_damping = 0.25\n\
-                hold_improper = true\nbacktracking = 3\nfactors = \"Shared\"\nprior = \"BySize\"\ndamping_by_size = true\n\
+                hold_improper = true\nbacktracking = 3\nprior = \"BySize\"\ndamping_by_size = true\n\
                 theta_every = 2\n";
     let expected = PviOptions {
         schedule: VisitSchedule::Synchronous,
@@ -35,13 +35,13 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
         first_damping: Some(0.25),
         hold_improper: true,
         backtracking: 3,
-        factors: Factors::Shared,
         prior: PriorShare::BySize,
         damping_by_size: true,
         theta_every: 2,
         ..usual
     };
     assert_eq!(pvi(text), expected);
+    assert_eq!(pvi("[pvi]\nfactors = \"Shared\"\n"), PviOptions { factors: Factors::Shared, ..usual });
     for (words, divergence) in [
         ("\"KullbackLeibler\"", DivergenceChoice::KullbackLeibler),
         ("\"ReverseKullbackLeibler\"", DivergenceChoice::ReverseKullbackLeibler),
@@ -58,7 +58,7 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
 #[test]
 fn solvers_are_said_in_words_with_their_numbers_and_what_is_not_said_is_as_usual() {
     let hermite = Expectation::GaussHermite { points: 20 };
-    let stop = EarlyStop { monitor: Monitor::LogLikelihood, window: 10, patience: 3 };
+    let stop = EarlyStop { monitor: Monitor::LogLikelihood, window: 1, patience: 3 };
     let tight = GradientDescent { start: Start::Tight { deviation: 0.03 }, stop: Some(stop), ..Default::default() };
     let natural = NaturalGradient { rate: 0.5, expectation: Expectation::MonteCarlo { draws: 10 } };
     for (words, solver) in [
@@ -73,7 +73,7 @@ fn solvers_are_said_in_words_with_their_numbers_and_what_is_not_said_is_as_usual
             }),
         ),
         (
-            "{ Gradient = { start = { Tight = { deviation = 0.03 } }, stop = { monitor = \"LogLikelihood\", window = 10, patience = 3 } } }",
+            "{ Gradient = { start = { Tight = { deviation = 0.03 } }, stop = { monitor = \"LogLikelihood\", window = 1, patience = 3 } } }",
             SolverChoice::Gradient(tight),
         ),
         ("\"Conjugate\"", SolverChoice::Conjugate),
