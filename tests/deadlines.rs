@@ -5,6 +5,7 @@ mod fixtures;
 
 use std::time::Duration;
 
+use fixtures::interrupted::Interrupted;
 use fixtures::vertical_run::BinaryWorld;
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
@@ -15,37 +16,18 @@ use partita::models::ConjugateGaussian;
 use partita::vertical::{self, Predictive};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, RoundOptions, Settings};
 
-/// Silos of which the second says nothing to requests of these kinds.
-struct Mute {
-    silos: InProcess,
-    to: &'static [&'static str],
-}
-
 /// What ends a wait that has no end.
 const FOR_EVER: &str = "it would be waited for without end";
 
-impl Exchange for Mute {
-    fn silos(&self) -> &[String] {
-        self.silos.silos()
-    }
-
-    fn exchange(
-        &mut self,
-        requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> partita::inference::Result<Vec<Outcome>> {
-        let mut outcomes = Vec::new();
-        for request in requests {
-            let is_mute = request.silo == 1 && self.to.contains(&request.message.kind.as_str());
-            outcomes.push(match (is_mute, deadline) {
-                (true, Some(_)) => Outcome::Timeout,
-                (true, None) => Outcome::Lost { reason: FOR_EVER.into() },
-                (false, _) => self.silos.exchange(vec![request], manifest, deadline)?.remove(0),
-            });
-        }
-        Ok(outcomes)
-    }
+/// Silos of which the second says nothing to requests of these kinds.
+fn mute(silos: InProcess, to: &'static [&'static str]) -> impl Exchange {
+    Interrupted::new(silos, move |_, request: &Request, deadline: Option<Duration>| {
+        let is_mute = request.silo == 1 && to.contains(&request.message.kind.as_str());
+        is_mute.then(|| match deadline {
+            Some(_) => Outcome::Timeout,
+            None => Outcome::Lost { reason: FOR_EVER.into() },
+        })
+    })
 }
 
 fn options(algorithm: AlgorithmChoice) -> FitOptions {
@@ -64,7 +46,7 @@ fn bound(algorithm: AlgorithmChoice) -> partita::inference::Result<f64> {
         .map(|(name, own)| (name.to_owned(), ConjugateGaussian::data(own, &device).unwrap()))
         .collect();
     let (mut algorithm, silos) = parties(&conjugate(), &silos, &device, &how)?;
-    let mut exchange = Mute { silos, to: &["sfvi.assess"] };
+    let mut exchange = mute(silos, &["sfvi.assess"]);
     let (report, _, _) = fit_parties(&conjugate(), &device, &how, (&mut *algorithm, &mut exchange), None)?;
     Ok(report.elbo)
 }
@@ -95,8 +77,8 @@ fn a_silo_that_never_judges_a_posterior_ends_the_evaluation_by_the_deadline() {
     let data = |name: &str| (name.to_owned(), ConjugateGaussian::data(&groups(3, 2), &device).unwrap());
     let (algorithm, silos) = parties(&conjugate(), &[data("a"), data("b")], &device, &how).unwrap();
     // Neither has rows to judge by: the first says so, and the second is not heard.
-    let mut exchange = Mute { silos, to: &["evaluate.rows"] };
-    let ask = |silo: usize, exchange: &mut Mute| {
+    let mut exchange = mute(silos, &["evaluate.rows"]);
+    let ask = |silo: usize, exchange: &mut dyn Exchange| {
         let mut one = Only { silo, all: exchange };
         evaluate(&*algorithm, &mut one, (2, 1), how.deadline, &mut Counters::default())
     };
@@ -107,7 +89,7 @@ fn a_silo_that_never_judges_a_posterior_ends_the_evaluation_by_the_deadline() {
 /// One silo of an exchange.
 struct Only<'a> {
     silo: usize,
-    all: &'a mut Mute,
+    all: &'a mut dyn Exchange,
 }
 
 impl Exchange for Only<'_> {
@@ -138,7 +120,7 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
             Box::new(own) as Box<dyn SiloProgram>
         };
         let programs: Vec<_> = world.parties.iter().zip(0..).map(program).collect();
-        let mut exchange = Mute { silos: InProcess::new(programs, 1).unwrap(), to };
+        let mut exchange = mute(InProcess::new(programs, 1).unwrap(), to);
         let names = exchange.silos().to_vec();
         let mut algorithm = vertical::coordinator(&world.labels, &names, &device, &how).unwrap();
         let found = vertical::fit_parties(&world.labels, &device, &how, (&mut *algorithm, &mut exchange), None);

@@ -6,6 +6,8 @@
 
 #[path = "fixtures/engine.rs"]
 mod engine;
+#[path = "fixtures/interrupted.rs"]
+mod interrupted;
 #[path = "fixtures/table.rs"]
 mod table;
 
@@ -13,10 +15,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::{Deployment, Pace, copy, installed};
+use interrupted::Interrupted;
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
-    Absence, AlgorithmChoice, Counters, Exchange, InProcess, Manifest, Outcome, Progress, Request, RunOptions,
-    RunRecord, StepInfo, coordinator, parties, run,
+    Absence, AlgorithmChoice, Counters, Exchange, Outcome, Progress, Request, RunOptions, RunRecord, StepInfo,
+    coordinator, parties, run,
 };
 use partita::models::GaussianMean;
 use partita::{Device, FitOptions, Model, PviOptions, Settings, SolverChoice};
@@ -107,36 +110,6 @@ fn over_the_engine(
     }
 }
 
-/// Silos in this process, of which some do not answer in some rounds.
-struct Absent<F: Fn(u64, usize) -> bool + Send> {
-    silos: InProcess,
-    round: u64,
-    is_absent: F,
-}
-
-impl<F: Fn(u64, usize) -> bool + Send> Exchange for Absent<F> {
-    fn silos(&self) -> &[String] {
-        self.silos.silos()
-    }
-
-    fn exchange(
-        &mut self,
-        requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> partita::inference::Result<Vec<Outcome>> {
-        self.round += 1;
-        let mut outcomes = Vec::new();
-        for request in requests {
-            outcomes.push(match (self.is_absent)(self.round, request.silo) {
-                true => Outcome::Lost { reason: "it is absent".into() },
-                false => self.silos.exchange(vec![request], manifest, deadline)?.remove(0),
-            });
-        }
-        Ok(outcomes)
-    }
-}
-
 /// What the same run finds in one process, where silos are absent when the history says so.
 fn in_one_process(visits: u64, history: &[Event]) -> Vec<f64> {
     let (_, silos) = parties(&GaussianMean {}, &silos(), &Device::flex(), &options(visits, Absence::GoOn)).unwrap();
@@ -147,7 +120,10 @@ fn in_one_process(visits: u64, history: &[Event]) -> Vec<f64> {
         last.is_some_and(|event| event.kind == EventKind::Missing)
     };
     let rows: Vec<usize> = numbers().iter().map(Vec::len).collect();
-    fitted(&mut Absent { silos, round: 0, is_absent }, &rows, (visits, Absence::GoOn), |_| ()).unwrap().0
+    let instead = |round: u64, request: &Request, _| {
+        is_absent(round, request.silo).then(|| Outcome::Lost { reason: "it is absent".into() })
+    };
+    fitted(&mut Interrupted::new(silos, instead), &rows, (visits, Absence::GoOn), |_| ()).unwrap().0
 }
 
 #[track_caller]

@@ -10,7 +10,7 @@ use fixtures::regression::{Regression, pooled, silos};
 use partita::inference::{
     Absence, Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
     GradientDescent, LogPool, Message, NaturalGradient, Order, Outcome, PriorShare, Pvi, RunOptions, Silent,
-    SiloProgram, Start, Threads, run_by_arrival,
+    SiloProgram, Start, run_by_arrival,
 };
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Settings, SolverChoice,
@@ -449,9 +449,7 @@ fn silos_on_threads_of_their_own_reach_the_fixed_point_in_whatever_order_they_an
     let data = four_silos();
     let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
     let run = Run::new(&LINEAR, &data, &settings(2_000), options);
-    let mut pvi = run.pvi;
-    let silos = run.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
-    let mut threads = Threads::start(silos).unwrap();
+    let (mut pvi, mut threads) = run.threads();
     let how = RunOptions { steps: 2_000, ..RunOptions::default() };
     let record = run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     close(pvi.natural(), &exact(&data, 3), 1e-9);

@@ -3,16 +3,15 @@
 
 mod fixtures;
 
+use fixtures::counts::Counts;
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
 use fixtures::regression::{Regression, Rows};
-use partita::burn;
-use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::inference::{
     Absence, Algorithm, Delays, Error, Order, Outcome, PriorShare, Request, RunOptions, Silent, SiloProgram, StepInfo,
-    StillRule, Threads, run_by_arrival,
+    StillRule, run_by_arrival,
 };
-use partita::{Device, Gamma, Model, Poisson, PviOptions, Result, Scope, Settings, VisitSchedule};
+use partita::{Device, PviOptions, Settings, VisitSchedule};
 
 /// Every schedule of rounds and of the simulated clock.
 const SCHEDULES: [VisitSchedule; 6] = [
@@ -108,9 +107,7 @@ fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_no
     let schedule = VisitSchedule::Asynchronous(Delays::default());
     let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(schedule));
     run.pvi.remove(2).unwrap();
-    let (mut pvi, silos) = (run.pvi, run.silos);
-    let programs = silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
-    let mut threads = Threads::start(programs).unwrap();
+    let (mut pvi, mut threads) = run.threads();
     let how = RunOptions { steps: 1_000, ..RunOptions::default() };
     run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     close(pvi.natural(), &without(&data, 2), 1e-9);
@@ -141,9 +138,7 @@ fn a_run_by_arrival_goes_on_with_the_same_parties_after_it_ended() {
     let data = four_silos();
     let schedule = VisitSchedule::Asynchronous(Delays::default());
     let run = Run::new(&LINEAR, &data, &settings(3_000), conjugate_options(schedule));
-    let mut pvi = run.pvi;
-    let silos = run.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
-    let mut threads = Threads::start(silos).unwrap();
+    let (mut pvi, mut threads) = run.threads();
     // Work is under way whenever a run ends.
     for ending in 1..=30 {
         let how = RunOptions { steps: 100, ..RunOptions::default() };
@@ -193,25 +188,6 @@ fn weights_of_silos_are_kept_in_a_checkpoint() {
     let again = fresh.pvi.outgoing().unwrap();
     for (one, other) in requests.iter().zip(&again) {
         assert_eq!(one.message, other.message);
-    }
-}
-
-/// Counts with a rate of gamma prior, which a factor stands for that moves with every exchange.
-#[derive(Module, Debug)]
-struct Counts {}
-
-impl Model for Counts {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("rate", Gamma::new(3.0, 2.0))
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, rate: &Tensor<1>, counts: &Tensor<1>) -> Result<()> {
-        scope.plate("row", counts.dims()[0], |scope, rows| {
-            scope.observe("count", Poisson::log_rate(rate.clone().log()).over(rows), rows.take(counts)?)
-        })
     }
 }
 

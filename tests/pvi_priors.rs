@@ -3,6 +3,7 @@
 
 mod fixtures;
 
+use fixtures::counts::Counts;
 use fixtures::regression::{Rows, pooled, silos};
 use partita::burn;
 use partita::burn::module::{Module, Param};
@@ -11,8 +12,8 @@ use partita::inference::{
     Algorithm, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram, Spread,
 };
 use partita::{
-    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal,
-    Optimiser, Poisson, PviOptions, Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
+    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Model, Normal, Optimiser,
+    PviOptions, Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
 };
 
 /// Linear regression whose coefficients have the standard deviation e^θ, with θ a point estimate.
@@ -65,25 +66,6 @@ impl Model for FullRidge {
 
     fn local(&self, scope: &mut Scope<'_>, beta: &Tensor<1>, rows: &Rows) -> Result<()> {
         outcomes(scope, beta.clone(), rows)
-    }
-}
-
-/// Counts with a rate of gamma prior, whose logarithm is what the family sees.
-#[derive(Module, Debug)]
-struct Counts {}
-
-impl Model for Counts {
-    type Globals = Tensor<1>;
-    type Data = Tensor<1>;
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("rate", Gamma::new(3.0, 2.0))
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, rate: &Tensor<1>, counts: &Tensor<1>) -> Result<()> {
-        scope.plate("row", counts.dims()[0], |scope, rows| {
-            scope.observe("y", Poisson::log_rate(rate.clone().log()).over(rows), rows.take(counts)?)
-        })
     }
 }
 

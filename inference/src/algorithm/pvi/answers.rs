@@ -25,35 +25,29 @@ impl<M: Model> Pvi<M> {
         let step = self.inner.step;
         let mut tally = Tally::default();
         // All answers are read before any is taken: a wrong one changes nothing.
-        let (mut answers, mut clipped) = (Vec::new(), false);
+        let (mut heard, mut changes, mut clipped) = (Vec::new(), Vec::new(), false);
         for (asked, outcome) in outcomes {
-            let answer = match asked.is_void {
-                true => None,
-                false => self.reply(asked.silo, outcome)?,
-            };
-            let answer = match answer {
-                Some(reply) => {
-                    clipped |= reply.get_word("clipped")? > 0;
-                    Some(self.read(asked, &reply, &mut tally)?)
+            let is_lost = self.is_lost(asked.silo);
+            let reply = if asked.is_void { None } else { self.reply(asked.silo, outcome)? };
+            let mut log_likelihood = None;
+            if let Some(reply) = reply {
+                clipped |= reply.get_word("clipped")? > 0;
+                let answer = self.read(asked, &reply, &mut tally)?;
+                if !is_lost {
+                    changes.push((asked.silo, answer.change));
+                    log_likelihood = Some(answer.log_likelihood);
                 }
-                None => None,
-            };
-            answers.push((asked, answer));
+            }
+            heard.push((asked, log_likelihood));
         }
-        let is_taken = |asked: &Asked| !self.is_lost(asked.silo);
-        let taken = answers.iter().filter(|(asked, _)| is_taken(asked));
-        let changes = taken.filter_map(|(asked, answer)| Some((asked.silo, answer.as_ref()?.change.clone())));
-        let changes: Vec<(usize, Vec<f64>)> = changes.collect();
-        let before = self.natural.clone();
         let (product, share) = self.product(&changes)?;
-        for (Asked { silo, version, is_void }, answer) in answers {
-            let is_lost = self.is_lost(silo);
+        for (Asked { silo, version, is_void }, log_likelihood) in heard {
             self.pass_time(silo);
-            match answer {
-                Some(Answer { log_likelihood, .. }) if !is_lost => self.ledger.answered(silo, version, log_likelihood),
+            match log_likelihood {
+                Some(log_likelihood) => self.ledger.answered(silo, version, log_likelihood),
                 // Of a silo that was removed nothing is missed.
-                _ if is_void => {}
-                _ => {
+                None if is_void => {}
+                None => {
                     tally.missed_answers += 1;
                     self.ledger.missed(silo);
                     self.turn.put_off(silo, &self.ledger.present);
@@ -61,20 +55,19 @@ impl<M: Model> Pvi<M> {
             }
         }
         self.turn.turn += 1;
-        let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
-        if changes.is_empty() {
+        let gradient_norm = if changes.is_empty() {
             self.check_silence()?;
-            let gradient_norm = f64::NAN;
-            return Ok(StepInfo { step, elbo: self.bound(), gradient_norm, clipped, rate, tally });
-        }
-        tally.shortened_rounds = u64::from(share < 1.0);
-        self.apply(product, &changes, share);
-        self.refine_prior(step)?;
-        self.version += 1;
-        self.theta_done = false;
-        self.inner.step += self.options.local_steps;
-        self.publish()?;
-        let gradient_norm = self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
+            f64::NAN
+        } else {
+            tally.shortened_rounds = u64::from(share < 1.0);
+            let before = self.apply(product, &changes, share);
+            self.refine_prior(step)?;
+            self.version += 1;
+            self.theta_done = false;
+            self.inner.step += self.options.local_steps;
+            self.publish()?;
+            self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+        };
         let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
         Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
     }

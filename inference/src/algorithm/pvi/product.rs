@@ -27,8 +27,8 @@ impl<M: Model> Pvi<M> {
         }
     }
 
-    /// Makes a product the posterior.
-    pub(super) fn apply(&mut self, product: Vec<f64>, changes: &[(usize, Vec<f64>)], share: f64) {
+    /// Makes a product the posterior, and gives the one before.
+    pub(super) fn apply(&mut self, product: Vec<f64>, changes: &[(usize, Vec<f64>)], share: f64) -> Vec<f64> {
         let before = std::mem::replace(&mut self.natural, product);
         for (silo, change) in changes {
             self.ledger.take(*silo, change, share);
@@ -36,6 +36,7 @@ impl<M: Model> Pvi<M> {
         if let [(silo, _)] = changes {
             self.turn.residuals[*silo] = self.family.kl_divergence(&self.natural, &before);
         }
+        before
     }
 
     /// The error for a product that is no density, with the silos whose own change makes it so, or all of them.
