@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fixtures::example;
+use fixtures::{example, latest_step};
 
 const STEPS: &str = "6000";
 
@@ -27,11 +27,6 @@ fn result(output: &Path) -> serde_json::Value {
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     value.as_object_mut().unwrap().remove("seconds").unwrap();
     value
-}
-
-fn latest_step(checkpoint: &Path) -> Option<u64> {
-    let name = std::fs::read_to_string(checkpoint.join("latest")).ok()?;
-    name.trim().strip_prefix("step-")?.parse().ok()
 }
 
 #[test]

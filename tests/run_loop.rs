@@ -4,14 +4,18 @@
 mod fixtures;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fixtures::{conjugate, groups, structured};
+use fixtures::{conjugate, groups, latest_step, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Counters, Ending, Progress, RunRecord, StepInfo};
 use partita::models::ConjugateGaussian;
-use partita::{Clip, Device, Fit, FitOptions, Optimiser, Schedule, Settings, StopRule, fit};
+use partita::{
+    AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, Optimiser, RoundOptions, Schedule, Settings, StopRule, fit,
+};
+use serde_json::Value;
 
 fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
     let parts = fixtures::split(&groups(20, 3), 2);
@@ -72,6 +76,48 @@ fn an_interrupted_run_ends_cleanly_with_what_was_reached_and_resumes() {
     let whole = fit(&conjugate(), &silos(&device), &device, &whole, None).unwrap();
     assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
     assert_eq!(resumed.record.counters, whole.record.counters);
+}
+
+/// What a run of several steps an exchange has written when each exchange ends.
+struct Written {
+    metrics: Metrics,
+    checkpoints: PathBuf,
+    /// The step of each exchange, and that of the latest checkpoint before it.
+    seen: Vec<(u64, Option<u64>)>,
+}
+
+impl Progress for Written {
+    fn step(&mut self, info: &StepInfo, counters: &Counters) {
+        self.metrics.step(info, counters);
+        self.seen.push((info.step, latest_step(&self.checkpoints)));
+    }
+    fn end(&mut self, record: &RunRecord) {
+        self.metrics.end(record);
+    }
+}
+
+#[test]
+fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_multiple_of_four() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, checkpoints) = (folder.path().join("metrics.jsonl"), folder.path().join("checkpoints"));
+    let device = Device::flex();
+    let options = FitOptions {
+        algorithm: AlgorithmChoice::SfviAvg(RoundOptions::paper(3)),
+        settings: Settings { steps: 27, family: structured(), ..Settings::default() },
+        checkpoint: Some((checkpoints.clone(), 4)),
+        ..FitOptions::default()
+    };
+    let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
+    let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new() };
+    fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap();
+    // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end has a checkpoint whatever it passes.
+    let before = [None, None, Some(6), Some(9), Some(12), Some(12), Some(18), Some(21), Some(24)];
+    let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();
+    assert_eq!(written.seen, expected);
+    assert_eq!(latest_step(&checkpoints), Some(27));
+    let shown = std::fs::read_to_string(lines).unwrap();
+    let steps = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["step"].as_u64().unwrap());
+    assert_eq!(steps.collect::<Vec<_>>(), [6, 9, 12, 18, 21, 24]);
 }
 
 #[test]

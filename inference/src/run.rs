@@ -53,9 +53,9 @@ impl RunOptions {
         Ok(())
     }
 
-    /// Whether a checkpoint is due that comes every so many steps, of which an exchange may take several at once.
+    /// Whether a checkpoint is due that comes every so many steps, and at the end.
     fn is_due(&self, every: u64, before: u64, step: u64) -> bool {
-        step / every > before / every || (step >= self.steps && step > before)
+        passes(every, before, step) || (step >= self.steps && step > before)
     }
 
     fn is_interrupted(&self) -> bool {
@@ -189,7 +189,7 @@ pub fn run(
         }
         let before = std::mem::replace(&mut step, info.step);
         // The first hundred steps are kept, so that a run cut short has a trace too; so is every exchange of many steps.
-        if step <= 100 || step / thin > before / thin || step >= options.steps {
+        if step <= 100 || passes(thin, before, step) || step >= options.steps {
             record.trace.push((step, info.elbo));
         }
         progress.step(&info, &record.counters);
@@ -213,6 +213,11 @@ pub fn run(
     record.seconds = start.elapsed().as_secs_f64();
     progress.end(&record);
     Ok(record)
+}
+
+/// Whether a run passes a multiple of `every` between two steps: an exchange may take several at once.
+fn passes(every: u64, before: u64, step: u64) -> bool {
+    step / every > before / every
 }
 
 fn one_step(

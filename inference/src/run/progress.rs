@@ -6,7 +6,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Counters, RunRecord};
+use super::{Counters, RunRecord, passes};
 use crate::algorithm::StepInfo;
 use crate::error::{Error, Result};
 
@@ -71,9 +71,8 @@ impl Progress for Metrics {
         let known = self.smoothed.filter(|before| before.is_finite());
         let smoothed = known.map_or(info.elbo, |before| 0.98 * before + 0.02 * info.elbo);
         self.smoothed = Some(smoothed);
-        // An exchange may take several steps at once.
         let before = std::mem::replace(&mut self.last, info.step);
-        if info.step / self.every == before / self.every {
+        if !passes(self.every, before, info.step) {
             return;
         }
         self.bar.set_position(info.step);
