@@ -152,7 +152,8 @@ fn main() -> Result<(), Failure> {
         interrupt: Some(interrupt),
         ..FitOptions::default()
     };
-    let mut metrics = Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?;
+    let mut metrics =
+        Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?.resume(options.resume);
     let fit = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     println!("{}", fit.report);
     let judge = |what: &str, digits: &Images| {

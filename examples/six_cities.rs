@@ -207,7 +207,8 @@ fn main() -> Result<(), Failure> {
         interrupt: Some(interrupt),
         ..FitOptions::default()
     };
-    let mut metrics = Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?;
+    let mut metrics =
+        Metrics::new(options.steps, Some(&options.output.join("metrics.jsonl")), 100)?.resume(options.resume);
     let federated = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     let mut alone = Vec::new();
     // References of each silo are of the usual split.

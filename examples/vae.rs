@@ -151,7 +151,8 @@ fn main() -> Result<(), Failure> {
         interrupt: Some(interrupt),
         ..FitOptions::default()
     };
-    let mut metrics = Metrics::new(options.steps(), Some(&options.output.join("metrics.jsonl")), 50)?;
+    let mut metrics =
+        Metrics::new(options.steps(), Some(&options.output.join("metrics.jsonl")), 50)?.resume(options.resume);
     let fit = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     let trained = fit.model(&model, &device)?;
     let mut bounds = Vec::new();

@@ -51,6 +51,15 @@ fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
 
     assert!(command(Some(&checkpoint), &cut).arg("--resume").status().unwrap().success());
     assert_eq!(result(&cut), result(&whole));
+    // Lines from before the kill stay, and none is there twice.
+    assert_eq!(steps_shown(&cut), (1..=60).map(|line| 100 * line).collect::<Vec<_>>());
+    assert_eq!(steps_shown(&cut), steps_shown(&whole));
+}
+
+fn steps_shown(output: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(output.join("metrics.jsonl")).unwrap();
+    let step = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["step"].as_u64().unwrap();
+    text.lines().map(step).collect()
 }
 
 #[test]

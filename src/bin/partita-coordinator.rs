@@ -62,7 +62,7 @@ fn coordinate(options: &Options, interrupt: Arc<AtomicBool>) -> Result<Report> {
     let file: CoordinatorFile = read_toml(&options.coordinator)?;
     let model = CompiledIn::named(&run.model)?;
     let base = model.settings();
-    let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?;
+    let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?.resume(options.resume);
     let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
     let (files, how) = (
         (&file, Start { resume: options.resume, long: options.long }),
