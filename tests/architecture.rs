@@ -146,6 +146,26 @@ fn every_file_opens_with_one_sentence_that_says_why_it_exists() {
 }
 
 #[test]
+fn every_public_trait_states_its_laws() {
+    let mut broken = Vec::new();
+    for path in sources() {
+        let text = read(&path);
+        let mut documentation = Vec::new();
+        for line in text.lines() {
+            if line.starts_with("pub trait ") && !documentation.contains(&"/// # Laws") {
+                broken.push(format!("{path}: {line}"));
+            }
+            // An attribute, and the lines of a long one, stand between a docstring and its item.
+            match line.starts_with("///") || line.starts_with(['#', ' ', ')']) {
+                true => documentation.push(line),
+                false => documentation.clear(),
+            }
+        }
+    }
+    assert_none(&broken, "say under `# Laws` what always holds, and which test holds it");
+}
+
+#[test]
 fn no_file_outgrows_its_ceiling() {
     let mut broken = Vec::new();
     for (files, ceiling) in [(sources(), CEILING), (proofs(), TEST_CEILING)] {

@@ -9,10 +9,11 @@ use std::path::Path;
 use fixtures::{conjugate, groups};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
+use partita::inference::laws;
 use partita::inference::metrics::{Predictions, accuracy};
 use partita::inference::{
-    Algorithm, AveragingSilo, Error, Exchange, FedOpt, InProcess, Masked, PointRounds, ServerMean, ServerRule, Silo,
-    SiloProgram,
+    Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, PointRounds,
+    SecondMoment, ServerMean, ServerRule, Silo, SiloProgram,
 };
 use partita::models::{ClassifiedRows, ConjugateGaussian, MultinomialRegression};
 use partita::{
@@ -356,6 +357,27 @@ fn every_rule_stays_where_no_silo_moved_and_goes_on_from_a_saved_state() {
             assert!(!rule.load(vec![("stranger".to_owned(), vec![0.0; 3])]));
         }
     }
+}
+
+/// Follows the last square alone, and forgets that it is one.
+#[derive(Debug)]
+struct Signed;
+
+impl SecondMoment for Signed {
+    fn next(&self, before: f64, square: f64) -> f64 {
+        square - before
+    }
+}
+
+#[test]
+fn second_moments_keep_their_laws_and_one_below_zero_is_found() {
+    for decay in [0.0, 0.5, 0.9, 0.999] {
+        laws::second_moment("FedAdam", &FedAdam { decay }).unwrap();
+        laws::second_moment("FedYogi", &FedYogi { decay }).unwrap();
+    }
+    laws::second_moment("FedAdagrad", &FedAdagrad).unwrap();
+    let found = laws::second_moment("signed", &Signed).unwrap_err();
+    assert_eq!((found.before, found.square, found.found), (1e-12, 0.0, -1e-12));
 }
 
 /// A run with everything that has a state or a seed: momentum in silos, minibatches, two of three silos, FedYogi, a mask.

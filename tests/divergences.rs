@@ -1,6 +1,7 @@
 //! Holds divergences of normal densities to integrals, to known numbers, to their limits and to differences.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::inference::laws;
 use partita::inference::{
     BetaDivergence, DiagonalGaussian, Divergence, DivergenceChoice, Error, ExponentialFamily, FDivergence, Family,
     FullRankGaussian, GammaDivergence, Generator, JensenShannon, KullbackLeibler, NoDivergence, NormalFamily, Renyi,
@@ -417,6 +418,30 @@ impl Generator for Hellinger {
     fn curvature(&self, log_ratio: f64) -> f64 {
         0.5 * (-0.5 * log_ratio).exp() * sigmoid(log_ratio)
     }
+}
+
+/// Twice as curved as its value.
+#[derive(Debug, Clone, Copy)]
+struct Bent;
+
+impl Generator for Bent {
+    fn value(&self, log_ratio: f64) -> f64 {
+        Logarithm.value(log_ratio)
+    }
+
+    fn curvature(&self, log_ratio: f64) -> f64 {
+        2.0 * Logarithm.curvature(log_ratio)
+    }
+}
+
+#[test]
+fn generators_keep_their_laws_and_a_wrong_curvature_is_found() {
+    let all: [(&str, &dyn Generator); 4] =
+        [("log", &Logarithm), ("entropy", &Entropy), ("Hellinger", &Hellinger), ("Jensen-Shannon", &JensenShannon)];
+    for (name, generator) in all {
+        laws::generator(name, generator).unwrap();
+    }
+    assert!(matches!(laws::generator("bent", &Bent), Err(laws::GeneratorViolation::Curvature { .. })));
 }
 
 /// Mean and standard error of a list.

@@ -2,9 +2,9 @@
 
 use partita_core::laws::{DensityCase, DensityViolation, density, density_on_device};
 use partita_core::{
-    Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Exponential, Gamma, Gradient,
-    HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal, NegativeBinomial,
-    NoiseStream, Normal, ParameterRule, Poisson, StudentT, Support, SymmetricDirichlet, Uniform,
+    Array, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution, Exponential,
+    Gamma, Gradient, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal,
+    NegativeBinomial, NoiseStream, Normal, ParameterRule, Poisson, StudentT, Support, SymmetricDirichlet, Uniform,
 };
 
 /// One case: the value, then the parameters.
@@ -230,4 +230,20 @@ fn equal_concentrations_make_the_symmetric_dirichlet() {
         let size: f64 = 1.5 * value.iter().map(|x| x.ln().abs()).sum::<f64>();
         assert!((by_beta[0] - sum).abs() <= 1e-12 * size, "{count} {beta}: {} {sum}", by_beta[0]);
     }
+}
+
+#[test]
+fn a_number_stands_for_a_tensor_of_that_number() {
+    let device = Device::flex();
+    let tensor = |value: f64| device.tensor(vec![value; 3], [3]);
+    let value = Array { values: vec![0.4, 1.7, 2.9], shape: vec![3] };
+    let same = |numbers: Distribution<1>, tensors: Distribution<1>| {
+        assert_eq!(numbers.shape(), tensors.shape());
+        let (a, b) = (numbers.log_prob_of(&value).unwrap(), tensors.log_prob_of(&value).unwrap());
+        assert!((a - b).abs() < 1e-14 * a.abs(), "{a} of numbers, {b} of tensors");
+    };
+    same(Normal::new(0.3, 1.2).iid([3]), Normal::new(tensor(0.3), tensor(1.2)));
+    same(Gamma::new(2.0, 0.7).iid([3]), Gamma::new(tensor(2.0), tensor(0.7)));
+    same(StudentT::new(4.0, 0.3, 1.2).iid([3]), StudentT::new(tensor(4.0), tensor(0.3), tensor(1.2)));
+    same(Normal::new(0.3, 1.2).iid([3]), Normal::new(tensor(0.3), 1.2));
 }

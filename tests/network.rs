@@ -75,6 +75,28 @@ fn networks_with_every_head_keep_the_laws_of_models() {
 }
 
 #[test]
+fn the_outputs_of_a_row_depend_on_that_row_alone() {
+    let device = Device::flex();
+    let rowwise = |network: &dyn Fn(Tensor<2>) -> Tensor<2>, columns: usize| {
+        let values = numbers(5 * columns, 7);
+        let outputs = |values: &[f64]| {
+            let rows = device.tensor(values.to_vec(), [values.len() / columns, columns]);
+            network(rows).into_data().try_into_vec::<f64>().unwrap()
+        };
+        let together = outputs(&values);
+        let alone: Vec<f64> = values.chunks(columns).flat_map(outputs).collect();
+        assert_eq!(together.len(), alone.len());
+        together.iter().zip(&alone).for_each(|(a, b)| assert!((a - b).abs() < 1e-14, "{a} beside others, {b} alone"));
+    };
+    let residual = Residual { weight: Param::from_tensor(device.tensor(numbers(4, 3), [2, 2])) };
+    rowwise(&|rows| residual.forward(rows), 2);
+    for activation in [Activation::Relu, Activation::Tanh, Activation::Gelu] {
+        let layers = Mlp::new(&[3, 4, 2], activation, 5, &device);
+        rowwise(&|rows| layers.forward(rows), 3);
+    }
+}
+
+#[test]
 fn posterior_means_start_at_the_values_of_the_network() {
     let device = Device::flex();
     let (model, _) = classifier(&device);

@@ -84,6 +84,7 @@ struct Written {
     checkpoints: PathBuf,
     /// The step of each exchange, and that of the latest checkpoint before it.
     seen: Vec<(u64, Option<u64>)>,
+    ends: usize,
 }
 
 impl Progress for Written {
@@ -93,6 +94,7 @@ impl Progress for Written {
     }
     fn end(&mut self, record: &RunRecord) {
         self.metrics.end(record);
+        self.ends += 1;
     }
 }
 
@@ -108,12 +110,12 @@ fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_m
         ..FitOptions::default()
     };
     let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
-    let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new() };
+    let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new(), ends: 0 };
     fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap();
     // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end has a checkpoint whatever it passes.
     let before = [None, None, Some(6), Some(9), Some(12), Some(12), Some(18), Some(21), Some(24)];
     let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();
-    assert_eq!(written.seen, expected);
+    assert_eq!((written.seen, written.ends), (expected, 1));
     assert_eq!(latest_step(&checkpoints), Some(27));
     let shown = std::fs::read_to_string(lines).unwrap();
     let steps = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["step"].as_u64().unwrap());

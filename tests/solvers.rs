@@ -4,6 +4,7 @@
 mod fixtures;
 
 use fixtures::local::{Partitioned, Toy, logistic, quadratic};
+use partita::inference::laws;
 use partita::inference::{
     Conjugate, Error, Expectation, ExponentialFamily, Lbfgs, NaturalGradient, NormalFamily, PowerExpectation,
 };
@@ -89,6 +90,26 @@ fn slopes(rows: &[(Vec<f64>, f64)], natural: &[f64]) -> [f64; 2] {
         });
         each.fold([0.0; 2], |[slope, curvature], (own, second)| [slope + own, curvature + second])
     })
+}
+
+#[test]
+fn local_problems_keep_their_laws_and_a_wrong_gradient_is_found() {
+    let cavity = vec![0.3, -0.2, -0.5, -0.4];
+    let at = [0.2, -0.1, -0.7, 0.1];
+    let rows = vec![(vec![0.5, -1.0], 1.0), (vec![2.0, 0.3], -1.0), (vec![-0.7, 0.9], 1.0)];
+    let smooth = [logistic(rows), quadratic(vec![1.0, -2.0], vec![2.0, 0.5, 0.5, 1.0])];
+    for likelihood in smooth {
+        laws::local_problem(&mut Toy::diagonal(2, cavity.clone(), likelihood), &at).unwrap();
+    }
+    let wrong = Box::new(|point: &[f64]| (point[0].sin(), vec![point[0].cos(), 0.1]));
+    let found = laws::local_problem(&mut Toy::diagonal(2, cavity.clone(), wrong), &at);
+    assert!(matches!(found, Err(laws::LocalProblemViolation::Gradient { index: 1, .. })), "{found:?}");
+    // One that counts how often it was asked never says the same.
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let forgetful =
+        Box::new(move |_: &[f64]| (f64::from(asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed)), vec![0.0; 2]));
+    let found = laws::local_problem(&mut Toy::diagonal(2, cavity, forgetful), &at);
+    assert!(matches!(found, Err(laws::LocalProblemViolation::Repeated { .. })), "{found:?}");
 }
 
 #[test]

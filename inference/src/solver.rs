@@ -36,6 +36,10 @@ use crate::settings::Settings;
 /// where the cavity $`q^{\setminus m} \propto q / t_m`$ is a factor that need not be a density. The last two terms are
 /// $`-\mathrm{KL}(q \,\|\, q^{\setminus m})`$; a generalised problem has another divergence there. With local latents,
 /// $`\log p(y_m \mid \theta)`$ is the bound that their present posterior gives.
+///
+/// # Laws
+/// `laws::local_problem` checks that vectors have the lengths of the families, that the same step says the same whenever it is asked,
+/// and that the gradient of the log likelihood is its derivative.
 pub trait LocalProblem {
     /// The variational family of the globals, whose parameters gradients are by.
     fn family(&self) -> &dyn Family;

@@ -12,6 +12,10 @@ use partita_core::{
 ///
 /// [`Mlp`] is one; any other needs its forward pass only.
 ///
+/// # Laws
+/// The outputs of a row depend on that row and the parameters alone, since minibatches and silos have other rows beside it
+/// (`tests/network.rs`).
+///
 /// # Example
 /// ```
 /// use partita_core::{Device, burn};

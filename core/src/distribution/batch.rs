@@ -23,6 +23,9 @@ pub struct Discrete;
 
 /// What may be a latent: a distribution with a density on real numbers.
 ///
+/// # Laws
+/// Distributions of [`Continuous`] are latents and those of [`Discrete`] are not: the compiler holds it, and the example that it does.
+///
 /// # Example
 /// A count has no gradient, so that a model in which it is latent does not compile:
 /// ```compile_fail,E0277

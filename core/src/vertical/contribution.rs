@@ -9,6 +9,10 @@ use crate::rows::Rows;
 use crate::scope::Scope;
 
 /// One party's columns of rows that all parties share.
+///
+/// # Laws
+/// A clone has as many rows. Those of all parties are as many as there are labels: others are refused by name
+/// (`tests/vertical_failure.rs`).
 pub trait Columns: Clone + Send {
     /// The number of rows.
     fn rows(&self) -> usize;

@@ -14,6 +14,9 @@ use crate::family::{CovarianceGradient, MomentGradient};
 ///
 /// Both methods are given $`x = \log q - \log p`$, so that $`u = e^{-x}`$ is the ratio, and divide by $`1 + u`$, with which
 /// no density ratio grows without bound.
+///
+/// # Laws
+/// `laws::generator` checks that $`f(1) = 0`$, that $`f'' \ge 0`$, and that the two methods are of one $`f`$.
 pub trait Generator: Debug + Send + Sync {
     /// $`f(u)/(1 + u)`$.
     fn value(&self, log_ratio: f64) -> f64;

@@ -8,6 +8,11 @@ use crate::error::{Error, Result};
 use crate::exchange::{ByArrival, Outcome, Request, Resumable};
 
 /// An algorithm whose silos need not wait for each other.
+///
+/// # Laws
+/// Every request of [`Asynchronous::ask`] is followed by one [`Asynchronous::take`] or [`Asynchronous::discard`] of its silo before
+/// the next. Whatever the order in which silos are taken, a run to convergence ends at the fixed point of visits in turn
+/// (`tests/pvi.rs`, and over a network `tests/flower_asynchronous.rs`).
 pub trait Asynchronous: Algorithm {
     /// The next request for a silo; none for one that takes no part.
     ///

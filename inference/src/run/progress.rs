@@ -12,6 +12,9 @@ use crate::checkpoint::write_atomically;
 use crate::error::{Error, Result};
 
 /// Is told of every step.
+///
+/// # Laws
+/// It hears of every step once, in their order, and of the end once, after the last (`tests/run_loop.rs`).
 pub trait Progress: Send {
     /// A step was done.
     fn step(&mut self, info: &StepInfo, counters: &Counters);

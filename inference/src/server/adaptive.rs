@@ -5,6 +5,10 @@ use std::fmt::Debug;
 use super::{ServerRule, mean_change};
 
 /// How the second moment of one number follows the squares of its changes: the one place where adaptive rules differ.
+///
+/// # Laws
+/// `laws::second_moment` checks that $`v_t`$ is finite and not negative, that it does not fall below both $`v_{t-1}`$ and
+/// $`\Delta_t^2`$, and that without a change it does not rise.
 pub trait SecondMoment: Debug + Send {
     /// The second moment $`v_t`$ from `before`, $`v_{t-1}`$, and `square`, $`\Delta_t^2`$.
     fn next(&self, before: f64, square: f64) -> f64;

@@ -1,0 +1,72 @@
+//! Checks that the two methods of a generator are of one convex function that vanishes at one.
+
+use partita_core::laws::derivative;
+
+use crate::divergence::Generator;
+
+/// Log ratios $`\log q - \log p`$ at which generators are looked at.
+const LOG_RATIOS: [f64; 9] = [-6.0, -2.5, -1.0, -0.2, 0.0, 0.3, 1.1, 2.5, 6.0];
+/// Differences of differences: rounding 1e-13 divided by 1e-3 twice.
+const SECOND: f64 = 1e-6;
+
+/// A law of [`Generator`] that does not hold.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeneratorViolation {
+    /// $`f(1)`$ is not zero.
+    #[error("{generator}: f(1)/2 is {found}, expected 0")]
+    AtOne {
+        /// The generator.
+        generator: String,
+        /// Its value.
+        found: f64,
+    },
+    /// The curvature is not that of the value, or is negative.
+    #[error(
+        "{generator}: curvature at the log ratio {log_ratio} is {found}, expected {expected}, which is not negative"
+    )]
+    Curvature {
+        /// The generator.
+        generator: String,
+        /// Where.
+        log_ratio: f64,
+        /// What the generator says.
+        found: f64,
+        /// What differences of the value give.
+        expected: f64,
+    },
+}
+
+/// Checks that $`f(1) = 0`$, $`f'' \ge 0`$, and that value and curvature are of one $`f`$.
+///
+/// With $`g(x) = (1 + e^{-x})`$ [`Generator::value`], which is $`f(e^{-x})`$, the curvature is $`(g'' + g')/(1 + e^{-x})`$.
+///
+/// # Errors
+/// The first [`GeneratorViolation`] found.
+///
+/// # Example
+/// ```
+/// use partita_inference::{JensenShannon, laws};
+/// laws::generator("Jensen-Shannon", &JensenShannon)?;
+/// # Ok::<(), laws::GeneratorViolation>(())
+/// ```
+pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), GeneratorViolation> {
+    let name = || name.to_owned();
+    let found = generator.value(0.0);
+    if found.abs() > f64::EPSILON {
+        return Err(GeneratorViolation::AtOne { generator: name(), found });
+    }
+    let scale = |x: f64| 1.0 + (-x).exp();
+    let value = |x: &[f64]| scale(x[0]) * generator.value(x[0]);
+    let slope = |x: &[f64]| derivative(value, x, 0);
+    for log_ratio in LOG_RATIOS {
+        let at = [log_ratio];
+        let (found, expected) = (generator.curvature(log_ratio), derivative(slope, &at, 0) + slope(&at));
+        let expected = expected / scale(log_ratio);
+        let is_same = (found - expected).abs() <= SECOND * (1.0 + expected.abs());
+        if !(is_same && found >= 0.0) {
+            return Err(GeneratorViolation::Curvature { generator: name(), log_ratio, found, expected });
+        }
+    }
+    Ok(())
+}

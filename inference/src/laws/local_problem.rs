@@ -1,0 +1,121 @@
+//! Checks that a local problem says the same at a step whenever it is asked, and that its gradient is one.
+
+use partita_core::laws::derivative;
+use partita_core::{Key, Noise, Purpose};
+
+use crate::solver::LocalProblem;
+
+const SEED: u64 = 264_575;
+/// Points, and steps, at which a problem is asked.
+const POINTS: u64 = 4;
+/// Relative to the gradient: rounding of the log likelihood, 1e-13 of its size, divided by 1e-3.
+const GRADIENT: f64 = 1e-7;
+
+/// A law of [`LocalProblem`] that does not hold.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalProblemViolation {
+    /// A vector has another length than the families say.
+    #[error("{vector} has {found} numbers, expected {expected}")]
+    Length {
+        /// The vector.
+        vector: &'static str,
+        /// Its length.
+        found: usize,
+        /// That of the family.
+        expected: usize,
+    },
+    /// The problem ended with an error.
+    #[error("step {step}: {reason}")]
+    Failed {
+        /// The step.
+        step: u64,
+        /// The error.
+        reason: String,
+    },
+    /// Asked again at the same place and step, it says something else.
+    #[error("step {step}: {what} is {found} the second time, {expected} the first")]
+    Repeated {
+        /// The step.
+        step: u64,
+        /// What was asked for.
+        what: &'static str,
+        /// The second answer.
+        found: f64,
+        /// The first.
+        expected: f64,
+    },
+    /// The gradient of the log likelihood is not its derivative.
+    #[error("step {step}: the gradient by component {index} is {found}, differences give {expected}")]
+    Gradient {
+        /// The step.
+        step: u64,
+        /// The component.
+        index: usize,
+        /// What the problem says.
+        found: f64,
+        /// What differences give.
+        expected: f64,
+    },
+}
+
+/// Checks a problem whose log likelihood can be asked for, at posteriors and points near `parameters` of its family.
+///
+/// Its vectors have the lengths of its families; asked twice at one place and step, without a rate for local latents, it says the
+/// same to the bit; and the gradient of the log likelihood agrees with differences.
+///
+/// # Errors
+/// The first [`LocalProblemViolation`] found.
+pub fn local_problem(problem: &mut dyn LocalProblem, parameters: &[f64]) -> Result<(), LocalProblemViolation> {
+    let (family, natural) = (problem.family().parameter_len(), problem.natural_family().clone());
+    let initial = problem.initial().len();
+    let lengths = [
+        ("the vector of initial parameters", initial, family),
+        ("the cavity", problem.cavity().len(), crate::ExponentialFamily::natural_len(&natural)),
+        ("a point of the natural family", crate::ExponentialFamily::len(&natural), problem.family().len()),
+    ];
+    if let Some((vector, found, expected)) = lengths.into_iter().find(|(_, found, expected)| found != expected) {
+        return Err(LocalProblemViolation::Length { vector, found, expected });
+    }
+    for step in 0..POINTS {
+        repeats(problem, parameters, step)?;
+        gradient(problem, parameters, step)?;
+    }
+    Ok(())
+}
+
+fn failed(step: u64) -> impl Fn(crate::Error) -> LocalProblemViolation {
+    move |error| LocalProblemViolation::Failed { step, reason: error.to_string() }
+}
+
+fn repeats(problem: &mut dyn LocalProblem, parameters: &[f64], step: u64) -> Result<(), LocalProblemViolation> {
+    let mut ask = || {
+        let sampled = problem.sample(parameters, step, 0.0).map_err(failed(step))?;
+        let numbers = [("the free energy", sampled.free_energy), ("the log likelihood", sampled.log_likelihood)];
+        let gradient = sampled.gradient.into_iter().map(|entry| ("an entry of the gradient", entry));
+        Ok::<_, LocalProblemViolation>(numbers.into_iter().chain(gradient).collect::<Vec<_>>())
+    };
+    let (first, second) = (ask()?, ask()?);
+    let is_other = |((_, a), (_, b)): &(&(&str, f64), &(&str, f64))| a.to_bits() != b.to_bits();
+    match first.iter().zip(&second).find(is_other) {
+        None => Ok(()),
+        Some((&(what, expected), &(_, found))) => Err(LocalProblemViolation::Repeated { step, what, found, expected }),
+    }
+}
+
+fn gradient(problem: &mut dyn LocalProblem, parameters: &[f64], step: u64) -> Result<(), LocalProblemViolation> {
+    let mut noise = vec![0.0; problem.family().noise_len()];
+    Noise::new(SEED).stream(Key::new(Purpose::Check, step)).normal(&mut noise);
+    let point = problem.family().draw(parameters, &noise).latent;
+    let (value, found) = problem.log_likelihood(&point, step).map_err(failed(step))?;
+    let problem = std::cell::RefCell::new(problem);
+    let at = |point: &[f64]| problem.borrow_mut().log_likelihood(point, step).map_or(f64::NAN, |(value, _)| value);
+    let size = found.iter().fold(1.0 + value.abs(), |size: f64, entry| size.max(entry.abs()));
+    for (index, found) in found.into_iter().enumerate() {
+        let expected = derivative(at, &point, index);
+        if (found - expected).abs().is_nan() || (found - expected).abs() > GRADIENT * size {
+            return Err(LocalProblemViolation::Gradient { step, index, found, expected });
+        }
+    }
+    Ok(())
+}
