@@ -161,7 +161,7 @@ pub(crate) const PAPER: Size = Size {
     stopped: [24_000, 40],
     patience: 5,
     hold: true,
-    flipped: [10, 100, 120],
+    flipped: [3, 50, 120],
 };
 
 /// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use it.
