@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fixtures::{example, latest_step};
+use fixtures::{example, latest_step, steps_shown};
 
 const STEPS: &str = "6000";
 
@@ -52,14 +52,8 @@ fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
     assert!(command(Some(&checkpoint), &cut).arg("--resume").status().unwrap().success());
     assert_eq!(result(&cut), result(&whole));
     // Lines from before the kill stay, and none is there twice.
-    assert_eq!(steps_shown(&cut), (1..=60).map(|line| 100 * line).collect::<Vec<_>>());
-    assert_eq!(steps_shown(&cut), steps_shown(&whole));
-}
-
-fn steps_shown(output: &Path) -> Vec<u64> {
-    let text = std::fs::read_to_string(output.join("metrics.jsonl")).unwrap();
-    let step = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["step"].as_u64().unwrap();
-    text.lines().map(step).collect()
+    assert_eq!(steps_shown(&cut.join("metrics.jsonl")), (1..=60).map(|line| 100 * line).collect::<Vec<_>>());
+    assert_eq!(steps_shown(&cut.join("metrics.jsonl")), steps_shown(&whole.join("metrics.jsonl")));
 }
 
 #[test]

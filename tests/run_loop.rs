@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fixtures::{conjugate, groups, latest_step, structured};
+use fixtures::{conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Counters, Ending, Progress, RunRecord, StepInfo};
 use partita::models::ConjugateGaussian;
 use partita::{
     AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, Optimiser, RoundOptions, Schedule, Settings, StopRule, fit,
 };
-use serde_json::Value;
 
 fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
     let parts = fixtures::split(&groups(20, 3), 2);
@@ -117,9 +116,7 @@ fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_m
     let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();
     assert_eq!((written.seen, written.ends), (expected, 1));
     assert_eq!(latest_step(&checkpoints), Some(27));
-    let shown = std::fs::read_to_string(lines).unwrap();
-    let steps = shown.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["step"].as_u64().unwrap());
-    assert_eq!(steps.collect::<Vec<_>>(), [6, 9, 12, 18, 21, 24]);
+    assert_eq!(steps_shown(&lines), [6, 9, 12, 18, 21, 24]);
 }
 
 #[test]

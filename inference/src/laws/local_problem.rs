@@ -113,7 +113,8 @@ fn gradient(problem: &mut dyn LocalProblem, parameters: &[f64], step: u64) -> Re
     let size = found.iter().fold(1.0 + value.abs(), |size: f64, entry| size.max(entry.abs()));
     for (index, found) in found.into_iter().enumerate() {
         let expected = derivative(at, &point, index);
-        if (found - expected).abs().is_nan() || (found - expected).abs() > GRADIENT * size {
+        let is_same = (found - expected).abs() <= GRADIENT * size;
+        if !is_same {
             return Err(LocalProblemViolation::Gradient { step, index, found, expected });
         }
     }

@@ -106,8 +106,10 @@ impl Progress for Metrics {
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// Open for more lines once the first step is known.
+    /// Open for more lines once the first step is known, where it could be opened.
     file: Option<File>,
+    /// Whether the first step is known.
+    begun: bool,
     resume: bool,
 }
 
@@ -120,16 +122,14 @@ impl Lines {
             // What is there stays until a step is done.
             OpenOptions::new().append(true).create(true).open(path)
         };
-        make().map(|_| Self { path: path.to_owned(), file: None, resume: false }).map_err(|error| Error::File {
-            operation: "creating",
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })
+        make()
+            .map(|_| Self { path: path.to_owned(), file: None, begun: false, resume: false })
+            .map_err(|error| Error::File { operation: "creating", path: path.to_owned(), reason: error.to_string() })
     }
 
     /// Keeps what came before the first step of a run that is resumed, and nothing of another; gives the last step kept.
     fn begin(&mut self, step: u64) -> Result<Option<u64>> {
-        if self.file.is_some() {
+        if std::mem::replace(&mut self.begun, true) {
             return Ok(None);
         }
         let found = if self.resume { std::fs::read(&self.path).unwrap_or_default() } else { Vec::new() };
