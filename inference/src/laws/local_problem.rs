@@ -66,6 +66,48 @@ pub enum LocalProblemViolation {
 ///
 /// # Errors
 /// The first [`LocalProblemViolation`] found.
+///
+/// # Example
+/// One observation of 1 with unit variance, before a cavity $`N(0, 1)`$: the posterior is $`N(1/2, 1/2)`$.
+/// ```
+/// use partita_core::{Key, Noise, Purpose};
+/// use partita_inference::{DiagonalGaussian, Family, LocalProblem, NormalFamily, Result, Sampled, laws};
+///
+/// struct One(DiagonalGaussian, NormalFamily);
+///
+/// impl LocalProblem for One {
+///     fn family(&self) -> &dyn Family {
+///         &self.0
+///     }
+///     fn natural_family(&self) -> &NormalFamily {
+///         &self.1
+///     }
+///     fn initial(&self) -> Vec<f64> {
+///         vec![0.0, 0.0]
+///     }
+///     fn cavity(&self) -> &[f64] {
+///         &[0.0, -0.5]
+///     }
+///     fn noise(&self, step: u64) -> (Noise, Key) {
+///         (Noise::new(1), Key::new(Purpose::Fit, step))
+///     }
+///     fn sample(&mut self, parameters: &[f64], _: u64, _: f64) -> Result<Sampled> {
+///         let (mean, variance) = (parameters[0], (2.0 * parameters[1]).exp());
+///         let log_likelihood = -0.5 * ((1.0 - mean).powi(2) + variance);
+///         let free_energy = log_likelihood - 0.5 * (mean * mean + variance) + parameters[1];
+///         Ok(Sampled { free_energy, log_likelihood, gradient: vec![2.0 * mean - 1.0, 2.0 * variance - 1.0] })
+///     }
+///     fn log_likelihood(&mut self, point: &[f64], _: u64) -> Result<(f64, Vec<f64>)> {
+///         Ok((-0.5 * (1.0 - point[0]).powi(2), vec![1.0 - point[0]]))
+///     }
+/// }
+///
+/// let mut problem = One(DiagonalGaussian::new(1), NormalFamily::diagonal(1));
+/// laws::local_problem(&mut problem, &[0.2, -0.3]).unwrap();
+/// let found = problem.sample(&[0.5, 0.5 * 0.5_f64.ln()], 0, 0.0)?;
+/// assert!(found.gradient.iter().all(|slope| slope.abs() < 1e-12));
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
 pub fn local_problem(problem: &mut dyn LocalProblem, parameters: &[f64]) -> Result<(), LocalProblemViolation> {
     let (family, natural) = (problem.family().parameter_len(), problem.natural_family().clone());
     let initial = problem.initial().len();
