@@ -16,8 +16,8 @@ const WORSE: f64 = 0.005;
 const NEAR: f64 = 0.005;
 /// One method has far fewer messages than another if it has so many times fewer.
 const FEWER: f64 = 10.0;
-/// From this damping factor on products of silos alike are improper.
-const IMPROPER_FROM: f64 = 0.25;
+/// From this damping factor on products of silos alike are improper, and the posterior runs away.
+const BREAKS_FROM: f64 = 0.25;
 
 const GLOBAL: &str = "global";
 const SEQUENTIAL: &str = "sequential";
@@ -310,7 +310,8 @@ fn digits(judge: &mut Judge<'_>, size: &Size) {
     });
 }
 
-/// The damping of synchronous visits: Figure 14. Here it is a refusal that is to be seen.
+/// The damping of synchronous visits: Figure 14. Here it is an error that is to be seen: of a product that is no density, or
+/// of a posterior that has run away.
 fn damping(judge: &mut Judge<'_>, size: &Size) {
     let factor = |slug: &str| slug.strip_prefix(DAMPED)?.strip_prefix('_')?.parse::<f64>().ok();
     let mut sweep = Vec::new();
@@ -319,13 +320,13 @@ fn damping(judge: &mut Judge<'_>, size: &Size) {
         sweep.push((factor, curve.refused.is_some()));
     }
     let (bad, good): (Vec<_>, Vec<_>) = sweep.into_iter().partition(|(_, refused)| *refused);
-    let met = bad.iter().all(|(factor, _)| *factor >= IMPROPER_FROM)
-        && good.iter().all(|(factor, _)| *factor < IMPROPER_FROM);
+    let met =
+        bad.iter().all(|(factor, _)| *factor >= BREAKS_FROM) && good.iter().all(|(factor, _)| *factor < BREAKS_FROM);
     let list =
         |sweep: &[(f64, bool)]| sweep.iter().map(|(factor, _)| factor.to_string()).collect::<Vec<_>>().join(", ");
-    let found = format!("improper with rho {}; proper with {}", list(&bad), list(&good));
+    let found = format!("ended by an error with rho {}; not with {}", list(&bad), list(&good));
     judge.claims.push(Claim {
-        name: "F14: products are improper from rho = 0.25 on".to_owned(),
+        name: "F14: products are improper, or run away, from rho = 0.25 on".to_owned(),
         met: Some(met),
         found,
     });

@@ -97,10 +97,19 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
 }
 
 #[test]
-fn a_local_solution_that_is_no_density_is_something_to_find_out_and_a_lost_silo_is_not() {
+fn what_is_no_density_or_has_run_away_is_something_to_find_out_and_a_lost_silo_or_a_wrong_number_given_is_not() {
     let improper = || Error::Improper { operation: "a visit".into(), component: "beta[0]".into(), found: -1.0 };
     let of = |source: Error| Error::InSilo { silo: "silo-3".into(), step: 7, source: Box::new(source) };
     assert!(outcome::is_outcome(&improper()) && outcome::is_outcome(&of(improper())));
+    let scale = |found: f64| {
+        let (parameter, expected) = ("scale", "a finite number > 0");
+        Error::Model(partita::Error::Parameter { distribution: "Normal", parameter, found, index: 0, expected })
+    };
+    assert!(outcome::is_outcome(&of(scale(f64::NAN))) && !outcome::is_outcome(&of(scale(-1.0))));
+    let found = f64::INFINITY;
+    let gradient = Error::NotFinite { who: "silo-3".into(), step: 7, quantity: "the gradient".into(), found };
+    let made = || partita::Error::NotFiniteMade { operation: "the loss".into(), found };
+    assert!(outcome::is_outcome(&gradient) && outcome::is_outcome(&of(Error::Model(made()))));
     let lost = || Error::SiloLost { silo: "silo-3".into(), step: 7, reason: "gone".into() };
     assert!(!outcome::is_outcome(&lost()) && !outcome::is_outcome(&of(lost())));
 }
