@@ -14,12 +14,13 @@ mod proxy;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Deployment, Pace, Running, installed};
+use engine::{Deployment, Keeps, Pace, Running, installed};
 use programs::{Folder, in_one_process};
 use proxy::{Hold, Proxy};
 
-/// How long the coordinators of these tests wait.
-const PATIENCE: &str = "appear_seconds = 60\ndeadline_seconds = 30";
+/// How long the coordinators of these tests wait: a SuperNode whose silo was killed over a request hands out the next one after a
+/// minute.
+const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 30";
 
 /// A deployment with proxies before the SuperLink and the SuperNode of `north`.
 struct World {
@@ -29,8 +30,8 @@ struct World {
 }
 
 impl World {
-    fn start(programs: &Path, folder: &Path) -> Self {
-        let deployment = Deployment::start(programs, folder, 2, Pace::Capped);
+    fn start(programs: &Path, folder: &Path, keeps: Keeps) -> Self {
+        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped, keeps), |port| port);
         let link = Proxy::before(&deployment.coordinator().address);
         let north = Proxy::before(&deployment.silo(0).address);
         Self { deployment, link, north }
@@ -64,7 +65,7 @@ impl MidRound {
 fn a_silo_and_a_supernode_killed_in_mid_round_change_nothing() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let mut world = World::start(&programs, scratch.path());
+    let mut world = World::start(&programs, scratch.path(), Keeps::InMemory);
     let expected = in_one_process("pvi");
 
     let folder = world.folder(&scratch.path().join("silo"), "pvi");
@@ -94,7 +95,7 @@ fn a_silo_and_a_supernode_killed_in_mid_round_change_nothing() {
 fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let mut world = World::start(&programs, scratch.path());
+    let mut world = World::start(&programs, scratch.path(), Keeps::InFile);
     let expected = in_one_process("sfvi-avg");
 
     let folder = world.folder(&scratch.path().join("link"), "sfvi-avg");
@@ -133,7 +134,7 @@ fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
 fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_it_left_them() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
     let folder = world.folder(&scratch.path().join("run"), "pvi");
     // The bound is asked for after the last checkpoint: silos are a round ahead of it.
     let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
@@ -148,7 +149,7 @@ fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_
 fn a_silo_whose_folder_is_two_rounds_old_is_refused_and_goes_on_from_its_own() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
     let folder = world.folder(&scratch.path().join("run"), "sfvi-avg");
     let mut run = MidRound::reach(&world, &folder);
     folder.replace("north-state", "old");
@@ -178,7 +179,7 @@ fn a_silo_whose_folder_is_two_rounds_old_is_refused_and_goes_on_from_its_own() {
 fn a_disk_that_is_full_ends_a_party_with_its_last_checkpoint_whole() {
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let world = World::start(&programs, scratch.path());
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
     let folder = world.folder(&scratch.path().join("run"), "sfvi-avg");
     let mut run = MidRound::reach(&world, &folder);
     run.coordinator.kill();

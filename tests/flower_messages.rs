@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use engine::{Deployment, Pace, installed};
+use engine::{Deployment, Keeps, Pace, installed};
 use partita::flower::{Event, Flower, LostSilo};
 use partita::inference::AlgorithmChoice;
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
@@ -52,7 +52,7 @@ struct World {
 impl World {
     fn start(programs: &Path, folder: &Path) -> Self {
         let mut fleet = None;
-        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped), |port| {
+        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped, Keeps::InMemory), |port| {
             fleet.insert(Proxy::before(&format!("127.0.0.1:{port}"))).port()
         });
         let link = Proxy::before(&deployment.coordinator().address);
