@@ -120,8 +120,13 @@ impl Panel {
         let needed = |method| self.close_from(method).map(|point| point.messages);
         let (pvi, all) = (PVI.map(needed), needed(Method::GlobalVi));
         let fewer = |own: &Option<u64>| own.zip(all).is_some_and(|(own, all)| FEWER * real(own) <= real(all));
-        let words =
-            format!("messages until close: {:?} sequential, {:?} synchronous, {all:?} global VI", pvi[0], pvi[1]);
+        let said = |messages: Option<u64>| messages.map_or("never".to_owned(), |messages| messages.to_string());
+        let words = format!(
+            "messages until close: {} sequential, {} synchronous, {} global VI",
+            said(pvi[0]),
+            said(pvi[1]),
+            said(all)
+        );
         (pvi.iter().all(fewer), words)
     }
 }
