@@ -120,13 +120,8 @@ impl Panel {
         let needed = |method| self.close_from(method).map(|point| point.messages);
         let (pvi, all) = (PVI.map(needed), needed(Method::GlobalVi));
         let fewer = |own: &Option<u64>| own.zip(all).is_some_and(|(own, all)| FEWER * real(own) <= real(all));
-        let said = |messages: Option<u64>| messages.map_or("never".to_owned(), |messages| messages.to_string());
-        let words = format!(
-            "messages until close: {} sequential, {} synchronous, {} global VI",
-            said(pvi[0]),
-            said(pvi[1]),
-            said(all)
-        );
+        let ([one, together], pooled) = (pvi.map(or_never), or_never(all));
+        let words = format!("messages until close: {one} sequential, {together} synchronous, {pooled} global VI");
         (pvi.iter().all(fewer), words)
     }
 }
@@ -184,6 +179,11 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Verdict> {
     verdicts
 }
 
+/// A count of what was needed, in words.
+fn or_never(count: Option<u64>) -> String {
+    count.map_or("never".to_owned(), |count| count.to_string())
+}
+
 /// The second half of F4.2: PVI needs more rounds where silos differ.
 fn rounds_by_split(panels: &[Panel]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
@@ -192,12 +192,11 @@ fn rounds_by_split(panels: &[Panel]) -> Vec<Verdict> {
         if alike.table != different.table {
             continue;
         }
-        let rounds = |panel: &Panel| PVI.map(|method| panel.close_from(method).map_or(u64::MAX, |point| point.round));
+        let rounds = |panel: &Panel| PVI.map(|method| panel.close_from(method).map(|point| point.round));
         let (a, b) = (rounds(alike), rounds(different));
-        let met = a[0] < b[0] && a[1] < b[1];
-        let words =
-            |rounds: [u64; 2]| rounds.map(|round| if round == u64::MAX { "never".into() } else { round.to_string() });
-        let [a, b] = [words(a), words(b)];
+        let later = |(a, b): (&Option<u64>, &Option<u64>)| a.is_some_and(|a| b.is_none_or(|b| a < b));
+        let met = a.iter().zip(&b).all(later);
+        let [a, b] = [a.map(or_never), b.map(or_never)];
         let found =
             format!("rounds until close, A and B: sequential {} and {}, synchronous {} and {}", a[0], b[0], a[1], b[1]);
         let refusals: Vec<String> = pair.iter().filter_map(|panel| panel.refusals(&BESIDE)).collect();
