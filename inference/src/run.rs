@@ -58,6 +58,12 @@ impl RunOptions {
         passes(every, before, step) || (step >= self.steps && step > before)
     }
 
+    /// Whether a step is kept in the trace: some thousands of them, and the first hundred, so that a run cut short has a trace
+    /// too; and every exchange of many steps.
+    fn is_traced(&self, before: u64, step: u64) -> bool {
+        step <= 100 || passes((self.steps / 2_000).max(1), before, step) || step >= self.steps
+    }
+
     fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
@@ -171,41 +177,46 @@ pub fn run(
 ) -> Result<RunRecord> {
     options.check()?;
     let start = Instant::now();
-    let mut record = RunRecord::default();
+    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.still));
     let mut step = match options.resume {
         true => {
             let restore = |folder: &Path, step| keep(exchange, "silo.restore", folder, options, step);
-            saved::resume(algorithm, options, &mut record, restore)?
+            saved::resume(algorithm, options, (&mut record, &mut stop), restore)?
         }
         false => 0,
     };
-    let mut stop = stop::Watch::new(options.stop, options.still);
-    let thin = (options.steps / 2_000).max(1);
     while step < options.steps {
         let info = one_step(algorithm, exchange, options, &mut record.counters)?;
         // A step of several exchanges is over with the last of them.
         if info.step == step {
+            // Where nobody answers an interruption is heard all the same; the last checkpoint stays.
+            if info.tally.missed_answers > 0 && options.is_interrupted() {
+                record.ending = Ending::Interrupted;
+                break;
+            }
             continue;
         }
         let before = std::mem::replace(&mut step, info.step);
-        // The first hundred steps are kept, so that a run cut short has a trace too; so is every exchange of many steps.
-        if step <= 100 || passes(thin, before, step) || step >= options.steps {
+        if options.is_traced(before, step) {
             record.trace.push((step, info.elbo));
         }
         progress.step(&info, &record.counters);
+        let is_over = stop.is_over(&info);
         if let Some((root, every)) = &options.checkpoint
             && options.is_due(*every, before, step)
         {
-            save(algorithm, root, &record, |folder, step| keep(exchange, "silo.save", folder, options, step))?;
+            save(algorithm, root, (&record, &stop), |folder, step| keep(exchange, "silo.save", folder, options, step))?;
         }
-        if stop.is_over(&info) {
+        if is_over {
             record.ending = Ending::Converged;
             break;
         }
         if options.is_interrupted() {
             record.ending = Ending::Interrupted;
             if let Some((root, _)) = &options.checkpoint {
-                save(algorithm, root, &record, |folder, step| keep(exchange, "silo.save", folder, options, step))?;
+                save(algorithm, root, (&record, &stop), |folder, step| {
+                    keep(exchange, "silo.save", folder, options, step)
+                })?;
             }
             break;
         }

@@ -20,13 +20,14 @@ pub trait ByArrival {
     /// The names of the silos.
     fn silos(&self) -> &[String];
 
-    /// Sends a request; its silo must not be working on another.
+    /// Sends a request; if its silo is working on another, nobody waits for that one any more.
     ///
     /// # Errors
-    /// [`Error::SiloLost`] if the silo is gone.
+    /// [`Error::SiloLost`] if the silo is gone; [`Error::Exchange`] from one that cannot forget the other.
     fn send(&mut self, request: Request) -> Result<()>;
 
-    /// The next outcome, with the place of its silo; `None` if none comes before the deadline.
+    /// The next outcome, with the place of its silo; `None` if none comes before the deadline. Of a silo that was sent a request
+    /// before it had answered another, the outcome of the last is meant.
     ///
     /// # Errors
     /// [`Error::Manifest`] if a reply held something that may not leave its silo.
@@ -63,6 +64,8 @@ pub struct Threads {
     names: Vec<String>,
     requests: Vec<Sender<Message>>,
     outcomes: Receiver<(usize, Outcome)>,
+    /// Requests of each silo whose outcomes have not come, and how many of these nobody waits for any more.
+    under_way: Vec<[usize; 2]>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -102,7 +105,8 @@ impl Threads {
             })?);
             requests.push(request);
         }
-        Ok(Self { names, requests, outcomes, threads })
+        let under_way = vec![[0; 2]; names.len()];
+        Ok(Self { names, requests, outcomes, under_way, threads })
     }
 }
 
@@ -124,6 +128,10 @@ impl ByArrival for Threads {
     fn send(&mut self, request: Request) -> Result<()> {
         let sent = self.requests.get(request.silo).map(|silo| silo.send(request.message));
         if let Some(Ok(())) = sent {
+            // What it was asked before was given up by a run that ended.
+            let [open, given_up] = &mut self.under_way[request.silo];
+            *given_up = *open;
+            *open += 1;
             return Ok(());
         }
         let silo = self.names.get(request.silo).cloned().unwrap_or_else(|| request.silo.to_string());
@@ -137,6 +145,12 @@ impl ByArrival for Threads {
         };
         match received {
             Ok((silo, outcome)) => {
+                let [open, given_up] = &mut self.under_way[silo];
+                *open -= 1;
+                if *given_up > 0 {
+                    *given_up -= 1;
+                    return self.receive(manifest, deadline);
+                }
                 if let Outcome::Reply(reply) = &outcome {
                     manifest.check(&self.names[silo], reply)?;
                 }

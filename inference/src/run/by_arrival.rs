@@ -1,11 +1,13 @@
 //! Runs an asynchronous algorithm: every silo is answered as soon as it has answered, with no round to wait for.
 
+use std::path::Path;
 use std::time::Instant;
 
 use super::{Counters, Ending, Progress, RunOptions, RunRecord, save, saved, stop};
 use crate::algorithm::{Algorithm, StepInfo};
 use crate::error::{Error, Result};
 use crate::exchange::{ByArrival, Outcome, Request, Resumable};
+use crate::panic::{COORDINATOR, caught};
 
 /// An algorithm whose silos need not wait for each other.
 ///
@@ -49,15 +51,17 @@ pub fn run_by_arrival(
 ) -> Result<RunRecord> {
     options.check()?;
     let start = Instant::now();
-    let mut record = RunRecord::default();
+    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.still));
     if options.checkpoint.is_some() {
         resumable(exchange)?;
     }
     let mut step = match options.resume {
-        true => saved::resume(algorithm, options, &mut record, |folder, _| resumable(exchange)?.restore(folder))?,
+        true => {
+            let restore = |folder: &Path, _| resumable(exchange)?.restore(folder);
+            saved::resume(algorithm, options, (&mut record, &mut stop), restore)?
+        }
         false => 0,
     };
-    let mut stop = stop::Watch::new(options.stop, options.still);
     let mut busy = vec![false; exchange.silos().len()];
     if step < options.steps {
         for (silo, busy) in busy.iter_mut().enumerate() {
@@ -68,7 +72,14 @@ pub fn run_by_arrival(
         }
     }
     while busy.contains(&true) {
-        let Some((silo, outcome)) = exchange.receive(algorithm.manifest(), options.deadline)? else {
+        let is_done = step >= options.steps || record.ending != Ending::Completed;
+        let received = exchange.receive(algorithm.manifest(), options.deadline)?;
+        if received.is_none() && is_done {
+            // Nobody waits for work that is not taken.
+            busy.iter().enumerate().filter(|(_, busy)| **busy).for_each(|(silo, _)| algorithm.discard(silo));
+            break;
+        }
+        let Some((silo, outcome)) = received else {
             let waited = exchange.silos().iter().zip(&busy).filter(|(_, busy)| **busy);
             let silo = waited.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join("`, `");
             return Err(Error::SiloLost { silo, step, reason: "no answer before the deadline".into() });
@@ -79,29 +90,32 @@ pub fn run_by_arrival(
             record.counters.bytes_from_silos += reply.size() as u64;
         }
         // Work that was still under way when the last step was done is not taken.
-        if step >= options.steps || record.ending != Ending::Completed {
+        if is_done {
             algorithm.discard(silo);
             continue;
         }
-        let info = algorithm.take(silo, outcome)?;
+        let info = caught(COORDINATOR, || algorithm.take(silo, outcome))?;
         let before = std::mem::replace(&mut step, info.step);
         record.counters.rounds += 1;
         record.counters.add(&info);
         // An answer that did not come is no step.
         let is_step = step > before;
         if is_step {
-            record.trace.push((step, info.elbo));
+            if options.is_traced(before, step) {
+                record.trace.push((step, info.elbo));
+            }
             progress.step(&info, &record.counters);
         }
+        let is_over = is_step && stop.is_over(&info);
         let is_interrupted = options.is_interrupted();
         if let Some((root, every)) = &options.checkpoint
             && (options.is_due(*every, before, step) || is_interrupted)
         {
-            save(algorithm, root, &record, |folder, _| resumable(exchange)?.save(folder))?;
+            save(algorithm, root, (&record, &stop), |folder, _| resumable(exchange)?.save(folder))?;
         }
         if is_interrupted {
             record.ending = Ending::Interrupted;
-        } else if is_step && stop.is_over(&info) {
+        } else if is_over {
             record.ending = Ending::Converged;
         } else if step < options.steps {
             busy[silo] = send(algorithm, exchange, silo, &mut record.counters)?;
@@ -128,7 +142,7 @@ fn send(
     silo: usize,
     counters: &mut Counters,
 ) -> Result<bool> {
-    let Some(request) = algorithm.ask(silo)? else { return Ok(false) };
+    let Some(request) = caught(COORDINATOR, || algorithm.ask(silo))? else { return Ok(false) };
     counters.messages += 1;
     counters.bytes_to_silos += request.message.size() as u64;
     exchange.send(request)?;

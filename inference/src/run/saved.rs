@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::stop::Watch;
 use super::{RunOptions, RunRecord};
 use crate::algorithm::Algorithm;
 use crate::checkpoint;
@@ -12,7 +13,7 @@ use crate::message::{LARGEST_COUNT, Message};
 pub(super) fn save(
     algorithm: &dyn Algorithm,
     root: &Path,
-    record: &RunRecord,
+    (record, stop): (&RunRecord, &Watch),
     parties: impl FnOnce(&Path, u64) -> Result<()>,
 ) -> Result<()> {
     let state = algorithm.save();
@@ -24,7 +25,7 @@ pub(super) fn save(
     let counts = counters.each().map(|count| as_float(*count));
     let state =
         state.floats("run.counters", &counts).floats("run.trace.steps", &steps).floats("run.trace.elbos", &elbos);
-    checkpoint::commit(root, &folder, &state)
+    checkpoint::commit(root, &folder, &stop.save(state))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
@@ -37,7 +38,7 @@ fn as_float(count: u64) -> f64 {
 pub(super) fn resume(
     algorithm: &mut dyn Algorithm,
     options: &RunOptions,
-    record: &mut RunRecord,
+    (record, stop): (&mut RunRecord, &mut Watch),
     parties: impl FnOnce(&Path, u64) -> Result<()>,
 ) -> Result<u64> {
     let Some((root, _)) = &options.checkpoint else {
@@ -58,6 +59,7 @@ pub(super) fn resume(
     }
     let (steps, elbos) = (state.get_floats("run.trace.steps")?, state.get_floats("run.trace.elbos")?);
     record.trace = steps.into_iter().map(|step| step as u64).zip(elbos).collect();
+    stop.load(&state)?;
     let step = state.get_count("step", LARGEST_COUNT)?;
     let rule_only =
         Message { records: state.records.iter().filter(|r| !r.name.starts_with("run.")).cloned().collect(), ..state };

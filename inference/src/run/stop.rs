@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use crate::algorithm::StepInfo;
 use crate::assess::mean_and_variance;
+use crate::error::Result;
+use crate::message::{LARGEST_COUNT, Message};
 
 /// Stops when the bound has not risen by more than its noise from one window of steps to the next.
 ///
@@ -52,6 +54,25 @@ impl Watch {
         Self { rules: (stop, still), bounds: VecDeque::new(), seen: 0, still: 0 }
     }
 
+    /// Adds what has been seen to the state of a run.
+    pub(super) fn save(&self, state: Message) -> Message {
+        let bounds: Vec<f64> = self.bounds.iter().copied().collect();
+        state
+            .floats("run.stop.bounds", &bounds)
+            .word("run.stop.seen", self.seen)
+            .word("run.stop.still", self.still as u64)
+    }
+
+    /// Takes it back; nothing was seen where nothing was saved.
+    pub(super) fn load(&mut self, state: &Message) -> Result<()> {
+        if state.has("run.stop.bounds") {
+            self.bounds = state.get_floats("run.stop.bounds")?.into();
+            self.seen = state.get_word("run.stop.seen")?;
+            self.still = usize::try_from(state.get_count("run.stop.still", LARGEST_COUNT)?).unwrap_or(usize::MAX);
+        }
+        Ok(())
+    }
+
     /// Takes what is known of a step; true once a rule is met.
     pub(super) fn is_over(&mut self, info: &StepInfo) -> bool {
         let (stop, still) = self.rules;
@@ -67,7 +88,7 @@ impl Watch {
     fn has_converged(&mut self, rule: StopRule, elbo: f64) -> bool {
         let window = rule.window.max(2);
         self.bounds.push_back(elbo);
-        if self.bounds.len() > 2 * window {
+        while self.bounds.len() > 2 * window {
             self.bounds.pop_front();
         }
         self.seen += 1;
@@ -110,5 +131,30 @@ mod tests {
     fn a_bound_that_rises_or_is_no_number_ends_none() {
         assert_eq!(end((0..100).map(f64::from)), None);
         assert_eq!(end(vec![f64::NAN; 20]), None);
+    }
+
+    #[test]
+    fn what_a_rule_has_seen_goes_on_after_a_checkpoint() {
+        let (stop, still) = (StopRule { window: 3, errors: 0.5, least: 6 }, StillRule { change: 0.1, exchanges: 10 });
+        let of = |elbo, gradient_norm| StepInfo {
+            step: 0,
+            elbo,
+            gradient_norm,
+            clipped: false,
+            rate: 1.0,
+            tally: Tally::default(),
+        };
+        for (rules, elbo, gradient_norm, last) in
+            [((Some(stop), None), -7.25, 1.0, 6), ((None, Some(still)), f64::NAN, 0.01, 10)]
+        {
+            let mut watch = Watch::new(rules.0, rules.1);
+            for _ in 0..last - 1 {
+                assert!(!watch.is_over(&of(elbo, gradient_norm)));
+                let state = Message::decode(&watch.save(Message::new("run")).encode()).unwrap();
+                watch = Watch::new(rules.0, rules.1);
+                watch.load(&state).unwrap();
+            }
+            assert!(watch.is_over(&of(elbo, gradient_norm)));
+        }
     }
 }
