@@ -104,7 +104,7 @@ fn every_average_of_equal_members_is_that_member() {
 #[test]
 fn a_covariance_that_is_not_positive_definite_is_refused() {
     let refused = FullRankGaussian::new(2).with_moments(&[0.0, 0.0], &Spread::Full(vec![1.0, 2.0, 2.0, 1.0]));
-    assert!(matches!(refused, Err(Error::Average { .. })));
+    assert!(matches!(refused, Err(Error::Improper { found: -3.0, .. })), "{refused:?}");
     let point = DiagonalGaussian::new(1);
     assert!(matches!(LogPool.average(&point, &[vec![0.0, f64::NEG_INFINITY]], &[1.0]), Err(Error::Average { .. })));
 }

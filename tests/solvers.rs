@@ -295,3 +295,38 @@ fn solvers_refuse_what_they_cannot_do() {
     let found = toy.solve(natural_gradient(0.5), &[0.0, -0.5], 5).unwrap_err();
     assert!(matches!(&found, Error::Improper { .. }) && found.to_string().contains("lower the rate"), "{found}");
 }
+
+#[test]
+fn a_search_that_meets_a_likelihood_which_is_no_number_takes_a_shorter_step() {
+    // The first trial moves by one unit, to where the likelihood overflows; the optimum is at 0.3.
+    let likelihood = || quadratic(vec![120.0], vec![400.0]);
+    let received = NormalFamily::diagonal(1).natural_of_standard(&[0.0, 0.05]).unwrap();
+    let within = |largest| {
+        let mut toy = Toy { largest, ..Toy::diagonal(1, vec![0.0, -0.5], likelihood()) };
+        toy.solve(SolverChoice::Lbfgs(Lbfgs::new(Expectation::GaussHermite { points: 10 })), &received, 200)
+    };
+    let exact = Toy::diagonal(1, vec![0.0, -0.5], likelihood()).visit(&mut Conjugate, &received, 1).unwrap();
+    close(&within(0.8).unwrap().natural, &exact.natural, 1e-6);
+    // At the start there is no shorter step.
+    let found = within(0.1);
+    assert!(matches!(found, Err(Error::NotFinite { .. })), "{found:?}");
+}
+
+#[test]
+fn moments_that_do_not_settle_are_refused_by_the_number_of_points() {
+    // Two peaks seen by three points: the rule jumps between two places for ever.
+    let peaks = |point: &[f64]| {
+        let logs = [-1.0, 1.0].map(|at: f64| -0.5 * ((point[0] - at) / 0.5).powi(2));
+        let largest = logs[0].max(logs[1]);
+        (largest + logs.iter().map(|log| (log - largest).exp()).sum::<f64>().ln(), vec![0.0])
+    };
+    let received = NormalFamily::diagonal(1).natural_of_standard(&[0.4, 1.0]).unwrap();
+    let power = SolverChoice::PowerExpectation(PowerExpectation { alpha: 1.0, points: 3 });
+    let found = Toy::diagonal(1, vec![0.0, -0.5], Box::new(peaks)).solve(power, &received, 1);
+    match found {
+        Err(Error::Setting { setting, found, .. }) => {
+            assert!(setting.contains("points") && found.starts_with('3'), "{found}")
+        }
+        other => panic!("{other:?}"),
+    }
+}

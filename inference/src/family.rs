@@ -134,7 +134,7 @@ pub trait Family: Debug + Send + Sync {
     /// The parameters of the member with this mean and covariance, or of the nearest the family has.
     ///
     /// # Errors
-    /// [`crate::Error::Average`] for a covariance that is not positive definite.
+    /// [`crate::Error::Improper`] for a covariance that is not positive definite.
     fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>>;
 
     /// The covariance, row-major.

@@ -213,6 +213,11 @@ impl SolverChoice {
         }
     }
 
+    /// Whether parameters θ that stay in a silo take steps with it.
+    pub(crate) fn trains_private_theta(self) -> bool {
+        matches!(self, Self::Gradient(_))
+    }
+
     /// Refuses constants that mean nothing.
     ///
     /// # Errors

@@ -73,11 +73,15 @@ impl Divergence for BetaDivergence {
             return Err(self.vanished(&axes, logs));
         }
         if !(value.is_finite() && own.is_finite() && cross.is_finite()) {
-            return Err(Error::NotFinite {
-                who: "the beta divergence of a posterior from its cavity".into(),
-                step: 0,
-                quantity: format!("its value with index {beta} over {} components", axes.ratio.len()),
-                found: value,
+            return Err(Error::Setting {
+                setting: "divergence",
+                found: format!(
+                    "Beta({beta}) over {} components, with a value of {value} and integrals of e^{:.0} and e^{:.0}, too large for a number",
+                    axes.ratio.len(),
+                    logs[0],
+                    logs[1]
+                ),
+                expected: "an index nearer to 1, or DivergenceChoice::Gamma, which takes logarithms of the integrals",
             });
         }
         let gradient = axes.gradient(&Slopes {

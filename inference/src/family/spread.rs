@@ -65,9 +65,10 @@ impl Spread {
     /// The lower Cholesky factor.
     pub(crate) fn cholesky(&self) -> Result<Mat<f64>> {
         let decomposed = Llt::new(self.matrix().as_ref(), faer::Side::Lower);
-        decomposed.map(|llt| llt.L().to_owned()).map_err(|error| Error::Average {
-            operation: "Cholesky factor of a covariance",
-            problem: format!("it is not positive definite ({error:?})"),
+        decomposed.map(|llt| llt.L().to_owned()).map_err(|_| Error::Improper {
+            operation: "the Cholesky factor of a covariance".into(),
+            component: "the covariance, which is not positive definite,".into(),
+            found: self.matrix().determinant(),
         })
     }
 

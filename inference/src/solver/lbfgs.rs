@@ -96,10 +96,12 @@ impl Objective<'_> {
         Ok(Place { value: diverged.value - log_likelihood, gradient, log_likelihood })
     }
 
-    /// The objective along a search; `None` where there is no density or no divergence.
+    /// The objective along a search; `None` where there is no density, no divergence or no number, which are steps too long.
     fn within(&mut self, parameters: &[f64]) -> Result<Option<Place>> {
         match self.at(parameters) {
-            Err(Error::DivergenceDomain { .. } | Error::Improper { .. }) => Ok(None),
+            Err(
+                Error::DivergenceDomain { .. } | Error::Improper { .. } | Error::NotFinite { .. } | Error::Model(_),
+            ) => Ok(None),
             other => other.map(Some),
         }
     }

@@ -31,6 +31,8 @@ const LONGEST: usize = 2;
 const MOVES: usize = 50;
 /// Moments that change by less, relative to the largest natural parameter, have converged.
 const CONVERGED: f64 = 1e-13;
+/// Moments that still move by more after all moves have not settled.
+const SETTLED: f64 = 1e-8;
 
 impl PowerExpectation {
     /// With this $`\alpha`$ and a rule that is fine for likelihoods of a few rows.
@@ -106,16 +108,26 @@ impl LocalSolver for PowerExpectationSolver {
             // q (p/t)^α = q^{1-α} cavity^α p^α.
             let base: Vec<f64> =
                 natural.iter().zip(&cavity).map(|(q, cavity)| (1.0 - alpha) * q + alpha * cavity).collect();
-            let mut guess = natural.clone();
-            for _ in 0..MOVES {
+            let (mut guess, mut moves) = (natural.clone(), 0);
+            loop {
                 let next = PowerExpectation::matched(&rule, &family, &guess, |point, statistics| {
                     Ok(alpha * problem.log_likelihood(point, visit.first)?.0 + dot(&base, statistics))
                 })?;
                 let change = next.iter().zip(&guess).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 let size = next.iter().map(|eta| eta.abs()).fold(0.0, f64::max);
                 guess = next;
-                if change <= CONVERGED * size {
+                moves += 1;
+                if change <= if moves < MOVES { CONVERGED } else { SETTLED } * size {
                     break;
+                }
+                if moves == MOVES {
+                    return Err(Error::Setting {
+                        setting: "points of power expectation propagation",
+                        found: format!(
+                            "{points}, with which moments still move by {change:.1e} after {MOVES} moves of the rule"
+                        ),
+                        expected: "more points for a tilted density that is far from normal; or SolverChoice::NaturalGradient",
+                    });
                 }
             }
             natural.iter_mut().zip(&guess).for_each(|(eta, tilted)| *eta += (tilted - *eta) / alpha);
