@@ -8,12 +8,13 @@ use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Algorithm, ElboEstimate, EncodedRows, Error, Message, Sfvi, Silo, SiloProgram, encoded_posterior, held_out_bound,
+    Algorithm, ElboEstimate, EncodedRows, Error, Expectation, GradientDescent, Message, NaturalGradient, Sfvi, Silo,
+    SiloProgram, encoded_posterior, held_out_bound,
 };
 use partita::{
     AlgorithmChoice, Amortised, AverageChoice, Device, Encoder, Encoding, Estimator, FamilyPlan, Fit, FitOptions,
-    Gaussian, Key, Model, Noise, Normal, Optimiser, Purpose, Result, RoundOptions, Rows, Schedule, Scope, Settings,
-    check, fit, theta,
+    Gaussian, Key, Model, Noise, Normal, Optimiser, Purpose, PviOptions, Result, RoundOptions, Rows, Schedule, Scope,
+    Settings, SolverChoice, check, fit, theta,
 };
 
 /// s: the known standard deviation of y given z.
@@ -675,5 +676,38 @@ mod private {
             close(&[private.report.theta.as_slice(), &own].concat(), &shared.report.theta, 1e-10, "θ");
             assert!((private.report.elbo - shared.report.elbo).abs() < 1e-9);
         }
+    }
+
+    /// Partitioned inference in one silo, in visits of so many steps; θ that is shared rests.
+    fn visits(local_steps: u64, theta_every: u64, solver: SolverChoice) -> std::result::Result<Fit, Error> {
+        let device = Device::flex();
+        let options = PviOptions { solver, theta_every, ..PviOptions::new(local_steps) };
+        let algorithm = AlgorithmChoice::Pvi(options);
+        let options = FitOptions { algorithm, settings: settings(), elbo_draws: 4, ..FitOptions::default() };
+        let data = named(&[observations(20, 8)], &device);
+        fit(&model(&device), &data, &device, &options, None)
+    }
+
+    #[test]
+    fn one_long_visit_trains_a_private_encoder_as_visits_of_one_step_do() {
+        let kept = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+        let [mut long, mut short] = [STEPS, 1].map(|steps| visits(steps, 1_000, kept).unwrap());
+        let [one, other] = [&mut long, &mut short].map(|fit| fit.exchange.programs()[0].private_theta());
+        close(&one, &other, 1e-9, "private θ");
+        close(long.posterior().parameters, short.posterior().parameters, 1e-9, "the posterior");
+        let start = theta(&model(&Device::flex())).unwrap().split_off(1);
+        assert!(one.iter().zip(&start).all(|(trained, start)| (trained - start).abs() > 1e-3), "{one:?}");
+    }
+
+    #[test]
+    fn a_private_encoder_rests_where_theta_does_and_is_refused_where_a_solver_would_not_train_it() {
+        let gradient = SolverChoice::Gradient(GradientDescent::default());
+        let mut rested = visits(3, 0, gradient).unwrap();
+        let start = theta(&model(&Device::flex())).unwrap().split_off(1);
+        assert_eq!(rested.exchange.programs()[0].private_theta(), start);
+        let expectation = Expectation::MonteCarlo { draws: 6 };
+        let natural = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
+        let found = visits(1, 1, natural).map(|_| ()).unwrap_err();
+        assert!(found.to_string().contains("8 parameters θ that stay in their silo"), "{found}");
     }
 }

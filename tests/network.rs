@@ -489,3 +489,21 @@ fn particles_do_not_join_without_moments_or_with_local_latents() {
     let density = LogDensity::new(&model, &device, &table).moments(moments);
     refused(density.local_sum(&[0.0; 2], &x, &[0]), "local latents");
 }
+
+#[test]
+fn a_network_that_starts_uniformly_has_all_parameters_within_the_half_width_and_spread_over_it() {
+    let device = Device::flex();
+    let start = |seed| {
+        let network = Mlp::uniform(&[3, 40, 2], Activation::Relu, 0.1, seed, &device);
+        let model = BayesianNetwork::new(network, Head::Categorical, Normal::new(0.0, 1.0));
+        SiteTable::of(&model, &device, &rows(&device, 0..12)).unwrap().start()
+    };
+    let found = start(5);
+    assert_eq!(found.len(), 3 * 40 + 40 + 40 * 2 + 2);
+    assert!(found.iter().all(|value| value.abs() < 0.1));
+    // The variance of U(-a, a) is a²/3; that of 242 draws has a standard deviation of 0.894 / √242 of it.
+    let variance = found.iter().map(|value| value * value).sum::<f64>() / found.len() as f64;
+    assert!((variance / (0.01 / 3.0) - 1.0).abs() < 5.0 * 0.0575, "{variance}");
+    assert_eq!(start(5), found);
+    assert_ne!(start(6), found);
+}

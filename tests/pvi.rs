@@ -179,6 +179,31 @@ fn a_shared_factor_finds_the_posterior_of_conjugate_data_in_the_mean() {
 }
 
 #[test]
+fn a_shared_factor_stands_for_those_who_take_part_and_is_of_no_silo() {
+    let data = four_silos();
+    let options = PviOptions {
+        damping: Some(0.01),
+        factors: Factors::Shared,
+        ..conjugate_options(VisitSchedule::Sequential(Order::Fixed))
+    };
+    let mut run = Run::new(&LINEAR, &data, &settings(100), options);
+    // One that never takes part: three factors make the posterior of three silos, and not four thirds of it.
+    run.pvi.leave(1).unwrap();
+    let mut run = run.steps(3 * 1_500);
+    let others = [&data[..1], &data[2..]].concat();
+    let size = |a: &[f64]| a.iter().map(|a| a * a).sum::<f64>().sqrt();
+    let gap = size(&minus(run.pvi.natural(), &exact(&others, 3)));
+    assert!(gap < 0.02 * size(&likelihood(&others)), "{gap}");
+    let before = run.pvi.natural().to_vec();
+    let found = run.pvi.remove(0);
+    assert!(
+        matches!(&found, Err(Error::Setting { setting: "factors", found, .. }) if found.contains("silo-0")),
+        "{found:?}"
+    );
+    assert_eq!(run.pvi.natural(), before);
+}
+
+#[test]
 fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_silo() {
     // The natural gradient of E_q[log p(y_m)] - KL(q || p) / M, of which a sweep adds up to the whole bound (Ashman et al., 2022,
     // with erratum E7). For a normal likelihood that of the first term is the likelihood's own natural parameters.

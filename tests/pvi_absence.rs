@@ -3,15 +3,19 @@
 
 mod fixtures;
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use fixtures::counts::Counts;
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
 use fixtures::regression::{Regression, Rows};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Absence, Algorithm, Delays, Error, Order, Outcome, PriorShare, Request, RunOptions, Silent, SiloProgram, StepInfo,
-    StillRule, run_by_arrival,
+    Absence, Algorithm, Asynchronous, ByArrival, Delays, Ending, Error, Exchange, GradientDescent, Manifest, Order,
+    Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, StillRule, run, run_by_arrival,
 };
-use partita::{Device, PviOptions, Settings, VisitSchedule};
+use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule};
 
 /// Every schedule of rounds and of the simulated clock.
 const SCHEDULES: [VisitSchedule; 6] = [
@@ -271,4 +275,149 @@ fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
         other => panic!("{other:?}"),
     }
     assert_eq!(run.pvi.save(), before);
+}
+
+#[test]
+fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_nothing() {
+    let data = four_silos();
+    for forged in [f64::NAN, f64::NEG_INFINITY] {
+        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+        let requests = run.pvi.outgoing().unwrap();
+        let mut outcomes = run.answers(&requests);
+        let Outcome::Reply(reply) = &mut outcomes[2] else { panic!("no reply") };
+        reply.numbers.retain(|(name, _)| name != "log_likelihood");
+        reply.numbers.push(("log_likelihood".into(), forged));
+        let before = run.pvi.natural().to_vec();
+        match run.pvi.incoming(outcomes) {
+            Err(Error::NotFinite { who, quantity, .. }) => {
+                assert!(who.contains("silo-2") && quantity.contains("log likelihood"), "{who}: {quantity}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(run.pvi.natural(), before);
+    }
+}
+
+#[test]
+fn a_visit_that_fails_leaves_the_silo_as_it_was() {
+    // Plain descent with momentum that is kept between visits: one step is fine, hundreds run to infinity.
+    let data = four_silos();
+    let kept = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+    let options = PviOptions { solver: kept, ..PviOptions::new(2_000) };
+    let settings = Settings {
+        optimiser: Optimiser::Sgd { momentum: 0.9 },
+        schedule: Schedule::Constant { rate: 0.5 },
+        ..settings(100_000)
+    };
+    let mut runs = [(); 2].map(|()| Run::new(&LINEAR, &data, &settings, options));
+    let request = runs[0].pvi.outgoing().unwrap().remove(0).message;
+    let of_steps = |count: u64| {
+        let mut message = request.clone();
+        message.records.retain(|record| record.name != "local_steps");
+        message.word("local_steps", count)
+    };
+    let failed = runs[0].silos[0].answer(&of_steps(2_000));
+    assert!(failed.is_err(), "{failed:?}");
+    let mut again = of_steps(1);
+    again.records.retain(|record| record.name != "settled");
+    again.numbers.retain(|(name, _)| name != "share");
+    let again = again.word("settled", 1).number("share", 0.0);
+    let [one, other] = runs.each_mut().map(|run| {
+        let silo = &mut run.silos[0];
+        [silo.answer(&of_steps(1)).unwrap(), silo.answer(&again).unwrap()]
+    });
+    assert_eq!(one, other);
+}
+
+/// Silos of which none ever answers.
+struct Deaf(Vec<String>);
+
+impl Exchange for Deaf {
+    fn silos(&self) -> &[String] {
+        &self.0
+    }
+
+    fn exchange(
+        &mut self,
+        requests: Vec<Request>,
+        _: &Manifest,
+        _: Option<std::time::Duration>,
+    ) -> Result<Vec<Outcome>, Error> {
+        Ok(requests.iter().map(|_| Outcome::Timeout).collect())
+    }
+}
+
+#[test]
+fn a_run_that_nobody_answers_hears_an_interruption() {
+    let data = four_silos();
+    let mut pvi = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous)).pvi;
+    let mut deaf = Deaf(data.iter().map(|(name, _)| name.clone()).collect());
+    let interrupt = Some(Arc::new(AtomicBool::new(true)));
+    let how = RunOptions { steps: 100, interrupt, ..RunOptions::default() };
+    let record = run(&mut pvi, &mut deaf, &how, &mut Silent).unwrap();
+    assert_eq!((record.ending, record.counters.missed_answers), (Ending::Interrupted, 4));
+}
+
+/// Silos that answer at once, but for the last, which is never done.
+struct Endless {
+    names: Vec<String>,
+    silos: Vec<PviSilo<Regression>>,
+    answers: VecDeque<(usize, Outcome)>,
+}
+
+impl ByArrival for Endless {
+    fn silos(&self) -> &[String] {
+        &self.names
+    }
+
+    fn send(&mut self, request: Request) -> Result<(), Error> {
+        if request.silo + 1 < self.silos.len() {
+            let answer = self.silos[request.silo].answer(&request.message);
+            self.answers.push_back((request.silo, answer.map_or_else(Outcome::Failed, Outcome::Reply)));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &Manifest, _: Option<std::time::Duration>) -> Result<Option<(usize, Outcome)>, Error> {
+        Ok(self.answers.pop_front())
+    }
+}
+
+#[test]
+fn a_run_by_arrival_that_is_over_does_not_wait_for_work_that_is_not_taken() {
+    let data = four_silos();
+    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let Run { mut pvi, silos } = Run::new(&LINEAR, &data, &settings(10_000), options);
+    let names = data.iter().map(|(name, _)| name.clone()).collect();
+    let mut exchange = Endless { names, silos, answers: VecDeque::new() };
+    let how = RunOptions { steps: 10_000, ..RunOptions::default() };
+    let record = run_by_arrival(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
+    assert_eq!(record.ending, Ending::Completed);
+    close(pvi.natural(), &without(&data, 3), 1e-9);
+    // The trace is thinned as that of other runs: the first hundred steps, and two thousand.
+    assert_eq!(record.trace.len(), 100 + 1_980);
+    // A silo that is given up in the middle is another matter.
+    exchange.answers.clear();
+    let how = RunOptions { steps: 20_000, ..RunOptions::default() };
+    exchange.names.truncate(4);
+    exchange.silos.truncate(1);
+    let found = run_by_arrival(&mut pvi, &mut exchange, &how, &mut Silent);
+    assert!(matches!(found, Err(Error::SiloLost { .. })), "{found:?}");
+}
+
+#[test]
+fn threads_forget_an_answer_that_a_run_has_given_up() {
+    let data = four_silos();
+    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let (mut pvi, mut threads) = Run::new(&LINEAR, &data, &settings(100), options).threads();
+    let request = pvi.ask(0).unwrap().unwrap();
+    pvi.discard(0);
+    let mut second = pvi.ask(0).unwrap().unwrap();
+    second.message.records.retain(|record| record.name != "version");
+    second.message = second.message.word("version", 2);
+    threads.send(request).unwrap();
+    threads.send(second).unwrap();
+    let (silo, outcome) = threads.receive(pvi.manifest(), None).unwrap().unwrap();
+    let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((silo, reply.get_word("version").unwrap()), (0, 2));
 }

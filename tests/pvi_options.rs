@@ -1,9 +1,9 @@
 //! Holds the options of PVI to refusing, by name, what would fail later or do nothing.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use partita::inference::{Algorithm, Error, Factors, Order, Pvi};
+use partita::inference::{Absence, Algorithm, Error, Factors, Order, PriorShare, Pvi, coordinator};
 use partita::models::GaussianMean;
-use partita::{Device, PviOptions, Settings, VisitSchedule};
+use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, Settings, VisitSchedule};
 
 #[test]
 fn factors_that_are_not_taken_out_cannot_hold_components() {
@@ -13,6 +13,39 @@ fn factors_that_are_not_taken_out_cannot_hold_components() {
         let found = options(factors).check().unwrap_err();
         assert!(matches!(found, Error::Setting { setting: "hold_improper", .. }), "{found}");
     }
+}
+
+#[test]
+fn one_factor_for_all_cannot_go_on_without_some() {
+    let options = |factors, absence| PviOptions { factors, absence, ..PviOptions::new(1) };
+    assert!(options(Factors::Own, Absence::GoOn).check().is_ok());
+    assert!(options(Factors::Shared, Absence::Fail).check().is_ok());
+    let found = options(Factors::Shared, Absence::GoOn).check().unwrap_err();
+    assert!(matches!(found, Error::Setting { setting: "absence", .. }), "{found}");
+}
+
+#[test]
+fn shares_by_rows_need_all_silos_when_a_run_begins() {
+    let names = ["north", "south"].map(str::to_owned);
+    let with = |rows: [usize; 2], options: PviOptions| {
+        let options = FitOptions { algorithm: AlgorithmChoice::Pvi(options), ..FitOptions::default() };
+        coordinator(&GaussianMean {}, (&names, &rows), &Device::flex(), &options).map(drop)
+    };
+    let damped = PviOptions { damping_by_size: true, schedule: VisitSchedule::Synchronous, ..PviOptions::new(1) };
+    let split = PviOptions { prior: PriorShare::BySize, ..PviOptions::new(1) };
+    for (options, entry) in [(damped, "damping_by_size"), (split, "prior")] {
+        match with([1_000, 0], options) {
+            Err(Error::Setting { setting, found, .. }) => {
+                assert!(setting == entry && found.contains("`south`"), "{found}")
+            }
+            other => panic!("{other:?}"),
+        }
+        // Without plates no silo has rows, and they count alike.
+        for rows in [[1_000, 10], [0, 0]] {
+            with(rows, options).unwrap();
+        }
+    }
+    with([1_000, 0], PviOptions::new(1)).unwrap();
 }
 
 /// The coordinator of silos of these sizes, which are damped by them.

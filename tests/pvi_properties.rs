@@ -3,7 +3,7 @@
 
 mod fixtures;
 
-use fixtures::local::{LogLikelihood, Partitioned, Toy, logistic};
+use fixtures::local::{LogLikelihood, Partitioned, Toy, expected, logistic};
 use partita::inference::{
     CovarianceGradient, DiagonalGaussian, Error, Expectation, ExponentialFamily, Factor, Family, FamilyDraw,
     GradientDescent, MomentGradient, NaturalGradient, NormalFamily, PowerExpectation, Result, Spread,
@@ -18,14 +18,6 @@ const DIFFERENCE: f64 = 1e-7;
 
 fn family() -> NormalFamily {
     NormalFamily::diagonal(1)
-}
-
-/// The integral of a function of θ under the member with these natural parameters.
-fn expected(natural: &[f64], function: impl Fn(f64) -> f64) -> f64 {
-    let (mean, spread) = family().moments(natural);
-    let (sd, step) = (spread.deviations()[0], 1.0 / 64.0);
-    let points = (-12 * 64..=12 * 64).map(|place| f64::from(place) * step);
-    points.map(|z| step * (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt() * function(mean[0] + sd * z)).sum()
 }
 
 /// Four silos of a logistic regression in one covariate.

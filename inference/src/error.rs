@@ -163,7 +163,7 @@ pub enum Error {
     },
     /// The product of prior and factors is no density.
     #[error(
-        "silo `{silos}`, step {step}: with damping rho = {damping} the product of the prior and the silos' factors is no density: the precision at site `{site}` is {found}, expected > 0. Lower the damping (1 over the number of silos that answer together is safe), solve the local problems further, or allow backtracking."
+        "silo `{silos}`, step {step}: with damping rho = {damping} the product of the prior and the silos' factors is no density: the precision at site `{site}` is {found}, expected > 0. Lower the damping (1 over the number of silos is safe where they answer from one posterior), solve the local problems further, or allow backtracking."
     )]
     ImproperProduct {
         /// The silos whose change makes it so; all that answered, where only their sum does.

@@ -261,6 +261,12 @@ impl Locals {
     /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound; the other rows
     /// wait.
     pub(crate) fn descend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, private: &[f64], rate: f64) {
+        self.descend_rows(rows, gradient, rate);
+        self.private.descend(private, rate);
+    }
+
+    /// Moves the parameters of the rows evaluated alone.
+    pub(crate) fn descend_rows(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
         let blocks = self.blocks.iter_mut().zip(&rows.blocks).zip(gradient);
         for ((block, own), gradient) in blocks.filter(|((block, _), _)| !block.is_encoded) {
             match &own.rows {
@@ -271,7 +277,6 @@ impl Locals {
                 None => block.rule.step(rate, &mut block.parameters, &gradient),
             }
         }
-        self.private.descend(private, rate);
     }
 
     /// All of θ from the part that parties share.

@@ -48,7 +48,7 @@ pub struct PointRounds {
 /// $`w_t`$; the rule gets their points with weights $`n_m/\sum_{k \in S} n_k`$ over the silos $S$ asked.
 ///
 /// The bound reported is the log joint density at the point, with the prior and without the proximal term; that of a step
-/// is its mean over the last tenth of the silos' local steps, at their own points.
+/// is its mean over the last tenth of the silos' local steps, at their own points, and has the prior where the objective has.
 ///
 /// # References
 /// McMahan et al. (2017), arXiv:1602.05629, Algorithm 1; Li et al. (2020), Federated optimization in heterogeneous

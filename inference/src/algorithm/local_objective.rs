@@ -172,6 +172,12 @@ impl<M: Model> Silo<M> {
         self.locals.descend(&rows, weights.descent(gradients), &private, rate);
     }
 
+    /// Moves the local posterior alone, and leaves private θ as it is.
+    pub(super) fn move_rows(&mut self, objective: LocalObjective, rate: f64) {
+        let LocalMove { rows, gradients, weights, .. } = objective.locals;
+        self.locals.descend_rows(&rows, weights.descent(gradients), rate);
+    }
+
     /// The prior's logarithm at a draw; zero where a divergence takes its place.
     fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<Assessment> {
         match prior {

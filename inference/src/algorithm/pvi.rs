@@ -202,7 +202,14 @@ impl<M: Model> Pvi<M> {
 
     /// Lets others see the posterior in the parameters of its family.
     fn publish(&mut self) -> Result<()> {
-        self.inner.parameters = self.family.member(&*self.inner.family, &self.natural)?;
+        let member = self.family.member(&*self.inner.family, &self.natural);
+        self.inner.parameters = member.map_err(|error| match error {
+            Error::Improper { component, found, .. } => {
+                let operation = format!("the posterior after step {}", self.inner.step);
+                Error::Improper { operation, component, found }
+            }
+            other => other,
+        })?;
         debug_assert!(self.discrepancy() < 1e-8, "invariant: the posterior is the prior times the silos' factors");
         debug_assert!(self.free_energies_add_up(), "invariant: local free energies and log Z_q make the bound");
         Ok(())
@@ -234,7 +241,7 @@ impl<M: Model> Pvi<M> {
         let base = match self.options.factors {
             Factors::Shared => {
                 #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
-                let share = 1.0 / self.sizes.len() as f64;
+                let share = 1.0 / self.ledger.present.iter().filter(|here| **here).count().max(1) as f64;
                 let mean = natural.iter().zip(prior).map(|(all, prior)| share * (all - prior));
                 base.floats("shared", &mean.collect::<Vec<_>>())
             }

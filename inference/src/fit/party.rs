@@ -4,8 +4,8 @@ use partita_core::{Device, Model, SiteTable};
 
 use super::{AlgorithmChoice, RoundOptions};
 use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds, Sfvi,
-    SfviAvg, Silo, VerticalOptions,
+    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
+    Sfvi, SfviAvg, Silo, VerticalOptions,
 };
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
@@ -47,6 +47,15 @@ pub(super) fn pvi<M: Model>(
     device: &Device,
     (how, settings): (PviOptions, &Settings),
 ) -> Result<Pvi<M>> {
+    let missing = rows.iter().position(|rows| *rows == 0).filter(|_| rows.iter().any(|rows| *rows > 0));
+    let by_size = [("damping_by_size", how.damping_by_size), ("prior", how.prior == PriorShare::BySize)];
+    if let (Some(silo), Some((setting, _))) = (missing, by_size.iter().find(|(_, is_set)| *is_set)) {
+        return Err(Error::Setting {
+            setting,
+            found: format!("silo `{}` without a number of rows: it is not there yet", names[silo]),
+            expected: "all silos there when the run begins, since each counts by its rows; or shares that are not by size",
+        });
+    }
     // A model without plates has no rows to count: its silos count alike.
     let sizes = rows.iter().map(|rows| *rows.max(&1)).collect();
     Pvi::new(model, device, settings, (names, sizes), how)

@@ -105,7 +105,9 @@ impl<M: Model> Pvi<M> {
         tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
         tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
         tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
-        Ok(Answer { change, log_likelihood: reply.get_number("log_likelihood")? })
+        let log_likelihood = reply.get_number("log_likelihood")?;
+        finite(name, self.inner.step, |_| "its expected log likelihood".into(), &[log_likelihood])?;
+        Ok(Answer { change, log_likelihood })
     }
 
     /// Whether the answer of a silo's visit on the virtual clock is lost on its way.

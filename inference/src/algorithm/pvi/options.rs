@@ -17,7 +17,8 @@ pub enum Factors {
     /// Nothing: one sweep is variational continual learning, more are streaming variational Bayes, which counts data again
     /// with every sweep.
     Forgotten,
-    /// The mean factor of all silos, $`(q/p)^{1/M}`$, as in stochastic (power) expectation propagation: no silo keeps one.
+    /// The mean factor of the $`M`$ silos that take part, $`(q/p)^{1/M}`$, as in stochastic (power) expectation propagation: no
+    /// silo has one of its own, so that none can be removed, and all have to answer.
     Shared,
 }
 
@@ -58,7 +59,8 @@ pub struct PviOptions {
     pub schedule: VisitSchedule,
     /// $`\rho`$, applied once, by the silo: its answer is $`\rho(\eta_{q_m} - \eta_q)`$. `None` is 1 where one silo is
     /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
-    /// proper whenever the local solutions are.
+    /// proper whenever the local solutions are; but of answers to several posteriors, as asynchronous ones may be, nothing
+    /// is promised.
     pub damping: Option<f64>,
     /// Damps every silo by its share of the rows, $`\rho_m = \rho M N_m / N`$, instead of all alike. With the default
     /// $`\rho = 1/M`$ a synchronous round is a logarithmic opinion pool weighted by size. [`crate::Pvi::damp`] takes any
@@ -93,7 +95,7 @@ pub struct PviOptions {
     /// What happens when a silo does not answer.
     pub absence: Absence,
     /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests, θ
-    /// rests too.
+    /// rests too. Those that stay in a silo ([`partita_core::Model::private_len`]) take a step with every local one instead.
     pub theta_every: u64,
 }
 
@@ -150,6 +152,13 @@ impl PviOptions {
                 setting: "hold_improper",
                 found: format!("true with Factors::{:?}", self.factors),
                 expected: "false, since silos take no factor of their own out of the posterior; Factors::Own do",
+            });
+        }
+        if self.factors == Factors::Shared && self.absence == Absence::GoOn {
+            return Err(Error::Setting {
+                setting: "absence",
+                found: "GoOn with Factors::Shared".into(),
+                expected: "Absence::Fail, since one factor for all counts every silo that takes part; or Factors::Own",
             });
         }
         for (setting, damping) in [("damping", self.damping), ("first_damping", self.first_damping)] {

@@ -55,7 +55,16 @@ impl<M: Model> PviSilo<M> {
     /// settings that the solver would not follow.
     pub fn new(silo: Silo<M>, index: u32, options: PviOptions) -> Result<Self> {
         options.check()?;
-        options.solver.check_settings(&silo.settings, silo.theta_len > 0 && options.theta_every > 0)?;
+        let private = silo.locals.private_theta().len();
+        let trains_theta = silo.theta_len + private > 0 && options.theta_every > 0;
+        options.solver.check_settings(&silo.settings, trains_theta)?;
+        if private > 0 && options.theta_every > 0 && !options.solver.trains_private_theta() {
+            return Err(Error::Setting {
+                setting: "solver",
+                found: format!("{:?} for a model with {private} parameters θ that stay in their silo", options.solver),
+                expected: "SolverChoice::Gradient, whose steps train them, or theta_every: 0, which leaves them as they are",
+            });
+        }
         let natural = silo.settings.family.natural_family(&silo.table)?;
         let solver = options.solver.start(&silo.settings, &silo.device);
         if options.hold_improper && !natural.is_diagonal() {
@@ -96,10 +105,24 @@ impl<M: Model> PviSilo<M> {
         }
     }
 
-    /// Answers `pvi.solve`.
+    /// Answers `pvi.solve`; an answer that fails leaves the silo as it was before.
+    fn visit(&mut self, request: &Message) -> Result<Message> {
+        let (before, step) = (self.state(), self.silo.step);
+        let answer = self.solve(request);
+        if answer.is_err() {
+            self.solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
+            if !self.silo.load(&before) || !self.load(&before) {
+                unreachable!("invariant: a silo takes back its own state");
+            }
+            self.silo.step = step;
+        }
+        answer
+    }
+
     fn solve(&mut self, request: &Message) -> Result<Message> {
         let received = request.expect_floats("natural", self.factor.len())?;
         self.silo.read_theta(request)?;
+        let theta = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
         let (version, damping) = (request.get_word("version")?, request.get_number("damping")?);
         let factor = self.settled(request)?;
         let cavity = match self.options.factors {
@@ -115,9 +138,10 @@ impl<M: Model> PviSilo<M> {
         );
         let is_prior = version == 1;
         let visit = Visit { received, is_prior, first, steps, total };
-        let (index, divergence) = (self.index, self.options.divergence);
+        let (index, divergence, trains_private) = (self.index, self.options.divergence, self.options.theta_every > 0);
+        let theta = Theta { shared: &theta, trains_private };
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
-        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, rows };
+        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
         let solved = self.solver.solve(&mut problem, &visit)?;
         self.natural.check("the solution of a local problem", &solved.natural)?;
         let mut change = difference(&solved.natural, &visit.received);
@@ -137,9 +161,10 @@ impl<M: Model> PviSilo<M> {
             .word("improper_cavity", u64::from(improper_cavity)))
     }
 
-    /// What is saved beside the silo's own state.
-    fn extra(&self) -> Vec<(String, Vec<f64>)> {
-        let mut state = vec![("pvi.factor".to_owned(), self.factor.clone())];
+    /// What is saved of this silo.
+    fn state(&self) -> Vec<(String, Vec<f64>)> {
+        let mut state = self.silo.state();
+        state.push(("pvi.factor".to_owned(), self.factor.clone()));
         if let Some(pending) = &self.pending {
             state.push(("pvi.pending.version".into(), vec![f64::from_bits(pending.version)]));
             state.push(("pvi.pending.change".into(), pending.change.clone()));
@@ -152,9 +177,14 @@ impl<M: Model> PviSilo<M> {
         let answer = self.silo.answer(request)?;
         let folder = request.get_setting("folder")?;
         let (_, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
-        let refuse = || checkpoint::other_model(folder.as_ref(), &self.silo.name);
+        if self.load(&state) { Ok(answer) } else { Err(checkpoint::other_model(folder.as_ref(), &self.silo.name)) }
+    }
+
+    /// Takes back what was saved beside the silo's own state; false if it is of another model or solver.
+    fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
-        self.factor = find("pvi.factor").filter(|own| own.len() == self.factor.len()).ok_or_else(refuse)?;
+        let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
+        self.factor = factor;
         self.pending = match (find("pvi.pending.version").as_deref(), find("pvi.pending.change")) {
             (Some([version]), Some(change)) if change.len() == self.factor.len() => {
                 Some(Pending { version: version.to_bits(), change })
@@ -164,12 +194,21 @@ impl<M: Model> PviSilo<M> {
         let solver = state
             .iter()
             .filter_map(|(name, values)| Some((name.strip_prefix("pvi.solver.")?.to_owned(), values.clone())));
-        if self.solver.load(solver.collect()) { Ok(answer) } else { Err(refuse()) }
+        self.solver.load(solver.collect())
     }
 }
 
 fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// The model's own parameters during a visit.
+#[derive(Clone, Copy)]
+struct Theta<'a> {
+    /// Those that silos share, which rest.
+    shared: &'a [f64],
+    /// Whether those that stay in the silo take steps.
+    trains_private: bool,
 }
 
 /// The local problem of one visit.
@@ -179,6 +218,7 @@ struct Problem<'a, M: Model> {
     natural: &'a NormalFamily,
     cavity: &'a [f64],
     divergence: DivergenceChoice,
+    theta: Theta<'a>,
     /// The rows last evaluated without draws, and their step.
     rows: Option<(u64, StepRows)>,
 }
@@ -227,7 +267,14 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         let mut gradient = std::mem::take(&mut objective.gradient);
         gradient.truncate(parameters.len());
         let (free_energy, log_likelihood) = (objective.bound, objective.likelihood);
-        self.silo.move_locals(objective, rate);
+        match self.theta.trains_private && !self.silo.locals.private_theta().is_empty() {
+            true => {
+                self.silo.move_locals(objective, rate);
+                // The next step is at the private θ that this one made.
+                self.silo.set_theta(self.theta.shared)?;
+            }
+            false => self.silo.move_rows(objective, rate),
+        }
         Ok(Sampled { free_energy, log_likelihood, gradient })
     }
 
@@ -271,12 +318,10 @@ impl<M: Model> SiloProgram for PviSilo<M> {
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            "pvi.solve" => self.solve(request),
+            "pvi.solve" => self.visit(request),
             "silo.save" => {
-                let mut state = self.silo.state();
-                state.extend(self.extra());
                 let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, state)?;
+                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, self.state())?;
                 Ok(Message::new("silo.saved"))
             }
             "silo.restore" => self.restore(request),
@@ -315,6 +360,9 @@ mod tests {
         }
     }
 
+    /// A model without parameters of its own.
+    const REST: Theta<'static> = Theta { shared: &[], trains_private: false };
+
     const OUTCOMES: [f64; 3] = [0.4, -1.1, 2.3];
 
     #[cfg(feature = "laws")]
@@ -328,7 +376,8 @@ mod tests {
             let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
             let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
             let cavity = &[-0.2, 0.5];
-            let mut problem = Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, rows: None };
+            let mut problem =
+                Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
             crate::laws::local_problem(&mut problem, &[0.4, -0.7]).unwrap();
         }
     }
@@ -341,7 +390,8 @@ mod tests {
         let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
         let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
         let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
-        let mut problem = Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, rows: None };
+        let mut problem =
+            Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
         let parameters = [standard[0], standard[1].ln()];
         (0..steps).map(|step| problem.sample(&parameters, step, 0.0).unwrap().free_energy).collect()
     }
