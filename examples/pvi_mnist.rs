@@ -8,7 +8,8 @@
 //! of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and synchronous visits later.
 //! Then committees and streaming; which damping makes the product of the silos' factors improper; local problems that start tight
 //! and stop early; silos that hold two digits each; divergences of Rényi; and wrong training labels. `--part` chooses among these,
-//! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs.
+//! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs, and
+//! `--quick --stand-in` that it does without a file, on digits of a seven-segment display.
 //! Runs are kept in the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges
 //! them again, and `--list` names all there are. Numbers: `docs/src/reference-pvi-mnist.md`.
 //!
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use partita::Device;
 use partita::inference::write_atomically;
-use partita::models::{Images, mnist};
+use partita::models::{Images, mnist, synthetic_digits};
 use serde_json::json;
 
 use plan::{LONG, PAPER, Part, QUICK, REDUCED};
@@ -56,6 +57,9 @@ struct Options {
     /// The standard deviation at which posteriors start, where it is not that of the setting.
     #[arg(long)]
     initial_scale: Option<f64>,
+    /// Posterior means start uniformly between minus and plus this, 0.1 in the papers; N(0, 2 / inputs) if it is not given.
+    #[arg(long)]
+    uniform_start: Option<f64>,
     /// So many times as many sweeps and rounds, and steps of global inference, as in the setting.
     #[arg(long, default_value_t = 1)]
     times: u64,
@@ -80,6 +84,9 @@ struct Options {
     /// Few digits and steps: to see that it runs.
     #[arg(long)]
     quick: bool,
+    /// Digits of a seven-segment display in place of MNIST, which need no file and are far easier; held to no claim.
+    #[arg(long)]
+    stand_in: bool,
     /// Shows and judges what is kept in the output folder, and carries out nothing.
     #[arg(long, conflicts_with = "resume")]
     kept: bool,
@@ -114,8 +121,9 @@ fn study(options: &Options) -> Result<(), Failure> {
         return Ok(());
     }
     let device = Device::flex().with_precision(partita::Precision::Single);
-    let world = if options.kept { None } else { Some(world(&size, &device, options.threads)?) };
-    let folder = options.output.join("runs");
+    let world = if options.kept { None } else { Some(world(&size, &device, options)?) };
+    // What is kept of one kind of digits is not that of another.
+    let folder = options.output.join(if options.stand_in { "runs_stand_in" } else { "runs" });
     let mut sections: Vec<(Part, Vec<Curve>)> = Vec::new();
     for (part, runs) in planned {
         println!("{} ({} setting)", part.title(), size.name);
@@ -136,11 +144,12 @@ fn study(options: &Options) -> Result<(), Failure> {
         table::print(*part, curves);
         table::draw(&options.output, *part, curves)?;
     }
-    // What is only to run holds to nothing.
-    let claims = if options.quick { Vec::new() } else { claims::judge(&sections, &size) };
+    // What is only to run, or not of the papers' digits, holds to nothing.
+    let claims = if options.quick || options.stand_in { Vec::new() } else { claims::judge(&sections, &size) };
     claims.iter().for_each(|claim| println!("{claim}"));
     let result = json!({
         "setting": size,
+        "digits": if options.stand_in { "seven-segment stand-in" } else { "MNIST" },
         "seed": options.seed,
         "device": format!("{:?}", device.burn()),
         "parts": sections.iter().map(|(part, curves)| json!({ "part": part, "runs": curves })).collect::<Vec<_>>(),
@@ -157,15 +166,15 @@ fn runs(size: &plan::Size, part: Part, options: &Options) -> Vec<Run> {
     let wanted = |run: &Run| options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str()));
     let complete = |run: Run| {
         let initial_scale = options.initial_scale.unwrap_or(run.initial_scale);
-        Run { seed: options.seed, initial_scale, ..run }
+        Run { seed: options.seed, initial_scale, uniform: options.uniform_start, ..run }
     };
     size.runs(part).into_iter().filter(wanted).map(complete).collect()
 }
 
-fn world(size: &plan::Size, device: &Device, threads: usize) -> Result<World, Failure> {
-    let digits = mnist()?;
+fn world(size: &plan::Size, device: &Device, options: &Options) -> Result<World, Failure> {
+    let digits = if options.stand_in { synthetic_digits(size.digits, options.seed) } else { mnist()? };
     let [train, test] = [first(&digits.train, size.digits[0])?, first(&digits.test, size.digits[1])?];
-    Ok(World { device: device.clone(), train, test, threads })
+    Ok(World { device: device.clone(), train, test, threads: options.threads })
 }
 
 /// The first so many digits.

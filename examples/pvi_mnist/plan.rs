@@ -222,6 +222,7 @@ impl Size {
             every: exchanges.div_ceil(10),
             draws: self.draws,
             seed: 1,
+            uniform: None,
         }
     }
 

@@ -72,6 +72,9 @@ pub(crate) struct Run {
     /// Posterior draws of a prediction on the way, and at the end.
     pub(crate) draws: [u64; 2],
     pub(crate) seed: u64,
+    /// Means start between minus and plus this, where they do not start as rectified units want.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) uniform: Option<f64>,
 }
 
 /// Where a run is.
@@ -214,7 +217,10 @@ impl World {
         };
         let (start, before) = (Instant::now(), curve.seconds);
         let model = BayesianNetwork::new(
-            Mlp::new(&WIDTHS, Activation::Relu, plan.seed, &self.device),
+            match plan.uniform {
+                Some(half_width) => Mlp::uniform(&WIDTHS, Activation::Relu, half_width, plan.seed, &self.device),
+                None => Mlp::new(&WIDTHS, Activation::Relu, plan.seed, &self.device),
+            },
             Head::Categorical,
             Normal::new(0.0, 1.0),
         );

@@ -82,6 +82,19 @@ impl Mlp {
         };
         Self { layers: (0..).zip(widths.windows(2)).map(layer).collect(), activation }
     }
+
+    /// The same with keyed weights and biases between minus and plus `half_width`, alike in all layers.
+    #[must_use]
+    pub fn uniform(widths: &[usize], activation: Activation, half_width: f64, seed: u64, device: &Device) -> Self {
+        let layer = |(index, pair): (u32, &[usize])| {
+            let mut noise = Noise::new(seed).stream(Key::new(Purpose::Initial, 0).block(index));
+            let mut draw =
+                |count: usize| (0..count).map(|_| half_width * (2.0 * noise.uniform() - 1.0)).collect::<Vec<f64>>();
+            let (weight, bias) = (draw(pair[0] * pair[1]), draw(pair[1]));
+            BayesianLinear::new(device.tensor(weight, [pair[0], pair[1]]), device.tensor(bias, [pair[1]]))
+        };
+        Self { layers: (0..).zip(widths.windows(2)).map(layer).collect(), activation }
+    }
 }
 
 impl Network for Mlp {

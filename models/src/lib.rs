@@ -41,7 +41,7 @@ pub use labelled_table::{Column, CovariateRows, LabelledTable, Standardisation};
 pub use linear_regression::{LinearPosterior, LinearRegression, MeasuredRows};
 pub use logistic_regression::{BinaryRows, LogisticRegression, PROBIT_CONSTANT};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
-pub use mnist::{ImageSet, Images, fashion_mnist, kuzushiji_49, mnist};
+pub use mnist::{ImageSet, Images, fashion_mnist, kuzushiji_49, mnist, synthetic_digits};
 pub use multinomial_regression::{ClassifiedRows, MultinomialRegression, MultinomialRegressionGlobals};
 pub use rugged::{RuggedCountry, rugged};
 pub use six_cities::{

@@ -2,6 +2,9 @@
 
 mod idx;
 mod npy;
+mod synthetic;
+
+pub use synthetic::synthetic_digits;
 
 use crate::dataset::{DatasetError, dataset};
 
