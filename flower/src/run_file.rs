@@ -88,7 +88,7 @@ pub struct RunFile {
     /// Who is visited when, for `pvi`; one silo after another where it is not given.
     #[serde(default)]
     pub schedule: Option<ScheduleName>,
-    /// The damping of `pvi`; 1 over the number of silos where they are visited at once, else 1.
+    /// The damping of `pvi`; where it is not given, 1 for one silo after another and 1 over the number of silos otherwise.
     #[serde(default)]
     pub damping: Option<f64>,
     /// How `pvi` goes about it: entries of [`PviOptions`] that are not the usual, such as `divergence` and `solver`.
