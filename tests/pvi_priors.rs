@@ -4,6 +4,7 @@
 mod fixtures;
 
 use fixtures::counts::Counts;
+use fixtures::partitioned::Run;
 use fixtures::regression::{Rows, pooled, silos};
 use partita::burn;
 use partita::burn::module::{Module, Param};
@@ -12,8 +13,8 @@ use partita::inference::{
     Algorithm, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram, Spread,
 };
 use partita::{
-    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Model, Normal, Optimiser,
-    PviOptions, Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
+    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Model, NoiseKind, Normal,
+    Optimiser, PviOptions, Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
 };
 
 /// Linear regression whose coefficients have the standard deviation e^θ, with θ a point estimate.
@@ -145,6 +146,68 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     // And the prior has moved in the posterior: η_q changed by what η_0 did.
     assert!(pvi.discrepancy() < 1e-12);
     assert_ne!(pvi.natural_family().moments(pvi.natural()), posterior);
+}
+
+/// Linear regression whose coefficients have the prior mean θ, a point estimate.
+#[derive(Module, Debug)]
+struct Located {
+    mean: Param<Tensor<1>>,
+}
+
+impl Model for Located {
+    type Globals = Tensor<1>;
+    type Data = Rows;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("beta", Normal::new(self.mean.val(), 0.8).iid([3]))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, beta: &Tensor<1>, rows: &Rows) -> Result<()> {
+        outcomes(scope, beta.clone(), rows)
+    }
+}
+
+#[test]
+fn the_gradient_by_a_prior_s_mean_is_that_of_the_collapsed_bound_to_nine_digits() {
+    // It is linear in a draw, so that two opposite draws have no noise.
+    let (device, at, rate) = (Device::flex(), 0.3, 1.0);
+    let data = data(&device);
+    let settings = Settings {
+        steps: 10,
+        particles: 2,
+        noise: NoiseKind::Antithetic,
+        family: FamilyPlan::new().global(Gaussian::full_rank()),
+        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        schedule: Schedule::Constant { rate },
+        ..Settings::default()
+    };
+    let options = PviOptions {
+        schedule: VisitSchedule::Synchronous,
+        damping: Some(1.0),
+        solver: SolverChoice::Conjugate,
+        ..PviOptions::new(1)
+    };
+    let model = Located { mean: Param::from_tensor(device.tensor(vec![at], [1])) };
+    let mut run = Run::new(&model, &data, &settings, options);
+    let prior = run.pvi.natural().to_vec();
+    run.step();
+    let (family, posterior) = (run.pvi.natural_family().clone(), run.pvi.natural().to_vec());
+    run.step();
+    let moved = run.pvi.outgoing().unwrap()[0].message.get_floats("theta").unwrap()[0];
+    let found = (moved - at) / rate;
+    // (μ_q - μ_0)ᵀ dη_0/dε, where of η_0 the three first numbers move, by 1/s² each.
+    let (own, of_prior) = (family.mean_parameters(&posterior), family.mean_parameters(&prior));
+    let formula: f64 = own.iter().zip(&of_prior).take(3).map(|(own, prior)| (own - prior) / 0.64).sum();
+    // The bound with the best posterior for each ε is log Z_q with the silos' factors as they are: a quadratic in ε.
+    let bound = |mean: f64| {
+        let start = family.natural_of_moments(&[mean; 3], &Spread::Diagonal(vec![0.8; 3])).unwrap();
+        let all: Vec<f64> = posterior.iter().zip(&prior).zip(&start).map(|((q, old), new)| q - old + new).collect();
+        family.log_partition(&all) - family.log_partition(&start)
+    };
+    let difference = (bound(at + 0.01) - bound(at - 0.01)) / 0.02;
+    for expected in [formula, difference] {
+        assert!((found - expected).abs() < 1e-9 * expected.abs(), "{found} against {expected}");
+    }
 }
 
 #[test]
