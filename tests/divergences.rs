@@ -3,9 +3,9 @@
 
 use partita::inference::laws;
 use partita::inference::{
-    BetaDivergence, DiagonalGaussian, Divergence, DivergenceChoice, Error, ExponentialFamily, FDivergence, Family,
-    FullRankGaussian, GammaDivergence, Generator, JensenShannon, KullbackLeibler, NoDivergence, NormalFamily, Renyi,
-    ReverseKullbackLeibler,
+    BetaDivergence, CovarianceForm, DiagonalGaussian, Divergence, DivergenceChoice, Error, ExponentialFamily,
+    FDivergence, Family, FullRankGaussian, GammaDivergence, Generator, IsotropicGaussian, JensenShannon,
+    KullbackLeibler, NoDivergence, NormalFamily, Renyi, ReverseKullbackLeibler,
 };
 use partita::{Device, FamilyPlan, Gaussian, Key, Model, Noise, Normal, Purpose, Result, Scope, SiteTable, burn};
 use partita_core::laws::derivative;
@@ -90,7 +90,7 @@ fn every_divergence_is_its_integral() {
     }
 }
 
-/// Correlated, independent and mixed families, with parameters of two of their members.
+/// Correlated, independent, isotropic and mixed families, with parameters of two of their members.
 fn families() -> Vec<(NormalFamily, Vec<f64>, Vec<f64>)> {
     vec![
         (NormalFamily::diagonal(3), vec![0.3, -1.0, 2.0, 0.8, 0.6, 1.1], vec![0.0, -0.5, 1.0, 1.2, 1.3, 1.2]),
@@ -100,10 +100,12 @@ fn families() -> Vec<(NormalFamily, Vec<f64>, Vec<f64>)> {
             vec![1.0, 0.5, 0.0, 1.6, 0.2, 1.9, 0.4, -0.3, 1.4],
         ),
         (
-            NormalFamily::of_parts(vec![(vec![2, 0], true), (vec![1], false)]).unwrap(),
+            NormalFamily::of_parts(vec![(vec![2, 0], CovarianceForm::Full), (vec![1], CovarianceForm::Diagonal)])
+                .unwrap(),
             vec![0.3, -1.0, 2.0, 0.8, -0.5, 1.2, 0.7],
             vec![1.0, 0.5, 0.0, 1.6, 0.2, 1.9, 1.1],
         ),
+        (NormalFamily::isotropic(3), vec![0.3, -1.0, 2.0, 0.8], vec![0.0, -0.5, 1.0, 1.2]),
     ]
 }
 
@@ -170,11 +172,16 @@ impl Model for ThreeSites {
 fn gradients_reach_the_parameters_of_every_family_as_differences_say() {
     let table = SiteTable::globals(&ThreeSites {}, &Device::flex()).unwrap();
     let plan = FamilyPlan::new().global(Gaussian::diagonal()).site("c", Gaussian::full_rank());
-    let mixed = NormalFamily::of_parts(vec![(vec![3, 4, 5], true), (vec![0, 1, 2], false)]).unwrap();
-    let families: [(Box<dyn Family>, NormalFamily); 3] = [
+    let (full, diagonal) = (CovarianceForm::Full, CovarianceForm::Diagonal);
+    let mixed = NormalFamily::of_parts(vec![(vec![3, 4, 5], full), (vec![0, 1, 2], diagonal)]).unwrap();
+    let shared = plan.clone().site("a", Gaussian::isotropic());
+    let parts = vec![(vec![3, 4, 5], full), (vec![2], diagonal), (vec![0, 1], CovarianceForm::Isotropic)];
+    let families: [(Box<dyn Family>, NormalFamily); 5] = [
         (Box::new(DiagonalGaussian::new(3)), NormalFamily::diagonal(3)),
         (Box::new(FullRankGaussian::new(3)), NormalFamily::full(3)),
+        (Box::new(IsotropicGaussian::new(3)), NormalFamily::isotropic(3)),
         (plan.global_family(&table).unwrap(), mixed),
+        (shared.global_family(&table).unwrap(), NormalFamily::of_parts(parts).unwrap()),
     ];
     for (family, natural) in families {
         let mut noise = Noise::new(3).stream(Key::new(Purpose::Check, 0));

@@ -1,7 +1,7 @@
 //! Holds every exponential family to its laws, the laws to faults planted in one, and both to known numbers.
 
 use partita::inference::laws::{ExponentialFamilyViolation, exponential_family};
-use partita::inference::{Error, ExponentialFamily, GammaFamily, Impropriety, NormalFamily};
+use partita::inference::{CovarianceForm, Error, ExponentialFamily, GammaFamily, Impropriety, NormalFamily};
 use partita_core::NoiseStream;
 
 #[test]
@@ -23,20 +23,33 @@ fn normals_of_any_covariance_keep_the_laws() {
 }
 
 #[test]
+fn normals_of_one_variance_keep_the_laws() {
+    exponential_family(&NormalFamily::isotropic(1), &[vec![0.3, 0.8], vec![-0.4, 1.4]]).unwrap();
+    exponential_family(&NormalFamily::isotropic(2), &[vec![0.3, -1.0, 0.8], vec![1.0, 0.5, 0.6]]).unwrap();
+    exponential_family(&NormalFamily::isotropic(3), &[vec![0.3, -1.0, 2.0, 0.8], vec![1.0, 0.5, 0.0, 1.2]]).unwrap();
+}
+
+#[test]
 fn normals_in_parts_keep_the_laws() {
+    use CovarianceForm::{Diagonal, Full, Isotropic};
     // Two correlated components around an independent one, none in order.
-    let family = NormalFamily::of_parts(vec![(vec![2, 0], true), (vec![1], false)]).unwrap();
+    let family = NormalFamily::of_parts(vec![(vec![2, 0], Full), (vec![1], Diagonal)]).unwrap();
     let members = [vec![0.3, -1.0, 2.0, 0.8, -0.5, 1.2, 0.7], vec![1.0, 0.5, 0.0, 0.6, 0.2, 0.9, 1.1]];
     exponential_family(&family, &members).unwrap();
-    let family = NormalFamily::of_parts(vec![(vec![1], false), (vec![0], true)]).unwrap();
+    let family = NormalFamily::of_parts(vec![(vec![1], Diagonal), (vec![0], Full)]).unwrap();
     exponential_family(&family, &[vec![0.3, -1.0, 0.8, 0.5], vec![1.0, 0.5, 0.6, 0.2]]).unwrap();
+    // Two components of one variance around a correlated pair.
+    let family = NormalFamily::of_parts(vec![(vec![3, 0], Isotropic), (vec![1, 2], Full)]).unwrap();
+    let members = [vec![0.3, -1.0, 2.0, 0.4, 0.7, 0.8, -0.5, 1.2], vec![1.0, 0.5, 0.0, 0.2, 1.1, 0.6, 0.2, 0.9]];
+    exponential_family(&family, &members).unwrap();
 }
 
 #[test]
 fn parts_of_a_normal_that_do_not_have_every_component_once_are_refused() {
+    use CovarianceForm::{Diagonal, Full, Isotropic};
     for (parts, words) in [
-        (vec![(vec![0, 1], true), (vec![1], false)], "component 1 of 3, twice"),
-        (vec![(vec![0, 2], true)], "component 2 of 2, which leaves out"),
+        (vec![(vec![0, 1], Full), (vec![1], Diagonal)], "component 1 of 3, twice"),
+        (vec![(vec![0, 2], Isotropic)], "component 2 of 2, which leaves out"),
     ] {
         let error = NormalFamily::of_parts(parts).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("parts of a normal family"), "{error}");
@@ -68,6 +81,15 @@ fn an_improper_precision_matrix_names_its_direction() {
     let Error::Improper { operation, component, found } = found else { panic!("{found}") };
     assert_eq!((operation.as_str(), component.as_str()), ("a product", "component 1"));
     assert!((found + 0.5).abs() < 1e-14);
+}
+
+#[test]
+fn an_improper_variance_of_many_names_the_first_of_them() {
+    let parts = vec![(vec![0], CovarianceForm::Diagonal), (vec![2, 1], CovarianceForm::Isotropic)];
+    let family = NormalFamily::of_parts(parts).unwrap();
+    let found = family.check("a quotient", &[0.3, -0.2, 0.1, -0.5, 0.25]).unwrap_err();
+    let Error::Improper { component, found, .. } = found else { panic!("{found}") };
+    assert_eq!((component.as_str(), found), ("component 2", -0.5));
 }
 
 /// A normal family with one planted mistake, which the laws must find.

@@ -2,8 +2,8 @@
 
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
-    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, LowRankGaussian, MomentGradient, Optimiser,
-    RowGaussian, RowOptions, Spread, UpdateRule,
+    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian, LowRankGaussian,
+    MomentGradient, Optimiser, RowGaussian, RowOptions, Spread, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -11,6 +11,12 @@ use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTa
 fn the_diagonal_family_keeps_the_laws() {
     family(&DiagonalGaussian::new(1)).unwrap();
     family(&DiagonalGaussian::new(4)).unwrap();
+}
+
+#[test]
+fn the_isotropic_family_keeps_the_laws() {
+    family(&IsotropicGaussian::new(1)).unwrap();
+    family(&IsotropicGaussian::new(4)).unwrap();
 }
 
 #[test]
@@ -35,6 +41,7 @@ fn the_point_mass_keeps_the_laws() {
 #[test]
 fn a_family_over_nothing_keeps_the_laws() {
     family(&FullRankGaussian::new(0)).unwrap();
+    family(&IsotropicGaussian::new(0)).unwrap();
 }
 
 /// Two vectors and two numbers, none of them in the order in which their families are joined.
@@ -63,6 +70,8 @@ fn families_joined_site_by_site_keep_the_laws() {
     let plan = FamilyPlan::new().site("b", Choice::Delta).site("c", Gaussian::low_rank(1));
     family(&*plan.global_family(&table).unwrap()).unwrap();
     let plan = plan.global(Gaussian::diagonal()).site("a", Gaussian::full_rank());
+    family(&*plan.global_family(&table).unwrap()).unwrap();
+    let plan = plan.global(Gaussian::isotropic()).site("c", Gaussian::isotropic());
     family(&*plan.global_family(&table).unwrap()).unwrap();
 }
 

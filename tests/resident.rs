@@ -195,6 +195,7 @@ fn what_has_no_device_form_is_refused_in_words() {
         (with(Settings { optimiser: Optimiser::Sgd { momentum: 0.0 }, ..five() }), "Adam"),
         (with(Settings { clip: Some(Clip { norm: 1.0 }), ..five() }), "clip"),
         (with(Settings { family: FamilyPlan::new().global(Gaussian::low_rank(1)), ..five() }), "low_rank"),
+        (with(Settings { family: FamilyPlan::new().global(Gaussian::isotropic()), ..five() }), "isotropic"),
     ];
     for (options, word) in refused {
         let error = conjugate_fit(&options).unwrap_err().to_string();

@@ -60,7 +60,8 @@ pub enum Estimator {
     },
     /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
     /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
-    /// weights must have independent components (diagonal Gaussian), and no local posterior may depend on the globals.
+    /// weights must have independent components (diagonal or isotropic Gaussian), and no local posterior may depend on the
+    /// globals.
     LocalReparameterisation,
 }
 

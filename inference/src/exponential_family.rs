@@ -7,7 +7,7 @@ mod triangle;
 
 pub use factor::Factor;
 pub use gamma::GammaFamily;
-pub use normal::NormalFamily;
+pub use normal::{CovarianceForm, NormalFamily};
 
 use std::fmt::Debug;
 

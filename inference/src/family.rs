@@ -7,6 +7,7 @@ mod blocks;
 mod delta;
 mod diagonal;
 mod full_rank;
+mod isotropic;
 mod low_rank;
 mod moment_gradient;
 mod plan;
@@ -16,6 +17,7 @@ mod spread;
 pub use delta::Delta;
 pub use diagonal::DiagonalGaussian;
 pub use full_rank::FullRankGaussian;
+pub use isotropic::IsotropicGaussian;
 pub use low_rank::LowRankGaussian;
 pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use plan::{Choice, FamilyPlan, Gaussian};
@@ -23,6 +25,7 @@ pub use rows::{RowDraw, RowGaussian, RowOptions};
 pub use spread::Spread;
 
 pub(crate) use blocks::Blocks;
+pub(crate) use isotropic::shared_variance;
 pub(crate) use plan::DeviceKind;
 
 use std::fmt::Debug;
@@ -109,7 +112,7 @@ pub trait Family: Debug + Send + Sync {
         Err(Error::Setting {
             setting: "family",
             found: format!("{self:?} over the weights of a linear layer with local reparameterisation"),
-            expected: "Gaussian::diagonal() for these sites",
+            expected: "Gaussian::diagonal() or Gaussian::isotropic() for these sites",
         })
     }
 

@@ -49,10 +49,10 @@ pub use error::{Error, Result};
 pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
-pub use exponential_family::{ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
+pub use exponential_family::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
-    LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
+    IsotropicGaussian, LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{
     AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator,

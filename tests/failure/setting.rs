@@ -107,6 +107,9 @@ fn families_that_cannot_be_are_refused() {
     set("family of local latents", &["low_rank", "full_rank (within a row)"], |options| {
         options.settings.family = FamilyPlan::new().local(Gaussian::low_rank(1));
     });
+    set("family of local latents", &["isotropic for site", "full_rank (within a row)"], |options| {
+        options.settings.family = FamilyPlan::new().local(Gaussian::isotropic());
+    });
 }
 
 #[test]

@@ -1,24 +1,32 @@
 //! Gives the normal densities as an exponential family: independent components, any covariance, or parts of either.
 
 mod gradient;
+mod piece;
+
+pub use piece::CovarianceForm;
+
+use std::iter::repeat_n;
 
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 use partita_core::NoiseStream;
 
-use super::triangle::{each, pack, pairs, unpack};
-use super::{ExponentialFamily, Impropriety};
+use super::triangle::{each, pack, unpack};
+use super::{ExponentialFamily, Impropriety, dot};
 use crate::error::{Error, Result};
-use crate::family::{Family, HALF_LOG_TWO_PI, Spread};
+use crate::family::{Family, Spread, shared_variance};
+use piece::{Part, Piece, real};
 
-/// Normal densities $`N(\mu, \Lambda^{-1})`$ over one vector whose components come in independent parts, each diagonal or
-/// with any covariance.
+/// Normal densities $`N(\mu, \Lambda^{-1})`$ over one vector whose components come in independent parts, each diagonal,
+/// isotropic or with any covariance.
 ///
 /// # Shapes
 /// Natural parameters: $`\Lambda\mu`$ `(n)`, then part by part, for a diagonal one $`-\tfrac12\Lambda_{ii}`$ of each
-/// component, for a full one the pairs $`i \ge j`$ row by row, $`-\tfrac12\Lambda_{ii}`$ and $`-\Lambda_{ij}`$. The
-/// statistics are $`\theta`$ and the products $`\theta_i\theta_j`$ of the same pairs. Standard parameters: $`\mu`$ `(n)`,
-/// then standard deviations of diagonal and packed covariances of full parts.
+/// component, for an isotropic one, with $`\Lambda = \lambda I`$, the one number $`-\tfrac12\lambda`$, for a full one the
+/// pairs $`i \ge j`$ row by row, $`-\tfrac12\Lambda_{ii}`$ and $`-\Lambda_{ij}`$. The statistics are $`\theta`$ and the
+/// products $`\theta_i\theta_j`$ of the same pairs, for an isotropic part $`\sum_i\theta_i^2`$. Standard parameters:
+/// $`\mu`$ `(n)`, then the standard deviations of a diagonal part, the one of an isotropic part, the packed covariance of a
+/// full part.
 ///
 /// # Example
 /// ```
@@ -36,146 +44,62 @@ pub struct NormalFamily {
     len: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    components: Vec<usize>,
-    is_full: bool,
-}
-
-impl Part {
-    /// The numbers of its second block of natural parameters.
-    fn second_len(&self) -> usize {
-        if self.is_full { pairs(self.components.len()) } else { self.components.len() }
-    }
-}
-
-/// One part with its share of the natural parameters.
-struct Piece<'a> {
-    part: &'a Part,
-    first: Vec<f64>,
-    second: &'a [f64],
-}
-
-impl Piece<'_> {
-    fn len(&self) -> usize {
-        self.part.components.len()
-    }
-
-    /// $`\Lambda`$ of a full part.
-    fn precision(&self) -> Mat<f64> {
-        unpack(self.len(), self.second, -2.0, -1.0)
-    }
-
-    fn cholesky(&self) -> Option<Llt<f64>> {
-        Llt::new(self.precision().as_ref(), faer::Side::Lower).ok()
-    }
-
-    /// Mean, and covariance or standard deviations; not numbers where the piece is improper.
-    fn moments(&self) -> (Vec<f64>, Spread) {
-        if !self.part.is_full {
-            let precisions = || self.second.iter().map(|second| -2.0 * second);
-            let mean = self.first.iter().zip(precisions()).map(|(first, precision)| first / precision).collect();
-            return (mean, Spread::Diagonal(precisions().map(|precision| precision.sqrt().recip()).collect()));
-        }
-        let size = self.len();
-        let Some(cholesky) = self.cholesky() else {
-            return (vec![f64::NAN; size], Spread::Full(vec![f64::NAN; size * size]));
-        };
-        let covariance = cholesky.inverse();
-        let mean = (0..size).map(|i| (0..size).map(|j| covariance[(i, j)] * self.first[j]).sum()).collect();
-        (mean, Spread::from_matrix(&covariance))
-    }
-
-    fn log_partition(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
-        let constant = self.len() as f64 * HALF_LOG_TWO_PI;
-        let (mean, _) = self.moments();
-        let half_square = 0.5 * super::dot(&mean, &self.first);
-        if !self.part.is_full {
-            let half_log: f64 = self.second.iter().map(|second| 0.5 * (-2.0 * second).ln()).sum();
-            return half_square - half_log + constant;
-        }
-        let half_log = self.cholesky().map_or(f64::NAN, |cholesky| {
-            let factor = cholesky.L();
-            (0..self.len()).map(|i| factor[(i, i)].ln()).sum()
-        });
-        half_square - half_log + constant
-    }
-
-    /// $`\mu + L^{-\top}\varepsilon`$ with $`\Lambda = LL^\top`$; not numbers where the piece is improper.
-    fn draw(&self, noise: &mut NoiseStream) -> Vec<f64> {
-        let (mut point, spread) = self.moments();
-        let mut standard = vec![0.0; point.len()];
-        noise.normal(&mut standard);
-        match (spread, self.part.is_full.then(|| self.cholesky()).flatten()) {
-            (Spread::Full(_), Some(cholesky)) => {
-                let factor = cholesky.L();
-                for row in (0..point.len()).rev() {
-                    standard[row] /= factor[(row, row)];
-                    let solved = standard[row];
-                    (0..row).for_each(|column| standard[column] -= factor[(row, column)] * solved);
-                }
-            }
-            (spread, _) => standard.iter_mut().zip(spread.deviations()).for_each(|(slot, sd)| *slot *= sd),
-        }
-        point.iter_mut().zip(standard).for_each(|(slot, standard)| *slot += standard);
-        point
-    }
-
-    fn impropriety(&self) -> Option<Impropriety> {
-        let is_proper = |precision: f64| (precision > 0.0) & precision.is_finite();
-        let component = |place: usize| self.part.components[place];
-        // Many weights are looked at in one pass without a branch; only where one is improper is it looked for.
-        let is_finite = self.first.iter().fold(true, |all, first| all & first.is_finite());
-        let all_proper = || self.second.iter().fold(true, |all, second| all & is_proper(-2.0 * second));
-        if is_finite && !self.part.is_full && all_proper() {
-            return None;
-        }
-        if let Some(place) = self.first.iter().position(|first| !first.is_finite()) {
-            return Some(Impropriety { component: component(place), found: self.first[place] });
-        }
-        if !self.part.is_full {
-            let place = self.second.iter().position(|second| !is_proper(-2.0 * second))?;
-            return Some(Impropriety { component: component(place), found: -2.0 * self.second[place] });
-        }
-        if let Some(place) = self.second.iter().position(|second| !second.is_finite()) {
-            let row = each(self.len()).nth(place).map_or(0, |(row, _)| row);
-            return Some(Impropriety { component: component(row), found: self.second[place] });
-        }
-        if self.cholesky().is_some() {
-            return None;
-        }
-        // The direction of the smallest eigenvalue says where the precision is missing.
-        let precision = self.precision();
-        let Ok(eigen) = precision.self_adjoint_eigen(faer::Side::Lower) else {
-            return Some(Impropriety { component: component(0), found: f64::NAN });
-        };
-        let (values, vectors) = (eigen.S(), eigen.U());
-        let smallest = (0..self.len()).min_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap_or(0);
-        let largest = |a: &usize, b: &usize| vectors[(*a, smallest)].abs().total_cmp(&vectors[(*b, smallest)].abs());
-        let place = (0..self.len()).max_by(|a, b| largest(a, b)).unwrap_or(0);
-        Some(Impropriety { component: component(place), found: values[smallest] })
-    }
-}
-
 impl NormalFamily {
     /// Independent components.
     #[must_use]
     pub fn diagonal(len: usize) -> Self {
-        Self { parts: vec![Part { components: (0..len).collect(), is_full: false }], len }
+        Self::whole(len, CovarianceForm::Diagonal)
+    }
+
+    /// Independent components of one variance, $`N(\mu, \lambda^{-1}I)`$: one uncertainty for all.
+    ///
+    /// ```math
+    /// \eta = \bigl(h, -\tfrac12\lambda\bigr), \qquad T = \bigl(\theta, |\theta|^2\bigr), \qquad
+    /// A(\eta) = \frac{|h|^2}{2\lambda} - \frac n2\log\lambda + \frac n2\log 2\pi, \qquad
+    /// m = \Bigl(\mu, |\mu|^2 + \frac n\lambda\Bigr)
+    /// ```
+    /// with $`h = \lambda\mu`$ and $`n`$ = `len`. It is closed under products, quotients and powers as the others are, with
+    /// $`n + 1`$ numbers to send. Of components on different scales it says what is true of their mean alone.
+    ///
+    /// # Shapes
+    /// Natural and mean parameters `(n + 1)`; standard parameters: $`\mu`$ `(n)`, then one standard deviation.
+    ///
+    /// # Numerics
+    /// The optimum of a quadratic problem has the mean of its precisions as $`\lambda`$. Along a direction of precision $`w`$
+    /// natural-gradient steps of rate $`\rho`$ move the mean by $`\rho w/\lambda`$ of the way there, so that they need
+    /// $`\rho < 2\lambda/w`$.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{ExponentialFamily, NormalFamily};
+    /// let family = NormalFamily::isotropic(2);
+    /// let natural = family.natural_of_standard(&[1.0, 2.0, 0.5])?;
+    /// assert_eq!(natural, [4.0, 8.0, -2.0]);
+    /// // |μ|² + n/λ = 5 + 2/4.
+    /// assert_eq!(family.mean_parameters(&natural), [1.0, 2.0, 5.5]);
+    /// # Ok::<(), partita_inference::Error>(())
+    /// ```
+    #[must_use]
+    pub fn isotropic(len: usize) -> Self {
+        Self::whole(len, CovarianceForm::Isotropic)
     }
 
     /// Any covariance.
     #[must_use]
     pub fn full(len: usize) -> Self {
-        Self { parts: vec![Part { components: (0..len).collect(), is_full: true }], len }
+        Self::whole(len, CovarianceForm::Full)
     }
 
-    /// Independent parts: their components, and whether each has any covariance.
+    /// One part with all components.
+    fn whole(len: usize, form: CovarianceForm) -> Self {
+        Self { parts: vec![Part { components: (0..len).collect(), form }], len }
+    }
+
+    /// Independent parts: their components, and the form of the covariance of each.
     ///
     /// # Errors
     /// [`Error::Setting`] unless the parts together have every component from 0 on once.
-    pub fn of_parts(parts: Vec<(Vec<usize>, bool)>) -> Result<Self> {
+    pub fn of_parts(parts: Vec<(Vec<usize>, CovarianceForm)>) -> Result<Self> {
         let len = parts.iter().map(|(components, _)| components.len()).sum();
         let mut seen = vec![false; len];
         for &component in parts.iter().flat_map(|(components, _)| components) {
@@ -188,26 +112,36 @@ impl NormalFamily {
             let expected = "every component from 0 on once: the parts are disjoint and leave none out";
             return Err(Error::Setting { setting: "parts of a normal family", found, expected });
         }
-        Ok(Self { parts: parts.into_iter().map(|(components, is_full)| Part { components, is_full }).collect(), len })
+        Ok(Self { parts: parts.into_iter().map(|(components, form)| Part { components, form }).collect(), len })
     }
 
     /// Whether all components are independent.
     #[must_use]
     pub fn is_diagonal(&self) -> bool {
-        self.parts.iter().all(|part| !part.is_full || part.components.len() <= 1)
+        self.parts.iter().all(|part| part.group().is_some() || part.components.len() <= 1)
     }
 
     /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then $`-\tfrac12\lambda`$.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.parts.as_slice(), [part] if !part.is_full && part.components.iter().copied().eq(0..self.len))
+        let [Part { components, form: CovarianceForm::Diagonal }] = self.parts.as_slice() else { return false };
+        components.iter().copied().eq(0..self.len)
+    }
+
+    /// Each part with its share of what stands behind the first `n` parameters.
+    fn blocks<'a>(&'a self, behind: &'a [f64]) -> impl Iterator<Item = (&'a Part, &'a [f64])> {
+        let mut rest = behind;
+        self.parts.iter().map(move |part| {
+            let (own, others) = rest.split_at(part.second_len());
+            rest = others;
+            (part, own)
+        })
     }
 
     fn pieces<'a>(&'a self, natural: &'a [f64]) -> impl Iterator<Item = Piece<'a>> {
-        let (first, mut rest) = natural.split_at(self.len);
-        self.parts.iter().map(move |part| {
-            let (second, others) = rest.split_at(part.second_len());
-            rest = others;
-            Piece { part, first: part.components.iter().map(|&component| first[component]).collect(), second }
+        let (first, behind) = natural.split_at(self.len);
+        self.blocks(behind).map(move |(part, second)| {
+            let first = part.components.iter().map(|&component| first[component]).collect();
+            Piece { part, first, second }
         })
     }
 
@@ -234,7 +168,9 @@ impl NormalFamily {
         (mean, Spread::join(spreads, self.len))
     }
 
-    /// Natural parameters of the member with this mean and covariance; of a diagonal part, with these variances.
+    /// Natural parameters of the member with this mean and covariance; of a diagonal part, with these variances, of an
+    /// isotropic one, with their mean. Of all members $`q`$ it has the least $`\mathrm{KL}(p \,\|\, q)`$ from a density $`p`$
+    /// of these moments.
     ///
     /// # Errors
     /// [`Error::Improper`] for a covariance that is not positive definite.
@@ -257,9 +193,14 @@ impl NormalFamily {
 
     /// The second block of a part's natural parameters from its covariance, with its precision.
     fn second_of(part: &Part, spread: &Spread) -> Result<(Vec<f64>, Precision)> {
-        if !part.is_full {
-            let precision: Vec<f64> = spread.deviations().iter().map(|deviation| deviation.powi(-2)).collect();
-            return Ok((precision.iter().map(|precision| -0.5 * precision).collect(), Precision::Diagonal(precision)));
+        if let Some(group) = part.group() {
+            let (mut second, mut precisions) = (Vec::new(), Vec::new());
+            for own in spread.deviations().chunks(group) {
+                let precision = shared_variance(own).recip();
+                second.push(-0.5 * precision);
+                precisions.extend(repeat_n(precision, own.len()));
+            }
+            return Ok((second, Precision::Diagonal(precisions)));
         }
         let decomposed = Llt::new(spread.matrix().as_ref(), faer::Side::Lower).map_err(|_| Error::Improper {
             operation: "natural parameters from a covariance".into(),
@@ -274,7 +215,8 @@ impl NormalFamily {
     }
 
     /// Natural parameters of the factor whose logarithm has this gradient at zero, and minus these second derivatives, column
-    /// by column, or their diagonal alone; those between independent components are left out.
+    /// by column, or their diagonal alone; those between independent components are left out, and components of one variance
+    /// all have the mean of theirs.
     pub(crate) fn natural_of_curvature(&self, linear: &[f64], curvature: &[Vec<f64>]) -> Vec<f64> {
         let at = |i: usize, j: usize| match curvature {
             [diagonal] => {
@@ -288,13 +230,14 @@ impl NormalFamily {
         };
         let mut natural = linear.to_vec();
         for part in &self.parts {
-            let own = |place: usize| part.components[place];
-            if part.is_full {
-                let weight = |i, j| if i == j { -0.5 } else { -1.0 };
-                natural.extend(each(part.components.len()).map(|(i, j)| weight(i, j) * at(own(i), own(j))));
-            } else {
-                natural.extend(part.components.iter().map(|&i| -0.5 * at(i, i)));
+            if let Some(group) = part.group() {
+                let mean = |own: &[usize]| own.iter().map(|&i| at(i, i)).sum::<f64>() / real(own.len());
+                natural.extend(part.components.chunks(group).map(|own| -0.5 * mean(own)));
+                continue;
             }
+            let own = |place: usize| part.components[place];
+            let weight = |i, j| if i == j { -0.5 } else { -1.0 };
+            natural.extend(each(part.components.len()).map(|(i, j)| weight(i, j) * at(own(i), own(j))));
         }
         natural
     }
@@ -303,11 +246,7 @@ impl NormalFamily {
     pub(crate) fn as_full(&self, natural: &[f64]) -> Vec<f64> {
         let mut precision = Mat::zeros(self.len, self.len);
         for piece in self.pieces(natural) {
-            let own = if piece.part.is_full {
-                piece.precision()
-            } else {
-                Mat::from_fn(piece.len(), piece.len(), |i, j| if i == j { -2.0 * piece.second[i] } else { 0.0 })
-            };
+            let own = piece.precision();
             for (i, &row) in piece.part.components.iter().enumerate() {
                 for (j, &column) in piece.part.components.iter().enumerate() {
                     precision[(row, column)] = own[(i, j)];
@@ -317,8 +256,10 @@ impl NormalFamily {
         [natural[..self.len].to_vec(), pack(&precision, -0.5, -1.0)].concat()
     }
 
-    /// The member with this mean and with the precision of `full`, a member of [`NormalFamily::full`], within each part: the
-    /// one that `full` has the least divergence from.
+    /// The member $`q`$ with the mean of a density $`p`$ = `full` of [`NormalFamily::full`], and with its precision
+    /// $`\Lambda`$ within each part, in an isotropic one $`\lambda = \mathrm{tr}\,\Lambda/n`$: the one with the least
+    /// $`\mathrm{KL}(q \,\|\, p)`$, which for $`\lambda`$ is $`\tfrac12(\mathrm{tr}\,\Lambda/\lambda + n\log\lambda)`$ up to a
+    /// constant.
     pub(crate) fn with_precision_of(&self, mean: &[f64], full: &[f64]) -> Vec<f64> {
         let precision = unpack(self.len, &full[self.len..], -2.0, -1.0);
         let columns: Vec<Vec<f64>> =
@@ -353,17 +294,19 @@ enum Precision {
 }
 
 impl NormalFamily {
-    /// Takes out of a change of a factor the components to which it would give a negative precision; how many there were.
+    /// Takes out of a change of a factor the components to which it would give a negative precision, those of one variance
+    /// together; how many there were.
     pub(crate) fn hold_improper(&self, factor: &[f64], change: &mut [f64]) -> u64 {
         let (first, second) = change.split_at_mut(self.len);
         let own = &factor[self.len..];
-        let components = self.parts.iter().flat_map(|part| &part.components);
+        let groups = self.parts.iter().flat_map(|part| part.components.chunks(part.group().unwrap_or(1)));
         let mut held = 0;
-        for ((&component, own), second) in components.zip(own).zip(second) {
+        for ((components, own), second) in groups.zip(own).zip(second) {
             // The second natural parameter is minus half the precision.
             if own + *second > 0.0 {
-                (first[component], *second) = (0.0, 0.0);
-                held += 1;
+                components.iter().for_each(|&component| first[component] = 0.0);
+                *second = 0.0;
+                held += components.len() as u64;
             }
         }
         held
@@ -382,12 +325,13 @@ impl ExponentialFamily for NormalFamily {
     fn statistics(&self, point: &[f64]) -> Vec<f64> {
         let mut all = point.to_vec();
         for part in &self.parts {
-            let own = |place: usize| point[part.components[place]];
-            if part.is_full {
-                all.extend(each(part.components.len()).map(|(i, j)| own(i) * own(j)));
-            } else {
-                all.extend((0..part.components.len()).map(|i| own(i) * own(i)));
+            if let Some(group) = part.group() {
+                let square = |own: &[usize]| own.iter().map(|&i| point[i] * point[i]).sum::<f64>();
+                all.extend(part.components.chunks(group).map(square));
+                continue;
             }
+            let own = |place: usize| point[part.components[place]];
+            all.extend(each(part.components.len()).map(|(i, j)| own(i) * own(j)));
         }
         all
     }
@@ -406,7 +350,11 @@ impl ExponentialFamily for NormalFamily {
             let (mean, spread) = piece.moments();
             piece.part.components.iter().zip(&mean).for_each(|(&component, own)| means[component] = *own);
             match spread {
-                Spread::Diagonal(sds) => means.extend(sds.iter().zip(&mean).map(|(sd, mean)| sd * sd + mean * mean)),
+                Spread::Diagonal(sds) => {
+                    let group = piece.part.group().unwrap_or(1);
+                    let groups = sds.chunks(group).zip(mean.chunks(group));
+                    means.extend(groups.map(|(sds, mean)| dot(sds, sds) + dot(mean, mean)));
+                }
                 Spread::Full(covariance) => {
                     let size = mean.len();
                     means.extend(each(size).map(|(i, j)| covariance[i * size + j] + mean[i] * mean[j]));
@@ -417,18 +365,20 @@ impl ExponentialFamily for NormalFamily {
     }
 
     fn natural_of_mean(&self, mean_parameters: &[f64]) -> Result<Vec<f64>> {
-        let (mean, mut rest) = mean_parameters.split_at(self.len);
+        let (mean, behind) = mean_parameters.split_at(self.len);
         let mut spreads = Vec::new();
-        for part in &self.parts {
-            let (second, others) = rest.split_at(part.second_len());
-            rest = others;
+        for (part, second) in self.blocks(behind) {
             let own: Vec<f64> = part.components.iter().map(|&component| mean[component]).collect();
-            let spread = if part.is_full {
-                let covariance =
-                    each(own.len()).zip(second).map(|((i, j), product)| product - own[i] * own[j]).collect::<Vec<_>>();
-                Spread::from_matrix(&unpack(own.len(), &covariance, 1.0, 1.0))
-            } else {
-                Spread::Diagonal(own.iter().zip(second).map(|(mean, square)| (square - mean * mean).sqrt()).collect())
+            let spread = match part.group() {
+                Some(group) => {
+                    let groups = own.chunks(group).zip(second);
+                    Spread::Diagonal(groups.flat_map(|(mean, square)| shared_deviation(mean, *square)).collect())
+                }
+                None => {
+                    let products = each(own.len()).zip(second);
+                    let covariance = products.map(|((i, j), product)| product - own[i] * own[j]).collect::<Vec<_>>();
+                    Spread::from_matrix(&unpack(own.len(), &covariance, 1.0, 1.0))
+                }
             };
             spreads.push((part.components.clone(), spread));
         }
@@ -438,28 +388,27 @@ impl ExponentialFamily for NormalFamily {
     fn standard(&self, natural: &[f64]) -> Vec<f64> {
         let (mut all, spread) = self.moments(natural);
         for part in &self.parts {
-            match spread.part(&part.components) {
-                own if !part.is_full => all.extend(own.deviations()),
-                own => all.extend(pack(&own.matrix(), 1.0, 1.0)),
+            let own = spread.part(&part.components);
+            match part.group() {
+                Some(group) => all.extend(own.deviations().into_iter().step_by(group)),
+                None => all.extend(pack(&own.matrix(), 1.0, 1.0)),
             }
         }
         all
     }
 
     fn natural_of_standard(&self, standard: &[f64]) -> Result<Vec<f64>> {
-        let (mean, mut rest) = standard.split_at(self.len);
+        let (mean, behind) = standard.split_at(self.len);
         let mut spreads = Vec::new();
-        for part in &self.parts {
-            let (second, others) = rest.split_at(part.second_len());
-            rest = others;
-            if let Some(found) = second.iter().find(|own| !part.is_full && **own <= 0.0) {
+        for (part, second) in self.blocks(behind) {
+            let group = part.group();
+            if let Some(found) = second.iter().find(|own| group.is_some() && **own <= 0.0) {
                 let component = "a standard deviation".to_owned();
                 return Err(Error::Improper { operation: "a normal density".into(), component, found: *found });
             }
-            let spread = if part.is_full {
-                Spread::from_matrix(&unpack(part.components.len(), second, 1.0, 1.0))
-            } else {
-                Spread::Diagonal(second.to_vec())
+            let spread = match group {
+                Some(group) => Spread::Diagonal(second.iter().flat_map(|sd| repeat_n(*sd, group)).collect()),
+                None => Spread::from_matrix(&unpack(part.components.len(), second, 1.0, 1.0)),
             };
             spreads.push((part.components.clone(), spread));
         }
@@ -470,9 +419,9 @@ impl ExponentialFamily for NormalFamily {
         let mut score = natural[..self.len].to_vec();
         for piece in self.pieces(natural) {
             let components = &piece.part.components;
-            if !piece.part.is_full {
-                for (&component, second) in components.iter().zip(piece.second) {
-                    score[component] += 2.0 * second * point[component];
+            if let Some(group) = piece.part.group() {
+                for (own, second) in components.chunks(group).zip(piece.second) {
+                    own.iter().for_each(|&component| score[component] += 2.0 * second * point[component]);
                 }
                 continue;
             }
@@ -491,5 +440,43 @@ impl ExponentialFamily for NormalFamily {
             piece.part.components.iter().zip(own).for_each(|(&component, own)| point[component] = own);
         }
         point
+    }
+}
+
+/// The standard deviations of some components of one variance with these means, from the mean of the sum of their squares.
+fn shared_deviation(mean: &[f64], square: f64) -> impl Iterator<Item = f64> {
+    let variance = (square - dot(mean, mean)) / real(mean.len());
+    repeat_n(variance.sqrt(), mean.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_of_one_variance_are_held_together_and_others_by_themselves() {
+        let parts = vec![(vec![0, 2], CovarianceForm::Isotropic), (vec![1], CovarianceForm::Diagonal)];
+        let family = NormalFamily::of_parts(parts).unwrap();
+        let factor = [0.1, 0.2, 0.3, -0.5, -0.5];
+        let mut change = vec![1.0, 2.0, 3.0, 0.6, 0.4];
+        assert_eq!(family.hold_improper(&factor, &mut change), 2);
+        assert_eq!(change, [0.0, 2.0, 0.0, 0.0, 0.4]);
+        let mut change = vec![1.0, 2.0, 3.0, 0.4, 0.6];
+        assert_eq!(family.hold_improper(&factor, &mut change), 1);
+        assert_eq!(change, [1.0, 0.0, 3.0, 0.4, 0.0]);
+    }
+
+    #[test]
+    fn one_variance_in_place_of_a_precision_matrix_is_one_over_the_mean_of_its_diagonal() {
+        let (one, any) = (NormalFamily::isotropic(2), NormalFamily::full(2));
+        // Λ = [[3, 1], [1, 2]] and μ = (1, -2).
+        let p = [1.0, -3.0, -1.5, -1.0, -1.0];
+        let found = one.with_precision_of(&[1.0, -2.0], &p);
+        assert_eq!(found, [2.5, -5.0, -1.25]);
+        let divergence = |precision: f64| {
+            let q = one.as_full(&[precision, -2.0 * precision, -0.5 * precision]);
+            any.kl_divergence(&q, &p)
+        };
+        assert!([2.4, 2.6].into_iter().all(|other| divergence(other) > divergence(2.5)));
     }
 }

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
-use super::{Blocks, Delta, DiagonalGaussian, Family, FullRankGaussian, LowRankGaussian, RowGaussian, RowOptions};
+use super::{
+    Blocks, Delta, DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian, LowRankGaussian, RowGaussian,
+    RowOptions,
+};
 use crate::error::{Error, Result};
-use crate::exponential_family::NormalFamily;
+use crate::exponential_family::{CovarianceForm, NormalFamily};
 
 /// A Gaussian family in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -19,6 +22,7 @@ pub struct Gaussian {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Covariance {
     Diagonal,
+    Isotropic,
     FullRank,
     LowRank(usize),
 }
@@ -28,6 +32,13 @@ impl Gaussian {
     #[must_use]
     pub fn diagonal() -> Self {
         Self { covariance: Covariance::Diagonal, given_globals: false, scale_given_globals: false }
+    }
+
+    /// Independent components that share one standard deviation: all globals that are not named apart, or all numbers of
+    /// the site that it is chosen for. For global latents only.
+    #[must_use]
+    pub fn isotropic() -> Self {
+        Self { covariance: Covariance::Isotropic, ..Self::diagonal() }
     }
 
     /// Any covariance; for local latents, any covariance within a row.
@@ -77,17 +88,21 @@ impl Choice {
     /// The device form of this choice.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a low-rank Gaussian.
+    /// [`Error::Setting`] for an isotropic or a low-rank Gaussian.
     pub(crate) fn on_device(self) -> Result<DeviceKind> {
+        let refuse = |found: &str| {
+            Err(Error::Setting {
+                setting: "family of globals",
+                found: format!("{found} with Resident"),
+                expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
+            })
+        };
         match self {
             Self::Delta => Ok(DeviceKind::Delta),
             Self::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => Ok(DeviceKind::Diagonal),
             Self::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => Ok(DeviceKind::FullRank),
-            Self::Gaussian(Gaussian { covariance: Covariance::LowRank(_), .. }) => Err(Error::Setting {
-                setting: "family of globals",
-                found: "low_rank with Resident".into(),
-                expected: "diagonal, full_rank or a point mass; the low-rank Gaussian has no device form yet",
-            }),
+            Self::Gaussian(Gaussian { covariance: Covariance::Isotropic, .. }) => refuse("isotropic"),
+            Self::Gaussian(Gaussian { covariance: Covariance::LowRank(_), .. }) => refuse("low_rank"),
         }
     }
 }
@@ -258,20 +273,21 @@ impl FamilyPlan {
     pub fn natural_family(&self, table: &SiteTable) -> Result<NormalFamily> {
         let mut parts = Vec::new();
         for (sites, choice) in self.parts(table) {
-            let is_full = match choice {
-                Choice::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => false,
-                Choice::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => true,
+            let form = match choice {
+                Choice::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => CovarianceForm::Diagonal,
+                Choice::Gaussian(Gaussian { covariance: Covariance::Isotropic, .. }) => CovarianceForm::Isotropic,
+                Choice::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => CovarianceForm::Full,
                 other => {
                     let names = sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
                     return Err(Error::Setting {
                         setting: "family of globals",
                         found: format!("{other:?} for {names}"),
-                        expected: "diagonal or full_rank, of which products and quotients are of the same form",
+                        expected: "diagonal, isotropic or full_rank, of which products and quotients are of the same form",
                     });
                 }
             };
             let components = sites.iter().flat_map(|site| site.offset()..site.offset() + site.width());
-            parts.push((components.collect::<Vec<_>>(), is_full));
+            parts.push((components.collect::<Vec<_>>(), form));
         }
         parts.retain(|(components, _)| !components.is_empty());
         NormalFamily::of_parts(parts)
@@ -290,7 +306,7 @@ impl FamilyPlan {
     /// The family of one block of local latents.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a low-rank choice, which rows do not have.
+    /// [`Error::Setting`] for an isotropic or a low-rank choice, which rows do not have.
     pub fn row_family(&self, table: &SiteTable, index: usize, block: &LocalBlock) -> Result<RowGaussian> {
         let few = table.global_len() <= FULL_RANK_GLOBALS;
         let covariance = if block.width <= FULL_RANK_ROW { Covariance::FullRank } else { Covariance::Diagonal };
@@ -301,6 +317,13 @@ impl FamilyPlan {
             scale_given_globals: vec![false; block.width],
             delta: vec![false; block.width],
         };
+        let refuse = |site: &Site, found: &str| {
+            Err(Error::Setting {
+                setting: "family of local latents",
+                found: format!("{found} for site `{}`", site.name),
+                expected: "diagonal or full_rank (within a row): rows are independent given the globals, each with scales of its own; isotropic and low_rank are for global latents",
+            })
+        };
         let in_block = |site: &&Site| site.block() == index;
         for site in table.latents(Part::Local).filter(in_block) {
             let named = self.sites.get(&site.name);
@@ -308,12 +331,11 @@ impl FamilyPlan {
             for column in site.offset()..site.offset() + site.width() {
                 match choice {
                     Choice::Delta => options.delta[column] = true,
+                    Choice::Gaussian(Gaussian { covariance: Covariance::Isotropic, .. }) => {
+                        return refuse(site, "isotropic");
+                    }
                     Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(_), .. }) => {
-                        return Err(Error::Setting {
-                            setting: "family of local latents",
-                            found: "low_rank".into(),
-                            expected: "diagonal or full_rank (within a row); rows are independent given the globals",
-                        });
+                        return refuse(site, "low_rank");
                     }
                     Choice::Gaussian(gaussian) => {
                         options.dense[column] = gaussian.covariance == Covariance::FullRank;
@@ -361,6 +383,7 @@ fn over(choice: Choice, len: usize) -> Result<Box<dyn Family>> {
     Ok(match choice {
         Choice::Delta => Box::new(Delta::new(len)),
         Choice::Gaussian(Gaussian { covariance: Covariance::Diagonal, .. }) => Box::new(DiagonalGaussian::new(len)),
+        Choice::Gaussian(Gaussian { covariance: Covariance::Isotropic, .. }) => Box::new(IsotropicGaussian::new(len)),
         Choice::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => Box::new(FullRankGaussian::new(len)),
         Choice::Gaussian(Gaussian { covariance: Covariance::LowRank(0), .. }) => {
             return Err(Error::Setting {

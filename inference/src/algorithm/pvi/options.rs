@@ -88,8 +88,8 @@ pub struct PviOptions {
     pub backtracking: u32,
     /// Keeps a component of a silo's factor as it is where a visit would give it a negative precision. Every cavity is then a
     /// density, whatever noise local solutions have; in return a factor that should have a negative precision somewhere, as
-    /// likelihoods that are not log-concave can give, is flat there. For diagonal families; held components are counted and
-    /// reported. Not in the papers.
+    /// likelihoods that are not log-concave can give, is flat there. For diagonal families, and isotropic ones, which are held as a
+    /// whole; held components are counted and reported. Not in the papers.
     #[serde(default)]
     pub hold_improper: bool,
     /// What happens when a silo does not answer.
