@@ -7,7 +7,8 @@
 //! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network. Two sweeps
 //! of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and synchronous visits later.
 //! Then committees and streaming; which damping makes the product of the silos' factors improper; local problems that start tight
-//! and stop early; silos that hold two digits each; divergences of Rényi; and wrong training labels. `--part` chooses among these,
+//! and stop early; silos that hold two digits each; divergences of Rényi; wrong training labels; and point estimates by federated
+//! averaging and its kin. `--part` chooses among these,
 //! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs, and
 //! `--quick --stand-in` that it does without a file, on digits of a seven-segment display.
 //! Runs are kept in the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges

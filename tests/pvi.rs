@@ -205,21 +205,29 @@ fn a_shared_factor_stands_for_those_who_take_part_and_is_of_no_silo() {
 
 #[test]
 fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_silo() {
-    // The natural gradient of E_q[log p(y_m)] - KL(q || p) / M, of which a sweep adds up to the whole bound (Ashman et al., 2022,
-    // with erratum E7). For a normal likelihood that of the first term is the likelihood's own natural parameters.
+    // The natural gradient of E_q[log p(y_m)] - w_m KL(q || p) with w_m = 1 / M or N_m / N, of which a sweep adds up to the whole
+    // bound (Ashman et al., 2022, with erratum E7). For a normal likelihood that of the first term is the likelihood's own natural
+    // parameters.
     let data = four_silos();
+    let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
+    let sizes = vec![5, 12, 7, 20];
     let expectation = Expectation::GaussHermite { points: 2 };
     let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.3, expectation });
-    let options = PviOptions { solver, factors: Factors::Shared, ..PviOptions::new(1) };
-    let mut run = Run::new(&LINEAR, &data, &settings(100), options);
     let prior = exact(&[], 3);
-    let mut expected = prior.clone();
-    for visit in 0..10 {
-        run.step();
-        let silo = visit % 4;
-        let gradient = plus(&likelihood(&data[silo..=silo]), -0.25, &minus(&expected, &prior));
-        expected = plus(&expected, 0.3, &gradient);
-        close(run.pvi.natural(), &expected, 1e-10);
+    for (factors, weights) in
+        [(Factors::Shared, [0.25; 4]), (Factors::SharedBySize, [5.0 / 44.0, 12.0 / 44.0, 7.0 / 44.0, 20.0 / 44.0])]
+    {
+        let options = PviOptions { solver, factors, ..PviOptions::new(1) };
+        let mut run = Run::new(&LINEAR, &data, &settings(100), options);
+        run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options).unwrap();
+        let mut expected = prior.clone();
+        for visit in 0..10 {
+            run.step();
+            let silo = visit % 4;
+            let gradient = plus(&likelihood(&data[silo..=silo]), -weights[silo], &minus(&expected, &prior));
+            expected = plus(&expected, 0.3, &gradient);
+            close(run.pvi.natural(), &expected, 1e-10);
+        }
     }
 }
 

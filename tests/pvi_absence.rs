@@ -295,6 +295,25 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
             other => panic!("{other:?}"),
         }
         assert_eq!(run.pvi.natural(), before);
+        // Nor is a change with such a number; the error says how it was damped.
+        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+        let requests = run.pvi.outgoing().unwrap();
+        let mut outcomes = run.answers(&requests);
+        let Outcome::Reply(reply) = &mut outcomes[1] else { panic!("no reply") };
+        let mut change = reply.get_floats("change").unwrap();
+        change[4] = forged;
+        reply.records.retain(|record| record.name != "change");
+        outcomes[1] = Outcome::Reply(reply.clone().floats("change", &change));
+        match run.pvi.incoming(outcomes) {
+            Err(Error::NotFinite { who, quantity, .. }) => {
+                assert!(
+                    who.contains("silo-1") && quantity.contains("parameter 4 of 9, with damping rho = 0.25"),
+                    "{quantity}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(run.pvi.natural(), before);
     }
 }
 

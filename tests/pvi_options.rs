@@ -20,8 +20,10 @@ fn one_factor_for_all_cannot_go_on_without_some() {
     let options = |factors, absence| PviOptions { factors, absence, ..PviOptions::new(1) };
     assert!(options(Factors::Own, Absence::GoOn).check().is_ok());
     assert!(options(Factors::Shared, Absence::Fail).check().is_ok());
-    let found = options(Factors::Shared, Absence::GoOn).check().unwrap_err();
-    assert!(matches!(found, Error::Setting { setting: "absence", .. }), "{found}");
+    for factors in [Factors::Shared, Factors::SharedBySize] {
+        let found = options(factors, Absence::GoOn).check().unwrap_err();
+        assert!(matches!(found, Error::Setting { setting: "absence", .. }), "{found}");
+    }
 }
 
 #[test]
@@ -33,7 +35,8 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
     };
     let damped = PviOptions { damping_by_size: true, schedule: VisitSchedule::Synchronous, ..PviOptions::new(1) };
     let split = PviOptions { prior: PriorShare::BySize, ..PviOptions::new(1) };
-    for (options, entry) in [(damped, "damping_by_size"), (split, "prior")] {
+    let shared = PviOptions { factors: Factors::SharedBySize, ..PviOptions::new(1) };
+    for (options, entry) in [(damped, "damping_by_size"), (split, "prior"), (shared, "factors")] {
         match with([1_000, 0], options) {
             Err(Error::Setting { setting, found, .. }) => {
                 assert!(setting == entry && found.contains("`south`"), "{found}")

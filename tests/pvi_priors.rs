@@ -216,7 +216,12 @@ fn interleaved_steps_of_a_hyperparameter_reach_the_maximum_of_the_evidence() {
     let data = data(&device);
     let grid = (0..4_000).map(|place| -2.0 + f64::from(place) * 1e-3);
     let best = grid.max_by(|a, b| log_evidence(*a, &data).total_cmp(&log_evidence(*b, &data))).unwrap();
-    for schedule in [VisitSchedule::Synchronous, VisitSchedule::Sequential(partita::inference::Order::Fixed)] {
+    for schedule in [
+        VisitSchedule::Synchronous,
+        VisitSchedule::Sequential(partita::inference::Order::Fixed),
+        VisitSchedule::Subset(2),
+        VisitSchedule::Asynchronous(partita::inference::Delays::default()),
+    ] {
         let how = PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) };
         let settings = Settings {
             steps: 600,

@@ -27,6 +27,8 @@ pub(crate) enum Part {
     Divergence,
     /// Wrong training labels, and losses and divergences that withstand them.
     Flipped,
+    /// Point estimates of the same network: federated averaging and its kin (the thesis, section 5.3).
+    Points,
 }
 
 impl Part {
@@ -39,6 +41,7 @@ impl Part {
             Self::Digits => "two digits a silo",
             Self::Divergence => "divergences of Rényi",
             Self::Flipped => "one training label of five is wrong",
+            Self::Points => "point estimates of the same network",
         }
     }
 }
@@ -77,6 +80,8 @@ pub(crate) struct Size {
     pub(crate) hold: bool,
     /// With wrong labels: sweeps of sequential visits, rounds of federated averaging, and the steps of each.
     pub(crate) flipped: [u64; 3],
+    /// Rounds of point estimation, and the steps of each.
+    pub(crate) points: [u64; 2],
 }
 
 /// To see that it runs.
@@ -98,6 +103,7 @@ pub(crate) const QUICK: Size = Size {
     patience: 2,
     hold: false,
     flipped: [1, 2, 20],
+    points: [4, 10],
 };
 
 /// All digits, and far fewer steps than the papers took.
@@ -119,6 +125,7 @@ pub(crate) const REDUCED: Size = Size {
     patience: 1,
     hold: false,
     flipped: [1, 3, 50],
+    points: [30, 5],
 };
 
 /// All digits, and visits long enough for weights that say nothing to go back to the prior; one draw where the papers take ten.
@@ -140,6 +147,7 @@ pub(crate) const LONG: Size = Size {
     patience: 3,
     hold: true,
     flipped: [2, 20, 100],
+    points: [100, 20],
 };
 
 /// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
@@ -162,6 +170,7 @@ pub(crate) const PAPER: Size = Size {
     patience: 5,
     hold: true,
     flipped: [3, 50, 120],
+    points: [300, 20],
 };
 
 /// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use it.
@@ -197,6 +206,7 @@ impl Size {
             shards: [times * sweeps, visit, times * rounds, steps],
             stopped: [self.stopped[0], times * self.stopped[1]],
             flipped: [times * own, times * average, each],
+            points: first(self.points),
             ..self
         }
     }
@@ -272,6 +282,7 @@ impl Size {
             Part::Digits => self.digits(),
             Part::Divergence => self.divergences(),
             Part::Flipped => self.flipped(),
+            Part::Points => self.points(),
         }
     }
 
@@ -404,6 +415,29 @@ impl Size {
             Run { loss: robust, ..self.sequential(both, renyi, sweeps) },
         ];
         runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
+    }
+}
+
+impl Size {
+    /// Posterior modes by every server rule, with the local steps of federated averaging by Adam; FedSGD has one plain step a
+    /// round, and as many of them.
+    fn points(&self) -> Vec<Run> {
+        let [rounds, steps] = self.points;
+        let run = |names: [&str; 2], options: FedOptOptions| {
+            let options = FedOptOptions { optimiser: Optimiser::adam(), ..options };
+            self.run(names, self.alike_silos(), AlgorithmChoice::FedOpt(options), rounds)
+        };
+        let plain = AlgorithmChoice::FedOpt(FedOptOptions::fed_sgd());
+        let plain = self.run(["points_fedsgd", "FedSGD"], self.alike_silos(), plain, rounds * steps);
+        vec![
+            run(["points_fedavg", "FedAvg"], FedOptOptions::fed_avg(steps)),
+            run(["points_fedprox", "FedProx, mu 0.01"], FedOptOptions::fed_prox(steps, 0.01)),
+            Run { schedule: Schedule::Constant { rate: 0.3 }, ..plain },
+            run(["points_fedadagrad", "FedAdagrad, rate 0.03"], FedOptOptions::fed_adagrad(steps, 0.03)),
+            run(["points_fedadam", "FedAdam, rate 0.01"], FedOptOptions::fed_adam(steps, 0.01)),
+            run(["points_fedyogi", "FedYogi, rate 0.01"], FedOptOptions::fed_yogi(steps, 0.01)),
+            run(["points_masked", "masked averaging, threshold 0.4"], FedOptOptions::masked(steps, 0.4)),
+        ]
     }
 }
 

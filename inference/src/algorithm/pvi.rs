@@ -239,9 +239,8 @@ impl<M: Model> Pvi<M> {
         let base = if self.inner.theta.is_empty() { base } else { base.floats("theta", &self.inner.theta) };
         let base = self.ledger.put(silo, base);
         let base = match self.options.factors {
-            Factors::Shared => {
-                #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
-                let share = 1.0 / self.ledger.present.iter().filter(|here| **here).count().max(1) as f64;
+            Factors::Shared | Factors::SharedBySize => {
+                let share = self.power_of(silo);
                 let mean = natural.iter().zip(prior).map(|(all, prior)| share * (all - prior));
                 base.floats("shared", &mean.collect::<Vec<_>>())
             }
@@ -261,6 +260,15 @@ impl<M: Model> Pvi<M> {
     #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
     fn share_of(&self, silo: usize) -> f64 {
         self.sizes[silo] as f64 / self.sizes.iter().sum::<usize>() as f64
+    }
+
+    /// What power of the factor of all stands for a silo, by its share of those who take part.
+    #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
+    fn power_of(&self, silo: usize) -> f64 {
+        let by_size = self.options.factors == Factors::SharedBySize;
+        let weight = |silo: usize| if by_size { self.sizes[silo] } else { 1 };
+        let here = (0..self.sizes.len()).filter(|silo| self.ledger.present[*silo]);
+        weight(silo) as f64 / here.map(weight).sum::<usize>().max(1) as f64
     }
 
     /// Sends every silo that rests between visits to work, and gives the one that is ready first.

@@ -4,8 +4,8 @@ use partita_core::{Device, Model, SiteTable};
 
 use super::{AlgorithmChoice, RoundOptions};
 use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, FedOpt, PriorShare, Pvi, PviOptions, PviSilo, ResidentSilo, Rounds,
-    Sfvi, SfviAvg, Silo, VerticalOptions,
+    Algorithm, AveragingSilo, Central, CentralSilo, Factors, FedOpt, PriorShare, Pvi, PviOptions, PviSilo,
+    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, VerticalOptions,
 };
 use crate::error::{Error, Result};
 use crate::exchange::SiloProgram;
@@ -48,7 +48,11 @@ pub(super) fn pvi<M: Model>(
     (how, settings): (PviOptions, &Settings),
 ) -> Result<Pvi<M>> {
     let missing = rows.iter().position(|rows| *rows == 0).filter(|_| rows.iter().any(|rows| *rows > 0));
-    let by_size = [("damping_by_size", how.damping_by_size), ("prior", how.prior == PriorShare::BySize)];
+    let by_size = [
+        ("damping_by_size", how.damping_by_size),
+        ("prior", how.prior == PriorShare::BySize),
+        ("factors", how.factors == Factors::SharedBySize),
+    ];
     if let (Some(silo), Some((setting, _))) = (missing, by_size.iter().find(|(_, is_set)| *is_set)) {
         return Err(Error::Setting {
             setting,

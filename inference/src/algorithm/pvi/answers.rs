@@ -97,7 +97,8 @@ impl<M: Model> Pvi<M> {
             return Err(Error::Message { kind: reply.kind.clone(), problem });
         }
         let change = reply.expect_floats("change", own)?;
-        let what = |index| format!("its change of natural parameter {index} of {own}");
+        let damping = self.damping(silo);
+        let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
         finite(name, self.inner.step, what, &change)?;
         let steps = reply.get_count("steps", LARGEST_COUNT)?;
         tally.parallel_steps = tally.parallel_steps.max(steps);

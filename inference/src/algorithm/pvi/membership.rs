@@ -2,7 +2,7 @@
 
 use partita_core::Model;
 
-use super::{Factors, Pvi};
+use super::Pvi;
 use crate::error::{Error, Result};
 use crate::exponential_family::ExponentialFamily;
 
@@ -34,12 +34,12 @@ impl<M: Model> Pvi<M> {
     /// bound is that of the others.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an index that no silo has, and with [`Factors::Shared`], where no factor is of one silo's data:
+    /// [`Error::Setting`] for an index that no silo has, and with [`crate::Factors::Shared`], where no factor is of one silo's data:
     /// fit without this silo from the start; [`Error::Improper`] if what remains is no density, which leaves
     /// everything as it was: visit the others again, or fit without this silo from the start.
     pub fn remove(&mut self, silo: usize) -> Result<()> {
         self.check_index(silo)?;
-        if self.options.factors == Factors::Shared {
+        if self.options.factors.is_shared() {
             let found = format!("silo `{}` to be removed from one factor for all", self.inner.silos[silo]);
             let expected = "Factors::Own, with which every silo has a factor of its data; or a fit without this silo";
             return Err(Error::Setting { setting: "factors", found, expected });

@@ -20,6 +20,17 @@ pub enum Factors {
     /// The mean factor of the $`M`$ silos that take part, $`(q/p)^{1/M}`$, as in stochastic (power) expectation propagation: no
     /// silo has one of its own, so that none can be removed, and all have to answer.
     Shared,
+    /// The same with the silo's share of the rows as power, $`(q/p)^{N_m/N}`$. With one natural-gradient step a visit it climbs
+    /// $`\mathrm{E}_q[\log p(y_m \mid \theta)] - \tfrac{N_m}{N}\mathrm{KL}(q \,\|\, p)`$, which over a sweep is the whole bound: global inference
+    /// that steps on the rows of one silo after another (Ashman et al., 2022, section 5, with its weight mended).
+    SharedBySize,
+}
+
+impl Factors {
+    /// Whether there is one factor for all.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::SharedBySize)
+    }
 }
 
 /// What a silo finds before the factors in the posterior that it is sent.
@@ -154,10 +165,10 @@ impl PviOptions {
                 expected: "false, since silos take no factor of their own out of the posterior; Factors::Own do",
             });
         }
-        if self.factors == Factors::Shared && self.absence == Absence::GoOn {
+        if self.factors.is_shared() && self.absence == Absence::GoOn {
             return Err(Error::Setting {
                 setting: "absence",
-                found: "GoOn with Factors::Shared".into(),
+                found: format!("GoOn with Factors::{:?}", self.factors),
                 expected: "Absence::Fail, since one factor for all counts every silo that takes part; or Factors::Own",
             });
         }

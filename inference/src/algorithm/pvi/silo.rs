@@ -128,7 +128,9 @@ impl<M: Model> PviSilo<M> {
         let cavity = match self.options.factors {
             Factors::Own => difference(&received, &factor),
             Factors::Forgotten => received.clone(),
-            Factors::Shared => difference(&received, &request.expect_floats("shared", self.factor.len())?),
+            Factors::Shared | Factors::SharedBySize => {
+                difference(&received, &request.expect_floats("shared", self.factor.len())?)
+            }
         };
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
         let (first, steps, total) = (
@@ -143,7 +145,8 @@ impl<M: Model> PviSilo<M> {
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
         let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
         let solved = self.solver.solve(&mut problem, &visit)?;
-        self.natural.check("the solution of a local problem", &solved.natural)?;
+        let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
+        self.natural.check(&operation, &solved.natural)?;
         let mut change = difference(&solved.natural, &visit.received);
         change.iter_mut().for_each(|change| *change *= damping);
         let held = if self.options.hold_improper { self.natural.hold_improper(&factor, &mut change) } else { 0 };
