@@ -4,7 +4,7 @@
 mod fixtures;
 
 use fixtures::partitioned::{
-    LINEAR, ROUNDING, Run, close, conjugate_options, exact, four_silos, likelihood, minus, plus, settings,
+    LINEAR, ROUNDING, Run, close, conjugate_options, exact, four_silos, likelihood, minus, near, plus, settings,
 };
 use fixtures::regression::{Regression, pooled, silos};
 use partita::inference::{
@@ -471,9 +471,7 @@ fn the_same_lines_fit_one_model_by_every_algorithm() {
         let mean = posterior.family.mean(posterior.parameters);
         // Averaging is biased where silos differ; the others find the posterior to a hundredth of a standard deviation.
         let bound = if matches!(algorithm, AlgorithmChoice::SfviAvg(_)) { 1.5 } else { 0.03 };
-        for ((found, expected), sd) in mean.iter().zip(&expected.0).zip(expected.1.deviations()) {
-            assert!((found - expected).abs() < bound * sd, "{algorithm:?}: {mean:?} against {expected:?}");
-        }
+        near(&mean, &expected, bound, &algorithm);
     }
 }
 
@@ -559,9 +557,7 @@ fn visits_may_start_anywhere_and_end_at_the_same_posterior() {
         let fit = fit(&LINEAR, &data, &device, &options, None).unwrap();
         let posterior = fit.posterior();
         let mean = posterior.family.mean(posterior.parameters);
-        for ((found, expected), sd) in mean.iter().zip(&expected.0).zip(expected.1.deviations()) {
-            // Sticking the landing leaves no noise where the family holds the optimum.
-            assert!((found - expected).abs() < 0.03 * sd, "{start:?}: {mean:?} against {expected:?}");
-        }
+        // Sticking the landing leaves no noise where the family holds the optimum.
+        near(&mean, &expected, 0.03, &start);
     }
 }

@@ -271,9 +271,8 @@ fn digits(judge: &mut Judge<'_>, size: &Size) {
     let name = "F8.1: early on both schedules are ahead of global VI after as many messages";
     judge.hold(name, [pvi[0], pvi[1], "shards_global"], |curves| {
         // The first number of messages by which all three were measured.
-        let first = curves.map(|curve| curve.points.first().map(|point| point.messages));
-        let messages = if first.contains(&None) { None } else { first.into_iter().flatten().max() };
-        let messages = messages.ok_or_else(nothing_measured)?;
+        let first: Option<Vec<u64>> = curves.iter().map(|curve| Some(curve.points.first()?.messages)).collect();
+        let messages = first.and_then(|first| first.into_iter().max()).ok_or_else(nothing_measured)?;
         let [Some(one), Some(all), Some(pooled)] = curves.map(|curve| after(curve, messages)) else {
             return Err(nothing_measured());
         };

@@ -416,9 +416,7 @@ impl Size {
         ];
         runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
     }
-}
 
-impl Size {
     /// Posterior modes by every server rule, with the local steps of federated averaging by Adam; FedSGD has one plain step a
     /// round, and as many of them.
     fn points(&self) -> Vec<Run> {

@@ -119,7 +119,7 @@ impl<M: Model> AveragingSilo<M> {
         let (first, count) =
             (request.get_count("step", LARGEST_COUNT)?, request.get_count("local_steps", self.most_steps)?);
         let round = request.get_count("round", LARGEST_COUNT)?;
-        let mut values = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
+        let mut values = self.silo.shared_theta(request)?;
         if !keeps_optimiser {
             self.rule = self.silo.settings.optimiser.start(&self.silo.device);
         }

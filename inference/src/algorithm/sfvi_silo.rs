@@ -134,8 +134,12 @@ impl<M: Model> Silo<M> {
                 problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
             });
         }
-        let shared = if self.theta_len > 0 { request.expect_floats("theta", self.theta_len)? } else { Vec::new() };
-        self.set_theta(&shared)
+        self.set_theta(&self.shared_theta(request)?)
+    }
+
+    /// The part of θ that parties share, as a request has it.
+    pub(super) fn shared_theta(&self, request: &Message) -> Result<Vec<f64>> {
+        if self.theta_len > 0 { request.expect_floats("theta", self.theta_len) } else { Ok(Vec::new()) }
     }
 
     /// Replaces the part of θ that parties share; the private part is that of the latest step.

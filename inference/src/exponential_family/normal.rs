@@ -14,8 +14,8 @@ use partita_core::NoiseStream;
 use super::triangle::{each, pack, unpack};
 use super::{ExponentialFamily, Impropriety, dot};
 use crate::error::{Error, Result};
-use crate::family::{Family, Spread, shared_variance};
-use piece::{Part, Piece, real};
+use crate::family::{Family, Spread, real, shared_variance};
+use piece::{Part, Piece};
 
 /// Normal densities $`N(\mu, \Lambda^{-1})`$ over one vector whose components come in independent parts, each diagonal,
 /// isotropic or with any covariance.

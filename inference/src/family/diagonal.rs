@@ -10,7 +10,7 @@ use crate::error::Result;
 const PART: usize = 16_384;
 
 #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
-pub(super) fn real(count: usize) -> f64 {
+pub(crate) fn real(count: usize) -> f64 {
     count as f64
 }
 

@@ -100,22 +100,10 @@ impl Family for IsotropicGaussian {
     }
 
     fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
-        self.add_gradient(parameters, noise, [location, deviation], (1.0, false), out);
-    }
-
-    fn add_gradient(
-        &self,
-        parameters: &[f64],
-        noise: &[f64],
-        [location, deviation]: [&[f64]; 2],
-        (factor, entropy): (f64, bool),
-        out: &mut [f64],
-    ) {
         let (_, log_scale) = self.split(parameters);
-        add_scaled(&mut out[..self.len], factor, location);
-        let entropy = if entropy { real(self.len) } else { 0.0 };
+        add_scaled(&mut out[..self.len], 1.0, location);
         // Z - μ = σε, of which d/d log σ is itself.
-        self.add_to_scale(factor * (log_scale.exp() * dot(deviation, noise) + entropy), out);
+        self.add_to_scale(log_scale.exp() * dot(deviation, noise), out);
     }
 
     fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {

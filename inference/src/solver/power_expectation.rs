@@ -108,19 +108,18 @@ impl LocalSolver for PowerExpectationSolver {
             // q (p/t)^α = q^{1-α} cavity^α p^α.
             let base: Vec<f64> =
                 natural.iter().zip(&cavity).map(|(q, cavity)| (1.0 - alpha) * q + alpha * cavity).collect();
-            let (mut guess, mut moves) = (natural.clone(), 0);
-            loop {
+            let mut guess = natural.clone();
+            for moves in 1..=MOVES {
                 let next = PowerExpectation::matched(&rule, &family, &guess, |point, statistics| {
                     Ok(alpha * problem.log_likelihood(point, visit.first)?.0 + dot(&base, statistics))
                 })?;
                 let change = next.iter().zip(&guess).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 let size = next.iter().map(|eta| eta.abs()).fold(0.0, f64::max);
                 guess = next;
-                moves += 1;
-                if change <= if moves < MOVES { CONVERGED } else { SETTLED } * size {
+                if change <= CONVERGED * size {
                     break;
                 }
-                if moves == MOVES {
+                if moves == MOVES && change > SETTLED * size {
                     return Err(Error::Setting {
                         setting: "points of power expectation propagation",
                         found: format!(

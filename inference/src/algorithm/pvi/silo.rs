@@ -122,7 +122,7 @@ impl<M: Model> PviSilo<M> {
     fn solve(&mut self, request: &Message) -> Result<Message> {
         let received = request.expect_floats("natural", self.factor.len())?;
         self.silo.read_theta(request)?;
-        let theta = if self.silo.theta_len > 0 { request.get_floats("theta")? } else { Vec::new() };
+        let theta = self.silo.shared_theta(request)?;
         let (version, damping) = (request.get_word("version")?, request.get_number("damping")?);
         let factor = self.settled(request)?;
         let cavity = match self.options.factors {

@@ -3,10 +3,9 @@
 use std::iter::repeat_n;
 
 use super::NormalFamily;
-use super::piece::real;
 use crate::exponential_family::dot;
 use crate::exponential_family::triangle::{each, unpack};
-use crate::family::{CovarianceGradient, MomentGradient};
+use crate::family::{CovarianceGradient, MomentGradient, real};
 
 impl NormalFamily {
     /// The gradient by mean and covariance of a member with this mean from the gradient by its mean parameters.

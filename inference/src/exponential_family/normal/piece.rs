@@ -8,7 +8,7 @@ use partita_core::NoiseStream;
 
 use crate::exponential_family::triangle::{each, pairs, unpack};
 use crate::exponential_family::{Impropriety, dot};
-use crate::family::{HALF_LOG_TWO_PI, Spread};
+use crate::family::{HALF_LOG_TWO_PI, Spread, real};
 
 /// What the covariance of an independent part of a [`crate::NormalFamily`] may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +47,6 @@ impl Part {
         let size = self.components.len();
         self.group().map_or_else(|| pairs(size), |group| size.div_ceil(group))
     }
-}
-
-/// A number of components.
-#[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
-pub(super) fn real(count: usize) -> f64 {
-    count as f64
 }
 
 /// One part with its share of the natural parameters.
