@@ -16,6 +16,7 @@ mod spread;
 
 pub use delta::Delta;
 pub use diagonal::DiagonalGaussian;
+pub(crate) use diagonal::real;
 pub use full_rank::FullRankGaussian;
 pub use isotropic::IsotropicGaussian;
 pub use low_rank::LowRankGaussian;
