@@ -1,13 +1,11 @@
 //! Runs fifty silos, each a process with its own SuperNode, against one SuperLink for twenty rounds, and states memory and time.
 //!
-//! `PARTITA_FLOWER=engine/bin cargo bench --bench many_silos -- --silos 50 --rounds 20`. The six-cities study is dealt to the
-//! silos, which answer rounds of SFVI-Avg. SuperNodes are stock, forked from one process that has imported the engine: with
+//! `cargo build --release --bins`, then
+//! `PARTITA_FLOWER=engine/bin cargo bench -p partita-benches --bench many_silos -- --silos 50 --rounds 20`. The six-cities
+//! study is dealt to the silos, which answer rounds of SFVI-Avg. SuperNodes are stock, forked from one process that has imported the engine: with
 //! their idle sleep of three seconds, and without the memory of fifty interpreters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
-
-#[path = "../tests/fixtures/engine.rs"]
-mod engine;
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,7 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use engine::{Deployment, Running, installed};
+use fixtures::engine::{Deployment, Running, installed};
+use fixtures::executable;
 use partita::models::six_cities;
 
 #[global_allocator]
@@ -41,9 +40,9 @@ fn main() {
     println!("SuperLink and {silos} SuperNodes after {:.0} s", started.elapsed().as_secs_f64());
     deal(scratch.path(), silos, rounds, &deployment);
 
-    let own = |index: usize| start(scratch.path(), env!("CARGO_BIN_EXE_partita-silo"), &format!("silo-{index:02}"));
+    let own = |index: usize| start(scratch.path(), "partita-silo", &format!("silo-{index:02}"));
     let parties: Vec<Running> = (0..silos).map(own).collect();
-    let mut coordinator = start(scratch.path(), env!("CARGO_BIN_EXE_partita-coordinator"), "coordinator");
+    let mut coordinator = start(scratch.path(), "partita-coordinator", "coordinator");
     let (mut seen, mut times) = (0, Vec::new());
     let mut memory = Memory::default();
     while !coordinator.is_over() {
@@ -99,7 +98,7 @@ fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
 
 fn start(folder: &Path, program: &str, name: &str) -> Running {
     let log = File::create(folder.join(format!("{name}.log"))).unwrap();
-    let mut command = Command::new(program);
+    let mut command = Command::new(executable(program));
     if name != "coordinator" {
         command.args(["--silo", &format!("{name}.toml")]);
     }

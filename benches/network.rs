@@ -1,6 +1,6 @@
 //! Times one step of a 784-200-10 Bayesian network on 256 rows: mean-field, one draw of the weights, single precision.
 //!
-//! `cargo bench --bench network` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the
+//! `cargo bench -p partita-benches --bench network` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the
 //! median over blocks, for `benches/peers/compare`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]

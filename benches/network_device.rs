@@ -1,7 +1,7 @@
 //! Times a step of a fit that stays on its device: mean-field VI of a 784-200-10 network, beside `peers/network_torch.py`.
 //!
 //! ```sh
-//! cargo bench --bench network_device --features cuda -- --device cuda --batch 8192 --particles 32
+//! cargo bench -p partita-benches --bench network_device --features cuda -- --device cuda --batch 8192 --particles 32
 //! ```
 //! prints `partita-bench network MILLISECONDS bound VALUE`, the median over intervals of which each ends with one read.
 //! Pixels and classes are random numbers: the time does not depend on them. Without arguments it is a small problem on

@@ -7,7 +7,6 @@ mod bayesian_mnist;
 mod clutter;
 #[path = "examples/clutter_tables.rs"]
 mod clutter_tables;
-mod fixtures;
 #[path = "examples/gaussian_mean.rs"]
 mod gaussian_mean;
 #[path = "examples/mnist_regression.rs"]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[test]
 fn bayesian_mnist_writes_its_measures_and_pictures() {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[test]
 fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() {

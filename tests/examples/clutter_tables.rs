@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 /// The tables of one run with the divergence of this table's kind.
 fn result(table: &str) -> (String, serde_json::Value) {

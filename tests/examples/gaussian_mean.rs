@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 /// Runs an experiment of the framework thesis, and what it printed and wrote.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {

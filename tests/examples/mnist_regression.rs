@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[test]
 fn mnist_regression_writes_its_table_and_pictures() {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[test]
 fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_one_that_was_killed() {

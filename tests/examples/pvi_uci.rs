@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use partita::inference::Error;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[path = "../../examples/claims/outcome.rs"]
 mod outcome;

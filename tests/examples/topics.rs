@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::fixtures::example;
+use fixtures::example;
 
 /// Megabytes that the example may hold, whatever its settings.
 const MEMORY: f64 = 400.0;

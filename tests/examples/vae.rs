@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[test]
 fn vae_serves_a_silo_that_did_not_train() {

@@ -5,7 +5,7 @@ use std::process::Command;
 use partita::models::heart_failure;
 use serde_json::Value;
 
-use crate::fixtures::example;
+use fixtures::example;
 
 #[test]
 fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bits() {

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::fixtures::example;
 use crate::gaussian_mean::assert_drawn;
+use fixtures::example;
 
 #[test]
 fn vertical_poisson_fits_both_models_by_both_algorithms_and_judges_every_claim() {

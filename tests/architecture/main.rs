@@ -1,0 +1,248 @@
+//! Holds the tree to its drawn shape: crate arrows, forbidden words and names, sizes, and paths that documents name.
+#![expect(clippy::unwrap_used, reason = "an unreadable source tree fails the claim that reads it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const CRATES: [&str; 5] = ["core", "models", "inference", "gpu", "flower"];
+
+/// The packages that hold the libraries to what they promise.
+const PROOFS: [&str; 2] = ["tests", "benches"];
+
+/// Longest source file, in lines; STYLE gives tests, benches and examples more room.
+const CEILING: usize = 500;
+const TEST_CEILING: usize = 800;
+
+/// File names that say nothing of what is inside.
+const NAMELESS: [&str; 8] = ["base", "utils", "util", "common", "helpers", "misc", "types", "manager"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every Rust file below `folder`, as a path relative to the root; nothing where there is no such folder.
+fn rust_files(folder: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root().join(folder)) else { return Vec::new() };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path: PathBuf = entry.unwrap().path();
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            files.extend(rust_files(&name));
+        } else if name.ends_with(".rs") {
+            files.push(name);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The files of the libraries: the facade and every crate.
+fn sources() -> Vec<String> {
+    let folders = CRATES.iter().map(|name| format!("{name}/src")).chain(["src".to_owned()]);
+    let files: Vec<String> = folders.flat_map(|folder| rust_files(&folder)).collect();
+    assert!(files.len() > CRATES.len(), "the source tree was not found: {files:?}");
+    files
+}
+
+/// The files of tests, benches and examples.
+fn proofs() -> Vec<String> {
+    let inner = CRATES.iter().flat_map(|name| ["tests", "benches", "examples"].map(|kind| format!("{name}/{kind}")));
+    let outer = ["tests", "benches", "examples"].map(str::to_owned);
+    inner.chain(outer).flat_map(|folder| rust_files(&folder)).collect()
+}
+
+/// The lines of a source file up to its unit tests, without comments.
+fn code(path: &str) -> Vec<String> {
+    let text = read(path);
+    let library = text.split("#[cfg(test)]").next().unwrap_or_default();
+    library.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect()
+}
+
+/// Whether `word` occurs in `line` other than as the end of a longer name.
+fn has_word(line: &str, word: &str) -> bool {
+    let longer = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| !longer(&line[..at]))
+}
+
+/// Asserts that no library file but those `allowed` contains any of `words` in its code.
+fn assert_absent(words: &[&str], allowed: &[&str], reason: &str) {
+    let mut broken = Vec::new();
+    for path in sources().iter().filter(|path| !allowed.contains(&path.as_str())) {
+        let lines = code(path);
+        let found = words.iter().filter(|word| lines.iter().any(|line| has_word(line, word)));
+        broken.extend(found.map(|word| format!("{path} has `{word}`")));
+    }
+    assert_none(&broken, reason);
+}
+
+/// Asserts that `broken` is empty, and else names all of it at once with what to do about it.
+fn assert_none(broken: &[String], remedy: &str) {
+    assert!(broken.is_empty(), "{}\n{remedy}", broken.join("\n"));
+}
+
+/// Our own crates among the `[dependencies]` of a crate's manifest.
+fn arrows(name: &str) -> Vec<String> {
+    let manifest = read(&format!("{name}/Cargo.toml"));
+    let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
+    let ours = section.lines().filter_map(|line| line.strip_prefix("partita-"));
+    ours.map(|line| line.split([' ', '=', '.']).next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_drawn_and_no_further() {
+    assert!(arrows("core").is_empty());
+    for name in ["models", "inference", "gpu"] {
+        assert_eq!(arrows(name), ["core"], "arrows out of {name}");
+    }
+    assert_eq!(arrows("flower"), ["inference"]);
+}
+
+#[test]
+fn every_crate_of_the_workspace_is_checked_here() {
+    let manifest = read("Cargo.toml");
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
+    let all: Vec<&str> = CRATES.into_iter().chain(PROOFS).collect();
+    assert_eq!(members, format!("{all:?}"));
+}
+
+#[test]
+fn only_the_downloader_and_the_engine_s_connection_open_sockets() {
+    let words = ["std::net", "ureq", "TcpStream", "UdpSocket"];
+    assert_absent(
+        &words,
+        &["models/src/download.rs", "flower/src/connection.rs"],
+        "data leave or enter through the exchange and the downloader alone",
+    );
+}
+
+#[test]
+fn random_numbers_come_from_one_file() {
+    let words = ["rand::", "rand_chacha::", "rand_distr::", "Tensor::random"];
+    assert_absent(&words, &["core/src/noise.rs"], "draw from a keyed stream of core/src/noise.rs");
+}
+
+#[test]
+fn libraries_do_not_print() {
+    assert_absent(
+        &["println!", "print!", "dbg!"],
+        &["src/bin/partita-coordinator.rs"],
+        "return it or report it through the progress reporter",
+    );
+}
+
+#[test]
+fn every_file_opens_with_one_sentence_that_says_why_it_exists() {
+    let mut broken = Vec::new();
+    for path in sources().iter().chain(&proofs()) {
+        let text = read(path);
+        let sentence = text.lines().next().and_then(|line| line.strip_prefix("//! ")).unwrap_or_default();
+        let length = sentence.chars().count();
+        if !(40..=140).contains(&length) || !sentence.ends_with(['.', ':']) {
+            broken.push(format!("{path}: {length} characters after `//! `: {sentence}"));
+        }
+    }
+    assert_none(&broken, "open the file with `//!` and one whole sentence of 40 to 140 characters");
+}
+
+#[test]
+fn every_public_trait_states_its_laws() {
+    let mut broken = Vec::new();
+    for path in sources() {
+        let text = read(&path);
+        let mut documentation = Vec::new();
+        for line in text.lines() {
+            if line.starts_with("pub trait ") && !documentation.contains(&"/// # Laws") {
+                broken.push(format!("{path}: {line}"));
+            }
+            // An attribute, and the lines of a long one, stand between a docstring and its item.
+            match line.starts_with("///") || line.starts_with(['#', ' ', ')']) {
+                true => documentation.push(line),
+                false => documentation.clear(),
+            }
+        }
+    }
+    assert_none(&broken, "say under `# Laws` what always holds, and which test holds it");
+}
+
+#[test]
+fn every_file_of_tests_is_in_a_binary() {
+    // A module is named by the file above it, a binary by a manifest.
+    let manifests = read("Cargo.toml") + &read("tests/Cargo.toml");
+    let mut broken = Vec::new();
+    for path in rust_files("tests") {
+        let (folder, file) = path.rsplit_once('/').unwrap();
+        let name = file.strip_suffix(".rs").unwrap();
+        let above = [format!("{folder}/main.rs"), format!("{folder}/lib.rs"), format!("{folder}.rs")];
+        let names = |above: &&String| root().join(above).exists() && read(above).contains(&format!("mod {name};"));
+        let is_root = manifests.contains(&format!("path = \"{}\"", path.trim_start_matches("tests/")))
+            || manifests.contains(&format!("path = \"{path}\""));
+        if !is_root && above.iter().find(names).is_none() {
+            broken.push(path);
+        }
+    }
+    assert_none(&broken, "name it as a module of the binary it belongs to, or in tests/Cargo.toml");
+}
+
+#[test]
+fn no_file_outgrows_its_ceiling() {
+    let mut broken = Vec::new();
+    for (files, ceiling) in [(sources(), CEILING), (proofs(), TEST_CEILING)] {
+        for path in files {
+            let lines = read(&path).lines().count();
+            if lines > ceiling {
+                broken.push(format!("{path}: {lines} lines, the ceiling is {ceiling}"));
+            }
+        }
+    }
+    assert_none(&broken, "split the file by what it does");
+}
+
+#[test]
+fn no_file_or_folder_has_a_name_that_says_nothing() {
+    let mut files = sources();
+    files.extend(proofs());
+    let nameless = |path: &Path| path.iter().any(|part| NAMELESS.iter().any(|name| *name == part));
+    files.retain(|path| nameless(&Path::new(path).with_extension("")));
+    assert_none(&files, "name a file or folder after what it does");
+}
+
+#[test]
+fn every_path_that_a_document_names_exists() {
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = read(document);
+        let quoted = text.split('`').skip(1).step_by(2);
+        let linked = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let missing = quoted.chain(linked).filter(|name| is_path(name) && !root().join(name).exists());
+        let missing: Vec<String> = missing.map(str::to_owned).collect();
+        assert_none(&missing, &format!("{document} names these, and they do not exist"));
+    }
+}
+
+/// Whether a word of a document is meant as a path in this repository.
+fn is_path(word: &str) -> bool {
+    let plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
+    let ending = [".rs", ".md", ".toml", ".json", ".py", ".html"].iter().any(|ending| word.ends_with(ending));
+    let rooted = word.split('/').next().is_some_and(|first| root().join(first).is_dir());
+    plain && (ending || (word.contains('/') && rooted))
+}
+
+#[test]
+fn the_changelog_opens_with_the_version_of_the_workspace() {
+    let manifest = read("Cargo.toml");
+    let package = manifest.split("[workspace.package]").nth(1).unwrap();
+    let version =
+        package.lines().find_map(|line| line.strip_prefix("version = ")).unwrap().trim_matches('"').to_owned();
+    let changelog = read("CHANGELOG.md");
+    let heading = changelog.lines().find(|line| line.starts_with("## ")).unwrap();
+    assert!(heading.contains(&version), "CHANGELOG.md opens with `{heading}`, the workspace is at {version}");
+}
+
+#[test]
+fn the_reference_and_the_book_render_formulas_alike() {
+    assert_eq!(read("docs/katex-header.html"), read("docs/theme/head.hbs"));
+}

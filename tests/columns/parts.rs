@@ -1,0 +1,230 @@
+//! Claims that every ready-made contribution and head keeps the laws of models, and that parties differentiate it alike.
+#![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
+
+use fixtures::vertical_run::{Hand, normals};
+use partita::inference::{SiloProgram, VerticalOptions};
+use partita::laws::model;
+use partita::models::{Activation, Mlp};
+use partita::vertical::{
+    Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
+    Multilevel, Party, PointNetwork, PoissonHead, Pooled, by_level,
+};
+use partita::{
+    Design, Device, Estimator, FamilyPlan, Gaussian, Key, Latents, LogDensity, Noise, Normal, Optimiser, Part, Purpose,
+    Schedule, Settings, SiteTable,
+};
+
+const ROWS: usize = 5;
+const SEED: u64 = 9;
+
+fn design(columns: usize, block: u32) -> Design {
+    Design::new(normals(ROWS * columns, block), [ROWS, 1, columns]).unwrap()
+}
+
+/// A linear party and one of another kind, for a head of so many outputs.
+fn pair(other: Party, outputs: usize) -> Vec<Party> {
+    vec![Party::new("clinic", Linear::new(2).outputs(outputs), design(2, 0)), other]
+}
+
+fn multilevel(outer: Multilevel) -> Party {
+    let covariates = by_level(&normals(ROWS * 2, 1), &[0, 1, 2, 1, 0], 3).unwrap();
+    Party::new("registry", outer, covariates)
+}
+
+fn network(outputs: usize) -> Mlp {
+    Mlp::new(&[2, 3, outputs], Activation::Tanh, 5, &Device::flex())
+}
+
+/// Every head, with parties of as many outputs.
+fn worlds() -> Vec<(Vec<Party>, Labels)> {
+    let device = Device::flex();
+    let prior = || Normal::new(0.3, 0.8);
+    let column = |values: &[f64]| device.tensor(values.to_vec(), [ROWS, 1]);
+    let features = || device.tensor(normals(ROWS * 2, 3), [ROWS, 2]);
+    let counts = Counts::new(vec![3.0, 0.0, 1.0, 7.0, 2.0], &[2.0, 0.5, 1.0, 4.0, 3.0], &device).unwrap();
+    vec![
+        (pair(multilevel(Multilevel::new(2, 3)), 1), Labels::new(PoissonHead::new(prior()), counts)),
+        (
+            pair(multilevel(Multilevel::new(2, 3).scales_by_level().non_centred()), 1),
+            Labels::new(GaussianHead::new(prior(), None), column(&[0.4, -1.0, 2.0, 0.1, 0.9])),
+        ),
+        (
+            pair(Party::new("lab", LastLayer::new(network(4), 4), features()), 1),
+            Labels::new(BernoulliHead::without_intercept(), column(&[1.0, 0.0, 0.0, 1.0, 1.0])),
+        ),
+        (
+            pair(Party::new("lab", LatentNetwork::new(network(3), Normal::new(0.0, 0.7)), features()), 3),
+            Labels::new(CategoricalHead::new(3, prior()), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
+        ),
+        (
+            pair(Party::new("lab", LastLayer::new(network(4), 4).outputs(3), features()), 3),
+            Labels::new(CategoricalHead::without_intercept(3), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
+        ),
+    ]
+}
+
+const AUGMENTATIONS: [Augmentation; 3] =
+    [Augmentation::None, Augmentation::Auxiliary { rho: 0.7 }, Augmentation::PowerLikelihood { rho: 0.7 }];
+
+#[test]
+fn every_contribution_and_head_keeps_the_laws_of_models_in_every_augmentation() {
+    for (parties, labels) in worlds() {
+        for augmentation in AUGMENTATIONS {
+            let pooled = Pooled::new(parties.clone(), labels.clone(), augmentation).unwrap();
+            model(&pooled, &Device::flex(), &()).unwrap();
+            model(&pooled.non_centred(), &Device::flex(), &()).unwrap();
+        }
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        steps: 10,
+        seed: SEED,
+        estimator: Estimator::Total,
+        family: FamilyPlan::new().global(Gaussian::diagonal()),
+        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        schedule: Schedule::Constant { rate: 1.0 },
+        ..Settings::default()
+    }
+}
+
+fn options(augmentation: Augmentation) -> VerticalOptions {
+    VerticalOptions { augmentation, ..VerticalOptions::augmented(1.0).mean_field() }
+}
+
+/// A diagonal draw: $`\mu + \sigma\varepsilon`$, $`\sigma\varepsilon`$ and $`-\log q`$.
+fn drawn(parameters: &[f64], key: Key) -> (Vec<f64>, Vec<f64>, f64) {
+    let (mean, log_scale) = parameters.split_at(parameters.len() / 2);
+    let mut noise = vec![0.0; mean.len()];
+    Noise::new(SEED).stream(key).normal(&mut noise);
+    let path: Vec<f64> = log_scale.iter().zip(&noise).map(|(s, e)| s.exp() * e).collect();
+    let terms = log_scale.iter().zip(&noise).map(|(s, e)| s + 0.5 * e * e + 0.5 * std::f64::consts::TAU.ln());
+    (mean.iter().zip(&path).map(|(m, p)| m + p).collect(), path, terms.sum())
+}
+
+/// The gradient by mean and log scale of the sampled bound: of the path and of the entropy.
+fn pulled(gradient: &[f64], path: &[f64]) -> Vec<f64> {
+    gradient.iter().copied().chain(gradient.iter().zip(path).map(|(g, p)| g * p + 1.0)).collect()
+}
+
+fn close(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    let scale = expected.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
+    for (a, b) in found.iter().zip(expected) {
+        // 1e-12 in double precision.
+        assert!((a - b).abs() < 1e-12 * scale, "{what}: {a} and {b}");
+    }
+}
+
+#[test]
+fn parties_of_every_kind_have_the_gradient_of_the_pooled_model() {
+    let device = Device::flex();
+    for (index, (parties, labels)) in worlds().into_iter().enumerate() {
+        for augmentation in AUGMENTATIONS {
+            let mut hand = Hand::new(&parties, &labels, &settings(), &options(augmentation));
+            hand.scatter();
+            let head = hand.algorithm.posterior().parameters.to_vec();
+            let before: Vec<(Vec<f64>, Vec<f64>)> =
+                hand.parties.iter().map(|p| (p.parameters().to_vec(), p.auxiliary_parameters().to_vec())).collect();
+            let info = hand.step();
+
+            let key = |party: u32| Key::new(Purpose::Fit, 0).silo(party);
+            let latents: Vec<_> = before.iter().zip(0..).map(|((own, _), j)| drawn(own, key(j))).collect();
+            let auxiliary: Vec<_> = before.iter().zip(0..).map(|((_, own), j)| drawn(own, key(j).block(1))).collect();
+            let unknowns = drawn(&head, Key::new(Purpose::Fit, 0));
+            let pooled = Pooled::new(parties.clone(), labels.clone(), augmentation).unwrap();
+            let table = SiteTable::of(&pooled, &device, &()).unwrap();
+            let globals: Vec<f64> = latents.iter().flat_map(|own| own.0.clone()).chain(unknowns.0).collect();
+            let outputs = labels.outputs();
+            let locals: Vec<f64> = (0..ROWS)
+                .flat_map(|row| {
+                    auxiliary
+                        .iter()
+                        .flat_map(move |own| own.0.get(row * outputs..(row + 1) * outputs).unwrap_or(&[]).to_vec())
+                })
+                .collect();
+            let locals = vec![locals; table.blocks().len()];
+            let density = LogDensity::new(&pooled, &device, &table);
+            let joint = density.joint(Latents { globals: &globals, locals: &locals }, &()).unwrap();
+            let entropies = latents.iter().chain(&auxiliary).map(|own| own.2).sum::<f64>() + unknowns.2;
+            close(&[info.elbo], &[joint.value + entropies], &format!("bound of world {index}, {augmentation:?}"));
+
+            let change =
+                |after: &[f64], before: &[f64]| -> Vec<f64> { after.iter().zip(before).map(|(a, b)| a - b).collect() };
+            let mut start = 0;
+            for (j, (party, (own, z))) in hand.parties.iter().zip(&before).enumerate() {
+                let what = format!("party {j} of world {index}, {augmentation:?}");
+                let end = start + own.len() / 2;
+                close(&change(party.parameters(), own), &pulled(&joint.globals[start..end], &latents[j].1), &what);
+                start = end;
+                if !z.is_empty() {
+                    let width = outputs * before.len();
+                    let rows = joint.locals[0].chunks(width).flat_map(|row| &row[j * outputs..(j + 1) * outputs]);
+                    let gradient: Vec<f64> = rows.copied().collect();
+                    close(&change(party.auxiliary_parameters(), z), &pulled(&gradient, &auxiliary[j].1), &what);
+                }
+            }
+            let gradient = pulled(&joint.globals[start..], &unknowns.1);
+            close(&change(hand.algorithm.posterior().parameters, &head), &gradient, &format!("head of world {index}"));
+        }
+    }
+}
+
+#[test]
+fn point_weights_move_by_the_gradient_of_the_sampled_bound() {
+    let device = Device::flex();
+    let features = device.tensor(normals(ROWS * 2, 3), [ROWS, 2]);
+    let labels =
+        Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), device.tensor(vec![1.0, 0.0, 0.0, 1.0, 1.0], [ROWS, 1]));
+    let split = Party::new("lab", PointNetwork::new(network(1)), features.clone());
+    let last = Party::new("lab", LastLayer::new(network(4), 4), features);
+    for (party, how) in [
+        (&split, VerticalOptions::direct()),
+        (&last, VerticalOptions::augmented(1.0).mean_field()),
+        (&last, VerticalOptions::augmented(1.0)),
+        (&last, VerticalOptions::power_likelihood(1.0)),
+    ] {
+        let at = |theta: &[f64]| {
+            let mut moved = party.clone();
+            moved.set_theta(theta, &device).unwrap();
+            let mut hand = Hand::new(&pair(moved, 1), &labels, &settings(), &how);
+            (hand.step().elbo, hand)
+        };
+        let theta = party.theta().unwrap();
+        let (_, hand) = at(&theta);
+        for (index, (after, before)) in hand.parties[1].private_theta().iter().zip(&theta).enumerate() {
+            let shifted = |step: f64| {
+                let mut moved = theta.clone();
+                moved[index] += step;
+                at(&moved).0
+            };
+            // Central differences with a step of 1e-5: an error of 1e-10 times the third derivative, and rounding.
+            let expected = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
+            assert!((after - before - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{how:?} {index}: {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_pooled_model_names_the_sites_of_every_party() {
+    let (parties, labels) = worlds().swap_remove(0);
+    let pooled = Pooled::new(parties, labels, Augmentation::Auxiliary { rho: 1.0 }).unwrap();
+    let table = SiteTable::of(&pooled, &Device::flex(), &()).unwrap();
+    let names = |part| table.latents(part).map(|site| site.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names(Part::Global), ["clinic.beta", "registry.mu", "registry.sigma", "registry.beta", "intercept"]);
+    assert_eq!(names(Part::Local), ["clinic.z", "registry.z"]);
+}
+
+#[test]
+fn the_pooled_model_refuses_other_rows_and_two_parties_of_one_name() {
+    let (parties, labels) = worlds().swap_remove(0);
+    let shorter = Party::new("ward", Linear::new(1), Design::new(vec![1.0; 4], [4, 1, 1]).unwrap());
+    let refused = |parties: Vec<Party>, words: &str| {
+        let error = Pooled::new(parties, labels.clone(), Augmentation::None).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(vec![parties[0].clone(), shorter], "`ward`");
+    refused(vec![parties[0].clone(), parties[0].clone()], "clinic");
+    refused(Vec::new(), "at least one party");
+}

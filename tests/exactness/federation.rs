@@ -1,0 +1,222 @@
+//! Holds the split over silos to be exact: federated gradient = pooled gradient, the same bits for any threads and order.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model, split, step};
+use partita::inference::{
+    Algorithm, BlockDraw, Family, FullRankGaussian, InProcess, RowGaussian, RowOptions, Share, SiloProgram,
+};
+use partita::models::{MixedLogistic, RepeatedBinary, six_cities};
+use partita::{Device, Estimator, Key, Latents, LogDensity, Noise, Precision, Purpose, Settings, SiteTable};
+
+const CHILDREN: usize = 537;
+
+/// A point of the families and its noise, the same however the children are split.
+struct Point {
+    global: Vec<f64>,
+    global_noise: Vec<f64>,
+    /// For each child: mean, log-scale, five slopes of the mean, five of the log-scale.
+    rows: Vec<[f64; 12]>,
+    noise: Vec<f64>,
+}
+
+fn point() -> Point {
+    let mut stream = Noise::new(5).stream(Key::new(Purpose::Check, 0));
+    let mut small =
+        |count: usize, scale: f64| -> Vec<f64> { (0..count).map(|_| scale * stream.standard_normal()).collect() };
+    let mut global = small(FullRankGaussian::new(5).parameter_len(), 0.3);
+    global[5..10].iter_mut().for_each(|log_scale| *log_scale -= 1.0);
+    let global_noise = small(5, 1.0);
+    let rows = (0..CHILDREN).map(|_| small(12, 0.2).try_into().unwrap()).collect();
+    let noise = small(CHILDREN, 1.0);
+    Point { global, global_noise, rows, noise }
+}
+
+fn family(rows: usize) -> RowGaussian {
+    let on = vec![true];
+    let options =
+        RowOptions { dense: vec![false], given_globals: on.clone(), scale_given_globals: on, delta: vec![false] };
+    RowGaussian::new(rows, 1, 5, options)
+}
+
+/// The rows' parameters in the family's layout: one array after another.
+fn layout(rows: &[[f64; 12]]) -> Vec<f64> {
+    (0..12).flat_map(|slot| rows.iter().map(move |row| row[slot])).collect()
+}
+
+/// A silo's share and the gradient by its rows' parameters, row by row.
+fn share(
+    model: &MixedLogistic,
+    data: &RepeatedBinary,
+    device: &Device,
+    point: &Point,
+    rows: std::ops::Range<usize>,
+    estimator: Estimator,
+) -> (Share, Vec<Vec<f64>>) {
+    let table = SiteTable::of(model, device, data).unwrap();
+    let global = FullRankGaussian::new(5).draw(&point.global, &point.global_noise);
+    let family = family(rows.len());
+    let parameters = layout(&point.rows[rows.clone()]);
+    let block = BlockDraw { family: &family, parameters: &parameters, noise: &point.noise[rows.clone()], weight: 1.0 };
+    let mut out = vec![vec![0.0; parameters.len()]];
+    let density = LogDensity::new(model, device, &table);
+    let share = estimator.local_share(&density, data, &global, &[block], &mut out).unwrap();
+    let count = rows.len();
+    let by_row = (0..count).map(|row| (0..12).map(|slot| out[0][slot * count + row]).collect()).collect();
+    (share, by_row)
+}
+
+fn discrepancy(found: &[f64], expected: &[f64]) -> f64 {
+    let scale = expected.iter().fold(1e-300_f64, |largest, value| largest.max(value.abs()));
+    found.iter().zip(expected).fold(0.0, |largest, (a, b)| largest.max((a - b).abs() / scale))
+}
+
+/// The largest relative discrepancy between J silos and pooled data: by globals, by locals, of the bound.
+fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estimator) -> f64 {
+    let device = Device::flex().with_precision(precision);
+    let (model, point, children) = (six_cities_model(), point(), six_cities());
+    let pooled_data = RepeatedBinary::six_cities(&children, &device).unwrap();
+    let (pooled, pooled_rows) = share(&model, &pooled_data, &device, &point, 0..CHILDREN, estimator);
+    let mut sum = Share { location: vec![0.0; 5], deviation: vec![0.0; 5], ..Share::default() };
+    let mut rows = Vec::new();
+    let mut start = 0;
+    for part in split(&children, silos) {
+        let data = RepeatedBinary::six_cities(&part, &device).unwrap();
+        let (own, own_rows) = share(&model, &data, &device, &point, start..start + part.len(), estimator);
+        start += part.len();
+        sum.elbo += own.elbo;
+        sum.location.iter_mut().zip(&own.location).for_each(|(slot, a)| *slot += a);
+        sum.deviation.iter_mut().zip(&own.deviation).for_each(|(slot, b)| *slot += b);
+        rows.extend(own_rows);
+    }
+    discrepancy(&sum.location, &pooled.location)
+        .max(discrepancy(&sum.deviation, &pooled.deviation))
+        .max(discrepancy(&rows.concat(), &pooled_rows.concat()))
+        .max(discrepancy(&[sum.elbo], &[pooled.elbo]))
+}
+
+#[test]
+fn federated_gradient_equals_pooled_gradient_to_1e_12_in_f64() {
+    for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
+        for silos in [1, 2, 7] {
+            let found = federated_against_pooled(silos, Precision::Double, estimator);
+            assert!(found < 1e-12, "J = {silos}, {estimator:?}: {found:e}");
+        }
+    }
+}
+
+#[test]
+fn federated_gradient_equals_pooled_gradient_to_1e_5_in_f32() {
+    for silos in [1, 2, 7] {
+        let found = federated_against_pooled(silos, Precision::Single, Estimator::StickingTheLanding);
+        assert!(found < 1e-5, "J = {silos}: {found:e}");
+    }
+}
+
+#[test]
+fn shares_of_one_machine_equal_its_joint_density() {
+    let (device, model, point) = (Device::flex(), six_cities_model(), point());
+    let data = RepeatedBinary::six_cities(&six_cities(), &device).unwrap();
+    let table = SiteTable::of(&model, &device, &data).unwrap();
+    let locals = vec![point.noise.clone()];
+    let latents = Latents { globals: &point.global_noise, locals: &locals };
+    let density = LogDensity::new(&model, &device, &table);
+    let (prior, own, joint) = (
+        density.global(latents.globals).unwrap(),
+        density.local(latents, &data).unwrap(),
+        density.joint(latents, &data).unwrap(),
+    );
+    let sum: Vec<f64> = prior.globals.iter().zip(&own.globals).map(|(a, b)| a + b).collect();
+    assert!(discrepancy(&sum, &joint.globals) < 1e-12);
+    assert!(discrepancy(&own.locals[0], &joint.locals[0]) < 1e-12);
+    assert!(discrepancy(&[prior.value + own.value], &[joint.value]) < 1e-12);
+}
+
+#[test]
+fn two_vectors_a_particle_give_the_papers_gradient() {
+    // Pulling (a, b) back on the coordinator = pulling back in the silo: the paper's g_j for full rank.
+    let (device, model, point) = (Device::flex(), six_cities_model(), point());
+    let data = RepeatedBinary::six_cities(&six_cities(), &device).unwrap();
+    let (share, _) = share(&model, &data, &device, &point, 0..CHILDREN, Estimator::StickingTheLanding);
+    let family = FullRankGaussian::new(5);
+    let mut found = vec![0.0; family.parameter_len()];
+    family.pull_back(&point.global, &point.global_noise, &share.location, &share.deviation, &mut found);
+    // The paper's formula term by term: (∂f_G/∂η_G)ᵀ∇_{Z_G}L̂_j + (∂f_L/∂η_G)ᵀ∇_{Z_L}L̂_j, each by its own pull-back.
+    let through_locals: Vec<f64> = share.deviation.iter().zip(&share.location).map(|(b, a)| b - a).collect();
+    let mut expected = vec![0.0; family.parameter_len()];
+    family.pull_back(&point.global, &point.global_noise, &share.location, &share.location, &mut expected);
+    family.pull_back(&point.global, &point.global_noise, &[0.0; 5], &through_locals, &mut expected);
+    assert!(discrepancy(&found, &expected) < 1e-12);
+}
+
+/// The bits of the global posterior after some steps.
+fn bits_after(silos: usize, particles: usize, threads: usize, order: fn(usize) -> Vec<usize>) -> Vec<u64> {
+    let device = Device::flex();
+    let settings = Settings { steps: 200, particles, threads, family: six_cities_family(), ..Settings::default() };
+    let parties = Parties::new(&six_cities_model(), &six_cities_data(silos, &device), &device, &settings);
+    let boxed = parties.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
+    let mut algorithm = parties.algorithm;
+    let mut exchange = InProcess::new(boxed, threads).unwrap().with_order(order);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        (0..50).for_each(|_| drop(std::hint::black_box(step(&mut algorithm, &mut exchange).elbo.to_bits().to_string())))
+    });
+    algorithm.posterior().parameters.iter().map(|value| value.to_bits()).collect()
+}
+
+fn forwards(count: usize) -> Vec<usize> {
+    (0..count).collect()
+}
+
+fn backwards(count: usize) -> Vec<usize> {
+    (0..count).rev().collect()
+}
+
+#[test]
+fn one_and_two_threads_give_the_same_bits() {
+    for (silos, particles) in [(1, 4), (2, 1), (7, 3)] {
+        assert_eq!(bits_after(silos, particles, 1, forwards), bits_after(silos, particles, 2, forwards), "J = {silos}");
+    }
+}
+
+#[test]
+fn order_of_replies_changes_no_bit() {
+    assert_eq!(bits_after(7, 1, 1, forwards), bits_after(7, 1, 1, backwards));
+}
+
+#[test]
+fn a_silo_sends_the_pulled_back_gradient_where_that_is_smaller_than_vectors() {
+    // Three particles of (a, b) are 30 numbers, the pulled-back gradient is 20: the silo sends the smaller one.
+    let device = Device::flex();
+    let settings = |particles| Settings { steps: 100, particles, family: six_cities_family(), ..Settings::default() };
+    let reply_of = |particles| {
+        let mut parties =
+            Parties::new(&six_cities_model(), &six_cities_data(2, &device), &device, &settings(particles));
+        let request = parties.algorithm.outgoing().unwrap().remove(0);
+        parties.silos[0].answer(&request.message).unwrap()
+    };
+    assert!(reply_of(1).has("location") && reply_of(2).has("deviation") && !reply_of(1).has("gradient"));
+    assert!(reply_of(3).has("gradient") && !reply_of(3).has("location"));
+    assert_eq!(reply_of(3).get_floats("gradient").unwrap().len(), 20);
+}
+
+#[test]
+fn pooled_fit_takes_the_same_steps_as_one_silo_of_sfvi() {
+    use partita::{AlgorithmChoice, FitOptions, fit};
+    let device = Device::flex();
+    let silos = vec![("all".to_owned(), six_cities_data(1, &device).remove(0))];
+    // With three particles the silo sends the pulled-back gradient, with fewer the vectors: both must equal the joint pass.
+    for particles in [1, 2, 3] {
+        let settings = Settings { steps: 100, particles, family: six_cities_family(), ..Settings::default() };
+        let run = |algorithm| {
+            let settings = settings.clone();
+            let options = FitOptions { algorithm, settings, elbo_draws: 16, summary_draws: 2, ..FitOptions::default() };
+            let fit = fit(&six_cities_model(), &silos, &device, &options, None).unwrap();
+            (fit.posterior().parameters.to_vec(), fit.report.elbo)
+        };
+        let (central, central_elbo) = run(AlgorithmChoice::Central);
+        let (federated, federated_elbo) = run(AlgorithmChoice::Sfvi);
+        // 100 steps of Adam amplify rounding of 1e-16 a little.
+        assert!(discrepancy(&federated, &central) < 1e-9, "{particles} particles");
+        assert!((federated_elbo - central_elbo).abs() < 1e-6, "{particles} particles");
+    }
+}

@@ -1,0 +1,234 @@
+//! Holds the locally enhanced bound to exact evidences, to the ordinary bound, and its gradients to differences.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
+use partita::burn::module::Module;
+use partita::burn::tensor::Tensor;
+use partita::inference::Error;
+use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
+use partita::{
+    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Latents, LogDensity, Minibatch, Model,
+    Normal, Result, Schedule, Scope, Settings, SiteTable, fit,
+};
+
+#[test]
+fn value_is_the_average_of_ratios_and_gradients_are_its_differences() {
+    let (device, model, groups) = (Device::flex(), conjugate(), groups(3, 2));
+    let data = ConjugateGaussian::data(&groups, &device).unwrap();
+    let table = SiteTable::of(&model, &device, &data).unwrap();
+    let draws = vec![0.3, 1.1, -0.4, 0.8, 1.9, 2.2];
+    let log_q = [-1.0, -0.5, -2.0, -0.7, -1.3, -0.2];
+    let minibatch = [Minibatch::repeated("group", &[0, 1, 2], 2)];
+    let at = |mu: f64, draws: &[f64]| {
+        let locals = vec![draws.to_vec()];
+        let density = LogDensity::new(&model, &device, &table).minibatch(&minibatch);
+        density.locally_enhanced(Latents { globals: &[mu], locals: &locals }, &data, &log_q).unwrap()
+    };
+    let found = at(0.6, &draws);
+    // By hand: every row's log density at each of its two draws, with the noise 0.6 and the group sd 0.8 of the model.
+    let normal =
+        |x: f64, m: f64, s: f64| -0.5 * ((x - m) / s).powi(2) - s.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln();
+    let mut expected = 0.0;
+    for (row, group) in groups.iter().enumerate() {
+        let ratio = |k: usize| {
+            let b = draws[2 * row + k];
+            normal(b, 0.6, 0.8) + group.iter().map(|y| normal(*y, b, 0.6)).sum::<f64>() - log_q[2 * row + k]
+        };
+        expected += (0.5 * (ratio(0).exp() + ratio(1).exp())).ln();
+    }
+    assert!((found.assessment.value - expected).abs() < 1e-12, "{} against {expected}", found.assessment.value);
+    let step = 1e-5;
+    let quotient = (at(0.6 + step, &draws).assessment.value - at(0.6 - step, &draws).assessment.value) / (2.0 * step);
+    assert!((found.assessment.globals[0] - quotient).abs() < 1e-8);
+    for cell in 0..6 {
+        let moved = |by: f64| {
+            let mut draws = draws.clone();
+            draws[cell] += by;
+            at(0.6, &draws).assessment.value
+        };
+        let quotient = (moved(step) - moved(-step)) / (2.0 * step);
+        assert!((found.assessment.locals[0][cell] - quotient).abs() < 1e-8, "draw {cell}");
+    }
+    let sums: Vec<f64> = found.weights.chunks(2).map(|row| row.iter().sum()).collect();
+    sums.iter().for_each(|sum| assert!((sum - 1.0).abs() < 1e-14));
+}
+
+#[test]
+fn gradients_reach_scales_and_latents_off_the_real_line_too() {
+    // Eight schools: a non-centred row, so that tau is a parameter shared by all rows, with weights of its own.
+    let device = Device::flex();
+    let data = Schools::new(&EIGHT_SCHOOLS[..3], &device);
+    let table = SiteTable::of(&EightSchools {}, &device, &data).unwrap();
+    let draws = vec![vec![0.3, 1.1, -0.4, 0.8, 1.9, 2.2]];
+    let minibatch = [Minibatch::repeated("school", &[0, 1, 2], 2)];
+    let at = |mu: f64, log_tau: f64| {
+        let density = LogDensity::new(&EightSchools {}, &device, &table).minibatch(&minibatch);
+        density
+            .locally_enhanced(Latents { globals: &[mu, log_tau], locals: &draws }, &data, &[0.0; 6])
+            .unwrap()
+            .assessment
+    };
+    let (found, step) = (at(2.0, 0.7), 1e-5);
+    let by_mu = (at(2.0 + step, 0.7).value - at(2.0 - step, 0.7).value) / (2.0 * step);
+    let by_tau = (at(2.0, 0.7 + step).value - at(2.0, 0.7 - step).value) / (2.0 * step);
+    assert!((found.globals[0] - by_mu).abs() < 1e-8 && (found.globals[1] - by_tau).abs() < 1e-8, "{:?}", found.globals);
+}
+
+/// Rows of which the likelihood is observed, or added as a factor of one or of two numbers a row.
+#[derive(Module, Debug)]
+struct Rowwise {
+    #[module(skip)]
+    how: Likelihood,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Likelihood {
+    Observed,
+    Factor,
+    TwoNumbers,
+    OneForAll,
+}
+
+impl Model for Rowwise {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("mean", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            let effect = scope.sample("effect", Normal::new(mean.clone(), 0.7))?;
+            let y = rows.take(data)?;
+            if self.how == Likelihood::Observed {
+                return scope.observe("y", Normal::new(effect, 1.0), y);
+            }
+            let constant = 0.5 * (2.0 * std::f64::consts::PI).ln();
+            let factor = (y - effect).powi_scalar(2) * -0.5 - constant;
+            match self.how {
+                Likelihood::TwoNumbers => {
+                    let half: Tensor<2> = (factor * 0.5).reshape([rows.len(), 1]);
+                    scope.factor("y", Tensor::cat(vec![half.clone(), half], 1))
+                }
+                Likelihood::OneForAll => scope.factor("y", factor.sum()),
+                _ => scope.factor("y", factor),
+            }
+        })
+    }
+}
+
+#[test]
+fn a_factor_with_a_number_for_each_row_is_as_good_as_an_observation() {
+    let device = Device::flex();
+    let data = device.tensor(vec![0.3, -1.0, 2.0], [3]);
+    let (draws, log_q) = (vec![vec![0.5, 0.1, -0.3, 2.2, 1.0, 0.4]], [-1.0, -0.5, -2.0, -0.7, -1.3, -0.2]);
+    let minibatch = [Minibatch::repeated("row", &[0, 1, 2], 2)];
+    let bound = |how| {
+        let model = Rowwise { how };
+        let table = SiteTable::of(&model, &device, &data).unwrap();
+        let density = LogDensity::new(&model, &device, &table).minibatch(&minibatch);
+        density.locally_enhanced(Latents { globals: &[0.4], locals: &draws }, &data, &log_q)
+    };
+    let expected = bound(Likelihood::Observed).unwrap().assessment;
+    for how in [Likelihood::Factor, Likelihood::TwoNumbers] {
+        let found = bound(how).unwrap().assessment;
+        assert!((found.value - expected.value).abs() < 1e-12, "{how:?}: {} {}", found.value, expected.value);
+        let pairs = found.globals.iter().zip(&expected.globals).chain(found.locals[0].iter().zip(&expected.locals[0]));
+        pairs.for_each(|(found, expected)| assert!((found - expected).abs() < 1e-12, "{how:?}"));
+    }
+    let refused = bound(Likelihood::OneForAll).unwrap_err().to_string();
+    assert!(refused.contains("factor `y`") && refused.contains("6 rows"), "{refused}");
+}
+
+fn conjugate_fit(estimator: Estimator, family: FamilyPlan, elbo_draws: usize) -> (Fit, f64) {
+    let (device, groups) = (Device::flex(), groups(10, 2));
+    let data: Vec<(String, Tensor<2>)> = fixtures::split(&groups, 2)
+        .iter()
+        .zip(["a", "b"])
+        .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, &device).unwrap()))
+        .collect();
+    let settings = Settings {
+        steps: 5_000,
+        estimator,
+        family,
+        schedule: Schedule::Cosine { initial: 0.03, last: 0.0 },
+        ..Settings::default()
+    };
+    let options = FitOptions { settings, elbo_draws, ..FitOptions::default() };
+    (fit(&conjugate(), &data, &device, &options, None).unwrap(), conjugate().posterior(&groups).log_evidence)
+}
+
+#[test]
+fn bound_equals_the_evidence_where_the_family_holds_the_posterior() {
+    let (fit, evidence) = conjugate_fit(Estimator::LocallyEnhanced { inner: 4 }, structured(), 200);
+    assert!((fit.report.elbo - evidence).abs() < 1e-3, "{} against {evidence}", fit.report.elbo);
+}
+
+#[test]
+fn bound_rises_with_inner_draws_towards_the_evidence_where_the_family_is_too_small() {
+    // Rows independent of the globals cannot hold the posterior.
+    let family = || FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal());
+    let bound = |estimator| {
+        let (fit, evidence) = conjugate_fit(estimator, family(), 20_000);
+        (fit.report.elbo - evidence, fit.report.elbo_se)
+    };
+    let (ordinary, error) = bound(Estimator::StickingTheLanding);
+    let (few, few_error) = bound(Estimator::LocallyEnhanced { inner: 2 });
+    let (many, many_error) = bound(Estimator::LocallyEnhanced { inner: 16 });
+    // Five standard errors of each difference.
+    assert!(ordinary + 5.0 * error.hypot(few_error) < few, "{ordinary} and {few}");
+    assert!(few + 5.0 * few_error.hypot(many_error) < many, "{few} and {many}");
+    assert!(many < 5.0 * many_error, "{many} above the evidence");
+}
+
+#[test]
+fn one_inner_draw_is_the_ordinary_bound() {
+    let (ordinary, _) = conjugate_fit(Estimator::StickingTheLanding, structured(), 200);
+    let (single, _) = conjugate_fit(Estimator::LocallyEnhanced { inner: 1 }, structured(), 200);
+    assert!((ordinary.report.elbo - single.report.elbo).abs() < 2e-3);
+}
+
+#[test]
+fn minibatches_and_silos_share_the_bound_without_bias() {
+    let device = Device::flex();
+    let data = six_cities_data(1, &device).remove(0);
+    let model = six_cities_model();
+    let table = SiteTable::of(&model, &device, &data).unwrap();
+    let globals = [-2.0, 0.3, -0.1, 0.1, -0.5];
+    let draws: Vec<f64> = (0..537 * 2).map(|cell| f64::from(cell % 7) * 0.3 - 0.9).collect();
+    let share = |rows: &[usize]| {
+        let own: Vec<f64> = rows.iter().flat_map(|row| &draws[2 * row..2 * row + 2]).copied().collect();
+        let (locals, log_q) = (vec![own.clone()], vec![-0.4; own.len()]);
+        let minibatch = [Minibatch::repeated("child", rows, 2)];
+        let density = LogDensity::new(&model, &device, &table);
+        let value = density.minibatch(&minibatch).locally_enhanced(
+            Latents { globals: &globals, locals: &locals },
+            &data,
+            &log_q,
+        );
+        value.unwrap().assessment.value
+    };
+    let all: Vec<usize> = (0..537).collect();
+    let thirds: Vec<Vec<usize>> = (0..3).map(|k| all.iter().copied().filter(|row| row % 3 == k).collect()).collect();
+    // Three parts of 179 rows, each scaled by three: their mean is the whole.
+    let mean = thirds.iter().map(|rows| share(rows)).sum::<f64>() / 3.0;
+    assert!((mean - share(&all)).abs() < 1e-9, "{mean} against {}", share(&all));
+}
+
+#[test]
+fn a_model_with_local_latents_outside_one_plate_is_refused() {
+    let device = Device::flex();
+    let silos = [("all".to_owned(), six_cities_data(1, &device).remove(0))];
+    let settings = |estimator| Settings { steps: 2, estimator, family: six_cities_family(), ..Settings::default() };
+    let none = FitOptions { settings: settings(Estimator::LocallyEnhanced { inner: 0 }), ..FitOptions::default() };
+    let refused = fit(&six_cities_model(), &silos, &device, &none, None).unwrap_err();
+    assert!(matches!(refused, Error::Setting { setting: "inner draws", .. }), "{refused}");
+    let central = FitOptions {
+        algorithm: AlgorithmChoice::Central,
+        settings: settings(Estimator::LocallyEnhanced { inner: 2 }),
+        ..FitOptions::default()
+    };
+    let refused = fit(&six_cities_model(), &silos, &device, &central, None).unwrap_err();
+    assert!(matches!(refused, Error::Setting { setting: "estimator", .. }), "{refused}");
+}

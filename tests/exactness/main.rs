@@ -1,0 +1,16 @@
+//! Claims what has a known answer: exact posteriors, exact splits, exact gradients.
+
+mod conjugate;
+mod devices;
+mod empirical_bayes;
+mod family_by_site;
+mod federation;
+mod gpu;
+mod importance;
+mod isotropic;
+mod local_bound;
+mod multinomial_regression;
+mod network;
+mod nuts;
+mod regressions;
+mod resident;

@@ -1,0 +1,217 @@
+//! Holds a fit that stays on its device to the pooled fit on the host, step for step, and counts what it reads.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::worlds::{Visit, every_world};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, ResidentSilo};
+use partita::{
+    AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Latents, LogDensity, Model, Noise,
+    Optimiser, Part, Purpose, Settings, SiteTable, fit, host_reads,
+};
+
+/// One random point of the latents of a table: the global vector, and one vector a local block.
+fn point(table: &SiteTable) -> (Vec<f64>, Vec<Vec<f64>>) {
+    let noise = Noise::new(5);
+    let normal = |length: usize, block: u32| {
+        let mut values = vec![0.0; length];
+        noise.stream(Key::new(Purpose::Check, 9).block(block)).normal(&mut values);
+        values.iter_mut().for_each(|value| *value *= 0.7);
+        values
+    };
+    let blocks = table.blocks().iter().zip(1..).map(|(block, index)| normal(block.rows * block.width, index));
+    (normal(table.global_len(), 0), blocks.collect())
+}
+
+struct SameDensity;
+
+impl Visit for SameDensity {
+    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
+        let device = Device::flex();
+        let model = partita::with_theta(model, &partita::theta(model).unwrap(), &device).unwrap();
+        let table = SiteTable::of(&model, &device, data).unwrap();
+        let (globals, locals) = point(&table);
+        let density = LogDensity::new(&model, &device, &table);
+        let expected = density.joint(Latents { globals: &globals, locals: &locals }, data).unwrap();
+        let mut latents = Vec::new();
+        for site in table.latents(Part::Global) {
+            latents.push(device.tensor(globals[site.offset()..][..site.width()].to_vec(), [1, site.width()]));
+        }
+        for site in table.latents(Part::Local) {
+            let block = &table.blocks()[site.block()];
+            let rows = locals[site.block()].chunks_exact(block.width);
+            let own = rows.flat_map(|row| &row[site.offset()..][..site.width()]).copied().collect();
+            latents.push(device.tensor(own, [block.rows, site.width()]));
+        }
+        let found = density.on_device(&latents, data).unwrap();
+        let read = |tensor: partita::Handle| tensor.read().unwrap().values;
+        let near = |what: &str, a: &[f64], b: &[f64]| {
+            for (a, b) in a.iter().zip(b) {
+                assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{name}, {what}: {a} on the device, {b} on the host");
+            }
+        };
+        near("value", &read(found.value.into()), &[expected.value]);
+        near("value alone", &read(density.value_on_device(&latents, data).unwrap().into()), &[expected.value]);
+        let theta: Vec<f64> = found.theta.into_iter().flat_map(|own| read(own.into())).collect();
+        near("gradient by θ", &theta, &expected.theta);
+        let mut gradients = found.latents.into_iter();
+        for site in table.latents(Part::Global) {
+            let own = read(gradients.next().unwrap().into());
+            near(&site.name, &own, &expected.globals[site.offset()..][..site.width()]);
+        }
+        for site in table.latents(Part::Local) {
+            let width = table.blocks()[site.block()].width;
+            let rows = expected.locals[site.block()].chunks_exact(width);
+            let own: Vec<f64> = rows.flat_map(|row| &row[site.offset()..][..site.width()]).copied().collect();
+            near(&site.name, &read(gradients.next().unwrap().into()), &own);
+        }
+    }
+}
+
+#[test]
+fn the_density_on_the_device_is_that_of_the_host_for_every_model() {
+    every_world(&Device::flex(), &mut SameDensity);
+}
+
+struct SameRun;
+
+const STEPS: u64 = 50;
+
+/// The largest discrepancy of two lists, relative to one plus the size.
+fn far(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs() / (1.0 + b.abs())))
+}
+
+impl Visit for SameRun {
+    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+        let device = Device::flex();
+        let silos = [("all".to_owned(), data.clone())];
+        for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
+            let run = |algorithm| {
+                let settings = Settings { steps: STEPS, estimator, ..settings.clone() };
+                let options =
+                    FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, ..FitOptions::default() };
+                fit(model, &silos, &device, &options, None).unwrap()
+            };
+            let (mut host, mut resident) =
+                (run(AlgorithmChoice::Central), run(AlgorithmChoice::Resident { interval: STEPS }));
+            let at = format!("{name}, {estimator:?}");
+            let parameters = far(resident.posterior().parameters, host.posterior().parameters);
+            assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");
+            let theta = far(resident.posterior().theta, host.posterior().theta);
+            assert!(theta < 1e-9, "{at}: θ differs by {theta:e}");
+            let elbo = far(&[resident.report.elbo], &[host.report.elbo]);
+            assert!(elbo < 1e-9, "{at}: bounds differ by {elbo:e}");
+            // The first hundred bounds of a run are kept: the interval's bound is their mean.
+            #[expect(clippy::cast_precision_loss, reason = "fifty steps")]
+            let mean = host.record.trace.iter().map(|(_, elbo)| elbo).sum::<f64>() / STEPS as f64;
+            let interval = far(&[resident.record.trace[0].1], &[mean]);
+            assert!(interval < 1e-9, "{at}: the interval's bound differs by {interval:e}");
+            let moments = |fit: &mut partita::Fit| flat(fit.exchange.programs()[0].local_moments().unwrap());
+            let locals = far(&moments(&mut resident), &moments(&mut host));
+            assert!(locals < 1e-9, "{at}: local posteriors differ by {locals:e}");
+        }
+    }
+}
+
+fn flat(moments: Vec<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+    moments.into_iter().flat_map(|(mean, sd)| [mean, sd].concat()).collect()
+}
+
+#[test]
+fn a_fit_on_the_device_takes_the_steps_of_the_pooled_fit_for_every_model() {
+    every_world(&Device::flex(), &mut SameRun);
+}
+
+struct CountReads;
+
+impl Visit for CountReads {
+    fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
+        let device = Device::flex();
+        let settings = Settings { steps: 30, ..settings.clone() };
+        let mut algorithm = Central::new(model, &device, &settings, "all").unwrap().every(10).unwrap();
+        let party = ResidentSilo::new("all", model, data, &device, &settings).unwrap();
+        let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
+        let before = host_reads();
+        for interval in 1..=3 {
+            let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
+            assert_eq!(algorithm.incoming(outcomes).unwrap().step, 10 * interval);
+            assert_eq!(host_reads() - before, interval, "{name}");
+        }
+        let outcomes = exchange.exchange(algorithm.assessing(7, 0), algorithm.manifest(), None).unwrap();
+        assert_eq!(algorithm.assessed(outcomes, 7, 0).unwrap().elbos.len(), 7);
+        assert_eq!(host_reads() - before, 4, "{name}: the bounds of seven draws are one read");
+    }
+}
+
+#[test]
+fn ten_steps_on_the_device_are_one_read() {
+    every_world(&Device::flex(), &mut CountReads);
+}
+
+fn conjugate_fit(options: &FitOptions) -> Result<partita::Fit, partita::inference::Error> {
+    let device = Device::flex();
+    let data = partita::models::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    fit(&fixtures::conjugate(), &[("all".to_owned(), data)], &device, options, None)
+}
+
+#[test]
+fn a_run_cut_at_a_checkpoint_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { steps: 40, family: fixtures::structured(), ..Settings::default() };
+    let options = FitOptions {
+        algorithm: AlgorithmChoice::Resident { interval: 10 },
+        settings: settings.clone(),
+        elbo_draws: 2,
+        summary_draws: 2,
+        ..FitOptions::default()
+    };
+    let whole = conjugate_fit(&options).unwrap();
+    // Interrupted after the first interval: the state is saved.
+    let checkpoint = Some((folder.path().to_owned(), 10));
+    let interrupt = Some(std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)));
+    let cut = conjugate_fit(&FitOptions { checkpoint: checkpoint.clone(), interrupt, ..options.clone() }).unwrap();
+    assert_eq!(cut.report.gradient_steps, 10);
+    let resumed = conjugate_fit(&FitOptions { checkpoint, resume: true, ..options }).unwrap();
+    assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
+    assert_eq!(resumed.report.elbo.to_bits(), whole.report.elbo.to_bits());
+}
+
+#[test]
+fn what_has_no_device_form_is_refused_in_words() {
+    let base = FitOptions {
+        algorithm: AlgorithmChoice::Resident { interval: 5 },
+        settings: Settings { steps: 5, ..Settings::default() },
+        ..FitOptions::default()
+    };
+    let with = |settings: Settings| FitOptions { settings, ..base.clone() };
+    let five = || Settings { steps: 5, ..Settings::default() };
+    let refused = [
+        (FitOptions { algorithm: AlgorithmChoice::Resident { interval: 0 }, ..base.clone() }, "interval"),
+        (with(Settings { estimator: Estimator::LocallyEnhanced { inner: 2 }, ..five() }), "StickingTheLanding"),
+        (with(Settings { optimiser: Optimiser::Sgd { momentum: 0.0 }, ..five() }), "Adam"),
+        (with(Settings { clip: Some(Clip { norm: 1.0 }), ..five() }), "clip"),
+        (with(Settings { family: FamilyPlan::new().global(Gaussian::low_rank(1)), ..five() }), "low_rank"),
+        (with(Settings { family: FamilyPlan::new().global(Gaussian::isotropic()), ..five() }), "isotropic"),
+    ];
+    for (options, word) in refused {
+        let error = conjugate_fit(&options).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn an_interval_that_fails_is_named_and_leaves_the_party_where_it_was() {
+    let device = Device::flex();
+    let data = partita::models::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    // A rate of this size overflows within the interval.
+    let schedule = partita::Schedule::Constant { rate: 1e200 };
+    let settings = Settings { steps: 20, schedule, family: fixtures::structured(), ..Settings::default() };
+    let mut algorithm = Central::new(&fixtures::conjugate(), &device, &settings, "all").unwrap().every(10).unwrap();
+    let party = ResidentSilo::new("all", &fixtures::conjugate(), &data, &device, &settings).unwrap();
+    let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
+    let before = flat(exchange.programs()[0].local_moments().unwrap());
+    let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();
+    let error = algorithm.incoming(outcomes).unwrap_err().to_string();
+    assert!(error.contains("steps 1 to 10"), "{error}");
+    assert_eq!(flat(exchange.programs()[0].local_moments().unwrap()), before);
+}

@@ -1,0 +1,136 @@
+//! Asks silos that never answer what comes after a fit: bound, judgement and prediction end by the deadline of the options.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::time::Duration;
+
+use fixtures::interrupted::Interrupted;
+use fixtures::vertical_run::BinaryWorld;
+use fixtures::{conjugate, groups, split, structured};
+use partita::inference::{
+    Absence, Counters, Error, Exchange, InProcess, Manifest, Outcome, Request, SiloProgram, VerticalOptions, evaluate,
+    fit_parties, parties,
+};
+use partita::models::ConjugateGaussian;
+use partita::vertical::{self, Predictive};
+use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, RoundOptions, Settings};
+
+/// What ends a wait that has no end.
+const FOR_EVER: &str = "it would be waited for without end";
+
+/// Silos of which the second says nothing to requests of these kinds.
+fn mute(silos: InProcess, to: &'static [&'static str]) -> impl Exchange {
+    Interrupted::new(silos, move |_, request: &Request, deadline: Option<Duration>| {
+        let is_mute = request.silo == 1 && to.contains(&request.message.kind.as_str());
+        is_mute.then(|| match deadline {
+            Some(_) => Outcome::Timeout,
+            None => Outcome::Lost { reason: FOR_EVER.into() },
+        })
+    })
+}
+
+fn options(algorithm: AlgorithmChoice) -> FitOptions {
+    let settings = Settings { steps: 4, family: structured(), ..Settings::default() };
+    let deadline = Some(Duration::from_millis(1));
+    FitOptions { algorithm, settings, elbo_draws: 2, summary_draws: 0, deadline, ..FitOptions::default() }
+}
+
+/// A fit of two silos with the second silent at its end: the bound that is reported.
+fn bound(algorithm: AlgorithmChoice) -> partita::inference::Result<f64> {
+    let (device, how) = (Device::flex(), options(algorithm));
+    let data = split(&groups(6, 3), 2);
+    let silos: Vec<_> = ["a", "b"].into_iter().zip(&data).collect();
+    let silos: Vec<(String, _)> = silos
+        .into_iter()
+        .map(|(name, own)| (name.to_owned(), ConjugateGaussian::data(own, &device).unwrap()))
+        .collect();
+    let (mut algorithm, silos) = parties(&conjugate(), &silos, &device, &how)?;
+    let mut exchange = mute(silos, &["sfvi.assess"]);
+    let (report, _, _) = fit_parties(&conjugate(), &device, &how, (&mut *algorithm, &mut exchange), None)?;
+    Ok(report.elbo)
+}
+
+#[track_caller]
+fn assert_late<T: std::fmt::Debug>(found: partita::inference::Result<T>, name: &str) {
+    let found = found.unwrap_err();
+    assert!(
+        matches!(&found, Error::SiloLost { silo, reason, .. } if silo == name && reason.contains("deadline")),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_silo_that_never_answers_for_the_bound_ends_the_fit_by_the_deadline() {
+    let rounds = AlgorithmChoice::SfviAvg(RoundOptions::paper(2));
+    for algorithm in [AlgorithmChoice::Sfvi, rounds, AlgorithmChoice::Pvi(PviOptions::new(2))] {
+        assert_late(bound(algorithm), "b");
+    }
+    // Where the run may go on without it, the fit is kept, and nobody knows its bound.
+    let how = PviOptions { absence: Absence::GoOn, ..PviOptions::new(2) };
+    assert!(bound(AlgorithmChoice::Pvi(how)).unwrap().is_nan());
+}
+
+#[test]
+fn a_silo_that_never_judges_a_posterior_ends_the_evaluation_by_the_deadline() {
+    let (device, how) = (Device::flex(), options(AlgorithmChoice::Sfvi));
+    let data = |name: &str| (name.to_owned(), ConjugateGaussian::data(&groups(3, 2), &device).unwrap());
+    let (algorithm, silos) = parties(&conjugate(), &[data("a"), data("b")], &device, &how).unwrap();
+    // Neither has rows to judge by: the first says so, and the second is not heard.
+    let mut exchange = mute(silos, &["evaluate.rows"]);
+    let ask = |silo: usize, exchange: &mut dyn Exchange| {
+        let mut one = Only { silo, all: exchange };
+        evaluate(&*algorithm, &mut one, (2, 1), how.deadline, &mut Counters::default())
+    };
+    assert!(matches!(ask(0, &mut exchange), Err(Error::InSilo { .. })));
+    assert_late(ask(1, &mut exchange), "b");
+}
+
+/// One silo of an exchange.
+struct Only<'a> {
+    silo: usize,
+    all: &'a mut dyn Exchange,
+}
+
+impl Exchange for Only<'_> {
+    fn silos(&self) -> &[String] {
+        &self.all.silos()[self.silo..=self.silo]
+    }
+
+    fn exchange(
+        &mut self,
+        mut requests: Vec<Request>,
+        manifest: &Manifest,
+        deadline: Option<Duration>,
+    ) -> partita::inference::Result<Vec<Outcome>> {
+        requests.iter_mut().for_each(|request| request.silo = self.silo);
+        self.all.exchange(requests, manifest, deadline)
+    }
+}
+
+#[test]
+fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_deadline() {
+    let (device, world) = (Device::flex(), BinaryWorld::new(12, 2, 2));
+    let mut how = options(AlgorithmChoice::Vertical(VerticalOptions::augmented(1.0)));
+    how.settings.family = Settings::default().family;
+    let fitted = |to: &'static [&'static str]| {
+        let program = |(party, index): (&partita::vertical::Party, u32)| {
+            let mut own = vertical::party_program((party, index), None, &device, &how).unwrap();
+            own.hold_out(party.clone());
+            Box::new(own) as Box<dyn SiloProgram>
+        };
+        let programs: Vec<_> = world.parties.iter().zip(0..).map(program).collect();
+        let mut exchange = mute(InProcess::new(programs, 1).unwrap(), to);
+        let names = exchange.silos().to_vec();
+        let mut algorithm = vertical::coordinator(&world.labels, &names, &device, &how).unwrap();
+        let found = vertical::fit_parties(&world.labels, &device, &how, (&mut *algorithm, &mut exchange), None);
+        let ask = Predictive { draws: 2, noise: true, seed: 1, deadline: how.deadline };
+        let parties = (&*algorithm, &mut exchange as &mut dyn Exchange);
+        let predicted = vertical::predict(&world.labels, &device, parties, ask, &mut Counters::default());
+        (found.map(|(report, _)| report.elbo), predicted)
+    };
+    let (found, predicted) = fitted(&["vertical.assess"]);
+    assert_late(found, "p1");
+    assert!(predicted.is_ok(), "{predicted:?}");
+    let (found, predicted) = fitted(&["vertical.predict"]);
+    assert!(found.unwrap().is_finite());
+    assert_late(predicted, "p1");
+}

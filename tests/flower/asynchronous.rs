@@ -1,0 +1,223 @@
+//! Runs PVI over a real engine with nobody waiting for the slowest: the fixed point is that of one silo after another.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine_run::{Seat, over_the_engine, rows, seats};
+use fixtures::programs::{Folder, ROUNDS};
+use fixtures::proxy::Proxy;
+use fixtures::regression::{Regression, silos};
+use fixtures::table::{IDENTITY, Served, how, patience, program};
+use partita::flower::{Flower, LostSilo};
+use partita::inference::{
+    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator_by_arrival, fit,
+    fit_by_arrival, latest_checkpoint,
+};
+use partita::{
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SolverChoice, VisitSchedule,
+};
+use serde_json::Value;
+
+const MODEL: Regression = Regression { columns: 3, binary: false };
+
+/// Exchanges of the run, and how many visits of the other silo the straggler takes for one.
+const VISITS: u64 = 16;
+const BEHIND: u64 = 3;
+
+/// A silo that counts what it solves; the straggler answers only once the other silo has been visited three times more.
+struct Counted {
+    program: Box<dyn SiloProgram>,
+    place: usize,
+    solved: Arc<[AtomicU64; 2]>,
+}
+
+impl Counted {
+    fn solved(&self, place: usize) -> u64 {
+        self.solved[place].load(Ordering::SeqCst)
+    }
+}
+
+impl SiloProgram for Counted {
+    fn name(&self) -> &str {
+        self.program.name()
+    }
+
+    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.program.local_moments()
+    }
+
+    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
+        if request.kind == "pvi.solve" {
+            self.solved[self.place].fetch_add(1, Ordering::SeqCst);
+            let (enough, started) = (self.solved(0) + BEHIND, Instant::now());
+            while self.place == 1 && self.solved(0) < enough && self.solved(0) + self.solved(1) <= VISITS {
+                assert!(started.elapsed() < Duration::from_secs(300), "the other silo waits for the straggler");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        self.program.answer(request)
+    }
+}
+
+fn options(schedule: VisitSchedule, damping: f64, steps: u64) -> FitOptions {
+    let solver = SolverChoice::Conjugate;
+    let how = PviOptions { schedule, damping: Some(damping), solver, theta_every: 0, ..PviOptions::new(1) };
+    let settings = Settings { steps, family: FamilyPlan::new().global(Gaussian::full_rank()), ..Settings::default() };
+    let algorithm = AlgorithmChoice::Pvi(how);
+    FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() }
+}
+
+#[test]
+fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_visits_in_turn() {
+    let Some(programs) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
+    // What a silo with a conjugate solver says is exact whatever it is sent: damped by 0.99, its factor is a hundredth as far
+    // from it after each visit.
+    const DAMPING: f64 = 0.99;
+    let how = options(VisitSchedule::Asynchronous(Delays::default()), DAMPING, VISITS);
+    let solved = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let counted = (0..).zip(seats(&MODEL, &data, &how)).map(|(place, seat)| {
+        let (solved, Seat { name, rows, mut make }) = (Arc::clone(&solved), seat);
+        let counted = move || {
+            Ok(Box::new(Counted { program: make()?, place, solved: Arc::clone(&solved) }) as Box<dyn SiloProgram>)
+        };
+        Seat { name, rows, make: Box::new(counted) }
+    });
+    let (found, visits) = over_the_engine(&deployment, folder.path(), counted.collect(), |exchange| {
+        let names = Exchange::silos(exchange).to_vec();
+        let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(exchange)), &device, &how).unwrap();
+        let (report, record, _) = fit_by_arrival(&MODEL, &device, &how, (&mut *algorithm, exchange), None).unwrap();
+        assert!(report.elbo.is_finite());
+        (algorithm.posterior().parameters.to_vec(), record.trace.len() as u64)
+    });
+    let solved: Vec<u64> = solved.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    // All visits counted, and one may have been under way at the end.
+    assert_eq!(visits, VISITS);
+    assert!((VISITS..=VISITS + 1).contains(&solved.iter().sum()), "{solved:?}");
+    assert!(solved[0] >= BEHIND * (solved[1] - 1) && solved[1] >= 3, "{solved:?}");
+
+    let in_turn = options(VisitSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
+    let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
+    // The last visit of the straggler may have come too late to count.
+    let bound = 10.0 * (1.0 - DAMPING).powi(i32::try_from(solved[1] - 1).unwrap()).max(1e-9);
+    for (found, exact) in found.iter().zip(exact.posterior().parameters) {
+        assert!((found - exact).abs() <= bound * (1.0 + exact.abs()), "{found} against {exact}, {solved:?} visits");
+    }
+}
+
+#[test]
+fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for_it() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let silos = [&deployment.silo(0), &deployment.silo(1)];
+    let folder = Folder::new(scratch.path().join("run"), "pvi", &deployment.coordinator(), silos, "");
+    let change = |name: &str, change: &dyn Fn(String) -> String| {
+        let path = folder.path(name);
+        std::fs::write(&path, change(std::fs::read_to_string(&path).unwrap())).unwrap();
+    };
+    change("run.toml", &|text| text + "schedule = \"asynchronous\"\nheld_out_draws = 5\n");
+    for (name, other) in [("north", 2), ("south", 1)] {
+        let allow = |text: String| text.replace("allow = [", "allow = [\"evaluate\", ");
+        change(&format!("{name}.toml"), &|text| format!("held_out = \"example:{other}\"\n{}", allow(text)));
+    }
+    let _silos = [folder.silo("north"), folder.silo("south")];
+    folder.wait_for_end(&mut folder.coordinator(&[]));
+    let read = |name: &str| -> Value {
+        let Ok(bytes) = std::fs::read(folder.path(name)) else { panic!("{}", folder.log("coordinator.log")) };
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    let (result, judged) = (read("output/result.json"), read("output/evaluation.json"));
+    // Every visit is an exchange; the bound is one more.
+    assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1).into()));
+    let rows: Vec<&Value> = judged["silos"].as_array().unwrap().iter().map(|silo| &silo["rows"]).collect();
+    assert_eq!((rows, &judged["draws"]), (vec![&Value::from(237), &Value::from(300)], &5.into()));
+    // A run that is over has nothing left to do but its report.
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    let again = read("output/result.json");
+    assert_eq!((&again["sites"], &again["rounds"]), (&result["sites"], &result["rounds"]));
+}
+
+/// Ends its coordinator without a word after so many steps.
+struct Killed(u64);
+
+impl Progress for Killed {
+    fn step(&mut self, info: &StepInfo, _: &Counters) {
+        if info.step == self.0 {
+            std::panic::resume_unwind(Box::new("killed"));
+        }
+    }
+    fn end(&mut self, _: &RunRecord) {}
+}
+
+#[test]
+fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_checkpoint_to_the_same_fixed_point() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
+    let link = Proxy::before(&deployment.coordinator().address);
+    let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
+    // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, is never made up for.
+    const DAMPING: f64 = 0.99;
+    const STEPS: u64 = 10;
+    let fresh = FitOptions {
+        checkpoint: Some((scratch.path().join("coordinator"), 1)),
+        ..options(VisitSchedule::Asynchronous(Delays::default()), DAMPING, STEPS)
+    };
+    let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
+    let serve = |index: u32| {
+        let (make, rows) = program((&MODEL, &data), index, &fresh);
+        let name = &names[index as usize];
+        Served::start((name, rows), deployment.silo(index as usize), scratch.path(), IDENTITY, make)
+    };
+    let served = [serve(0), serve(1)];
+    let connect = || {
+        let how = how(link.engine(), &names, 2, patience(60, LostSilo::Wait));
+        Flower::connect(how, IDENTITY).unwrap()
+    };
+
+    let mut exchange = connect();
+    let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(&exchange)), &device, &fresh).unwrap();
+    // Both answers come at once: the checkpoint after the first is written with the second at hand.
+    let hold = link.hold("pull-messages", 1);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            hold.wait();
+            served.iter().for_each(|silo| silo.wait_for("pvi.solve"));
+            std::thread::sleep(Duration::from_secs(3));
+            hold.release();
+        });
+        let work = std::panic::AssertUnwindSafe(|| {
+            let killed: &mut dyn Progress = &mut Killed(2);
+            fit_by_arrival(&MODEL, &device, &fresh, (&mut *algorithm, &mut exchange), Some(killed))
+        });
+        assert!(std::panic::catch_unwind(work).is_err());
+    });
+    drop((exchange, algorithm));
+
+    let folder =
+        latest_checkpoint(fresh.checkpoint.as_ref().map(|(root, _)| root.as_path()).unwrap()).unwrap().unwrap().0;
+    assert!(Flower::end_former_run(&link.engine(), &folder).unwrap());
+    let resumed = FitOptions { resume: true, ..fresh };
+    let mut exchange = connect();
+    let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(&exchange)), &device, &resumed).unwrap();
+    let (report, record, _) =
+        fit_by_arrival(&MODEL, &device, &resumed, (&mut *algorithm, &mut exchange), None).unwrap();
+    exchange.end(None).unwrap();
+    served.into_iter().for_each(|silo| silo.end().unwrap());
+    // Of the work that was under way nothing counts; the bound is an exchange too.
+    let steps: Vec<u64> = record.trace.iter().map(|(step, _)| *step).collect();
+    assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 1));
+    let in_turn = options(VisitSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
+    let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
+    for (found, exact) in algorithm.posterior().parameters.iter().zip(exact.posterior().parameters) {
+        let bound = 10.0 * (1.0 - DAMPING).powi(2);
+        assert!((found - exact).abs() <= bound * (1.0 + exact.abs()), "{found} against {exact}");
+    }
+}

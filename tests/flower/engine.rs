@@ -1,0 +1,127 @@
+//! Runs federated fits through a real SuperLink and two SuperNodes: the bits are those of one process.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::path::Path;
+
+use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::engine_run::{over_the_engine, rows, seats};
+use partita::inference::{
+    AlgorithmChoice, Counters, Evaluation, Exchange, InProcess, RunOptions, Silent, coordinator, evaluate, run,
+};
+use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, Standardisation};
+use partita::models::{credit, six_cities_silos};
+use partita::{
+    Device, FamilyPlan, FitOptions, Gaussian, Model, Noise, PviOptions, RoundOptions, Schedule, Settings, SmallLarge,
+    VisitSchedule, partition_small_large,
+};
+
+fn options(algorithm: AlgorithmChoice, steps: u64) -> FitOptions {
+    let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
+    let settings = Settings { steps, family, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
+    FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() }
+}
+
+fn six_cities() -> Vec<(String, RepeatedBinary)> {
+    let device = Device::flex();
+    let named = ["north", "south"].into_iter().zip(six_cities_silos());
+    named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
+}
+
+/// Runs silos with a coordinator; the parameters of the posterior, and what silos say of it.
+fn found<M: Model + 'static>(
+    model: &M,
+    rows: &[usize],
+    exchange: &mut dyn Exchange,
+    fit: &FitOptions,
+) -> (Vec<f64>, Evaluation) {
+    let names = exchange.silos().to_vec();
+    let mut algorithm = coordinator(model, (&names, rows), &Device::flex(), fit).unwrap();
+    let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
+    run(&mut *algorithm, exchange, &how, &mut Silent).unwrap();
+    let judged = evaluate(&*algorithm, exchange, (10, fit.settings.seed), None, &mut Counters::default()).unwrap();
+    (algorithm.posterior().parameters.to_vec(), judged)
+}
+
+fn assert_same_bits<M: Model + 'static>(
+    (deployment, folder): (&Deployment, &Path),
+    (model, silos): (&M, &[(String, M::Data)]),
+    fit: &FitOptions,
+) where
+    M::Data: Clone + Send + 'static,
+{
+    let afar = over_the_engine(deployment, folder, seats(model, silos, fit), |exchange| {
+        found(model, &rows(exchange), exchange, fit)
+    });
+    let here = seats(model, silos, fit);
+    let rows: Vec<usize> = here.iter().map(|seat| seat.rows).collect();
+    let programs = here.into_iter().map(|mut seat| (seat.make)().unwrap()).collect();
+    assert_eq!(afar, found(model, &rows, &mut InProcess::new(programs, 1).unwrap(), fit));
+    let judged: Vec<u64> = afar.1.silos.iter().map(|silo| silo.rows).collect();
+    assert_eq!(judged, rows.iter().map(|rows| *rows as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn averaging_over_a_stock_deployment_has_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Stock);
+    let how = options(AlgorithmChoice::SfviAvg(RoundOptions::paper(100)), 300);
+    assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how);
+}
+
+#[test]
+fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let together = PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(100) };
+    let all = [
+        ("sequential", AlgorithmChoice::Pvi(PviOptions::new(100)), 400),
+        ("synchronous", AlgorithmChoice::Pvi(together), 400),
+        ("steps", AlgorithmChoice::Sfvi, 6),
+    ];
+    for (name, algorithm, steps) in all {
+        let how = options(algorithm, steps);
+        let own = folder.path().join(name);
+        assert_same_bits((&deployment, &own), (&MixedLogistic::new(4), &six_cities()), &how);
+    }
+}
+
+/// Credit approval at a small and a large silo with different labels, as in split B of the PVI paper.
+fn credit_silos() -> Option<(LogisticRegression, Vec<(String, BinaryRows)>)> {
+    let Ok(table) = credit() else {
+        eprintln!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        return None;
+    };
+    let noise = Noise::new(1);
+    let [train, _] = table.split(0.8, Standardisation::TrainingRows, &noise).unwrap();
+    let imbalance = SmallLarge { size_imbalance: 0.3, label_imbalance: -0.7 };
+    let parts = partition_small_large(train.labels(), 2, imbalance, &noise).unwrap();
+    let silo = |(name, rows): (&str, Vec<usize>)| {
+        (name.to_owned(), BinaryRows::encoded(&train.select(&rows).unwrap(), &Device::flex()).unwrap())
+    };
+    let silos = ["small", "large"].into_iter().zip(parts).map(silo).collect();
+    Some((LogisticRegression::new(train.columns()), silos))
+}
+
+#[test]
+fn credit_approval_by_partitioned_inference_over_the_engine_has_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let Some((model, silos)) = credit_silos() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    // The settings of the example `pvi_uci`: three sweeps over both silos, with minibatches.
+    let settings = Settings {
+        steps: 6 * 300,
+        particles: 4,
+        family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
+        schedule: Schedule::Cosine { initial: 1e-2, last: 0.0 },
+        minibatch: [("row".to_owned(), 64)].into(),
+        ..Settings::default()
+    };
+    let algorithm = AlgorithmChoice::Pvi(PviOptions::new(300));
+    let how = FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() };
+    assert_same_bits((&deployment, folder.path()), (&model, &silos), &how);
+}

@@ -1,0 +1,82 @@
+//! Reads the configuration files of the executables: what is misspelt or means nothing is refused by name.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::process::Command;
+
+use partita::executables::{CoordinatorFile, SiloFile};
+use partita::flower::{LostSilo, read_toml};
+
+#[test]
+fn a_misspelt_entry_of_a_configuration_file_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file.toml");
+    let honest = "state = \"s\"\noutput = \"o\"\ndeadline_seconds = 7\n";
+    let engine = "[engine]\naddress = \"127.0.0.1:1\"\n";
+    std::fs::write(&path, format!("{honest}{engine}")).unwrap();
+    let file: CoordinatorFile = read_toml(&path).unwrap();
+    assert_eq!((file.patience.deadline_seconds, file.patience.attempts), (7, 10));
+    std::fs::write(&path, format!("{honest}deadline_second = 7\n{engine}")).unwrap();
+    let found = read_toml::<CoordinatorFile>(&path).unwrap_err();
+    assert!(found.to_string().contains("deadline_second"), "{found}");
+    let silo = "name = \"north\"\nallow = [\"avg\"]\ndata = \"example:1\"\nstate = \"s\"\n";
+    std::fs::write(&path, format!("{silo}{engine}")).unwrap();
+    assert_eq!(read_toml::<SiloFile>(&path).unwrap().name, "north");
+    std::fs::write(&path, format!("{silo}allowed = []\n{engine}")).unwrap();
+    let found = read_toml::<SiloFile>(&path).unwrap_err();
+    assert!(found.to_string().contains("allowed"), "{found}");
+}
+
+#[test]
+fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let run = |algorithm: &str| {
+        format!(
+            "model = \"six-cities\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 20\nlocal_steps = 10\n"
+        )
+    };
+    // Nothing listens there, and nobody waits for it.
+    let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
+    for (algorithm, policy, expected) in [
+        ("sfvi-avg", "lost_silo = \"go-on\"\nquorum = 1\n", "expected `pvi`"),
+        ("pvi", "lost_silo = \"go-on\"\n", "`go-on` without a quorum"),
+        ("pvi", "lost_silo = \"go-on\"\nquorum = 3\n", "the quorum: found 3, expected 1 to 2"),
+        ("pvi", "quorum = 2\n", "a quorum of 2 with Wait"),
+        ("pvi", "keys = { c = \"c.pub\" }\n", "a name among the keys: found `c`, expected one of a, b"),
+        ("pvi", "keys = { a = \"run.toml\" }\n", "its kind is none of ecdsa-sha2-nistp256"),
+        ("pvi", "lost_silo = \"maybe\"\n", "`wait`, `go-on`, `fail`"),
+        ("pvi", "lost_silo = \"go-on\"\nquorum = 1\n", "starting a run at 127.0.0.1:1: no answer"),
+    ] {
+        write("run.toml", &run(algorithm));
+        write("coordinator.toml", &format!("{policy}{engine}"));
+        let mut command = Command::new(fixtures::executable("partita-coordinator"));
+        let found = command.current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&found.stderr).into_owned();
+        assert!(!found.status.success() && said.contains(expected), "{algorithm} {policy}: {said}");
+    }
+    write("coordinator.toml", &format!("lost_silo = \"fail\"\n{engine}"));
+    let file: CoordinatorFile = read_toml(&folder.path().join("coordinator.toml")).unwrap();
+    assert_eq!(file.patience.lost_silo, LostSilo::Fail);
+}
+
+#[test]
+fn a_run_of_days_is_refused_before_the_engine_is_asked_unless_its_owner_wants_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("run.toml", "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"a\"]\nsteps = 30000\n");
+    // Nothing listens there, and nobody waits for it.
+    let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
+    let said = |file: &str, arguments: &[&str]| {
+        write("coordinator.toml", file);
+        let mut command = Command::new(fixtures::executable("partita-coordinator"));
+        let found = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        assert!(!found.status.success());
+        String::from_utf8_lossy(&found.stderr).into_owned()
+    };
+    let refused = said(engine, &[]);
+    assert!(refused.contains("30000 rounds of about 4 s each: 1.4 days") && refused.contains("--long"), "{refused}");
+    for said in [said(engine, &["--long"]), said(&format!("round_seconds = 0.2\n{engine}"), &[])] {
+        assert!(said.contains("This run is long") && said.contains("no answer"), "{said}");
+    }
+}

@@ -1,0 +1,208 @@
+//! Kills every process of a real deployment in mid-round, and takes its disk away: what is found has the same bits.
+//!
+//! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fixtures::engine::{Deployment, Keeps, Pace, Running, installed};
+use fixtures::programs::{Folder, in_one_process};
+use fixtures::proxy::{Hold, Proxy};
+
+/// How long the coordinators of these tests wait: a SuperNode whose silo was killed over a request hands out the next one after a
+/// minute.
+const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 30";
+
+/// A deployment with proxies before the SuperLink and the SuperNode of `north`.
+struct World {
+    deployment: Deployment,
+    link: Proxy,
+    north: Proxy,
+}
+
+impl World {
+    fn start(programs: &Path, folder: &Path, keeps: Keeps) -> Self {
+        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped, keeps), |port| port);
+        let link = Proxy::before(&deployment.coordinator().address);
+        let north = Proxy::before(&deployment.silo(0).address);
+        Self { deployment, link, north }
+    }
+
+    fn folder(&self, path: &Path, algorithm: &str) -> Folder {
+        let south = self.deployment.silo(1);
+        Folder::new(path.to_owned(), algorithm, &self.link.engine(), [&self.north.engine(), &south], PATIENCE)
+    }
+}
+
+/// A run that has come to the third answer of `north`, which is computed, saved and not sent yet.
+struct MidRound {
+    north: Running,
+    _south: Running,
+    coordinator: Running,
+    hold: Arc<Hold>,
+}
+
+impl MidRound {
+    fn reach(world: &World, folder: &Folder) -> Self {
+        // The first answer is that to the hello.
+        let hold = world.north.hold("push-messages", 4);
+        let (north, south, coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
+        hold.wait();
+        Self { north, _south: south, coordinator, hold }
+    }
+}
+
+#[test]
+fn a_silo_and_a_supernode_killed_in_mid_round_change_nothing() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let mut world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let expected = in_one_process("pvi");
+
+    let folder = world.folder(&scratch.path().join("silo"), "pvi");
+    let mut run = MidRound::reach(&world, &folder);
+    run.north.kill();
+    run.hold.lose();
+    let north = folder.silo("north");
+    folder.wait_for_end(&mut run.coordinator);
+    assert_eq!(folder.found(), expected);
+    assert!(folder.log("north.log").contains("given back"), "{}", folder.log("north.log"));
+    assert!(folder.history().iter().any(|event| event.silo == "north" && event.what.contains("started again")));
+    drop((run, north));
+
+    let folder = world.folder(&scratch.path().join("node"), "pvi");
+    let mut run = MidRound::reach(&world, &folder);
+    world.deployment.nodes[0].kill();
+    run.hold.lose();
+    // Without a key, it comes back under another name: its silo is taken there once the engine knows that the old one is gone.
+    world.deployment.nodes[0] = world.deployment.node(0, Pace::Capped);
+    folder.wait_for_end(&mut run.coordinator);
+    assert_eq!(folder.found(), expected);
+    let refused = |event: &partita::flower::Event| event.silo == "north" && event.what.contains("still connected");
+    assert!(folder.history().iter().any(refused), "{:?}", folder.history());
+}
+
+#[test]
+fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let mut world = World::start(&programs, scratch.path(), Keeps::InFile);
+    let expected = in_one_process("sfvi-avg");
+
+    let folder = world.folder(&scratch.path().join("link"), "sfvi-avg");
+    let mut run = MidRound::reach(&world, &folder);
+    world.deployment.link.kill();
+    run.hold.release();
+    world.deployment.restart_link();
+    folder.wait_for_end(&mut run.coordinator);
+    assert_eq!(folder.found(), expected);
+    drop(run);
+
+    let folder = world.folder(&scratch.path().join("coordinator"), "sfvi-avg");
+    let mut run = MidRound::reach(&world, &folder);
+    folder.wait_for("south.log", "round 3", 1);
+    run.coordinator.kill();
+    run.hold.release();
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    assert_eq!(folder.found(), expected);
+    drop(run);
+
+    // The same while it sends: a silo has the head of a message, and never all of its objects.
+    let folder = world.folder(&scratch.path().join("sending"), "sfvi-avg");
+    let hold = world.link.hold("push-object", 40);
+    let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
+    hold.wait();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    coordinator.kill();
+    hold.lose();
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    assert_eq!(folder.found(), expected);
+    let said = [folder.log("north.log"), folder.log("south.log")].concat();
+    assert!(said.contains("never came whole"), "{said}");
+}
+
+#[test]
+fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_it_left_them() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let folder = world.folder(&scratch.path().join("run"), "pvi");
+    // The bound is asked for after the last checkpoint: silos are a round ahead of it.
+    let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
+    folder.wait_for("north.log", "sfvi.assess", 1);
+    coordinator.kill();
+    let _ = std::fs::remove_dir_all(folder.path("output"));
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    assert_eq!(folder.found(), in_one_process("pvi"));
+}
+
+#[test]
+fn a_silo_whose_folder_is_two_rounds_old_is_refused_and_goes_on_from_its_own() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let folder = world.folder(&scratch.path().join("run"), "sfvi-avg");
+    let mut run = MidRound::reach(&world, &folder);
+    folder.replace("north-state", "old");
+    let later = world.north.hold("push-messages", 2);
+    run.hold.release();
+    later.wait();
+    run.north.kill();
+    later.lose();
+    folder.replace("north-state", "own");
+    folder.replace("old", "north-state");
+    let mut north = folder.silo("north");
+    folder.wait_for_end(&mut run.coordinator);
+    let said = folder.log("coordinator.log");
+    assert!(said.contains("silo `north`") && said.contains("the state of this silo"), "{said}");
+    let said = folder.log("north.log");
+    assert!(said.contains("a request after round 4, expected one after round 3"), "{said}");
+    assert!(!folder.path("output/result.json").exists());
+
+    north.kill();
+    folder.replace("own", "north-state");
+    let _north = folder.silo("north");
+    folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
+    assert_eq!(folder.found(), in_one_process("sfvi-avg"));
+}
+
+#[test]
+fn a_disk_that_is_full_ends_a_party_with_its_last_checkpoint_whole() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path(), Keeps::InMemory);
+    let folder = world.folder(&scratch.path().join("run"), "sfvi-avg");
+    let mut run = MidRound::reach(&world, &folder);
+    run.coordinator.kill();
+    run.hold.release();
+    let latest = || std::fs::read_to_string(folder.path("coordinator-state/latest")).unwrap();
+    let before = latest();
+    let state = folder.path("coordinator-state").join(&before).join("coordinator.partita");
+    let size = std::fs::metadata(&state).unwrap().len();
+
+    // Files may not grow to the size of a checkpoint.
+    assert!(size > 512, "{size}");
+    let mut full = folder.without_room("coordinator", 1, "full.log");
+    folder.wait_for_end(&mut full);
+    let said = folder.log("full.log");
+    assert!(said.contains("File too large") && said.contains("coordinator-state"), "{said}");
+    assert_eq!((latest(), std::fs::metadata(&state).unwrap().len()), (before, size));
+
+    // Nor at a silo: what it cannot save it does not answer.
+    run.north.kill();
+    let mut full = folder.without_room("north", 4, "north-full.log");
+    let mut coordinator = folder.coordinator(&["--resume"]);
+    folder.wait_for_end(&mut full);
+    let said = folder.log("north-full.log");
+    assert!(said.contains("File too large") && said.contains("north-state"), "{said}");
+    let _north = folder.silo("north");
+    folder.wait_for_end(&mut coordinator);
+    assert_eq!(folder.found(), in_one_process("sfvi-avg"));
+    assert!(
+        folder.history().iter().any(|event| event.what.contains("cannot keep its state")),
+        "{:?}",
+        folder.history()
+    );
+}

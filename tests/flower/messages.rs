@@ -1,0 +1,241 @@
+//! Loses, repeats, delays and replays messages between the parties of a real deployment: what is found has the same bits.
+//!
+//! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use fixtures::engine::{Deployment, Keeps, Pace, installed};
+use fixtures::proxy::{Action, Proxy};
+use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
+use partita::flower::{Event, Flower, LostSilo};
+use partita::inference::AlgorithmChoice;
+use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::{Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, VisitSchedule, fit};
+
+fn silos() -> Vec<(String, RepeatedBinary)> {
+    let device = Device::flex();
+    let named = ["north", "south"].into_iter().zip(six_cities_silos());
+    named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
+}
+
+/// Five rounds of PVI, all silos at once.
+fn options() -> FitOptions {
+    let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
+    let settings = Settings { steps: 100, family, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
+    let algorithm = AlgorithmChoice::Pvi(PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(20) });
+    FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
+}
+
+/// A deployment with proxies everywhere.
+struct World {
+    deployment: Deployment,
+    /// Between the SuperNodes and the SuperLink.
+    fleet: Proxy,
+    /// Between the coordinator and the SuperLink.
+    link: Proxy,
+    /// Between the first silo and its SuperNode.
+    north: Proxy,
+    expected: Vec<f64>,
+}
+
+impl World {
+    fn start(programs: &Path, folder: &Path) -> Self {
+        let mut fleet = None;
+        let deployment = Deployment::start_behind(programs, folder, (2, Pace::Capped, Keeps::InMemory), |port| {
+            fleet.insert(Proxy::before(&format!("127.0.0.1:{port}"))).port()
+        });
+        let link = Proxy::before(&deployment.coordinator().address);
+        let north = Proxy::before(&deployment.silo(0).address);
+        let expected = fit(&MixedLogistic::new(4), &silos(), &Device::flex(), &options(), None).unwrap();
+        let expected = expected.posterior().parameters.to_vec();
+        Self { deployment, fleet: fleet.unwrap(), link, north, expected }
+    }
+
+    /// A run that `disturb` disturbs once it has begun; it finds the same bits. What the coordinator and the silo saw.
+    #[track_caller]
+    fn run(&self, folder: &Path, deadline: u64, disturb: impl FnOnce(&Self)) -> (Vec<Event>, String) {
+        let (silos, options) = (silos(), options());
+        let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
+        let serve = |index: u32, engine| {
+            let (make, rows) = program((&MixedLogistic::new(4), &silos), index, &options);
+            Served::start((&names[index as usize], rows), engine, folder, IDENTITY, make)
+        };
+        let served = [serve(0, self.north.engine()), serve(1, self.deployment.silo(1))];
+        let how = how(self.link.engine(), &names, 2, patience(deadline, LostSilo::Wait));
+        let mut exchange = Flower::connect(how, IDENTITY).unwrap();
+        disturb(self);
+        let rows = rows(&exchange);
+        let found = fitted(&MixedLogistic::new(4), &mut exchange, &rows, &options).unwrap();
+        assert_eq!(found.posterior().parameters, self.expected);
+        let history = exchange.history().to_vec();
+        for proxy in [&self.fleet, &self.link, &self.north] {
+            proxy.rule(|_, _, _| Action::Pass);
+        }
+        exchange.end(None).unwrap();
+        let [north, south] = served;
+        let said = north.said();
+        north.end().unwrap();
+        south.end().unwrap();
+        (history, said)
+    }
+}
+
+/// Changes the `nth` answer to calls of this name that is not empty.
+fn change(
+    name: &'static str,
+    nth: usize,
+    how: impl Fn(&[Vec<u8>], Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
+) -> impl FnMut(&str, usize, &[u8]) -> Action + Send + 'static {
+    let seen: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let how = Arc::new(how);
+    move |path, _, _| {
+        if path != name {
+            return Action::Pass;
+        }
+        let (seen, how) = (Arc::clone(&seen), Arc::clone(&how));
+        Action::Change(Box::new(move |answer| {
+            if answer.is_empty() {
+                return answer;
+            }
+            let mut seen = seen.lock().unwrap();
+            seen.push(answer.clone());
+            if seen.len() == nth { how(&seen, answer) } else { answer }
+        }))
+    }
+}
+
+#[test]
+fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path());
+
+    // The SuperLink takes a message for delivered that the SuperNode never sees, over a slow link: the deadline passes while the
+    // coordinator asks for answers.
+    let (history, _) = world.run(&scratch.path().join("request"), 4, |world| {
+        world.link.rule(|path, _, _| {
+            if path == "pull-messages" {
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+            Action::Pass
+        });
+        world.fleet.rule(change("pull-messages", 3, |_, _| Vec::new()));
+    });
+    assert!(history.iter().any(|event| event.what.contains("no answer in 4 s")), "{history:?}");
+
+    // The same with an answer, which the silo repeats and does not compute again.
+    let (history, _) = world.run(&scratch.path().join("reply"), 4, |world| {
+        world.link.rule(change("pull-messages", 3, |_, _| Vec::new()));
+    });
+    // The SuperLink says that it has given it away already.
+    assert!(history.iter().any(|event| event.what.contains("Message Unavailable")), "{history:?}");
+
+    // The first answer comes after the request was sent again, and counts.
+    let (history, _) = world.run(&scratch.path().join("late"), 4, |world| {
+        let hold = world.north.hold("push-messages", 2);
+        std::thread::spawn(move || {
+            hold.wait();
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            hold.release();
+        });
+    });
+    assert!(history.iter().any(|event| event.what.contains("no answer in 4 s")), "{history:?}");
+}
+
+#[test]
+fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path());
+
+    // Lists of a protobuf message that is put behind itself hold everything twice. Of a thousand answers the content of one is asked for.
+    let asked: Arc<Mutex<BTreeMap<Vec<u8>, usize>>> = Arc::default();
+    let count = Arc::clone(&asked);
+    let (history, _) = world.run(&scratch.path().join("twice"), 60, move |world| {
+        let mut messages = change("pull-messages", 2, |_, answer| answer.repeat(1_000));
+        world.link.rule(move |path, calls, body| {
+            if path == "pull-object" {
+                *count.lock().unwrap().entry(body.to_vec()).or_default() += 1;
+            }
+            messages(path, calls, body)
+        });
+    });
+    assert!(history.is_empty(), "{history:?}");
+    let asked = asked.lock().unwrap();
+    // More than one each: while it is on its way, and where two answers have it in common.
+    assert!(!asked.is_empty() && asked.values().all(|count| *count < 900), "{:?}", asked.values());
+
+    let earlier: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&earlier);
+    let (history, _) = world.run(&scratch.path().join("round"), 60, |world| {
+        world.link.rule(change("pull-messages", 4, move |seen, answer| {
+            kept.lock().unwrap().clone_from(&seen[0]);
+            [seen[0].clone(), answer].concat()
+        }));
+    });
+    assert!(history.is_empty(), "{history:?}");
+
+    let (history, _) = world.run(&scratch.path().join("run"), 60, |world| {
+        let earlier = earlier.lock().unwrap().clone();
+        assert!(!earlier.is_empty());
+        world.link.rule(change("pull-messages", 3, move |_, answer| [earlier.clone(), answer].concat()));
+    });
+    assert!(history.is_empty(), "{history:?}");
+}
+
+#[test]
+fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path());
+    let (history, said) = world.run(&scratch.path().join("run"), 10, |world| {
+        // In the third round the silo is given the message of the first one again, with all its objects.
+        let objects: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>> = Arc::default();
+        let mut messages = change("pull-messages", 3, |seen, _| seen[0].clone());
+        world.north.rule(move |path, count, body| {
+            if path != "pull-object" {
+                return messages(path, count, body);
+            }
+            if let Some(known) = objects.lock().unwrap().get(body) {
+                return Action::Answer(known.clone());
+            }
+            let (objects, body) = (Arc::clone(&objects), body.to_vec());
+            Action::Change(Box::new(move |answer| {
+                // One that is on its way still has no content.
+                if answer.len() > 16 {
+                    objects.lock().unwrap().insert(body, answer.clone());
+                }
+                answer
+            }))
+        });
+    });
+    // On a slow machine its time is over first.
+    assert!(said.contains("the age of a request") || said.contains("after its time"), "{said}");
+    assert!(history.iter().any(|event| event.what.contains("no answer in 10 s")), "{history:?}");
+}
+
+#[test]
+fn calls_that_break_inside_the_engine_are_made_again_and_change_nothing() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World::start(&programs, scratch.path());
+    let (history, said) = world.run(&scratch.path().join("run"), 60, |world| {
+        for proxy in [&world.link, &world.north] {
+            // As where others have locked the engine's database: every third call of each kind.
+            proxy.rule(|_, count, _| if count % 3 == 0 { Action::Break } else { Action::Pass });
+        }
+    });
+    assert!(history.is_empty(), "{history:?}");
+    assert!(!said.contains("failed") && !said.contains("not taken"), "{said}");
+
+    // What breaks each time is said to do so, and soon.
+    world.link.rule(|path, _, _| if path == "start-run" { Action::Break } else { Action::Pass });
+    let names: Vec<String> = silos().into_iter().map(|(name, _)| name).collect();
+    let how = how(world.link.engine(), &names, 2, patience(60, LostSilo::Wait));
+    let error = Flower::connect(how, IDENTITY).unwrap_err().to_string();
+    assert!(error.contains("status 500") && error.contains("Internal server error"), "{error}");
+}

@@ -1,0 +1,233 @@
+//! Goes on without a silo, takes it back and takes in one that is late, over a real deployment: by the stated rules, to the bit.
+//!
+//! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
+
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use fixtures::engine::{Deployment, Pace, copy, installed};
+use fixtures::interrupted::Interrupted;
+use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
+use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
+use partita::inference::{
+    Absence, AlgorithmChoice, Counters, Exchange, Outcome, Progress, Request, RunOptions, RunRecord, StepInfo,
+    coordinator, parties, run,
+};
+use partita::models::GaussianMean;
+use partita::{Device, FitOptions, Model, PviOptions, Settings, SolverChoice};
+
+const NAMES: [&str; 3] = ["north", "south", "west"];
+
+fn numbers() -> Vec<Vec<f64>> {
+    vec![vec![1.0, 2.5], vec![3.0], vec![-4.0, 5.0, 6.5]]
+}
+
+fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
+    let device = Device::flex();
+    NAMES.iter().zip(numbers()).map(|(name, own)| ((*name).to_owned(), GaussianMean::data(&own, &device))).collect()
+}
+
+/// One silo after another, each with the exact solution of its local problem: what is found does not depend on how often a silo
+/// was visited, so long as it was, and nothing was counted twice.
+fn options(visits: u64, absence: Absence) -> FitOptions {
+    let pvi = PviOptions { solver: SolverChoice::Conjugate, absence, ..PviOptions::new(1) };
+    let settings = Settings { steps: visits, ..Settings::default() };
+    FitOptions { algorithm: AlgorithmChoice::Pvi(pvi), settings, ..FitOptions::default() }
+}
+
+/// The exact posterior given the numbers of some silos: mean and standard deviation.
+fn exact(silos: &[usize]) -> [f64; 2] {
+    let numbers = numbers();
+    let found = GaussianMean::posterior(&silos.iter().map(|silo| numbers[*silo].clone()).collect::<Vec<_>>());
+    [found.mean, found.variance.sqrt()]
+}
+
+/// Does something after a step.
+struct After<F: FnMut(u64)>(F);
+
+impl<F: FnMut(u64) + Send> Progress for After<F> {
+    fn step(&mut self, info: &StepInfo, _: &Counters) {
+        (self.0)(info.step);
+    }
+
+    fn end(&mut self, _: &RunRecord) {}
+}
+
+fn served(deployment: &Deployment, folder: &Path, index: u32) -> Served {
+    let (make, rows) = program((&GaussianMean {}, &silos()), index, &options(1, Absence::Fail));
+    Served::start((NAMES[index as usize], rows), deployment.silo(index as usize), folder, IDENTITY, make)
+}
+
+/// What a run found, the parameters of its posterior and mean with standard deviation, and what happened meanwhile.
+struct Found {
+    parameters: Vec<f64>,
+    moments: [f64; 2],
+    history: Vec<Event>,
+}
+
+fn fitted(
+    exchange: &mut dyn Exchange,
+    rows: &[usize],
+    (visits, absence): (u64, Absence),
+    after: impl FnMut(u64) + Send,
+) -> partita::inference::Result<(Vec<f64>, [f64; 2])> {
+    let names = exchange.silos().to_vec();
+    let mut algorithm = coordinator(&GaussianMean {}, (&names, rows), &Device::flex(), &options(visits, absence))?;
+    let how = RunOptions { steps: visits, ..RunOptions::default() };
+    run(&mut *algorithm, exchange, &how, &mut After(after))?;
+    let posterior = algorithm.posterior();
+    let own = posterior.parameters;
+    let moments = [posterior.family.mean(own)[0], posterior.family.spread(own).deviations()[0]];
+    Ok((own.to_vec(), moments))
+}
+
+/// A run over the engine in which `after` does something after a step; if it fails, the error and what happened before.
+fn over_the_engine(
+    deployment: &Deployment,
+    (quorum, patience): (usize, Patience),
+    visits: u64,
+    after: impl FnMut(u64) + Send,
+) -> Result<Found, (partita::inference::Error, Vec<Event>)> {
+    let names = NAMES.map(str::to_owned);
+    let mut exchange = Flower::connect(how(deployment.coordinator(), &names, quorum, patience), IDENTITY).unwrap();
+    let rows = rows(&exchange);
+    let absence = if patience.lost_silo == LostSilo::GoOn { Absence::GoOn } else { Absence::Fail };
+    let fitted = fitted(&mut exchange, &rows, (visits, absence), after);
+    let history = exchange.history().to_vec();
+    exchange.end(None).unwrap();
+    match fitted {
+        Ok((parameters, moments)) => Ok(Found { parameters, moments, history }),
+        Err(error) => Err((error, history)),
+    }
+}
+
+/// What the same run finds in one process, where silos are absent when the history says so.
+fn in_one_process(visits: u64, history: &[Event]) -> Vec<f64> {
+    let (_, silos) = parties(&GaussianMean {}, &silos(), &Device::flex(), &options(visits, Absence::GoOn)).unwrap();
+    let is_absent = |round: u64, silo: usize| {
+        let mut own = history.iter().filter(|event| event.silo == NAMES[silo]);
+        let last =
+            own.rfind(|event| matches!(event.kind, EventKind::Missing | EventKind::Back) && event.round <= round);
+        last.is_some_and(|event| event.kind == EventKind::Missing)
+    };
+    let rows: Vec<usize> = numbers().iter().map(Vec::len).collect();
+    let instead = |round: u64, request: &Request, _| {
+        is_absent(round, request.silo).then(|| Outcome::Lost { reason: "it is absent".into() })
+    };
+    fitted(&mut Interrupted::new(silos, instead), &rows, (visits, Absence::GoOn), |_| ()).unwrap().0
+}
+
+#[track_caller]
+fn assert_close(found: [f64; 2], expected: [f64; 2]) {
+    // Sums of a few numbers in natural parameters and back.
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}, expected {expected:?}");
+}
+
+fn kinds(history: &[Event], silo: &str) -> Vec<EventKind> {
+    let own = history.iter().filter(|event| event.silo == silo).map(|event| event.kind);
+    own.filter(|kind| *kind != EventKind::Unanswered).collect()
+}
+
+#[test]
+fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_that_is_late() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let go_on = |appear_seconds| Patience { appear_seconds, ..patience(5, LostSilo::GoOn) };
+
+    // West ends after two sweeps and never comes back: its factor stays.
+    let folder = scratch.path().join("gone");
+    let (_north, _south) = (served(&deployment, &folder, 0), served(&deployment, &folder, 1));
+    let mut west = Some(served(&deployment, &folder, 2));
+    let found = over_the_engine(&deployment, (2, go_on(60)), 15, |step| {
+        if step == 6 {
+            west.take().unwrap().end().unwrap();
+        }
+    });
+    let found = found.unwrap();
+    assert_close(found.moments, exact(&[0, 1, 2]));
+    assert_eq!(kinds(&found.history, "west"), [EventKind::Missing], "{:?}", found.history);
+    assert_eq!(found.history.iter().find(|event| event.kind == EventKind::Missing).unwrap().round, 9);
+    assert_eq!(found.parameters, in_one_process(15, &found.history));
+    drop((_north, _south));
+
+    // West appears after two sweeps: until then the posterior is that without it.
+    let folder = scratch.path().join("late");
+    let (_north, _south) = (served(&deployment, &folder, 0), served(&deployment, &folder, 1));
+    let mut west = None;
+    let found = over_the_engine(&deployment, (2, go_on(15)), 15, |step| {
+        if step == 6 {
+            let late = west.insert(served(&deployment, &folder, 2));
+            late.wait_for("says hello");
+            // The coordinator looks who is there once a second, while it waits for somebody.
+            std::thread::sleep(Duration::from_millis(1_500));
+        }
+    });
+    let found = found.unwrap();
+    assert_close(found.moments, exact(&[0, 1, 2]));
+    assert_eq!(kinds(&found.history, "west"), [EventKind::Missing, EventKind::Back], "{:?}", found.history);
+    assert_eq!(found.history[0].round, 0);
+    assert_eq!(found.parameters, in_one_process(15, &found.history));
+    // What it goes on with is not what all would find.
+    assert!(in_one_process(6, &found.history[..1]) != in_one_process(6, &[]));
+}
+
+#[test]
+fn a_silo_restored_from_an_old_disk_joins_again_with_the_factor_that_the_coordinator_has() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let go_on = Patience { appear_seconds: 60, ..patience(5, LostSilo::GoOn) };
+    let folder = scratch.path().join("run");
+    let (_north, _south) = (served(&deployment, &folder, 0), served(&deployment, &folder, 1));
+    let mut west = Some(served(&deployment, &folder, 2));
+    let (own, old) = (folder.join("west"), folder.join("old"));
+    let found = over_the_engine(&deployment, (2, go_on), 18, |step| {
+        if step == 3 {
+            std::fs::create_dir_all(&old).unwrap();
+            copy(&own, &old);
+        }
+        if step == 9 {
+            west.take().unwrap().end().unwrap();
+            std::fs::remove_dir_all(&own).unwrap();
+            copy(&old, &own);
+            west = Some(served(&deployment, &folder, 2));
+        }
+    });
+    let found = found.unwrap();
+    assert_close(found.moments, exact(&[0, 1, 2]));
+    let expected = [EventKind::Refused, EventKind::Missing, EventKind::Back];
+    assert_eq!(kinds(&found.history, "west"), expected, "{:?}", found.history);
+    assert_eq!(found.parameters, in_one_process(18, &found.history));
+    assert!(west.unwrap().said().contains("the state of this silo"));
+}
+
+#[test]
+fn a_run_that_may_not_go_on_without_a_silo_ends_with_an_error_that_names_it() {
+    let Some(programs) = installed() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, scratch.path(), 3, Pace::Capped);
+    let fail = patience(4, LostSilo::Fail);
+    let quorum = Patience { attempts: 2, ..patience(4, LostSilo::GoOn) };
+    let wait = Patience { attempts: 2, ..patience(4, LostSilo::Wait) };
+    for (name, how, expected, attempts) in [
+        ("fail", (3, fail), "silo `west`", 1),
+        ("quorum", (3, quorum), "a quorum of 3", 2),
+        ("wait", (3, wait), "silo `west`", 2),
+    ] {
+        let folder = scratch.path().join(name);
+        let (_north, _south) = (served(&deployment, &folder, 0), served(&deployment, &folder, 1));
+        let mut west = Some(served(&deployment, &folder, 2));
+        let found = over_the_engine(&deployment, how, 15, |step| {
+            if step == 3 {
+                west.take().unwrap().end().unwrap();
+            }
+        });
+        let (error, history) = found.err().unwrap();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+        let asked = history.iter().filter(|event| event.silo == "west" && event.kind == EventKind::Unanswered);
+        assert_eq!(asked.count(), attempts, "{name}: {history:?}");
+    }
+}

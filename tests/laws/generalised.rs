@@ -1,0 +1,61 @@
+//! Holds generalised inference to what it does to a mean, and to the width that silos which disagree give its posterior.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::local::{Partitioned, Toy, quadratic};
+use partita::inference::{Expectation, NaturalGradient, NormalFamily};
+use partita::{DivergenceChoice, SolverChoice};
+
+/// Two points are exact for the quadratic log likelihoods here.
+const EXACT_STEPS: SolverChoice =
+    SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: Expectation::GaussHermite { points: 2 } });
+const ROWS: f64 = 50.0;
+
+/// Mean and variance at the fixed point of silos that share 50 rows of unit noise equally, each with its own mean.
+fn moments(means: &[f64], prior_variance: f64, alpha: f64) -> [f64; 2] {
+    let rows = ROWS / means.len() as f64;
+    let divergence = DivergenceChoice::Renyi(alpha);
+    let toy =
+        |mean: &f64| Toy { divergence, ..Toy::diagonal(1, vec![0.0; 2], quadratic(vec![rows * mean], vec![rows])) };
+    let mut silos = Partitioned::new(means.iter().map(toy).collect(), &[0.0, -0.5 / prior_variance]);
+    for _ in 0..2_000 {
+        let before = silos.posterior.clone();
+        silos.sweep(EXACT_STEPS, 1_000).unwrap();
+        let change = before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max);
+        if change < 1e-13 {
+            let (mean, spread) = NormalFamily::diagonal(1).moments(&silos.posterior);
+            return [mean[0], spread.deviations()[0].powi(2)];
+        }
+    }
+    panic!("2,000 sweeps were not enough");
+}
+
+#[test]
+fn a_divergence_moves_the_mean_by_its_hold_on_the_prior_alone() {
+    for alpha in [0.5, 0.75, 1.0, 1.5, 2.5] {
+        // What the prior says beside fifty rows is 4e-10 of the mean at most.
+        let [mean, _] = moments(&[0.3], 1e8, alpha);
+        assert!((mean - 0.3).abs() < 1e-9, "{alpha}: {mean}");
+        // Of any prior: where the data's pull on the mean is that of the divergence, n (y - μ) = (μ - ν) / (αλ + (1-α)σ).
+        let [mean, variance] = moments(&[0.3], 10.0, alpha);
+        let (data, prior) = (ROWS * (0.3 - mean), mean / (alpha * 10.0 + (1.0 - alpha) * variance));
+        assert!((data - prior).abs() < 1e-11, "{alpha}: {data} against {prior}");
+    }
+}
+
+#[test]
+fn silos_that_disagree_widen_the_posterior_below_one_by_the_square_of_their_distance() {
+    for alpha in [0.5, 0.75] {
+        let excess = |distance: f64| {
+            let [_, apart] = moments(&[0.3 - 0.5 * distance, 0.3 + 0.5 * distance], 1e8, alpha);
+            let [_, together] = moments(&[0.3, 0.3], 1e8, alpha);
+            apart / together - 1.0
+        };
+        let [near, far] = [excess(0.01), excess(0.02)];
+        assert!(near > 0.0, "{alpha}: {near}");
+        // The posterior is the same with the silos exchanged, so that the next power is the fourth: beside the second it counts
+        // as the square of the distance in posterior standard deviations, 0.02.
+        assert!((far / near - 4.0).abs() < 0.05 * 4.0, "{alpha}: {near}, {far}");
+    }
+    let [[_, apart], [_, together]] = [[0.2, 0.4], [0.3, 0.3]].map(|means| moments(&means, 1e8, 1.0));
+    assert!((apart / together - 1.0).abs() < 1e-11, "{apart} against {together}");
+}

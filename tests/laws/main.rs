@@ -1,0 +1,14 @@
+//! Holds every implementation to the laws of its trait, and formulas to golden numbers.
+
+mod bijectors;
+mod densities;
+mod exponential_families;
+mod families;
+mod generalised;
+mod golden;
+mod losses;
+mod messages;
+mod metrics;
+mod models;
+mod operations;
+mod readings;

@@ -1,0 +1,440 @@
+//! Holds PVI to what silos that leave, are removed or do not answer may change, and to what they may not.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fixtures::counts::Counts;
+use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
+use fixtures::regression::{Regression, Rows};
+use partita::burn::tensor::Tensor;
+use partita::inference::{
+    Absence, Algorithm, Asynchronous, ByArrival, Delays, Ending, Error, Exchange, GradientDescent, Manifest, Order,
+    Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, StillRule, run, run_by_arrival,
+};
+use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule};
+
+/// Every schedule of rounds and of the simulated clock.
+const SCHEDULES: [VisitSchedule; 6] = [
+    VisitSchedule::Sequential(Order::Fixed),
+    VisitSchedule::Sequential(Order::Random),
+    VisitSchedule::Sequential(Order::Residual),
+    VisitSchedule::Synchronous,
+    VisitSchedule::Subset(2),
+    VisitSchedule::Asynchronous(Delays { longest: 8.0, straggle: 1.0, loss: 0.0, seed: 1 }),
+];
+
+fn go_on(schedule: VisitSchedule) -> PviOptions {
+    PviOptions { absence: Absence::GoOn, ..conjugate_options(schedule) }
+}
+
+fn without(data: &[(String, Rows)], silo: usize) -> Vec<f64> {
+    exact(&[&data[..silo], &data[silo + 1..]].concat(), 3)
+}
+
+/// An exchange in which these silos do not answer.
+fn lose(run: &mut Run<Regression>, silent: &[usize]) -> std::result::Result<StepInfo, Error> {
+    let requests = run.pvi.outgoing().unwrap();
+    let outcome = |request: &Request| match silent.contains(&request.silo) {
+        true => Outcome::Lost { reason: "the line is cut".into() },
+        false => run.silos[request.silo].answer(&request.message).map_or_else(Outcome::Failed, Outcome::Reply),
+    };
+    let outcomes = requests.iter().map(outcome).collect();
+    run.pvi.incoming(outcomes)
+}
+
+#[test]
+fn a_silo_that_never_answers_holds_up_no_schedule() {
+    let data = four_silos();
+    for schedule in SCHEDULES {
+        // A visit of one silo in four moves its factor by a quarter of what is left.
+        let exchanges = if matches!(schedule, VisitSchedule::Asynchronous(_)) { 400 } else { 70 };
+        for silent in [0, 2] {
+            let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule));
+            for _ in 0..exchanges {
+                lose(&mut run, &[silent]).unwrap();
+            }
+            close(run.pvi.natural(), &without(&data, silent), 1e-6);
+            // Once it is back, it is heard.
+            let run = run.steps(exchanges);
+            close(run.pvi.natural(), &exact(&data, 3), 1e-6);
+        }
+    }
+}
+
+#[test]
+fn an_exchange_without_an_answer_is_no_step_and_is_counted() {
+    let data = four_silos();
+    for schedule in SCHEDULES {
+        let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule));
+        let prior = run.pvi.natural().to_vec();
+        let info = lose(&mut run, &[0, 1, 2, 3]).unwrap();
+        assert_eq!((info.step, info.tally.silo_steps), (0, 0), "{schedule:?}");
+        assert!(info.tally.missed_answers > 0 && info.gradient_norm.is_nan(), "{schedule:?}: {info:?}");
+        assert_eq!(run.pvi.natural(), prior);
+        // The posterior is still the prior, which the next visit has to know: it starts elsewhere then.
+        let request = run.pvi.outgoing().unwrap().remove(0);
+        assert_eq!(request.message.get_word("version").unwrap(), 1, "{schedule:?}");
+    }
+}
+
+#[test]
+fn a_run_that_nobody_answers_ends_with_an_error_that_names_all() {
+    let data = four_silos();
+    for schedule in SCHEDULES {
+        let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule));
+        let ended = (0..1_000).find_map(|_| lose(&mut run, &[0, 1, 2, 3]).err());
+        match ended {
+            Some(Error::SiloLost { silo, step: 0, .. }) => assert_eq!(silo, "silo-0`, `silo-1`, `silo-2`, `silo-3"),
+            other => panic!("{schedule:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_silo_that_answers_with_an_error_is_not_absent() {
+    let data = four_silos();
+    let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+    let requests = run.pvi.outgoing().unwrap();
+    let mut outcomes = run.answers(&requests);
+    outcomes[2] = Outcome::Failed(Error::NoSilos);
+    let found = run.pvi.incoming(outcomes);
+    assert!(matches!(&found, Err(Error::InSilo { silo, .. }) if silo == "silo-2"), "{found:?}");
+}
+
+#[test]
+fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_not_taken() {
+    let data = four_silos();
+    let schedule = VisitSchedule::Asynchronous(Delays::default());
+    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(schedule));
+    run.pvi.remove(2).unwrap();
+    let (mut pvi, mut threads) = run.threads();
+    let how = RunOptions { steps: 1_000, ..RunOptions::default() };
+    run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
+    close(pvi.natural(), &without(&data, 2), 1e-9);
+    // Nobody takes part: there is no run.
+    (0..4).for_each(|silo| pvi.leave(silo).unwrap());
+    let how = RunOptions { steps: 2_000, ..RunOptions::default() };
+    assert!(matches!(run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent), Err(Error::NoSilos)));
+
+    for schedule in SCHEDULES {
+        let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule)).steps(5);
+        let mut requests = run.pvi.outgoing().unwrap();
+        while !requests.iter().any(|request| request.silo == 1) {
+            let outcomes = run.answers(&requests);
+            run.pvi.incoming(outcomes).unwrap();
+            requests = run.pvi.outgoing().unwrap();
+        }
+        let outcomes = run.answers(&requests);
+        run.pvi.remove(1).unwrap();
+        run.pvi.incoming(outcomes).unwrap();
+        assert!(run.pvi.factor(1).unwrap().iter().all(|eta| *eta == 0.0), "{schedule:?}");
+        let run = run.steps(if matches!(schedule, VisitSchedule::Asynchronous(_)) { 300 } else { 60 });
+        close(run.pvi.natural(), &without(&data, 1), 1e-6);
+    }
+}
+
+#[test]
+fn a_run_by_arrival_goes_on_with_the_same_parties_after_it_ended() {
+    let data = four_silos();
+    let schedule = VisitSchedule::Asynchronous(Delays::default());
+    let run = Run::new(&LINEAR, &data, &settings(3_000), conjugate_options(schedule));
+    let (mut pvi, mut threads) = run.threads();
+    // Work is under way whenever a run ends.
+    for ending in 1..=30 {
+        let how = RunOptions { steps: 100, ..RunOptions::default() };
+        let how = RunOptions { steps: ending * how.steps, ..how };
+        run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
+    }
+    close(pvi.natural(), &exact(&data, 3), 1e-9);
+}
+
+#[test]
+fn the_bound_after_a_removal_is_that_of_the_others() {
+    let data = four_silos();
+    let bound = |run: &mut Run<Regression>| {
+        let requests = run.pvi.assessing(4, 0);
+        let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
+        let outcomes = run.answers(&requests);
+        (run.pvi.assessed(outcomes, 4, 0).unwrap().elbos, asked)
+    };
+    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(VisitSchedule::Synchronous)).steps(90);
+    run.pvi.remove(1).unwrap();
+    let mut run = run.steps(90);
+    let others = [&data[..1], &data[2..]].concat();
+    let alone = conjugate_options(VisitSchedule::Synchronous);
+    let mut alone = Run::new(&LINEAR, &others, &settings(1_000), alone).steps(90);
+    let ((found, asked), (expected, _)) = (bound(&mut run), bound(&mut alone));
+    assert_eq!(asked, [0, 2, 3]);
+    // At the exact posterior every draw of the bound is the log evidence.
+    close(&found, &expected, 1e-9);
+    // A silo that rests has its factor in the posterior, and its rows in the bound.
+    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(VisitSchedule::Synchronous)).steps(5);
+    run.pvi.leave(1).unwrap();
+    assert_eq!(bound(&mut run).1, [0, 1, 2, 3]);
+}
+
+#[test]
+fn weights_of_silos_are_kept_in_a_checkpoint() {
+    let data = four_silos();
+    let options = conjugate_options(VisitSchedule::Synchronous);
+    let mut run = Run::new(&LINEAR, &data, &settings(100), options);
+    run.pvi.damp(vec![0.1, 0.2, 0.3, 0.4]).unwrap();
+    let run = run.steps(3);
+    let mut fresh = Run::new(&LINEAR, &data, &settings(100), options);
+    fresh.pvi.load(&run.pvi.save()).unwrap();
+    fresh.silos = run.silos;
+    let mut undisturbed = Run { pvi: run.pvi, silos: Vec::new() };
+    let requests = undisturbed.pvi.outgoing().unwrap();
+    let again = fresh.pvi.outgoing().unwrap();
+    for (one, other) in requests.iter().zip(&again) {
+        assert_eq!(one.message, other.message);
+    }
+}
+
+#[test]
+fn stale_work_is_sent_the_posterior_less_the_prior_of_the_same_time() {
+    let device = Device::flex();
+    let counts = |count: f64| device.tensor(vec![count], [1]);
+    let data: Vec<(String, Tensor<1>)> =
+        [4.0, 9.0, 6.0].iter().enumerate().map(|(silo, count)| (format!("silo-{silo}"), counts(*count))).collect();
+    let schedule = VisitSchedule::Asynchronous(Delays::default());
+    let options = PviOptions { schedule, prior: PriorShare::BySize, ..PviOptions::new(20) };
+    let settings = Settings { steps: 10_000, ..Settings::default() };
+    let mut run = Run::new(&Counts {}, &data, &settings, options);
+    let (mut known, mut stale) = (Vec::new(), 0);
+    for _ in 0..30 {
+        // Version 1 is the first.
+        known.push((run.pvi.natural().to_vec(), run.pvi.prior().to_vec()));
+        let requests = run.pvi.outgoing().unwrap();
+        let message = &requests[0].message;
+        let version = usize::try_from(message.get_word("version").unwrap()).unwrap();
+        let (natural, prior) = &known[version - 1];
+        close(&message.get_floats("natural").unwrap(), &plus(natural, -2.0 / 3.0, prior), 1e-12);
+        stale += usize::from(prior != run.pvi.prior());
+        let outcomes = run.answers(&requests);
+        run.pvi.incoming(outcomes).unwrap();
+    }
+    assert!(stale > 10, "{stale}");
+}
+
+#[test]
+fn answers_that_do_not_come_are_no_sign_of_convergence() {
+    let data = four_silos();
+    let delays = Delays { loss: 0.9, ..Delays::default() };
+    let still = StillRule { change: 1e-3, exchanges: 4 };
+    let run = Run::new(&LINEAR, &data, &settings(2_000), conjugate_options(VisitSchedule::Asynchronous(delays)));
+    let mut pvi = run.pvi;
+    let silos = run.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
+    let mut exchange = partita::inference::InProcess::new(silos, 1).unwrap();
+    let how = RunOptions { steps: 2_000, still: Some(still), ..RunOptions::default() };
+    let record = partita::inference::run(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
+    assert!(record.counters.missed_answers > 50, "{:?}", record.counters);
+    close(pvi.natural(), &exact(&data, 3), 0.05);
+}
+
+#[test]
+fn a_silo_that_there_is_not_is_refused() {
+    let data = four_silos();
+    let mut pvi = Run::new(&LINEAR, &data, &settings(10), conjugate_options(VisitSchedule::Synchronous)).pvi;
+    for found in [pvi.leave(4), pvi.join(4), pvi.remove(4)] {
+        assert!(matches!(found, Err(Error::Setting { setting: "silo", .. })), "{found:?}");
+    }
+    assert!(pvi.discrepancy() <= 0.0);
+}
+
+#[test]
+fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
+    let data = four_silos();
+    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous));
+    let requests = run.pvi.outgoing().unwrap();
+    let mut outcomes = run.answers(&requests);
+    let change = |outcome: &Outcome| {
+        let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
+        (reply.get_floats("change").unwrap(), reply.clone())
+    };
+    let sum =
+        [0, 2, 3].iter().fold(run.pvi.natural().to_vec(), |sum, silo| plus(&sum, 1.0, &change(&outcomes[*silo]).0));
+    // Silo 1 takes away nearly all that is known of the first coefficient: a precision of 0.1 stays, all of it silo 2's.
+    let (mut doctored, mut reply) = change(&outcomes[1]);
+    for (index, left) in [(3, -0.05), (4, 0.0), (6, 0.0)] {
+        doctored[index] = left - sum[index];
+    }
+    reply.records.retain(|record| record.name != "change");
+    outcomes[1] = Outcome::Reply(reply.floats("change", &doctored));
+    run.pvi.incoming(outcomes).unwrap();
+    let before = run.pvi.save();
+    match run.pvi.remove(2) {
+        Err(Error::Improper { operation, found, .. }) => {
+            assert_eq!(operation, "removing silo `silo-2` from the posterior");
+            assert!(found < 0.0, "{found}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(run.pvi.save(), before);
+}
+
+#[test]
+fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_nothing() {
+    let data = four_silos();
+    for forged in [f64::NAN, f64::NEG_INFINITY] {
+        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+        let requests = run.pvi.outgoing().unwrap();
+        let mut outcomes = run.answers(&requests);
+        let Outcome::Reply(reply) = &mut outcomes[2] else { panic!("no reply") };
+        reply.numbers.retain(|(name, _)| name != "log_likelihood");
+        reply.numbers.push(("log_likelihood".into(), forged));
+        let before = run.pvi.natural().to_vec();
+        match run.pvi.incoming(outcomes) {
+            Err(Error::NotFinite { who, quantity, .. }) => {
+                assert!(who.contains("silo-2") && quantity.contains("log likelihood"), "{who}: {quantity}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(run.pvi.natural(), before);
+        // Nor is a change with such a number; the error says how it was damped.
+        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+        let requests = run.pvi.outgoing().unwrap();
+        let mut outcomes = run.answers(&requests);
+        let Outcome::Reply(reply) = &mut outcomes[1] else { panic!("no reply") };
+        let mut change = reply.get_floats("change").unwrap();
+        change[4] = forged;
+        reply.records.retain(|record| record.name != "change");
+        outcomes[1] = Outcome::Reply(reply.clone().floats("change", &change));
+        match run.pvi.incoming(outcomes) {
+            Err(Error::NotFinite { who, quantity, .. }) => {
+                assert!(
+                    who.contains("silo-1") && quantity.contains("parameter 4 of 9, with damping rho = 0.25"),
+                    "{quantity}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(run.pvi.natural(), before);
+    }
+}
+
+#[test]
+fn a_visit_that_fails_leaves_the_silo_as_it_was() {
+    // Plain descent with momentum that is kept between visits: one step is fine, hundreds run to infinity.
+    let data = four_silos();
+    let kept = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+    let options = PviOptions { solver: kept, ..PviOptions::new(2_000) };
+    let settings = Settings {
+        optimiser: Optimiser::Sgd { momentum: 0.9 },
+        schedule: Schedule::Constant { rate: 0.5 },
+        ..settings(100_000)
+    };
+    let mut runs = [(); 2].map(|()| Run::new(&LINEAR, &data, &settings, options));
+    let request = runs[0].pvi.outgoing().unwrap().remove(0).message;
+    let of_steps = |count: u64| {
+        let mut message = request.clone();
+        message.records.retain(|record| record.name != "local_steps");
+        message.word("local_steps", count)
+    };
+    let failed = runs[0].silos[0].answer(&of_steps(2_000));
+    assert!(failed.is_err(), "{failed:?}");
+    let mut again = of_steps(1);
+    again.records.retain(|record| record.name != "settled");
+    again.numbers.retain(|(name, _)| name != "share");
+    let again = again.word("settled", 1).number("share", 0.0);
+    let [one, other] = runs.each_mut().map(|run| {
+        let silo = &mut run.silos[0];
+        [silo.answer(&of_steps(1)).unwrap(), silo.answer(&again).unwrap()]
+    });
+    assert_eq!(one, other);
+}
+
+/// Silos of which none ever answers.
+struct Deaf(Vec<String>);
+
+impl Exchange for Deaf {
+    fn silos(&self) -> &[String] {
+        &self.0
+    }
+
+    fn exchange(
+        &mut self,
+        requests: Vec<Request>,
+        _: &Manifest,
+        _: Option<std::time::Duration>,
+    ) -> Result<Vec<Outcome>, Error> {
+        Ok(requests.iter().map(|_| Outcome::Timeout).collect())
+    }
+}
+
+#[test]
+fn a_run_that_nobody_answers_hears_an_interruption() {
+    let data = four_silos();
+    let mut pvi = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous)).pvi;
+    let mut deaf = Deaf(data.iter().map(|(name, _)| name.clone()).collect());
+    let interrupt = Some(Arc::new(AtomicBool::new(true)));
+    let how = RunOptions { steps: 100, interrupt, ..RunOptions::default() };
+    let record = run(&mut pvi, &mut deaf, &how, &mut Silent).unwrap();
+    assert_eq!((record.ending, record.counters.missed_answers), (Ending::Interrupted, 4));
+}
+
+/// Silos that answer at once, but for the last, which is never done.
+struct Endless {
+    names: Vec<String>,
+    silos: Vec<PviSilo<Regression>>,
+    answers: VecDeque<(usize, Outcome)>,
+}
+
+impl ByArrival for Endless {
+    fn silos(&self) -> &[String] {
+        &self.names
+    }
+
+    fn send(&mut self, request: Request) -> Result<(), Error> {
+        if request.silo + 1 < self.silos.len() {
+            let answer = self.silos[request.silo].answer(&request.message);
+            self.answers.push_back((request.silo, answer.map_or_else(Outcome::Failed, Outcome::Reply)));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &Manifest, _: Option<std::time::Duration>) -> Result<Option<(usize, Outcome)>, Error> {
+        Ok(self.answers.pop_front())
+    }
+}
+
+#[test]
+fn a_run_by_arrival_that_is_over_does_not_wait_for_work_that_is_not_taken() {
+    let data = four_silos();
+    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let Run { mut pvi, silos } = Run::new(&LINEAR, &data, &settings(10_000), options);
+    let names = data.iter().map(|(name, _)| name.clone()).collect();
+    let mut exchange = Endless { names, silos, answers: VecDeque::new() };
+    let how = RunOptions { steps: 10_000, ..RunOptions::default() };
+    let record = run_by_arrival(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
+    assert_eq!(record.ending, Ending::Completed);
+    close(pvi.natural(), &without(&data, 3), 1e-9);
+    // The trace is thinned as that of other runs: the first hundred steps, and two thousand.
+    assert_eq!(record.trace.len(), 100 + 1_980);
+    // A silo that is given up in the middle is another matter.
+    exchange.answers.clear();
+    let how = RunOptions { steps: 20_000, ..RunOptions::default() };
+    exchange.names.truncate(4);
+    exchange.silos.truncate(1);
+    let found = run_by_arrival(&mut pvi, &mut exchange, &how, &mut Silent);
+    assert!(matches!(found, Err(Error::SiloLost { .. })), "{found:?}");
+}
+
+#[test]
+fn threads_forget_an_answer_that_a_run_has_given_up() {
+    let data = four_silos();
+    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let (mut pvi, mut threads) = Run::new(&LINEAR, &data, &settings(100), options).threads();
+    let request = pvi.ask(0).unwrap().unwrap();
+    pvi.discard(0);
+    let mut second = pvi.ask(0).unwrap().unwrap();
+    second.message.records.retain(|record| record.name != "version");
+    second.message = second.message.word("version", 2);
+    threads.send(request).unwrap();
+    threads.send(second).unwrap();
+    let (silo, outcome) = threads.receive(pvi.manifest(), None).unwrap().unwrap();
+    let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((silo, reply.get_word("version").unwrap()), (0, 2));
+}

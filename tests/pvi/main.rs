@@ -1,0 +1,22 @@
+//! Claims what partitioned variational inference promises, generalised and over networks.
+
+mod absence;
+mod cavity;
+mod clutter_pvi;
+mod configurations;
+mod divergences;
+mod early_stopping;
+mod fixed_point;
+mod fixed_points;
+mod framework_thesis;
+mod generalised;
+mod held_factors;
+mod minibatches;
+mod options;
+mod prior_classes;
+mod priors;
+mod properties;
+mod schedules;
+mod solvers;
+mod structured;
+mod two_modes;

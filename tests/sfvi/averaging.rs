@@ -1,0 +1,188 @@
+//! Holds averages of posteriors to closed forms and to POT, and SFVI-Avg to the cases where it must be exact.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
+use partita::burn::tensor::Tensor;
+use partita::inference::{
+    Averaging, Barycentre, DiagonalGaussian, Error, Family, FullRankGaussian, LogPool, LowRankGaussian, ParameterMean,
+    Spread,
+};
+use partita::models::ConjugateGaussian;
+use partita::{AlgorithmChoice, AverageChoice, Device, Fit, FitOptions, RoundOptions, Schedule, Settings, fit};
+
+/// The fixed point is iterated to a relative change of 1e-12; the error left is of that order.
+const FIXED_POINT: f64 = 1e-10;
+
+fn close(found: &[f64], expected: &[f64], bound: f64) {
+    assert_eq!(found.len(), expected.len());
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() < bound, "{found:?} against {expected:?}");
+    }
+}
+
+#[test]
+fn members_are_rebuilt_from_their_moments() {
+    let diagonal = vec![0.5, -1.0, 0.3, -0.7];
+    let family = DiagonalGaussian::new(2);
+    close(&family.with_moments(&family.mean(&diagonal), &family.spread(&diagonal)).unwrap(), &diagonal, 1e-12);
+    let full = vec![0.5, -1.0, 2.0, 0.3, -0.7, 0.1, 0.4, -0.6, 0.9];
+    let family = FullRankGaussian::new(3);
+    close(&family.with_moments(&family.mean(&full), &family.spread(&full)).unwrap(), &full, 1e-12);
+    let family = LowRankGaussian::new(4, 1);
+    let low = vec![0.0, 0.0, 0.0, 0.0, -1.0, -0.8, -1.2, -0.9, 0.9, 0.5, -0.4, 0.7];
+    let rebuilt = family.with_moments(&family.mean(&low), &family.spread(&low)).unwrap();
+    // Factor analysis by 200 alternations; signs of the factor are free, so covariances are compared.
+    close(&family.covariance(&rebuilt), &family.covariance(&low), 1e-6);
+}
+
+#[test]
+fn barycentre_of_diagonal_members_averages_standard_deviations() {
+    let family = DiagonalGaussian::new(2);
+    let members = [vec![0.0, 2.0, 1.0_f64.ln(), 4.0_f64.ln()], vec![2.0, 0.0, 3.0_f64.ln(), 2.0_f64.ln()]];
+    let average = Barycentre.average(&family, &members, &[0.75, 0.25]).unwrap();
+    close(&average, &[0.5, 1.5, 1.5_f64.ln(), 3.5_f64.ln()], 1e-14);
+}
+
+#[test]
+fn barycentre_in_one_dimension_and_of_commuting_covariances_has_its_closed_form() {
+    let family = FullRankGaussian::new(1);
+    let average = Barycentre.average(&family, &[vec![0.0, 0.0], vec![4.0, 3.0_f64.ln()]], &[0.5, 0.5]).unwrap();
+    close(&average, &[2.0, 2.0_f64.ln()], FIXED_POINT);
+    // Members that share eigenvectors: square roots of eigenvalues average.
+    let (c, s) = (0.6, 0.8);
+    let family = FullRankGaussian::new(2);
+    let member = |a: f64, b: f64| {
+        let covariance = vec![c * c * a + s * s * b, c * s * (a - b), c * s * (a - b), s * s * a + c * c * b];
+        family.with_moments(&[0.0, 0.0], &Spread::Full(covariance)).unwrap()
+    };
+    let average = Barycentre.average(&family, &[member(1.0, 9.0), member(4.0, 0.25)], &[0.5, 0.5]).unwrap();
+    close(&family.covariance(&average), &family.covariance(&member(2.25, 1.75 * 1.75)), FIXED_POINT);
+}
+
+#[test]
+fn barycentre_equals_the_golden_number_of_pot() {
+    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/barycentre.json")).unwrap();
+    let list = |value: &serde_json::Value| -> Vec<f64> {
+        value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+    };
+    let family = FullRankGaussian::new(3);
+    let members: Vec<Vec<f64>> = (0..3)
+        .map(|j| {
+            family.with_moments(&list(&golden["means"][j]), &Spread::Full(list(&golden["covariances"][j]))).unwrap()
+        })
+        .collect();
+    let average = Barycentre.average(&family, &members, &list(&golden["weights"])).unwrap();
+    close(&family.mean(&average), &list(&golden["mean"]), FIXED_POINT);
+    // POT stops at a change of 1e-14; both are fixed points of the same map.
+    close(&family.covariance(&average), &list(&golden["covariance"]), 1e-9);
+}
+
+#[test]
+fn logarithmic_pool_weighs_by_precision() {
+    let family = DiagonalGaussian::new(1);
+    let members = [vec![0.0, 0.0], vec![3.0, 0.5_f64.ln()]];
+    // Precisions 1 and 4: the pool has precision 2.5 and mean (0.5·0·1 + 0.5·3·4)/2.5.
+    let expected = [2.4, -0.5 * 2.5_f64.ln()];
+    close(&LogPool.average(&family, &members, &[0.5, 0.5]).unwrap(), &expected, 1e-14);
+    let family = FullRankGaussian::new(1);
+    close(&LogPool.average(&family, &members, &[0.5, 0.5]).unwrap(), &expected, 1e-12);
+}
+
+#[test]
+fn every_average_of_equal_members_is_that_member() {
+    let family = FullRankGaussian::new(3);
+    let member = vec![0.5, -1.0, 2.0, 0.3, -0.7, 0.1, 0.4, -0.6, 0.9];
+    let rules: [&dyn Averaging; 3] = [&Barycentre, &ParameterMean, &LogPool];
+    for rule in rules {
+        let members = vec![member.clone(); 3];
+        close(&rule.average(&family, &members, &[0.2, 0.5, 0.3]).unwrap(), &member, FIXED_POINT);
+    }
+}
+
+#[test]
+fn a_covariance_that_is_not_positive_definite_is_refused() {
+    let refused = FullRankGaussian::new(2).with_moments(&[0.0, 0.0], &Spread::Full(vec![1.0, 2.0, 2.0, 1.0]));
+    assert!(matches!(refused, Err(Error::Improper { found: -3.0, .. })), "{refused:?}");
+    let point = DiagonalGaussian::new(1);
+    assert!(matches!(LogPool.average(&point, &[vec![0.0, f64::NEG_INFINITY]], &[1.0]), Err(Error::Average { .. })));
+}
+
+/// Two silos that hold the same groups, so that scaling one stands exactly for both.
+fn twins(algorithm: AlgorithmChoice, steps: u64) -> (Fit, partita::models::ConjugatePosterior) {
+    let (device, half) = (Device::flex(), groups(6, 3));
+    let data = ConjugateGaussian::data(&half, &device).unwrap();
+    let silos: Vec<(String, Tensor<2>)> = vec![("a".into(), data.clone()), ("b".into(), data)];
+    let settings = Settings {
+        steps,
+        family: structured(),
+        schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
+        ..Settings::default()
+    };
+    let options = FitOptions { algorithm, settings, ..FitOptions::default() };
+    let exact = conjugate().posterior(&[half.clone(), half].concat());
+    (fit(&conjugate(), &silos, &device, &options, None).unwrap(), exact)
+}
+
+#[test]
+fn sfvi_avg_over_equal_silos_recovers_the_exact_posterior_by_every_average() {
+    for averaging in [AverageChoice::Barycentre, AverageChoice::ParameterMean, AverageChoice::LogPool] {
+        for keep_optimiser in [false, true] {
+            let how = RoundOptions { averaging, keep_optimiser, scale_entropy: true, ..RoundOptions::paper(300) };
+            let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 9_000);
+            let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters of one global") };
+            assert!((mean - exact.mean).abs() < 0.02 * exact.sd, "{how:?}: mean {mean}, exact {}", exact.mean);
+            assert!((log_sd.exp() / exact.sd - 1.0).abs() < 0.02, "{how:?}: sd {}, exact {}", log_sd.exp(), exact.sd);
+            assert!((fit.report.elbo - exact.log_evidence).abs() < 0.01, "{how:?}: bound {}", fit.report.elbo);
+            assert_eq!((fit.report.gradient_steps, fit.record.trace.len()), (9_000, 30));
+        }
+    }
+}
+
+#[test]
+fn scaling_the_log_density_alone_as_printed_makes_local_posteriors_too_narrow() {
+    let sd_of_first_group = |scale_entropy| {
+        let how = RoundOptions { scale_entropy, ..RoundOptions::paper(300) };
+        let (mut fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 9_000);
+        fit.exchange.programs()[0].local_moments().unwrap()[0].1[0] / exact.group_sd
+    };
+    // The tempered posterior has N/N_j = 2 times the precision.
+    assert!((sd_of_first_group(false) - 0.5_f64.sqrt()).abs() < 0.02);
+    assert!((sd_of_first_group(true) - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn warm_start_goes_on_as_plain_sfvi_to_the_exact_posterior() {
+    let how = RoundOptions { most: Some(3), ..RoundOptions::paper(500) };
+    let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 6_000);
+    let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters of one global") };
+    assert!((mean - exact.mean).abs() < 0.01 * exact.sd && (log_sd.exp() / exact.sd - 1.0).abs() < 0.01);
+    // Three rounds stand for 1,500 steps, 4,500 exchanges of SFVI follow, then the reported bound: 16 requests.
+    assert_eq!(fit.record.counters.rounds, 3 + 4_500 + 16);
+}
+
+#[test]
+fn sfvi_avg_resumes_to_the_same_bits_and_needs_no_thread() {
+    let device = Device::flex();
+    let silos: Vec<_> = ["a", "b"].iter().map(|name| (*name).to_owned()).zip(six_cities_data(2, &device)).collect();
+    let how = RoundOptions { keep_optimiser: true, ..RoundOptions::paper(20) };
+    let run = |steps, threads, checkpoint: Option<&std::path::Path>, resume| {
+        let settings = Settings { steps, family: six_cities_family(), ..Settings::default() };
+        let options = FitOptions {
+            algorithm: AlgorithmChoice::SfviAvg(how),
+            // The rate must not depend on where a run is cut.
+            settings: Settings { schedule: Schedule::Constant { rate: 0.01 }, ..settings },
+            threads,
+            checkpoint: checkpoint.map(|folder| (folder.to_owned(), 20)),
+            resume,
+            elbo_draws: 2,
+            summary_draws: 2,
+            ..FitOptions::default()
+        };
+        fit(&six_cities_model(), &silos, &device, &options, None).unwrap().posterior().parameters.to_vec()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let whole = run(100, 1, None, false);
+    assert_eq!(run(100, 2, None, false), whole);
+    run(60, 1, Some(folder.path()), false);
+    assert_eq!(run(100, 1, Some(folder.path()), true), whole);
+}

@@ -1,0 +1,223 @@
+//! Holds the run loop to its promises: stopping, interruption, clipping, minibatches, optimisers, reproducibility.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fixtures::{conjugate, groups, latest_step, steps_shown, structured};
+use partita::burn::tensor::Tensor;
+use partita::inference::{Counters, Ending, Progress, RunRecord, StepInfo};
+use partita::models::ConjugateGaussian;
+use partita::{
+    AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, Optimiser, RoundOptions, Schedule, Settings, StopRule, fit,
+};
+
+fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
+    let parts = fixtures::split(&groups(20, 3), 2);
+    parts
+        .iter()
+        .zip(["a", "b"])
+        .map(|(part, name)| (name.to_owned(), ConjugateGaussian::data(part, device).unwrap()))
+        .collect()
+}
+
+fn fitted(settings: Settings, change: impl FnOnce(&mut FitOptions)) -> Fit {
+    let device = Device::flex();
+    let mut options = FitOptions { settings: Settings { family: structured(), ..settings }, ..FitOptions::default() };
+    change(&mut options);
+    fit(&conjugate(), &silos(&device), &device, &options, None).unwrap()
+}
+
+#[test]
+fn a_run_stops_once_the_bound_no_longer_rises() {
+    let settings = Settings { steps: 20_000, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
+    let fit = fitted(settings, |options| options.stop = Some(StopRule { window: 500, errors: 0.5, least: 1_000 }));
+    assert_eq!(fit.report.ending, Ending::Converged);
+    assert!((1_000..20_000).contains(&fit.report.gradient_steps), "{} steps", fit.report.gradient_steps);
+    let exact = conjugate().posterior(&groups(20, 3));
+    assert!((fit.report.elbo - exact.log_evidence).abs() < 0.1, "stopped at {}", fit.report.elbo);
+}
+
+/// Interrupts a run at a step, as Ctrl-C would.
+struct InterruptAt(u64, Arc<AtomicBool>);
+
+impl Progress for InterruptAt {
+    fn step(&mut self, info: &StepInfo, _: &Counters) {
+        self.1.store(info.step >= self.0, std::sync::atomic::Ordering::Relaxed);
+    }
+    fn end(&mut self, _: &RunRecord) {}
+}
+
+#[test]
+fn an_interrupted_run_ends_cleanly_with_what_was_reached_and_resumes() {
+    let device = Device::flex();
+    let folder = tempfile::tempdir().unwrap();
+    let flag = Arc::new(AtomicBool::new(false));
+    let settings = Settings { steps: 300, family: structured(), ..Settings::default() };
+    let options = FitOptions {
+        settings,
+        checkpoint: Some((folder.path().to_owned(), 100)),
+        interrupt: Some(Arc::clone(&flag)),
+        ..FitOptions::default()
+    };
+    let mut progress = InterruptAt(137, Arc::clone(&flag));
+    let cut = fit(&conjugate(), &silos(&device), &device, &options, Some(&mut progress)).unwrap();
+    assert_eq!((cut.report.ending, cut.report.gradient_steps), (Ending::Interrupted, 137));
+    assert!(cut.report.to_string().contains("interrupted"));
+    flag.store(false, std::sync::atomic::Ordering::Relaxed);
+    let resumed = FitOptions { resume: true, ..options.clone() };
+    let resumed = fit(&conjugate(), &silos(&device), &device, &resumed, None).unwrap();
+    let whole = FitOptions { checkpoint: None, ..options };
+    let whole = fit(&conjugate(), &silos(&device), &device, &whole, None).unwrap();
+    assert_eq!(resumed.posterior().parameters, whole.posterior().parameters);
+    assert_eq!(resumed.record.counters, whole.record.counters);
+}
+
+/// What a run of several steps an exchange has written when each exchange ends.
+struct Written {
+    metrics: Metrics,
+    checkpoints: PathBuf,
+    /// The step of each exchange, and that of the latest checkpoint before it.
+    seen: Vec<(u64, Option<u64>)>,
+    ends: usize,
+}
+
+impl Progress for Written {
+    fn step(&mut self, info: &StepInfo, counters: &Counters) {
+        self.metrics.step(info, counters);
+        self.seen.push((info.step, latest_step(&self.checkpoints)));
+    }
+    fn end(&mut self, record: &RunRecord) {
+        self.metrics.end(record);
+        self.ends += 1;
+    }
+}
+
+#[test]
+fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_multiple_of_four() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lines, checkpoints) = (folder.path().join("metrics.jsonl"), folder.path().join("checkpoints"));
+    let device = Device::flex();
+    let options = FitOptions {
+        algorithm: AlgorithmChoice::SfviAvg(RoundOptions::paper(3)),
+        settings: Settings { steps: 27, family: structured(), ..Settings::default() },
+        checkpoint: Some((checkpoints.clone(), 4)),
+        ..FitOptions::default()
+    };
+    let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
+    let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new(), ends: 0 };
+    fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap();
+    // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end has a checkpoint whatever it passes.
+    let before = [None, None, Some(6), Some(9), Some(12), Some(12), Some(18), Some(21), Some(24)];
+    let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();
+    assert_eq!((written.seen, written.ends), (expected, 1));
+    assert_eq!(latest_step(&checkpoints), Some(27));
+    assert_eq!(steps_shown(&lines), [6, 9, 12, 18, 21, 24]);
+}
+
+#[test]
+fn clipping_is_counted_and_reported_when_it_acts_and_only_then() {
+    let steps = |norm| {
+        let settings = Settings { steps: 50, clip: Some(Clip { norm }), ..Settings::default() };
+        let report = fitted(settings, |_| {}).report;
+        (report.clipped_steps, report.to_string().contains("clipped"))
+    };
+    assert_eq!(steps(1e9), (0, false));
+    let (clipped, said) = steps(1e-3);
+    assert!(clipped > 0 && said);
+}
+
+#[test]
+fn minibatches_inside_silos_recover_the_exact_posterior() {
+    let settings = Settings {
+        steps: 12_000,
+        minibatch: BTreeMap::from([("group".to_owned(), 4)]),
+        schedule: Schedule::Cosine { initial: 0.03, last: 0.0 },
+        ..Settings::default()
+    };
+    let fit = fitted(settings, |_| {});
+    let exact = conjugate().posterior(&groups(20, 3));
+    let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters") };
+    // Subsampling noise does not vanish at the posterior; the cosine decay averages it out to this.
+    assert!((mean - exact.mean).abs() < 0.1 * exact.sd, "mean {mean}, exact {}", exact.mean);
+    assert!((log_sd.exp() / exact.sd - 1.0).abs() < 0.1, "sd {}, exact {}", log_sd.exp(), exact.sd);
+}
+
+#[test]
+fn every_optimiser_recovers_the_posterior_mean() {
+    let exact = conjugate().posterior(&groups(20, 3));
+    let optimisers = [
+        (Optimiser::adam(), 0.05),
+        (Optimiser::AdamW { weight_decay: 1e-6 }, 0.05),
+        (Optimiser::RmsProp { momentum: 0.0 }, 0.02),
+        (Optimiser::Sgd { momentum: 0.9 }, 0.0005),
+    ];
+    for (optimiser, rate) in optimisers {
+        let schedule = Schedule::Cosine { initial: rate, last: 0.0 };
+        let fit = fitted(Settings { steps: 4_000, optimiser, schedule, ..Settings::default() }, |_| {});
+        let mean = fit.posterior().parameters[0];
+        assert!((mean - exact.mean).abs() < 0.1 * exact.sd, "{optimiser:?}: {mean} against {}", exact.mean);
+    }
+}
+
+#[test]
+fn every_optimiser_resumes_to_the_same_bits() {
+    let device = Device::flex();
+    let optimisers = [
+        Optimiser::adam(),
+        Optimiser::AdamW { weight_decay: 0.01 },
+        Optimiser::RmsProp { momentum: 0.5 },
+        Optimiser::Sgd { momentum: 0.9 },
+    ];
+    let minibatches = [BTreeMap::new(), BTreeMap::from([("group".to_owned(), 4)])];
+    let cases = optimisers.into_iter().flat_map(|optimiser| minibatches.iter().map(move |batch| (optimiser, batch)));
+    for (optimiser, minibatch) in cases {
+        let settings = Settings {
+            steps: 60,
+            optimiser,
+            schedule: Schedule::Constant { rate: 1e-3 },
+            family: structured(),
+            minibatch: minibatch.clone(),
+            ..Settings::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let options = FitOptions { settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
+        let run = |options: &FitOptions, progress: Option<&mut dyn Progress>| {
+            fit(&conjugate(), &silos(&device), &device, options, progress).unwrap().posterior().parameters.to_vec()
+        };
+        let whole = run(&options, None);
+        let flag = Arc::new(AtomicBool::new(false));
+        let cut = FitOptions {
+            checkpoint: Some((folder.path().to_owned(), 1_000)),
+            interrupt: Some(Arc::clone(&flag)),
+            ..options.clone()
+        };
+        run(&cut, Some(&mut InterruptAt(23, flag)));
+        let resumed = FitOptions { interrupt: None, resume: true, ..cut };
+        assert_eq!(run(&resumed, None), whole, "{optimiser:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bits_and_another_seed_others() {
+    let bits = |seed| {
+        let fit = fitted(Settings { steps: 40, seed, ..Settings::default() }, |_| {});
+        fit.posterior().parameters.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+    };
+    assert_eq!(bits(5), bits(5));
+    assert_ne!(bits(5), bits(6));
+}
+
+#[test]
+fn counters_add_up_to_the_bytes_of_the_messages() {
+    let fit = fitted(Settings { steps: 10, ..Settings::default() }, |options| options.elbo_draws = 128);
+    let Counters { rounds, messages, gradient_steps, bytes_to_silos, .. } = fit.record.counters;
+    // Ten steps, and two requests of 64 draws for the reported bound; two silos, two ways.
+    assert_eq!((rounds, messages, gradient_steps), (12, 48, 10));
+    let mut algorithm = fit.algorithm;
+    let size = |requests: Vec<partita::inference::Request>| requests[0].message.encode().len() as u64;
+    let (step, assessment) = (size(algorithm.outgoing().unwrap()), size(algorithm.assessing(64, 0)));
+    assert_eq!(bytes_to_silos, 2 * (10 * step + 2 * assessment));
+}
