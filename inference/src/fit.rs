@@ -1,6 +1,8 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
 mod by_arrival;
+pub(crate) mod check;
+pub mod columns;
 mod fed_opt_options;
 mod party;
 
@@ -15,15 +17,17 @@ use std::time::Duration;
 use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{Algorithm, Posterior, PviOptions, VerticalOptions};
-use crate::assess::assess_within;
-use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
-use crate::error::{Error, Result};
-use crate::exchange::{Exchange, InProcess, SiloProgram};
-use crate::panic::{COORDINATOR, caught};
-use crate::report::{Report, summary};
-use crate::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
-use crate::settings::Settings;
+use crate::engine::algorithm::{Algorithm, Posterior};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
+use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::report::{Report, summary};
+use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
+use crate::engine::settings::Settings;
+use crate::engine::trust::estimate::assess_within;
+use crate::methods::columns::VerticalOptions;
+use crate::methods::pvi::PviOptions;
+use crate::methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
 
 /// Which algorithm fits the model.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -47,7 +51,7 @@ pub enum AlgorithmChoice {
         /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
         interval: u64,
     },
-    /// Parties that hold different columns of the same rows; [`crate::vertical::fit`] takes it.
+    /// Parties that hold different columns of the same rows; [`crate::fit::columns::fit`] takes it.
     Vertical(VerticalOptions),
 }
 
@@ -317,7 +321,7 @@ fn finished<M: Model + 'static>(
     Ok((report, record, draws))
 }
 
-/// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::run()`] takes
+/// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::engine::run()`] takes
 /// both, and goes on from where the algorithm is.
 ///
 /// # Errors

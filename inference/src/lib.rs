@@ -1,78 +1,57 @@
 //! Fits models whose data stay in silos: families, estimators, algorithms, exchange, run and report.
 
-mod algorithm;
-mod assess;
-mod average;
-mod check;
-mod checkpoint;
-mod divergence;
-mod error;
-mod estimator;
-mod evaluate;
-mod exchange;
-mod exponential_family;
-mod family;
+mod engine;
 mod fit;
-mod held_out;
 #[cfg(feature = "laws")]
 pub mod laws;
-mod locals;
-mod manifest;
-mod message;
-pub mod metrics;
-mod nuts;
-mod optimiser;
-mod panic;
-mod report;
-mod resident;
-mod run;
-mod server;
-mod settings;
-mod solver;
-pub mod vertical;
+mod methods;
 
-pub use algorithm::{
-    Absence, Algorithm, Assessed, AugmentedVariable, AuxiliaryFamily, AveragingSilo, Central, CentralSilo, Delays,
-    Factors, FedOpt, Order, PointRounds, Posterior, PowerLikelihood, PriorShare, Pvi, PviOptions, PviSilo, Reassessing,
-    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, Soul, SoulCoordinator, SoulParty, StepInfo, Tally, VerticalOptions,
-    VerticalParty, VisitSchedule,
-};
-pub use assess::{ElboEstimate, assess, assess_within};
-pub use average::{Averaging, Barycentre, LogPool, ParameterMean};
-pub use check::{CheckReport, check};
-pub use checkpoint::{latest as latest_checkpoint, write_atomically};
-pub use divergence::{
+pub use engine::algorithm::{Algorithm, Assessed, Posterior, Reassessing, StepInfo, Tally};
+pub use engine::checkpoint::{latest as latest_checkpoint, write_atomically};
+pub use engine::divergence::{
     BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
     KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
 };
-pub use error::{Error, Result};
-pub use estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
-pub use evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
-pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
-pub use exponential_family::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
-pub use family::{
+pub use engine::error::{Error, Result};
+pub use engine::estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
+pub use engine::exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
+pub use engine::family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
     IsotropicGaussian, LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
 };
+pub use engine::metrics;
+pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
+pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
+pub use engine::report::{Panel, Report, SiteSummary, plot};
+pub use engine::run::{
+    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
+    run_by_arrival,
+};
+pub use engine::settings::Settings;
+pub use engine::terms::Silo;
+pub use engine::trust::estimate::{ElboEstimate, assess, assess_within};
+pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
+pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
+pub use engine::wire::manifest::{Field, Manifest};
+pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
+pub use fit::check::{CheckReport, check};
+pub use fit::columns as vertical;
 pub use fit::{
     AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator,
     coordinator_by_arrival, fit, fit_by_arrival, fit_parties, parties, silo_program,
 };
-pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
-pub use manifest::{Field, Manifest};
-pub use message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
-pub use nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
-pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
-pub use report::{Panel, Report, SiteSummary, plot};
-pub use run::{
-    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
-    run_by_arrival,
-};
-pub use server::{
-    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
-};
-pub use settings::Settings;
-pub use solver::{
+pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
+pub use methods::nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
+pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, Monitor, NaturalGradient,
     PowerExpectation, Sampled, Solved, SolverChoice, Start, Visit,
 };
+pub use methods::pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
+pub use methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
+pub use methods::rounds::server::{
+    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
+};
+pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
+pub use methods::sfvi::pooled::{Central, CentralSilo};
+pub use methods::sfvi::{ResidentSilo, Sfvi};
+pub use methods::soul::{Soul, SoulCoordinator, SoulParty};

@@ -3,10 +3,10 @@
 use partita_core::{Device, Model};
 
 use super::{AlgorithmChoice, FitOptions, Fitted, bounds_of, finished, party, pool, settled};
-use crate::error::{Error, Result};
-use crate::exchange::{ByArrival, Exchange};
-use crate::panic::{COORDINATOR, caught};
-use crate::run::{Asynchronous, Progress, Silent, run_by_arrival};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{ByArrival, Exchange};
+use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::run::{Asynchronous, Progress, Silent, run_by_arrival};
 
 /// The coordinator of a fit whose silos are elsewhere and answer whenever they are ready: PVI with
 /// [`crate::VisitSchedule::Asynchronous`]. `silos` as for [`super::coordinator`].

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::PointRounds;
-use crate::error::Result;
-use crate::estimator::Estimator;
-use crate::optimiser::Optimiser;
-use crate::server::{Mask, ServerChoice};
-use crate::settings::Settings;
+use crate::engine::error::Result;
+use crate::engine::estimator::Estimator;
+use crate::engine::optimiser::Optimiser;
+use crate::engine::settings::Settings;
+use crate::methods::rounds::PointRounds;
+use crate::methods::rounds::server::{Mask, ServerChoice};
 use partita_core::NoiseKind;
 
 /// How [`super::AlgorithmChoice::FedOpt`] estimates a point; see [`crate::FedOpt`] for the objective.

@@ -3,14 +3,17 @@
 use partita_core::{Device, Model, SiteTable};
 
 use super::{AlgorithmChoice, RoundOptions};
-use crate::algorithm::{
-    Algorithm, AveragingSilo, Central, CentralSilo, Factors, FedOpt, PriorShare, Pvi, PviOptions, PviSilo,
-    ResidentSilo, Rounds, Sfvi, SfviAvg, Silo, VerticalOptions,
-};
-use crate::error::{Error, Result};
-use crate::exchange::SiloProgram;
-use crate::panic::{COORDINATOR, caught};
-use crate::settings::Settings;
+use crate::engine::algorithm::Algorithm;
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::SiloProgram;
+use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::settings::Settings;
+use crate::engine::terms::Silo;
+use crate::methods::columns::VerticalOptions;
+use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
+use crate::methods::rounds::{AveragingSilo, FedOpt, Rounds, SfviAvg};
+use crate::methods::sfvi::pooled::{Central, CentralSilo};
+use crate::methods::sfvi::{ResidentSilo, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator<M: Model + 'static>(

@@ -1,9 +1,9 @@
 //! Checks the laws of exchanges: outcomes in the order of requests, failures kept apart, and nothing beside the manifest.
 
-use crate::error::{Error, Result as Answer};
-use crate::exchange::{Exchange, Outcome, Request, SiloProgram};
-use crate::manifest::{Field, Manifest};
-use crate::message::Message;
+use crate::engine::error::{Error, Result as Answer};
+use crate::engine::exchange::{Exchange, Outcome, Request, SiloProgram};
+use crate::engine::wire::manifest::{Field, Manifest};
+use crate::engine::wire::message::Message;
 
 /// Silos of a checked exchange; the reply of a later one is ready before that of an earlier one.
 const SILOS: usize = 4;

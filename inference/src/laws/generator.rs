@@ -2,7 +2,7 @@
 
 use partita_core::laws::derivative;
 
-use crate::divergence::Generator;
+use crate::engine::divergence::Generator;
 
 /// Log ratios $`\log q - \log p`$ at which generators are looked at.
 const LOG_RATIOS: [f64; 9] = [-6.0, -2.5, -1.0, -0.2, 0.0, 0.3, 1.1, 2.5, 6.0];

@@ -3,7 +3,7 @@
 use partita_core::laws::derivative;
 use partita_core::{Key, Noise, Purpose};
 
-use crate::solver::LocalProblem;
+use crate::methods::pvi::solver::LocalProblem;
 
 const SEED: u64 = 264_575;
 /// Points, and steps, at which a problem is asked.

@@ -1,7 +1,7 @@
 //! Checks the laws of messages: bytes there and back, the counted size, and the refusal of anything damaged.
 
-use crate::error::Error;
-use crate::message::{MESSAGE_VERSION, Message};
+use crate::engine::error::Error;
+use crate::engine::wire::message::{MESSAGE_VERSION, Message};
 
 /// Shorter messages are cut at every byte, longer ones at this many places.
 const CUTS: usize = 512;

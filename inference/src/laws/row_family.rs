@@ -6,8 +6,8 @@ use partita_core::{Key, Noise, Purpose};
 use super::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, dot, random, within};
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
-use crate::assess::mean_and_variance;
-use crate::family::RowGaussian;
+use crate::engine::family::RowGaussian;
+use crate::engine::trust::estimate::mean_and_variance;
 
 const SEED: u64 = 173_205;
 /// Points of parameters, globals and noise at which gradients are checked.

@@ -1,6 +1,6 @@
 //! Checks that a second moment stays one: never negative, and moved towards the squares that it hears of.
 
-use crate::server::SecondMoment;
+use crate::methods::rounds::server::SecondMoment;
 
 /// Moments and squares of changes, from the smallest that rules divide by to large ones.
 const SIZES: [f64; 6] = [0.0, 1e-12, 1e-3, 0.5, 1.0, 1e6];

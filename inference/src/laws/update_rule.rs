@@ -6,7 +6,7 @@ use partita_core::kernel::{AdamUpdate, adam as kernel};
 use partita_core::{Device, Key, Noise, Purpose};
 
 use super::family::within;
-use crate::optimiser::{Optimiser, UpdateRule};
+use crate::engine::optimiser::{Optimiser, UpdateRule};
 
 const SEED: u64 = 223_606;
 /// Parameters of a checked rule: no multiple of a vector register.

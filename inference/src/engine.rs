@@ -1,0 +1,23 @@
+//! Holds what every method uses and none changes: families, estimators, messages, the run loop and the report.
+//!
+//! Nothing here names a method; `tests/architecture` holds that arrow.
+
+pub(crate) mod algorithm;
+pub(crate) mod checkpoint;
+pub(crate) mod divergence;
+pub(crate) mod error;
+pub(crate) mod estimator;
+pub(crate) mod exchange;
+pub(crate) mod family;
+pub mod metrics;
+pub(crate) mod natural;
+pub(crate) mod on_device;
+pub(crate) mod optimiser;
+pub(crate) mod panic;
+pub(crate) mod report;
+pub(crate) mod rows;
+pub(crate) mod run;
+pub(crate) mod settings;
+pub(crate) mod terms;
+pub(crate) mod trust;
+pub(crate) mod wire;

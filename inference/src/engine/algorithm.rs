@@ -1,0 +1,204 @@
+//! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
+
+use partita_core::{Key, Noise, Purpose};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::Family;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::Message;
+
+/// The coordinator's side of an algorithm.
+///
+/// The run loop alternates [`Algorithm::outgoing`] and [`Algorithm::incoming`]; the same loop serves every algorithm and
+/// every exchange.
+///
+/// # Laws
+/// Nothing depends on the order in which replies arrived. After `load(save())` a run goes on with the same bits.
+pub trait Algorithm: Send {
+    /// The requests of the next step.
+    ///
+    /// # Errors
+    /// What the model's global function refuses.
+    fn outgoing(&mut self) -> Result<Vec<Request>>;
+
+    /// Takes the outcomes of those requests, in the order of the requests.
+    ///
+    /// # Errors
+    /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
+
+    /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
+    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request>;
+
+    /// What the outcomes of [`Algorithm::assessing`] call for: nothing more, unless a bound takes two exchanges.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`].
+    fn reassessing(&self, outcomes: Vec<Outcome>, _draws: usize, _offset: u64) -> Result<Reassessing> {
+        Ok(Reassessing::Done(outcomes))
+    }
+
+    /// The sampled bounds that the outcomes of the last exchange of an assessment gave.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`].
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed>;
+
+    /// The draws of all latents behind one sampled bound.
+    fn draws_a_bound(&self) -> usize {
+        1
+    }
+
+    /// The most draws of all latents in one request of an assessment, so that memory and messages stay bounded.
+    fn draws_a_request(&self) -> usize {
+        crate::engine::trust::estimate::DRAWS_A_REQUEST
+    }
+
+    /// What may leave a silo.
+    fn manifest(&self) -> &Manifest;
+
+    /// The present posterior of the globals.
+    fn posterior(&self) -> Posterior<'_>;
+
+    /// The coordinator's whole state.
+    fn save(&self) -> Message;
+
+    /// Restores a saved state.
+    ///
+    /// # Errors
+    /// [`Error::Message`] if it is not a state of this algorithm with this model and settings.
+    fn load(&mut self, state: &Message) -> Result<()>;
+}
+
+/// What follows the first exchange of an assessment.
+#[derive(Debug)]
+pub enum Reassessing {
+    /// These outcomes are all that the bounds need.
+    Done(Vec<Outcome>),
+    /// One more exchange.
+    Ask(Vec<Request>),
+}
+
+/// What a person may want to know of one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepInfo {
+    /// The steps now done; unchanged by an exchange that is not the last of its step.
+    pub step: u64,
+    /// The sampled bound of this step, in nats; not a number while an algorithm has not heard of every silo.
+    pub elbo: f64,
+    /// The Euclidean norm of the gradient by θ and the global parameters, before clipping.
+    pub gradient_norm: f64,
+    /// Whether the gradient was clipped.
+    pub clipped: bool,
+    /// The learning rate.
+    pub rate: f64,
+    /// What the step took.
+    pub tally: Tally,
+}
+
+/// What one exchange took, to be added up over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Gradient steps of the silo that took the most: those that pass one after another.
+    pub parallel_steps: u64,
+    /// Gradient steps of all silos together.
+    pub silo_steps: u64,
+    /// Local problems whose cavity was no density.
+    pub improper_cavities: u64,
+    /// Local steps that were halved because the divergence does not exist where they led.
+    pub shortened_steps: u64,
+    /// Components of factors that stayed what they were, since their new precision would have been negative.
+    pub held_components: u64,
+    /// Exchanges whose answers were shortened because their product was no density.
+    pub shortened_rounds: u64,
+    /// Answers of silos that did not come, without which the run went on.
+    pub missed_answers: u64,
+}
+
+impl Tally {
+    /// So many steps, taken by so many silos at once.
+    pub(crate) fn steps(steps: u64, silos: usize) -> Self {
+        Self { parallel_steps: steps, silo_steps: steps * silos as u64, ..Self::default() }
+    }
+}
+
+/// Sampled bounds and gradients at one posterior.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Assessed {
+    /// The sampled bounds, in nats.
+    pub elbos: Vec<f64>,
+    /// The gradient by the global parameters of each sampled bound; empty where the algorithm does not see it.
+    pub gradients: Vec<Vec<f64>>,
+}
+
+/// The posterior of the globals: a family with its parameters, and θ.
+#[derive(Debug, Clone, Copy)]
+pub struct Posterior<'a> {
+    /// The family.
+    pub family: &'a dyn Family,
+    /// Its parameters.
+    pub parameters: &'a [f64],
+    /// The model's own trained parameters.
+    pub theta: &'a [f64],
+}
+
+impl Posterior<'_> {
+    /// The `index`-th keyed draw of the unconstrained global vector, for predictions.
+    #[must_use]
+    pub fn draw(&self, noise: &Noise, index: u64) -> Vec<f64> {
+        let mut numbers = vec![0.0; self.family.noise_len()];
+        noise.stream(Key::new(Purpose::Predictive, index)).normal(&mut numbers);
+        self.family.draw(self.parameters, &numbers).latent
+    }
+}
+
+/// Refuses a saved state of another algorithm, another model or another seed.
+pub(crate) fn same_run(state: &Message, kind: &str, globals: &str, seed: u64) -> Result<()> {
+    let refuse = |problem: String| Err(Error::Message { kind: state.kind.clone(), problem });
+    if state.kind != kind {
+        return refuse(format!("it is the state of another algorithm: expected `{kind}`"));
+    }
+    let found = state.get_setting("globals")?;
+    if found != globals {
+        return refuse(format!("it was made by another model: its globals are [{found}], this model's [{globals}]"));
+    }
+    let found = state.get_word("seed")?;
+    if found != seed {
+        return refuse(format!("it was made with seed {found}, this run has seed {seed}"));
+    }
+    Ok(())
+}
+
+/// Takes the replies out of outcomes; the first silo without one is an error that names it.
+pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Result<Vec<Message>> {
+    let name = |index: usize| names.get(index).cloned().unwrap_or_else(|| index.to_string());
+    let lost = |index: usize, reason: String| Error::SiloLost { silo: name(index), step, reason };
+    if outcomes.len() != names.len() {
+        return Err(lost(outcomes.len(), format!("{} outcomes for {} silos", outcomes.len(), names.len())));
+    }
+    outcomes
+        .into_iter()
+        .enumerate()
+        .map(|(index, outcome)| match outcome {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Failed(error) => Err(error.in_silo(&name(index), step)),
+            Outcome::Lost { reason } => Err(lost(index, reason)),
+            Outcome::Timeout => Err(lost(index, "the deadline passed".into())),
+        })
+        .collect()
+}
+
+/// Refuses a number that is not finite, saying whose and what it is.
+pub(crate) fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, values: &[f64]) -> Result<()> {
+    // The vectorised sum of squares is finite unless a number is not, or is beyond 1e154: then look one by one.
+    if partita_core::kernel::dot(values, values).is_finite() {
+        return Ok(());
+    }
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => {
+            Err(Error::NotFinite { who: who.to_owned(), step, quantity: quantity(index), found: values[index] })
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Saves and restores a run: each party writes its own file, and a run resumes with the same bits.
+//!
+//! A checkpoint is a folder `step-N` with `coordinator.partita` and one `silo-NAME.partita` for each party. The file
+//! `latest` names the folder that is whole; it is replaced atomically after every file of the folder is on disk, so that a
+//! kill at any moment leaves a whole checkpoint behind.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// A party's state: vectors with their names.
+pub(crate) type NamedVectors = Vec<(String, Vec<f64>)>;
+
+const LATEST: &str = "latest";
+
+/// Writes `bytes` to `path` so that a reader sees the old file or the whole new one.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let fail =
+        |error: std::io::Error| Error::File { operation: "writing", path: path.to_owned(), reason: error.to_string() };
+    fs::create_dir_all(folder).map_err(fail)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(path).map_err(|error| fail(error.error))?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Message> {
+    let bytes = fs::read(path).map_err(|error| Error::Checkpoint {
+        path: path.to_owned(),
+        problem: format!("it cannot be read ({error}). Start without `--resume`, or name the right folder."),
+    })?;
+    Message::decode(&bytes).map_err(|error| Error::Checkpoint {
+        path: path.to_owned(),
+        problem: format!("it is damaged ({error}). Resume from an older `step-N` folder by writing its name into `latest`, or start anew."),
+    })
+}
+
+/// The file of a silo; two names never share one, since what is no letter, digit or hyphen becomes its code.
+fn silo_file(folder: &Path, name: &str) -> PathBuf {
+    let escape = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '-' { c.to_string() } else { format!("_{:x}_", u32::from(c)) }
+    };
+    folder.join(format!("silo-{}.partita", name.chars().map(escape).collect::<String>()))
+}
+
+/// Writes one party's state into the folder of a checkpoint.
+pub(crate) fn save_silo(folder: &Path, name: &str, step: u64, state: Vec<(String, Vec<f64>)>) -> Result<()> {
+    let message = Message::new("silo.state").word("step", step).setting("silo", name);
+    let message = state.iter().fold(message, |message, (name, values)| message.floats(name, values));
+    write_atomically(&silo_file(folder, name), &message.encode())
+}
+
+/// Reads one party's state from the folder of a checkpoint.
+pub(crate) fn load_silo(folder: &Path, name: &str) -> Result<(u64, NamedVectors)> {
+    let message = read(&silo_file(folder, name))?;
+    if message.get_setting("silo")? != name {
+        return Err(other_model(folder, name));
+    }
+    let mut state = Vec::new();
+    for record in message.records.iter().filter(|record| record.name != "step") {
+        state.push((record.name.clone(), message.get_floats(&record.name)?));
+    }
+    Ok((message.get_count("step", LARGEST_COUNT)?, state))
+}
+
+/// The error for a state that does not fit the party that reads it.
+pub(crate) fn other_model(folder: &Path, name: &str) -> Error {
+    Error::Checkpoint {
+        path: silo_file(folder, name),
+        problem: format!(
+            "it does not fit silo `{name}`: it was made by another model, other data or other settings. Resume with those, or start anew."
+        ),
+    }
+}
+
+/// Starts a checkpoint at `step`: the folder parties write into.
+pub(crate) fn begin(root: &Path, step: u64) -> PathBuf {
+    root.join(format!("step-{step:09}"))
+}
+
+/// Ends a checkpoint: writes the coordinator's state, then names the folder the latest, then removes older ones.
+pub(crate) fn commit(root: &Path, folder: &Path, state: &Message) -> Result<()> {
+    write_atomically(&folder.join("coordinator.partita"), &state.encode())?;
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    write_atomically(&root.join(LATEST), name.as_bytes())?;
+    let entries = fs::read_dir(root).map_err(|error| Error::File {
+        operation: "listing",
+        path: root.to_owned(),
+        reason: error.to_string(),
+    })?;
+    for entry in entries.flatten() {
+        let other = entry.file_name().to_string_lossy().into_owned();
+        // A folder that cannot be removed costs disk, not correctness: `latest` names the right one.
+        if other.starts_with("step-") && other != name {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// The latest whole checkpoint under `root`, with the coordinator's state; `None` if there is none.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if there is one that cannot be read.
+pub fn latest(root: &Path) -> Result<Option<(PathBuf, Message)>> {
+    let pointer = root.join(LATEST);
+    if !pointer.exists() {
+        return Ok(None);
+    }
+    let name = fs::read_to_string(&pointer).map_err(|error| Error::Checkpoint {
+        path: pointer.clone(),
+        problem: format!("it cannot be read ({error})."),
+    })?;
+    let folder = root.join(name.trim());
+    let state = read(&folder.join("coordinator.partita"))?;
+    Ok(Some((folder, state)))
+}

@@ -1,0 +1,241 @@
+//! Estimates the ELBO and its gradient: sticking the landing, total derivative, closed-form entropy.
+
+mod importance;
+mod local_bound;
+mod local_reparameterisation;
+
+pub use importance::ImportanceGradient;
+pub(crate) use importance::{DrawWeights, descent};
+pub(crate) use local_bound::{Repeats, enhanced_share};
+pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
+
+use partita_core::kernel::add_scaled;
+use partita_core::{Assessment, LogDensity, Model};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::error::Result;
+use crate::engine::family::{Family, FamilyDraw, RowDraw, RowGaussian};
+
+/// How the gradient of the ELBO is estimated from a draw.
+///
+/// The first three are unbiased for the same gradient. With $Z = f_\eta(\varepsilon)$:
+/// - `StickingTheLanding`: $(\partial f_\eta/\partial\eta)^\top \nabla_Z[\log p(Z, y) - \log q_\eta(Z)]$ with $\eta$ held
+///   fixed inside $\log q$ (Roeder, Wu and Duvenaud, 2017): exactly zero for every $\varepsilon$ when $q$ is the posterior.
+/// - `Total`: the derivative of the whole sampled bound, $\log p(Z, y) - \log q_\eta(Z)$.
+/// - `ClosedFormEntropy`: the sampled $\log p(Z, y)$ plus the entropy in closed form. For Gaussian families whose scales
+///   do not depend on the globals its gradient equals `Total`'s and only the bound's value has less noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Estimator {
+    /// The path derivative only.
+    StickingTheLanding,
+    /// The derivative of the sampled bound.
+    Total,
+    /// The entropy in closed form.
+    ClosedFormEntropy,
+    /// The locally enhanced bound: inside the bound every row of a plate has its own importance-weighted average over
+    /// `inner` draws of its local latents (Geffner and Domke, 2022). It lies between the ordinary bound and the one with
+    /// exact local posteriors, which mends what a Gaussian gets wrong about skewed local latents. Gradients by local
+    /// parameters are doubly reparameterised (Tucker et al., 2019), those by the globals' density stick the landing.
+    LocallyEnhanced {
+        /// Draws of its latents in a row's average.
+        inner: usize,
+    },
+    /// The importance-weighted bound (Burda, Grosse and Salakhutdinov, 2016): the particles of a step,
+    /// $`K`$ = [`crate::Settings::particles`] draws of all latents of all parties together, are averaged inside the
+    /// logarithm,
+    /// ```math
+    /// \mathcal L_K = \mathrm{E}\Bigl[\log \frac1K \sum_{k=1}^K w_k\Bigr], \qquad
+    /// w_k = \frac{p(y, Z_k)}{q_\eta(Z_k)} = \exp \sum_j \hat L_{jk},
+    /// ```
+    /// which rises from the ELBO at $`K = 1`$ to $`\log p(y)`$. The reported bound is the mean over independent values of
+    /// it, [`crate::FitOptions::elbo_draws`] of them with $`K`$ draws each.
+    ///
+    /// The weights need all shares: silos send the gradients of every draw, and learn with the next request what each
+    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased; and dependent noise only with
+    /// [`ImportanceGradient::Total`], since the other two are derived for independent draws.
+    ImportanceWeighted {
+        /// How its gradient is estimated.
+        gradient: ImportanceGradient,
+    },
+    /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
+    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
+    /// weights must have independent components (diagonal or isotropic Gaussian), and no local posterior may depend on the
+    /// globals.
+    LocalReparameterisation,
+}
+
+/// What one party contributes to the bound and its gradient, for one draw.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Share {
+    /// $\hat L_j$ in nats.
+    pub elbo: f64,
+    /// $a_j$: the gradient that reaches the global location.
+    pub location: Vec<f64>,
+    /// $b_j$: the gradient that reaches $Z_G - \mu_G$, through local latents too.
+    pub deviation: Vec<f64>,
+    /// $\nabla_\theta$.
+    pub theta: Vec<f64>,
+    /// The gradient by the variances of linear layers under local reparameterisation; empty without.
+    pub variance: Vec<f64>,
+}
+
+impl Share {
+    /// Adds to `out` the gradient by the parameters of the global family.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for a gradient by variances of a family that is not diagonal.
+    pub fn pull_back(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
+        family.pull_back(parameters, noise, &self.location, &self.deviation, out);
+        if self.variance.is_empty() { Ok(()) } else { family.pull_back_variance(parameters, &self.variance, out) }
+    }
+}
+
+impl Estimator {
+    /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's assessment at a draw.
+    #[must_use]
+    pub fn global_share(self, prior: Assessment, family: &dyn Family, parameters: &[f64], draw: &FamilyDraw) -> Share {
+        let (elbo, location, theta) = self.global_terms(prior, family, parameters, draw);
+        Share { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
+    }
+
+    /// The bound, the gradient that reaches location and deviation alike, and that by θ, of [`Estimator::global_share`].
+    pub(crate) fn global_terms(
+        self,
+        prior: Assessment,
+        family: &dyn Family,
+        parameters: &[f64],
+        draw: &FamilyDraw,
+    ) -> (f64, Vec<f64>, Vec<f64>) {
+        let mut location = prior.globals;
+        if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
+            add_scaled(&mut location, -1.0, &draw.score);
+        }
+        let elbo = match self.of_draw() {
+            Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
+            _ => prior.value - draw.log_density,
+        };
+        (elbo, location, prior.theta)
+    }
+
+    /// Whether the entropy of the globals is in closed form.
+    pub(crate) fn closes_entropy(self) -> bool {
+        self.of_draw() == Self::ClosedFormEntropy
+    }
+
+    /// Whether the entropy's gradient by the parameters of the global family is added apart from the draws.
+    #[must_use]
+    pub fn adds_entropy_gradient(self) -> bool {
+        matches!(self.of_draw(), Self::Total | Self::ClosedFormEntropy)
+    }
+}
+
+/// One block of local latents as a silo evaluates it.
+#[derive(Debug)]
+pub struct BlockDraw<'a> {
+    /// The family of the block's rows.
+    pub family: &'a RowGaussian,
+    /// The parameters of the rows evaluated.
+    pub parameters: &'a [f64],
+    /// The noise of the rows evaluated.
+    pub noise: &'a [f64],
+    /// N/B of the rows evaluated.
+    pub weight: f64,
+}
+
+impl Estimator {
+    /// A silo's share, $\hat L_j = \log p(y_j, Z_{L_j} \mid Z_G) - \log q(Z_{L_j} \mid Z_G)$, and the gradient of its local
+    /// parameters, added to `out` (one vector a block).
+    ///
+    /// # Errors
+    /// What the model's statements refuse.
+    pub fn local_share<M: Model>(
+        self,
+        density: &LogDensity<'_, M>,
+        data: &M::Data,
+        global: &FamilyDraw,
+        blocks: &[BlockDraw<'_>],
+        out: &mut [Vec<f64>],
+    ) -> Result<Share> {
+        let deviation = global.deviation.as_slice();
+        let draws = draw_blocks(blocks, deviation);
+        let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
+        let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
+        let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
+        let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
+        let (location, deviation) = (assessment.globals.clone(), assessment.globals);
+        let mut share = Share { elbo, location, deviation, theta: assessment.theta, variance };
+        through.reach(&mut share);
+        if !assessment.means.is_empty() {
+            add(&mut share.location, &assessment.means);
+        }
+        Ok(share)
+    }
+
+    /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by the
+    /// local parameters is added to `out`.
+    pub(crate) fn through_locals(
+        self,
+        deviation: &[f64],
+        (blocks, draws): (&[BlockDraw<'_>], &[RowDraw]),
+        gradients: Vec<Vec<f64>>,
+        out: &mut [Vec<f64>],
+    ) -> ThroughLocals {
+        // A network has many globals and no local latent: nothing of their size is made for blocks without one.
+        if draws.iter().all(|draw| draw.latent.is_empty()) {
+            return ThroughLocals { elbo: 0.0, direct: Vec::new(), path: Vec::new() };
+        }
+        let zeros = vec![0.0; deviation.len()];
+        let mut through = ThroughLocals { elbo: 0.0, direct: zeros.clone(), path: zeros };
+        for (((block, draw), mut gradient), out) in blocks.iter().zip(draws).zip(gradients).zip(out) {
+            if self.of_draw() == Self::StickingTheLanding {
+                gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
+                let scores = through.direct.iter_mut().zip(&draw.global_score);
+                scores.for_each(|(slot, score)| *slot -= block.weight * score);
+            }
+            through.elbo += match self.of_draw() {
+                Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
+                _ => -block.weight * draw.log_density,
+            };
+            let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
+            add(&mut through.path, &path);
+            if self.adds_entropy_gradient() {
+                let how = (block.weight, self.of_draw() == Self::ClosedFormEntropy);
+                add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
+            }
+        }
+        through
+    }
+}
+
+/// What the local posterior of a party adds to its share.
+#[derive(Debug)]
+pub(crate) struct ThroughLocals {
+    /// The entropy's part of the bound.
+    pub(crate) elbo: f64,
+    /// What reaches the globals at fixed local draws: the score of the local posterior, where it is subtracted.
+    pub(crate) direct: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$ through the local draws.
+    pub(crate) path: Vec<f64>,
+}
+
+impl ThroughLocals {
+    /// Adds what reaches the globals to a share.
+    pub(crate) fn reach(&self, share: &mut Share) {
+        if !self.path.is_empty() {
+            add(&mut share.location, &self.direct);
+            add(&mut share.deviation, &self.direct);
+            add(&mut share.deviation, &self.path);
+        }
+    }
+}
+
+/// Draws the local latents of every block.
+pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<RowDraw> {
+    blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect()
+}
+
+/// Adds `terms` to `out`.
+pub(crate) fn add(out: &mut [f64], terms: &[f64]) {
+    add_scaled(out, 1.0, terms);
+}

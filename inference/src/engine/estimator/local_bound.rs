@@ -1,0 +1,63 @@
+//! Gives a silo's share of the locally enhanced bound, with doubly reparameterised gradients of its local posterior.
+
+use partita_core::{Latents, LogDensity, Model};
+
+use super::{Share, add};
+use crate::engine::error::Result;
+use crate::engine::family::{FamilyDraw, RowGaussian};
+
+/// The rows of one plate, each repeated for its inner draws.
+#[derive(Debug)]
+pub(crate) struct Repeats<'a> {
+    /// The family of the plate's rows.
+    pub(crate) family: &'a RowGaussian,
+    /// The parameters of the repeated rows.
+    pub(crate) parameters: &'a [f64],
+    /// The noise of the repeated rows.
+    pub(crate) noise: &'a [f64],
+    /// The place of that block among the site table's, and the number of blocks; the others hold no latents.
+    pub(crate) block: (usize, usize),
+}
+
+/// A silo's share of the bound whose rows are averages over repeats, and the gradient by the parameters of each repeat,
+/// added to `out`.
+///
+/// With weights $`\tilde w_{rk}`$ of the repeats of a row and $`g_{rk} = \nabla_z \log p - \nabla_z \log q`$ the local
+/// parameters, and the globals through the local draws, get $`\sum_k \tilde w_{rk}^2 g_{rk}`$ along the draws (the doubly
+/// reparameterised gradient, whose noise does not grow with the number of repeats); the globals directly get
+/// $`\sum_k \tilde w_{rk} \nabla_{Z_G} \log p`$.
+pub(crate) fn enhanced_share<M: Model>(
+    density: &LogDensity<'_, M>,
+    data: &M::Data,
+    global: &FamilyDraw,
+    repeats: &Repeats<'_>,
+    out: &mut [f64],
+) -> Result<Share> {
+    let Repeats { family, parameters, noise, block: (place, blocks) } = *repeats;
+    let draw = family.draw(parameters, &global.deviation, noise);
+    let log_q = family.row_log_densities(&draw, noise);
+    let mut locals = vec![Vec::new(); blocks];
+    locals[place].clone_from(&draw.latent);
+    let enhanced = density.locally_enhanced(Latents { globals: &global.latent, locals: &locals }, data, &log_q)?;
+    let mut assessment = enhanced.assessment;
+    let mut gradient = std::mem::take(&mut assessment.locals[place]);
+    let width = family.width().max(1);
+    // A weight holds the scale N/B of its row: the normalised weight alone is the square's second factor.
+    let rows = enhanced.weights.iter().zip(gradient.chunks_exact_mut(width)).zip(draw.score.chunks_exact(width));
+    for ((weight, gradient), score) in rows {
+        let normalised = weight / enhanced.scale;
+        for (slot, score) in gradient.iter_mut().zip(score) {
+            *slot = normalised * (*slot - weight * score);
+        }
+    }
+    let path = family.pull_back(parameters, &global.deviation, (noise, &draw), &gradient, out);
+    let mut deviation = assessment.globals.clone();
+    add(&mut deviation, &path);
+    Ok(Share {
+        elbo: assessment.value,
+        location: assessment.globals,
+        deviation,
+        theta: assessment.theta,
+        variance: Vec::new(),
+    })
+}

@@ -1,0 +1,106 @@
+//! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
+
+use partita_core::{Assessment, Key, LogDensity, Model, Moments, Noise, Part, SiteTable};
+
+use super::{Estimator, Share, add};
+use crate::engine::error::{Error, Result};
+use crate::engine::family::{Family, FamilyDraw};
+
+/// Means and variances of the global posterior, for the linear layers of one step.
+pub(crate) struct LayerMoments {
+    means: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl LayerMoments {
+    pub(crate) fn new(family: &dyn Family, parameters: &[f64]) -> Self {
+        let variances = family.spread(parameters).deviations().iter().map(|sd| sd * sd).collect();
+        Self { means: family.mean(parameters), variances }
+    }
+
+    /// What stands for a draw where layers hold all globals: nothing reads more of it than the means.
+    pub(crate) fn undrawn(&self) -> FamilyDraw {
+        let deviation = vec![0.0; self.means.len()];
+        FamilyDraw { latent: self.means.clone(), deviation, log_density: 0.0, score: Vec::new() }
+    }
+
+    /// The same with the noise of pre-activations.
+    pub(crate) fn with_noise(&self, (noise, key): (Noise, Key)) -> Moments<'_> {
+        Moments { means: &self.means, variances: &self.variances, noise, key }
+    }
+
+    /// The sum of the shares of particles that differ in the noise of layers alone, on one tape.
+    pub(crate) fn joined<'a, M: Model>(
+        &'a self,
+        density: LogDensity<'a, M>,
+        data: &M::Data,
+        noise: (Noise, Key),
+        particles: &[u32],
+    ) -> Result<Share> {
+        let assessment = density.moments(self.with_noise(noise)).local_sum(&self.means, data, particles)?;
+        Ok(Share::of_layers(assessment))
+    }
+}
+
+/// Most particles on one tape: their activations are in memory together, and other tapes have other threads.
+const TAPE: usize = 5;
+
+/// The particles of each tape where particles join: as many tapes for any number of threads, for the same bits.
+pub(crate) fn tapes(particles: usize) -> Vec<Vec<u32>> {
+    let tapes = particles.div_ceil(TAPE);
+    let particle = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    let own = |tape: usize| (tape * particles / tapes..(tape + 1) * particles / tapes).map(particle).collect();
+    (0..tapes).map(own).collect()
+}
+
+/// Whether particles differ in the noise of layers alone: layers hold all globals, and there is no local latent.
+pub(crate) fn particles_join(table: &SiteTable) -> bool {
+    table.latents(Part::Global).all(|site| site.is_layer()) && table.latents(Part::Local).next().is_none()
+}
+
+impl Share {
+    /// The share of particles under local reparameterisation whose globals are all in layers.
+    fn of_layers(Assessment { value, globals, theta, mut means, variances, .. }: Assessment) -> Self {
+        add(&mut means, &globals);
+        Self { elbo: value, location: means, deviation: globals, theta, variance: variances }
+    }
+
+    /// The sum with another share of the same model.
+    pub(crate) fn plus(mut self, other: Self) -> Self {
+        self.elbo += other.elbo;
+        add(&mut self.location, &other.location);
+        add(&mut self.deviation, &other.deviation);
+        add(&mut self.theta, &other.theta);
+        add(&mut self.variance, &other.variance);
+        self
+    }
+}
+
+/// Refuses local reparameterisation where it would be undefined, biased or without effect.
+pub(crate) fn check_layers(
+    estimator: Estimator,
+    table: &SiteTable,
+    (family, parameters): (&dyn Family, &[f64]),
+    locals_depend_on_globals: bool,
+) -> Result<()> {
+    if estimator != Estimator::LocalReparameterisation {
+        return Ok(());
+    }
+    let refuse = |found: &str, expected| {
+        Err(Error::Setting { setting: "estimator", found: format!("LocalReparameterisation with {found}"), expected })
+    };
+    let mut layers = vec![0.0; family.len()];
+    for site in table.latents(Part::Global).filter(|site| site.is_layer()) {
+        layers[site.offset()..site.offset() + site.width()].fill(1.0);
+    }
+    if !layers.contains(&1.0) {
+        return refuse("a model without a linear layer", "a model that declares one with `scope.linear`");
+    }
+    if locals_depend_on_globals {
+        return refuse(
+            "a local posterior given the globals",
+            "local families without `given_globals`, such as Gaussian::diagonal(): layers have no draw to depend on",
+        );
+    }
+    family.pull_back_variance(parameters, &layers, &mut vec![0.0; family.parameter_len()])
+}

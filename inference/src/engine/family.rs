@@ -1,0 +1,158 @@
+//! States what a variational family is: draws with their log density, and the closed-form pull-back of gradients.
+//!
+//! Nothing of a Gaussian family goes on the autodiff tape. A draw is made on the host from keyed noise, the gradient of
+//! the log joint density by the latents comes from the tape, and the family takes it back to its own parameters here.
+
+mod blocks;
+mod delta;
+mod diagonal;
+mod full_rank;
+mod isotropic;
+mod low_rank;
+mod moment_gradient;
+mod plan;
+mod rows;
+mod spread;
+
+pub use delta::Delta;
+pub use diagonal::DiagonalGaussian;
+pub(crate) use diagonal::real;
+pub use full_rank::FullRankGaussian;
+pub use isotropic::IsotropicGaussian;
+pub use low_rank::LowRankGaussian;
+pub use moment_gradient::{CovarianceGradient, MomentGradient};
+pub use plan::{Choice, FamilyPlan, Gaussian};
+pub use rows::{RowDraw, RowGaussian, RowOptions};
+pub use spread::Spread;
+
+pub(crate) use blocks::Blocks;
+pub(crate) use isotropic::shared_variance;
+pub(crate) use plan::DeviceKind;
+
+use std::fmt::Debug;
+
+use crate::engine::error::{Error, Result};
+
+/// $\tfrac12 \log 2\pi$ in nats.
+pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+
+/// One draw from a family with what gradients need of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FamilyDraw {
+    /// The draw $Z$.
+    pub latent: Vec<f64>,
+    /// $Z - \mu$: the part of the draw that does not contain the location.
+    pub deviation: Vec<f64>,
+    /// $\log q(Z)$ in nats.
+    pub log_density: f64,
+    /// $\nabla_Z \log q(Z)$ at fixed parameters.
+    pub score: Vec<f64>,
+}
+
+/// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with location $\mu$ and noise $\varepsilon$.
+///
+/// # Laws
+/// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
+/// log density, that `pull_back` is the transpose of the draw's Jacobian and `pull_back_moments` that of mean and
+/// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, and that
+/// `add_gradient` adds what `pull_back` and `add_entropy_gradient` do.
+pub trait Family: Debug + Send + Sync {
+    /// The length of the vector.
+    fn len(&self) -> usize;
+
+    /// The number of variational parameters.
+    fn parameter_len(&self) -> usize;
+
+    /// The number of standard normal numbers in one draw.
+    fn noise_len(&self) -> usize;
+
+    /// Parameters with location zero and standard deviations `scale`; [`FamilyPlan::start`] sets the location.
+    fn initial(&self, scale: f64) -> Vec<f64>;
+
+    /// Draws once.
+    fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw;
+
+    /// Draws once into `draw`, in the memory of an earlier draw where the family has a way.
+    fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        *draw = self.draw(parameters, noise);
+    }
+
+    /// Adds to `out` the transpose of the draw's Jacobian times a gradient.
+    ///
+    /// `location` is the gradient that reaches the location, `deviation` the one that reaches $Z - \mu$. They differ
+    /// where local latents depend on $Z - \mu$ only, as in a structured family.
+    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
+
+    /// Adds to `out` `factor` times what [`Family::pull_back`] adds and, if `entropy` says so,
+    /// [`Family::add_entropy_gradient`]: in one pass where the family has a way.
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        [location, deviation]: [&[f64]; 2],
+        (factor, entropy): (f64, bool),
+        out: &mut [f64],
+    ) {
+        let mut own = vec![0.0; self.parameter_len()];
+        self.pull_back(parameters, noise, location, deviation, &mut own);
+        if entropy {
+            self.add_entropy_gradient(parameters, &mut own);
+        }
+        partita_core::kernel::add_scaled(out, factor, &own);
+    }
+
+    /// Adds to `out` the gradient by the parameters that a gradient by the variance of each component gives, where
+    /// `gradient` is not zero.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] where such components are not independent of each other and of the rest.
+    fn pull_back_variance(&self, _parameters: &[f64], gradient: &[f64], _out: &mut [f64]) -> Result<()> {
+        if gradient.iter().all(|g| *g == 0.0) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "family",
+            found: format!("{self:?} over the weights of a linear layer with local reparameterisation"),
+            expected: "Gaussian::diagonal() or Gaussian::isotropic() for these sites",
+        })
+    }
+
+    /// Adds to `out` the gradient by the parameters that a gradient by mean and covariance gives, entries between components
+    /// that the family holds independent left out.
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]);
+
+    /// Moves the location to `mean`: the first parameters of a family, unless it says otherwise.
+    fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {
+        parameters[..self.len()].copy_from_slice(mean);
+    }
+
+    /// The entropy in nats.
+    fn entropy(&self, parameters: &[f64]) -> f64;
+
+    /// Adds the gradient of the entropy to `out`.
+    fn add_entropy_gradient(&self, parameters: &[f64], out: &mut [f64]);
+
+    /// The covariance, as standard deviations alone where components are independent.
+    fn spread(&self, parameters: &[f64]) -> Spread;
+
+    /// The parameters of the member with this mean and covariance, or of the nearest the family has.
+    ///
+    /// # Errors
+    /// [`crate::Error::Improper`] for a covariance that is not positive definite.
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>>;
+
+    /// The covariance, row-major.
+    fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
+        self.spread(parameters).dense()
+    }
+
+    /// The mean $\mu$.
+    fn mean(&self, parameters: &[f64]) -> Vec<f64> {
+        self.draw(parameters, &vec![0.0; self.noise_len()]).latent
+    }
+
+    /// Whether the vector has no components.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

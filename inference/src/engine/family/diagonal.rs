@@ -1,0 +1,165 @@
+//! Gives the diagonal Gaussian (mean-field) family.
+
+use partita_core::kernel::{BLOCK, DiagonalDraw, add_scaled, diagonal_draw, exponential};
+use rayon::prelude::*;
+
+use super::{CovarianceGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use crate::engine::error::Result;
+
+/// Components that one thread takes at a time; the result does not depend on how many threads there are.
+const PART: usize = 16_384;
+
+#[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
+pub(crate) fn real(count: usize) -> f64 {
+    count as f64
+}
+
+/// The sum of a part, in lanes of which none waits for another.
+fn sum(part: &[f64]) -> f64 {
+    let (blocks, rest) = part.as_chunks::<BLOCK>();
+    let mut lanes = [0.0; BLOCK];
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(lane, number)| *lane += number);
+    }
+    lanes.iter().chain(rest).sum()
+}
+
+/// The Gaussian with independent components, $Z = \mu + \sigma \odot \varepsilon$.
+///
+/// # Shapes
+/// Parameters: $[\mu\ (n), \log\sigma\ (n)]$.
+///
+/// # Example
+/// ```
+/// use partita_inference::{DiagonalGaussian, Family};
+/// let draw = DiagonalGaussian::new(1).draw(&[1.0, 0.0], &[2.0]);
+/// assert_eq!(draw.latent, [3.0]);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct DiagonalGaussian {
+    len: usize,
+}
+
+impl DiagonalGaussian {
+    /// The family over vectors of length `len`.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        Self { len }
+    }
+
+    /// Adds to `out` what a gradient by the variances is by the logarithms of the scales: d/d log σ = 2 σ² d/dσ².
+    fn add_by_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) {
+        let inputs = parameters[self.len..].par_chunks(PART).zip(gradient.par_chunks(PART));
+        out[self.len..].par_chunks_mut(PART).zip(inputs).for_each(|(out, (log_scale, gradient))| {
+            let mut variance: Vec<f64> = log_scale.iter().map(|log_scale| 2.0 * log_scale).collect();
+            exponential(&mut variance);
+            for ((slot, g), v) in out.iter_mut().zip(gradient).zip(&variance) {
+                *slot += 2.0 * v * g;
+            }
+        });
+    }
+}
+
+impl Family for DiagonalGaussian {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn parameter_len(&self) -> usize {
+        2 * self.len
+    }
+
+    fn noise_len(&self) -> usize {
+        self.len
+    }
+
+    fn initial(&self, scale: f64) -> Vec<f64> {
+        [vec![0.0; self.len], vec![scale.ln(); self.len]].concat()
+    }
+
+    fn draw(&self, parameters: &[f64], noise: &[f64]) -> FamilyDraw {
+        let mut draw = FamilyDraw::default();
+        self.draw_into(parameters, noise, &mut draw);
+        draw
+    }
+
+    fn draw_into(&self, parameters: &[f64], noise: &[f64], draw: &mut FamilyDraw) {
+        let (mean, log_scale) = parameters.split_at(self.len);
+        let FamilyDraw { latent, deviation, score, log_density } = draw;
+        for vector in [&mut *latent, &mut *deviation, &mut *score] {
+            vector.resize(self.len, 0.0);
+        }
+        let inputs = mean.par_chunks(PART).zip(log_scale.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let outputs = latent.par_chunks_mut(PART).zip(deviation.par_chunks_mut(PART)).zip(score.par_chunks_mut(PART));
+        let part = |(((mean, log_scale), noise), ((latent, deviation), score))| {
+            diagonal_draw(&mut DiagonalDraw { mean, log_scale, noise, latent, deviation, score })
+        };
+        let sums: Vec<f64> = inputs.zip(outputs).map(part).collect();
+        *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
+    }
+
+    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+        self.add_gradient(parameters, noise, [location, deviation], (1.0, false), out);
+    }
+
+    fn add_gradient(
+        &self,
+        parameters: &[f64],
+        noise: &[f64],
+        [location, deviation]: [&[f64]; 2],
+        (factor, entropy): (f64, bool),
+        out: &mut [f64],
+    ) {
+        let (out_mean, out_log_scale) = out.split_at_mut(self.len);
+        out_mean
+            .par_chunks_mut(PART)
+            .zip(location.par_chunks(PART))
+            .for_each(|(out, location)| add_scaled(out, factor, location));
+        let inputs =
+            parameters[self.len..].par_chunks(PART).zip(deviation.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let entropy = f64::from(u8::from(entropy));
+        out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, deviation), noise))| {
+            let mut scale = log_scale.to_vec();
+            exponential(&mut scale);
+            for (((slot, b), s), e) in out.iter_mut().zip(deviation).zip(&scale).zip(noise) {
+                *slot += factor * (b * s * e + entropy);
+            }
+        });
+    }
+
+    fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
+        self.add_by_variance(parameters, gradient, out);
+        Ok(())
+    }
+
+    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        add_scaled(&mut out[..self.len], 1.0, &gradient.mean);
+        match &gradient.covariance {
+            CovarianceGradient::Diagonal(by_variance) => self.add_by_variance(parameters, by_variance, out),
+            full @ CovarianceGradient::Full(_) => self.add_by_variance(parameters, &full.by_variance(self.len), out),
+        }
+    }
+
+    fn mean(&self, parameters: &[f64]) -> Vec<f64> {
+        parameters[..self.len].to_vec()
+    }
+
+    fn entropy(&self, parameters: &[f64]) -> f64 {
+        let sums: Vec<f64> = parameters[self.len..].par_chunks(PART).map(sum).collect();
+        sums.iter().sum::<f64>() + real(self.len) * (0.5 + HALF_LOG_TWO_PI)
+    }
+
+    fn add_entropy_gradient(&self, _: &[f64], out: &mut [f64]) {
+        out[self.len..].iter_mut().for_each(|slot| *slot += 1.0);
+    }
+
+    fn spread(&self, parameters: &[f64]) -> Spread {
+        let mut scale = parameters[self.len..].to_vec();
+        exponential(&mut scale);
+        Spread::Diagonal(scale)
+    }
+
+    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+        Ok(mean.iter().copied().chain(spread.deviations().iter().map(|sd| sd.ln())).collect())
+    }
+}

@@ -1,0 +1,323 @@
+//! Gives the global posterior of a fit on a device: point masses, diagonal and full-rank Gaussians, one or many.
+
+use burn::tensor::Tensor;
+use partita_core::kernel::AdamUpdate;
+use partita_core::{Device, Part, Site, SiteTable};
+
+use super::{Moving, plus};
+use crate::engine::error::Result;
+use crate::engine::family::{DeviceKind, FamilyPlan, HALF_LOG_TWO_PI};
+
+/// The global posterior: independent parts, in the order of the host family's parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct Globals {
+    parts: Vec<GlobalPart>,
+    /// For each global site in the order of declaration its part and where it lies there.
+    sites: Vec<(usize, usize, usize)>,
+}
+
+/// A Gaussian or a point mass over some sites taken together, as `[1, n]` vectors.
+#[derive(Debug, Clone)]
+struct GlobalPart {
+    mean: Moving<2>,
+    /// `None` for a point mass.
+    log_scale: Option<Moving<2>>,
+    /// The strict lower triangle of $L$, zeros elsewhere; `None` for independent components.
+    lower: Option<(Moving<2>, Triangle)>,
+}
+
+/// Constants of a full-rank part.
+#[derive(Debug, Clone)]
+struct Triangle {
+    /// Ones below the diagonal.
+    mask: Tensor<2>,
+    identity: Tensor<2>,
+}
+
+/// What does not depend on the particle: $\sigma$, and $L^{-1}$ of a full-rank part.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    scale: Option<Tensor<2>>,
+    inverse: Option<Tensor<2>>,
+}
+
+/// A draw of all parts.
+#[derive(Debug)]
+pub(crate) struct GlobalsDraw {
+    parts: Vec<PartDraw>,
+    /// The latents of each site in the order of declaration.
+    pub(crate) sites: Vec<Tensor<2>>,
+    /// $Z - \mu$ in the order of the global vector.
+    pub(crate) deviation: Tensor<2>,
+}
+
+#[derive(Debug)]
+struct PartDraw {
+    /// $\varepsilon$, $L\varepsilon$, and $\varepsilon^\top L^{-1}/\sigma = -$ the score; `None` for a point mass.
+    noise: Option<[Tensor<2>; 3]>,
+}
+
+/// Gradients by the parameters, summed over particles.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalsGradient {
+    parts: Vec<[Option<Tensor<2>>; 3]>,
+}
+
+impl Globals {
+    /// The posterior that `plan` chooses for the globals of `table`, at these parameters of the host family.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for a family that has no device form.
+    pub(crate) fn new(plan: &FamilyPlan, table: &SiteTable, parameters: &[f64], device: &Device) -> Result<Self> {
+        let mut parameters = parameters.iter().copied();
+        let declared: Vec<&Site> = table.latents(Part::Global).collect();
+        let mut sites = vec![(0, 0, 0); declared.len()];
+        let mut parts = Vec::new();
+        for (names, choice) in plan.parts(table) {
+            let mut len = 0;
+            for site in &names {
+                if let Some(place) = declared.iter().position(|other| other.name == site.name) {
+                    sites[place] = (parts.len(), len, site.width());
+                }
+                len += site.width();
+            }
+            if len > 0 {
+                parts.push(GlobalPart::new(choice.on_device()?, len, &mut parameters, device));
+            }
+        }
+        Ok(Self { parts, sites })
+    }
+
+    pub(crate) fn ready(&self) -> Vec<Ready> {
+        self.parts.iter().map(GlobalPart::ready).collect()
+    }
+
+    /// Draws once with the host's noise.
+    pub(crate) fn draw(&self, ready: &[Ready], noise: &[f64], device: &Device) -> GlobalsDraw {
+        let (mut parts, mut latents, mut deviations) = (Vec::new(), Vec::new(), Vec::new());
+        let mut noise = noise;
+        for (part, ready) in self.parts.iter().zip(ready) {
+            let mean = part.mean.value();
+            let len = mean.dims()[1];
+            let Some(scale) = &ready.scale else {
+                deviations.push(mean.zeros_like());
+                latents.push(mean);
+                parts.push(PartDraw { noise: None });
+                continue;
+            };
+            let (own, rest) = noise.split_at(len);
+            noise = rest;
+            let e = device.tensor(own.to_vec(), [1, len]);
+            let (spread, whitened) = match (&part.lower, &ready.inverse) {
+                (Some((lower, _)), Some(inverse)) => {
+                    (e.clone() + e.clone().matmul(lower.value().transpose()), e.clone().matmul(inverse.clone()))
+                }
+                _ => (e.clone(), e.clone()),
+            };
+            let deviation = scale.clone() * spread.clone();
+            latents.push(mean + deviation.clone());
+            deviations.push(deviation);
+            parts.push(PartDraw { noise: Some([e, spread, whitened / scale.clone()]) });
+        }
+        GlobalsDraw { parts, sites: self.by_site(&latents), deviation: self.in_order(&deviations, device) }
+    }
+
+    fn by_site(&self, parts: &[Tensor<2>]) -> Vec<Tensor<2>> {
+        let slice = |(part, start, width): &(usize, usize, usize)| {
+            let whole = parts[*part].clone();
+            if whole.dims()[1] == *width { whole } else { whole.narrow(1, *start, *width) }
+        };
+        self.sites.iter().map(slice).collect()
+    }
+
+    /// Puts vectors of the parts into the order of the global vector.
+    fn in_order(&self, parts: &[Tensor<2>], device: &Device) -> Tensor<2> {
+        match parts {
+            // A model without globals: nothing depends on this one zero.
+            [] => device.tensor(vec![0.0], [1, 1]),
+            [whole] => whole.clone(),
+            parts => Tensor::cat(self.by_site(parts), 1),
+        }
+    }
+
+    /// Puts one vector of all globals, in their order, into those of the parts.
+    fn by_part(&self, whole: &Tensor<2>) -> Vec<Tensor<2>> {
+        if self.parts.len() == 1 {
+            return vec![whole.clone()];
+        }
+        let mut offset = 0;
+        let mut pieces: Vec<Vec<(usize, Tensor<2>)>> = self.parts.iter().map(|_| Vec::new()).collect();
+        for (part, start, width) in &self.sites {
+            pieces[*part].push((*start, whole.clone().narrow(1, offset, *width)));
+            offset += width;
+        }
+        let join = |mut pieces: Vec<(usize, Tensor<2>)>| {
+            pieces.sort_by_key(|(start, _)| *start);
+            Tensor::cat(pieces.into_iter().map(|(_, piece)| piece).collect(), 1)
+        };
+        pieces.into_iter().map(join).collect()
+    }
+
+    /// Adds to `into` the gradients that reach location and deviation, each in the order of the global vector.
+    pub(crate) fn pull_back(
+        &self,
+        (ready, draw): (&[Ready], &GlobalsDraw),
+        (location, deviation): (&Tensor<2>, &Tensor<2>),
+        subtract_score: bool,
+        into: &mut GlobalsGradient,
+    ) {
+        into.parts.resize_with(self.parts.len(), Default::default);
+        let gradients = self.by_part(location).into_iter().zip(self.by_part(deviation));
+        let parts = self.parts.iter().zip(ready).zip(&draw.parts).zip(&mut into.parts);
+        for ((((part, ready), own), into), (mut location, mut deviation)) in parts.zip(gradients) {
+            let (Some(scale), Some([e, spread, minus_score])) = (&ready.scale, &own.noise) else {
+                plus(&mut into[0], location);
+                continue;
+            };
+            if subtract_score {
+                location = location + minus_score.clone();
+                deviation = deviation + minus_score.clone();
+            }
+            let weighted = deviation * scale.clone();
+            if let Some((_, triangle)) = &part.lower {
+                plus(&mut into[2], weighted.clone().transpose().matmul(e.clone()) * triangle.mask.clone());
+            }
+            plus(&mut into[0], location);
+            plus(&mut into[1], weighted * spread.clone());
+        }
+    }
+
+    /// $\sum\log\sigma$ over all parts that are no point masses: the part of the entropy that moves.
+    pub(crate) fn log_scales(&self) -> Option<Tensor<1>> {
+        let mut sum = None;
+        for log_scale in self.parts.iter().filter_map(|part| part.log_scale.as_ref()) {
+            plus(&mut sum, log_scale.value().sum());
+        }
+        sum
+    }
+
+    /// The entropy without $\sum\log\sigma$.
+    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^52")]
+    pub(crate) fn entropy_constant(&self) -> f64 {
+        let own = |part: &GlobalPart| part.log_scale.as_ref().map_or(0, |log_scale| log_scale.value().dims()[1]);
+        self.parts.iter().map(own).sum::<usize>() as f64 * (0.5 + HALF_LOG_TWO_PI)
+    }
+
+    /// Moves all parameters up the gradients, divided by `particles`; returns the squared norm of that mean.
+    ///
+    /// `entropy` adds the gradient of the entropy, once.
+    pub(crate) fn ascend(
+        &mut self,
+        gradient: GlobalsGradient,
+        (particles, entropy): (f64, bool),
+        update: &AdamUpdate,
+    ) -> Option<Tensor<1>> {
+        let mut norm = None;
+        for (part, [mean, log_scale, lower]) in self.parts.iter_mut().zip(gradient.parts) {
+            let log_scale = log_scale.map(|gradient| if entropy { gradient + particles } else { gradient });
+            let movers = [
+                (Some(&mut part.mean), mean),
+                (part.log_scale.as_mut(), log_scale),
+                (part.lower.as_mut().map(|(lower, _)| lower), lower),
+            ];
+            for (mover, gradient) in movers {
+                let (Some(mover), Some(gradient)) = (mover, gradient) else { continue };
+                let gradient = gradient * (-1.0 / particles);
+                plus(&mut norm, (gradient.clone() * gradient.clone()).sum());
+                mover.step(gradient, update);
+            }
+        }
+        norm
+    }
+
+    /// All parameters as flat tensors, to be read as one; [`Globals::parameters`] makes the host family's of them.
+    pub(crate) fn flat(&self) -> Vec<Tensor<1>> {
+        self.tensors().into_iter().map(flat).collect()
+    }
+
+    fn tensors(&self) -> Vec<Tensor<2>> {
+        let own = |part: &GlobalPart| {
+            let lower = part.lower.as_ref().map(|(lower, _)| lower.value());
+            [Some(part.mean.value()), part.log_scale.as_ref().map(Moving::value), lower]
+        };
+        self.parts.iter().flat_map(own).flatten().collect()
+    }
+
+    /// The parameters in the layout of the host family, from the numbers of [`Globals::flat`] at the front of `numbers`.
+    pub(crate) fn parameters(&self, numbers: &mut impl Iterator<Item = f64>) -> Vec<f64> {
+        let mut parameters = Vec::new();
+        for part in &self.parts {
+            let len = part.mean.value().dims()[1];
+            let vectors = if part.log_scale.is_some() { 2 } else { 1 };
+            parameters.extend(numbers.by_ref().take(vectors * len));
+            if part.lower.is_some() {
+                let square: Vec<f64> = numbers.by_ref().take(len * len).collect();
+                parameters.extend(square.chunks_exact(len).enumerate().flat_map(|(row, own)| &own[..row]));
+            }
+        }
+        parameters
+    }
+
+    fn movers(&mut self) -> impl Iterator<Item = (String, &mut Moving<2>)> {
+        self.parts.iter_mut().enumerate().flat_map(|(index, part)| {
+            let lower = part.lower.as_mut().map(|(lower, _)| lower);
+            let named = [("mean", Some(&mut part.mean)), ("log_scale", part.log_scale.as_mut()), ("lower", lower)];
+            named.into_iter().filter_map(move |(name, mover)| Some((format!("global.{index}.{name}"), mover?)))
+        })
+    }
+
+    /// Everything as named vectors.
+    pub(crate) fn save(&mut self) -> Result<Vec<(String, Vec<f64>)>> {
+        Ok(self.movers().map(|(name, mover)| mover.save(&name)).collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    /// Restores what [`Globals::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
+        self.movers().all(|(name, mover)| mover.load(&name, state, device))
+    }
+}
+
+/// A tensor as one vector.
+fn flat(tensor: Tensor<2>) -> Tensor<1> {
+    let numbers = tensor.dims().iter().product::<usize>();
+    tensor.reshape([numbers])
+}
+
+impl GlobalPart {
+    fn new(kind: DeviceKind, len: usize, parameters: &mut impl Iterator<Item = f64>, device: &Device) -> Self {
+        let mut vector = || Moving::new(device.tensor(parameters.by_ref().take(len).collect(), [1, len]));
+        let square = |entry: fn(usize, usize) -> bool| {
+            let cells = (0..len * len).map(|cell| f64::from(u8::from(entry(cell / len, cell % len))));
+            device.tensor(cells.collect(), [len, len])
+        };
+        let mean = vector();
+        let log_scale = (kind != DeviceKind::Delta).then(vector);
+        let lower = (kind == DeviceKind::FullRank && len > 1).then(|| {
+            let (mask, identity) = (square(|row, column| column < row), square(|row, column| column == row));
+            let entry = |cell: usize| if cell % len < cell / len { parameters.next().unwrap_or(0.0) } else { 0.0 };
+            let start = device.tensor((0..len * len).map(entry).collect(), [len, len]);
+            (Moving::new(start), Triangle { mask, identity })
+        });
+        Self { mean, log_scale, lower }
+    }
+
+    fn ready(&self) -> Ready {
+        let scale = self.log_scale.as_ref().map(|log_scale| log_scale.value().exp());
+        Ready { scale, inverse: self.lower.as_ref().map(|(lower, triangle)| triangle.inverse(lower.value())) }
+    }
+}
+
+impl Triangle {
+    /// $(I + N)^{-1} = (I - N)(I + N^2)(I + N^4) \cdots$ for the strict lower triangle $N$, whose $n$-th power is zero.
+    fn inverse(&self, lower: Tensor<2>) -> Tensor<2> {
+        let len = lower.dims()[0];
+        let mut inverse = self.identity.clone() - lower.clone();
+        let (mut power, mut exponent) = (lower, 1);
+        while 2 * exponent < len {
+            power = power.clone().matmul(power);
+            exponent *= 2;
+            inverse = inverse.clone() + inverse.matmul(power.clone());
+        }
+        inverse
+    }
+}

@@ -1,0 +1,105 @@
+//! Holds parameters on a device with the running means of Adam, and moves them there.
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+use partita_core::kernel::AdamUpdate;
+use partita_core::{Device, Handle};
+
+use crate::engine::error::Result;
+
+/// The rows of a minibatch with the constants of Adam that depend on how often each has moved.
+///
+/// # Shapes
+/// `correction` and `epsilon` have length one but in the dimension of the rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Places<const D: usize> {
+    pub(crate) indices: Tensor<1, Int>,
+    pub(crate) correction: Tensor<D>,
+    pub(crate) epsilon: Tensor<D>,
+    /// Constants that are the same for all rows.
+    pub(crate) update: AdamUpdate,
+}
+
+impl<const D: usize> Places<D> {
+    /// The same rows for tensors of another rank, in which `shape` says where they lie.
+    pub(crate) fn reshape<const E: usize>(&self, shape: [usize; E]) -> Places<E> {
+        Places {
+            indices: self.indices.clone(),
+            correction: self.correction.clone().reshape(shape),
+            epsilon: self.epsilon.clone().reshape(shape),
+            update: self.update,
+        }
+    }
+}
+
+/// Parameters on a device with Adam's state.
+#[derive(Debug, Clone)]
+pub(crate) struct Moving<const D: usize> {
+    value: Tensor<D>,
+    first: Tensor<D>,
+    second: Tensor<D>,
+}
+
+impl<const D: usize> Moving<D> {
+    pub(crate) fn new(value: Tensor<D>) -> Self {
+        let zeros = value.zeros_like();
+        Self { value, first: zeros.clone(), second: zeros }
+    }
+
+    pub(crate) fn value(&self) -> Tensor<D> {
+        self.value.clone()
+    }
+
+    /// One step of Adam down `gradient`: the tensor form of [`partita_core::kernel::adam`].
+    pub(crate) fn step(&mut self, gradient: Tensor<D>, update: &AdamUpdate) {
+        let square = gradient.clone() * gradient.clone();
+        self.first = self.first.clone() * update.first[0] + gradient * update.first[1];
+        self.second = self.second.clone() * update.second[0] + square * update.second[1];
+        let size = self.second.clone().sqrt() + update.epsilon;
+        self.value = self.value.clone() - self.first.clone() * update.correction / size * update.rate;
+    }
+
+    /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own count.
+    pub(crate) fn step_rows(&mut self, gradient: Tensor<D>, (dimension, places): (usize, &Places<D>)) {
+        let take = |tensor: &Tensor<D>| tensor.clone().select(dimension, places.indices.clone());
+        let (first, second, update) = (take(&self.first), take(&self.second), &places.update);
+        let square = gradient.clone() * gradient.clone();
+        let moved = [
+            first.clone() * update.first[0] + gradient * update.first[1],
+            second.clone() * update.second[0] + square * update.second[1],
+        ];
+        let size = moved[1].clone().sqrt() + places.epsilon.clone();
+        let step = moved[0].clone() * places.correction.clone() / size * -update.rate;
+        let [new_first, new_second] = moved;
+        let put = |tensor: &mut Tensor<D>, change: Tensor<D>| {
+            let whole = tensor.clone();
+            *tensor = whole.select_assign(dimension, places.indices.clone(), change, IndexingUpdateOp::Add);
+        };
+        put(&mut self.first, new_first - first);
+        put(&mut self.second, new_second - second);
+        put(&mut self.value, step);
+    }
+
+    /// Parameters and running means as named vectors.
+    pub(crate) fn save(&self, name: &str) -> Result<Vec<(String, Vec<f64>)>> {
+        [("value", &self.value), ("first", &self.first), ("second", &self.second)]
+            .into_iter()
+            .map(|(part, tensor)| Ok((format!("{name}.{part}"), Handle::from(tensor.clone()).read()?.values)))
+            .collect()
+    }
+
+    /// Restores what [`Moving::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, name: &str, state: &[(String, Vec<f64>)], device: &Device) -> bool {
+        let shape = self.value.dims();
+        let length: usize = shape.iter().product();
+        let find = |part: &str| {
+            let own = format!("{name}.{part}");
+            let values = state.iter().find(|(known, _)| *known == own).map(|(_, values)| values)?;
+            (values.len() == length).then(|| device.tensor(values.clone(), shape))
+        };
+        let (Some(value), Some(first), Some(second)) = (find("value"), find("first"), find("second")) else {
+            return false;
+        };
+        (self.value, self.first, self.second) = (value, first, second);
+        true
+    }
+}

@@ -1,0 +1,409 @@
+//! Gives the local posterior of a fit on a device: independent rows whose mean and log-scale may be linear in the globals.
+
+use burn::tensor::{Int, Tensor, TensorData};
+use partita_core::data::Minibatches;
+use partita_core::kernel::AdamUpdate;
+use partita_core::{Device, Handle, LocalBlock, Minibatch, Noise, Part, SiteTable};
+
+use super::{Moving, Places, plus};
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::Estimator;
+use crate::engine::family::{HALF_LOG_TWO_PI, RowGaussian};
+use crate::engine::settings::Settings;
+
+/// Which rows of a plate a step evaluates.
+#[derive(Debug)]
+pub(crate) struct RowChoice {
+    plate: Option<String>,
+    rows: usize,
+    minibatches: Option<Minibatches>,
+}
+
+/// The rows of a minibatch and N/B.
+pub(crate) type Chosen = Option<(Vec<usize>, f64)>;
+
+impl RowChoice {
+    pub(crate) fn new(block: &LocalBlock, settings: &Settings) -> Result<Self> {
+        let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
+        let minibatches = size.filter(|&size| size < block.rows).map(|size| Minibatches::new(block.rows, size));
+        let minibatches = minibatches.transpose().map_err(|error| Error::Setting {
+            setting: "minibatch",
+            found: error.to_string(),
+            expected: "at least one row",
+        })?;
+        Ok(Self { plate: block.plate.clone(), rows: block.rows, minibatches })
+    }
+
+    /// The rows of `step` and N/B, or `None` for all.
+    pub(crate) fn at(&self, step: Option<u64>, seed: u64) -> Chosen {
+        let (Some(minibatches), Some(step)) = (&self.minibatches, step) else { return None };
+        Some((minibatches.rows_at(step, &Noise::new(seed), 0), minibatches.scale_at(step)))
+    }
+
+    /// The chosen rows as the model's evaluation wants them.
+    pub(crate) fn minibatch(&self, chosen: &Chosen) -> Option<Minibatch> {
+        let (Some(plate), Some((rows, _))) = (&self.plate, chosen) else { return None };
+        Some(Minibatch::new(plate, rows.clone()))
+    }
+
+    /// All rows in parts of the size of a minibatch.
+    pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
+        let size = self.minibatches.as_ref().map_or(self.rows, Minibatches::batch_size);
+        (0..self.rows).collect::<Vec<_>>().chunks(size.max(1)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// How many rows are evaluated.
+    pub(crate) fn count(&self, chosen: &Chosen) -> usize {
+        chosen.as_ref().map_or(self.rows, |(rows, _)| rows.len())
+    }
+}
+
+/// The local latents of one plate: parameters `[rows, width]`, and `[globals, rows, width]` where they are linear in the
+/// globals.
+#[derive(Debug, Clone)]
+pub(crate) struct RowBlock {
+    /// Its place among the table's blocks.
+    pub(crate) index: usize,
+    /// Start and width of each site in a row, in the order of declaration.
+    sites: Vec<(usize, usize)>,
+    pub(crate) points: Vec<bool>,
+    /// Means and log-scales; `None` where the model's encoder gives them.
+    own: Option<[Moving<2>; 2]>,
+    linear: Option<Moving<3>>,
+    scale_linear: Option<Moving<3>>,
+    /// Steps of all rows together, and of each row where minibatches move them apart from one another.
+    time: u64,
+    row_times: Vec<u64>,
+    /// `[1, width]` of ones and zeros where not all columns are alike: no point mass, mean linear, log-scale linear.
+    masks: [Option<Tensor<2>>; 3],
+}
+
+/// The rows of a step with their parameters.
+#[derive(Debug)]
+pub(crate) struct RowStep {
+    chosen: Option<Tensor<1, Int>>,
+    mean: Tensor<2>,
+    log_scale: Tensor<2>,
+    linear: Option<Tensor<2>>,
+    scale_linear: Option<Tensor<2>>,
+    /// N/B.
+    pub(crate) weight: f64,
+}
+
+/// A draw of the rows of a step.
+#[derive(Debug)]
+pub(crate) struct RowsDraw {
+    pub(crate) latent: Tensor<2>,
+    /// $\sum \rho + S\delta$ over the cells that are no point masses.
+    pub(crate) log_scales: Tensor<1>,
+    noise: Tensor<2>,
+    scale: Tensor<2>,
+    spread: Tensor<2>,
+}
+
+/// Gradients by the parameters of the rows of a step, summed over particles.
+#[derive(Debug, Default)]
+pub(crate) struct RowsGradient {
+    mean: Option<Tensor<2>>,
+    log_scale: Option<Tensor<2>>,
+    linear: Option<Tensor<2>>,
+    scale_linear: Option<Tensor<2>>,
+}
+
+impl RowsGradient {
+    /// Takes out the gradients by means and log-scales, for an encoder to pull back.
+    pub(crate) fn take_cells(&mut self) -> Option<[Tensor<2>; 2]> {
+        Some([self.mean.take()?, self.log_scale.take()?])
+    }
+}
+
+impl RowBlock {
+    /// The posterior that the settings choose for block `index` of `table`, at its start.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for rows whose columns are correlated.
+    pub(crate) fn new(
+        table: &SiteTable,
+        (index, block, is_encoded): (usize, &LocalBlock, bool),
+        settings: &Settings,
+        device: &Device,
+    ) -> Result<Self> {
+        let family: RowGaussian = match is_encoded {
+            true => settings.family.encoded_family(table, index, block)?,
+            false => settings.family.row_family(table, index, block)?,
+        };
+        let options = family.options();
+        if options.dense.iter().filter(|dense| **dense).count() > 1 {
+            return Err(Error::Setting {
+                setting: "family of local latents",
+                found: "full_rank with Resident".into(),
+                expected: "diagonal, as in FamilyPlan::new().local(Gaussian::diagonal()); correlated columns of a row have no device form yet",
+            });
+        }
+        let (rows, width, globals) = (block.rows, block.width, table.global_len());
+        let some = |flags: &[bool]| flags.contains(&true) && globals > 0;
+        let linear = |flags: &[bool]| {
+            let zeros = || device.tensor(vec![0.0; globals * rows * width], [globals, rows, width]);
+            some(flags).then(|| Moving::new(zeros()))
+        };
+        let mask = |flags: Vec<bool>| {
+            let ones = flags.iter().map(|flag| f64::from(u8::from(*flag))).collect();
+            (!flags.iter().all(|flag| *flag)).then(|| device.tensor(ones, [1, width]))
+        };
+        let cells = |value: f64| device.tensor(vec![value; rows * width], [rows, width]);
+        let in_block = table.latents(Part::Local).filter(|site| site.block() == index);
+        Ok(Self {
+            index,
+            sites: in_block.map(|site| (site.offset(), site.width())).collect(),
+            points: options.delta.clone(),
+            own: (!is_encoded).then(|| [0.0, settings.family.scale().ln()].map(|value| Moving::new(cells(value)))),
+            linear: linear(&options.given_globals),
+            scale_linear: linear(&options.scale_given_globals),
+            time: 0,
+            row_times: vec![0; rows],
+            masks: [
+                mask(options.delta.iter().map(|point| !point).collect()),
+                mask(options.given_globals.clone()),
+                mask(options.scale_given_globals.clone()),
+            ],
+        })
+    }
+
+    /// Whether the model's encoder gives the parameters of rows.
+    pub(crate) fn is_encoded(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// The rows of a step with their parameters: their own, or those an encoder gave.
+    pub(crate) fn step(&self, rows: &Chosen, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> RowStep {
+        let weight = rows.as_ref().map_or(1.0, |(_, weight)| *weight);
+        let chosen: Option<Tensor<1, Int>> = rows.as_ref().map(|(rows, _)| {
+            let indices: Vec<i64> = rows.iter().filter_map(|row| i64::try_from(*row).ok()).collect();
+            Tensor::from_data(TensorData::new(indices, [rows.len()]), device.burn())
+        });
+        let take = |cells: &Moving<2>| match &chosen {
+            Some(indices) => cells.value().select(0, indices.clone()),
+            None => cells.value(),
+        };
+        let [mean, log_scale] = match (&self.own, encoded) {
+            (Some(own), _) => own.each_ref().map(take),
+            (None, Some(encoded)) => encoded,
+            (None, None) => unreachable!("invariant: rows without parameters of their own have an encoder"),
+        };
+        let flat = |matrix: &Moving<3>| {
+            let matrix = match &chosen {
+                Some(indices) => matrix.value().select(1, indices.clone()),
+                None => matrix.value(),
+            };
+            let [globals, rows, width] = matrix.dims();
+            matrix.reshape([globals, rows * width])
+        };
+        RowStep {
+            mean,
+            log_scale,
+            linear: self.linear.as_ref().map(flat),
+            scale_linear: self.scale_linear.as_ref().map(flat),
+            chosen,
+            weight,
+        }
+    }
+
+    /// Draws the rows of a step at `deviation` = $\delta$.
+    pub(crate) fn draw(&self, step: &RowStep, deviation: &Tensor<2>, noise: &[f64], device: &Device) -> RowsDraw {
+        let shape = step.mean.dims();
+        let noise: Tensor<2> = device.tensor(noise.to_vec(), shape);
+        let shifted = |cells: &Tensor<2>, matrix: &Option<Tensor<2>>| match matrix {
+            Some(matrix) => cells.clone() + deviation.clone().matmul(matrix.clone()).reshape(shape),
+            None => cells.clone(),
+        };
+        let (mean, log_scale) = (shifted(&step.mean, &step.linear), shifted(&step.log_scale, &step.scale_linear));
+        let scale = log_scale.clone().exp();
+        let spread = scale.clone() * noise.clone();
+        let log_scales = masked(log_scale, &self.masks[0]).sum();
+        RowsDraw { latent: mean + spread.clone(), log_scales, noise, scale, spread }
+    }
+
+    /// The latents of each site, in the order of declaration.
+    pub(crate) fn by_site(&self, draw: &RowsDraw) -> Vec<Tensor<2>> {
+        let width = draw.latent.dims()[1];
+        let slice = |(start, own): &(usize, usize)| {
+            if *own == width { draw.latent.clone() } else { draw.latent.clone().narrow(1, *start, *own) }
+        };
+        self.sites.iter().map(slice).collect()
+    }
+
+    /// $\sum\rho$ of the rows of a step, and the rest of their expected entropy.
+    #[expect(clippy::cast_precision_loss, reason = "cell counts are far below 2^52")]
+    pub(crate) fn entropy(&self, step: &RowStep) -> (Tensor<1>, f64) {
+        let cells = step.mean.dims()[0] * self.points.iter().filter(|point| !**point).count();
+        (masked(step.log_scale.clone(), &self.masks[0]).sum(), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
+    }
+
+    /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals: directly, and
+    /// through $\delta$.
+    pub(crate) fn pull_back(
+        &self,
+        (step, draw, deviation): (&RowStep, &RowsDraw, &Tensor<2>),
+        gradients: Vec<Tensor<2>>,
+        estimator: Estimator,
+        into: &mut RowsGradient,
+    ) -> (Option<Tensor<2>>, Option<Tensor<2>>) {
+        let mut gradient = if let [one] = gradients.as_slice() { one.clone() } else { Tensor::cat(gradients, 1) };
+        let (mut direct, mut path) = (None, None);
+        let flat = |cells: Tensor<2>| {
+            let [rows, width] = cells.dims();
+            cells.reshape([1, rows * width])
+        };
+        let through = |matrix: &Tensor<2>, cells: &Tensor<2>| cells.clone().matmul(matrix.clone().transpose());
+        if estimator == Estimator::StickingTheLanding {
+            let minus_score = draw.noise.clone() / draw.scale.clone();
+            gradient = gradient + minus_score.clone() * step.weight;
+            if let Some(linear) = &step.linear {
+                plus(&mut direct, through(linear, &flat(minus_score)) * -step.weight);
+            }
+            if let Some(linear) = &step.scale_linear {
+                let factors = masked(draw.noise.clone() * draw.noise.clone() - 1.0, &self.masks[0]);
+                plus(&mut direct, through(linear, &flat(factors)) * -step.weight);
+            }
+        }
+        let mut by_log_scale = gradient.clone() * draw.spread.clone();
+        let mut by_shift = by_log_scale.clone();
+        if estimator.adds_entropy_gradient() {
+            let ones = masked(by_log_scale.ones_like() * step.weight, &self.masks[0]);
+            by_log_scale = by_log_scale + ones.clone();
+            if estimator == Estimator::Total {
+                by_shift = by_shift + ones;
+            }
+        }
+        if let Some(linear) = &step.linear {
+            let own = flat(masked(gradient.clone(), &self.masks[1]));
+            plus(&mut path, through(linear, &own));
+            plus(&mut into.linear, deviation.clone().transpose().matmul(own));
+        }
+        if let Some(linear) = &step.scale_linear {
+            let own = flat(masked(by_shift, &self.masks[2]));
+            plus(&mut path, through(linear, &own));
+            plus(&mut into.scale_linear, deviation.clone().transpose().matmul(own));
+        }
+        plus(&mut into.mean, gradient);
+        plus(&mut into.log_scale, by_log_scale);
+        (direct, path)
+    }
+
+    /// Moves the parameters of the rows of a step up their gradients, divided by `particles`; other rows wait, and each
+    /// row of a minibatch has an Adam of its own, as on the host.
+    pub(crate) fn ascend(
+        &mut self,
+        (rows, step): (&Chosen, &RowStep),
+        gradient: RowsGradient,
+        particles: f64,
+        (update, device): (impl Fn(u64) -> AdamUpdate, &Device),
+    ) {
+        let factor = -1.0 / particles;
+        let places = match (rows, &step.chosen) {
+            (Some((rows, _)), Some(indices)) => Some(self.places(rows, indices, &update, device)),
+            _ => None,
+        };
+        if places.is_none() {
+            self.time += 1;
+        }
+        let all = update(self.time);
+        for (mover, own) in self.own.iter_mut().flatten().zip([gradient.mean, gradient.log_scale]) {
+            match (own, &places) {
+                (Some(own), Some(places)) => mover.step_rows(own * factor, (0, places)),
+                (Some(own), None) => mover.step(own * factor, &all),
+                (None, _) => {}
+            }
+        }
+        for (mover, own) in [(&mut self.linear, gradient.linear), (&mut self.scale_linear, gradient.scale_linear)] {
+            let (Some(mover), Some(own)) = (mover, own) else { continue };
+            let [globals, _, width] = mover.value().dims();
+            let evaluated = own.dims()[1] / width;
+            let own = own.reshape([globals, evaluated, width]) * factor;
+            match &places {
+                Some(places) => mover.step_rows(own, (1, &places.reshape([1, evaluated, 1]))),
+                None => mover.step(own, &all),
+            }
+        }
+    }
+
+    /// Counts a step of each of these rows, and gathers the constants of each.
+    fn places(
+        &mut self,
+        rows: &[usize],
+        indices: &Tensor<1, Int>,
+        update: &impl Fn(u64) -> AdamUpdate,
+        device: &Device,
+    ) -> Places<2> {
+        let own: Vec<AdamUpdate> = rows
+            .iter()
+            .map(|row| {
+                self.row_times[*row] += 1;
+                update(self.row_times[*row])
+            })
+            .collect();
+        let column = |of: fn(&AdamUpdate) -> f64| device.tensor(own.iter().map(of).collect(), [rows.len(), 1]);
+        Places {
+            indices: indices.clone(),
+            correction: column(|update| update.correction),
+            epsilon: column(|update| update.epsilon),
+            update: update(1),
+        }
+    }
+
+    /// Means and standard deviations at $\delta = 0$, each `[rows, width]`, read to the host.
+    pub(crate) fn moments(&self, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> Result<(Vec<f64>, Vec<f64>)> {
+        let step = self.step(&None, encoded, device);
+        let mean = Handle::from(step.mean).read()?.values;
+        let scale = Handle::from(step.log_scale.exp()).read()?.values;
+        let spread = |(scale, point): (f64, &bool)| if *point { 0.0 } else { scale };
+        Ok((mean, scale.into_iter().zip(self.points.iter().cycle()).map(spread).collect()))
+    }
+
+    /// Everything as named vectors.
+    pub(crate) fn save(&self) -> Result<Vec<(String, Vec<f64>)>> {
+        let index = self.index;
+        let mut state = Vec::new();
+        for (mover, name) in self.own.iter().flatten().zip(["mean", "log_scale"]) {
+            state.extend(mover.save(&format!("local.{index}.{name}"))?);
+        }
+        for (name, mover) in [("linear", &self.linear), ("scale_linear", &self.scale_linear)] {
+            if let Some(mover) = mover {
+                state.extend(mover.save(&format!("local.{index}.{name}"))?);
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
+        let times = self.row_times.iter().chain([&self.time]).map(|time| *time as f64);
+        state.push((format!("local.{index}.times"), times.collect()));
+        Ok(state)
+    }
+
+    /// Restores what [`RowBlock::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)], device: &Device) -> bool {
+        let index = self.index;
+        let times = format!("local.{index}.times");
+        let times = state.iter().find(|(name, _)| *name == times).map(|(_, values)| values.as_slice());
+        let Some(([row_times @ .., time], true)) = times.map(|times| (times, times.len() == self.row_times.len() + 1))
+        else {
+            return false;
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
+        let whole = |time: &f64| *time as u64;
+        (self.row_times, self.time) = (row_times.iter().map(whole).collect(), whole(time));
+        let linear = [("linear", &mut self.linear), ("scale_linear", &mut self.scale_linear)];
+        let mut own = self.own.iter_mut().flatten().zip(["mean", "log_scale"]);
+        own.all(|(mover, name)| mover.load(&format!("local.{index}.{name}"), state, device))
+            && linear.into_iter().all(|(name, mover)| match mover {
+                Some(mover) => mover.load(&format!("local.{index}.{name}"), state, device),
+                None => true,
+            })
+    }
+}
+
+/// The cells of columns that the mask keeps, zero elsewhere.
+fn masked(cells: Tensor<2>, mask: &Option<Tensor<2>>) -> Tensor<2> {
+    match mask {
+        Some(mask) => cells * mask.clone(),
+        None => cells,
+    }
+}

@@ -1,0 +1,206 @@
+//! Reports what was found: a summary of every global site on its natural scale, the bound, and what it cost.
+
+pub mod plot;
+pub(crate) mod summary;
+
+pub use plot::Panel;
+pub use summary::SiteSummary;
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::engine::checkpoint::write_atomically;
+use crate::engine::error::{Error, Result};
+use crate::engine::run::{Counters, Ending};
+use crate::engine::settings::Settings;
+use crate::engine::trust::estimate::ElboEstimate;
+use crate::fit::AlgorithmChoice;
+
+/// The most entries of θ that are listed for people: more are the weights of a network.
+const SHOWN_THETA: usize = 32;
+
+/// What a fit found and what it cost.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Every number of every global site, on its natural scale.
+    pub sites: Vec<SiteSummary>,
+    /// The bound in nats; not a number if a silo was absent at the end.
+    pub elbo: f64,
+    /// Its Monte Carlo standard error in nats.
+    pub elbo_se: f64,
+    /// The sampled bounds behind the bound.
+    pub elbo_draws: usize,
+    /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
+    pub gradient_variance: Option<f64>,
+    /// The model's own trained parameters.
+    pub theta: Vec<f64>,
+    /// Exchanges with all silos.
+    pub rounds: u64,
+    /// Messages, both ways.
+    pub messages: u64,
+    /// Bytes of encoded messages, both ways.
+    pub bytes: u64,
+    /// Bytes of encoded messages that left silos.
+    pub bytes_from_silos: u64,
+    /// Optimiser steps of the globals.
+    pub gradient_steps: u64,
+    /// Steps whose gradient was clipped.
+    pub clipped_steps: u64,
+    /// Gradient steps of all silos together.
+    pub silo_steps: u64,
+    /// Local problems of PVI whose cavity was no density.
+    pub improper_cavities: u64,
+    /// Rounds of PVI whose answers were shortened by backtracking.
+    pub shortened_rounds: u64,
+    /// Local steps of PVI that were halved to stay where the divergence exists.
+    pub shortened_steps: u64,
+    /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
+    pub held_components: u64,
+    /// Answers to PVI that did not come, without which the run went on.
+    #[serde(default)]
+    pub missed_answers: u64,
+    /// Wall time of the fit in seconds.
+    pub seconds: f64,
+    /// The seed.
+    pub seed: u64,
+    /// The device.
+    pub device: String,
+    /// The algorithm.
+    pub algorithm: AlgorithmChoice,
+    /// The silos.
+    pub silos: Vec<String>,
+    /// Why the run ended.
+    pub ending: Ending,
+    /// The settings.
+    pub options: Settings,
+}
+
+impl Report {
+    /// Joins what summary, bound and run left.
+    pub(crate) fn new(
+        sites: Vec<SiteSummary>,
+        bound: ElboEstimate,
+        (counters, seconds, ending): (Counters, f64, Ending),
+        (algorithm, settings): (AlgorithmChoice, &Settings),
+        (device, silos, theta): (String, Vec<String>, Vec<f64>),
+    ) -> Self {
+        Self {
+            sites,
+            elbo: bound.elbo,
+            elbo_se: bound.standard_error,
+            elbo_draws: bound.draws,
+            gradient_variance: bound.gradient_variance,
+            theta,
+            rounds: counters.rounds,
+            messages: counters.messages,
+            bytes: counters.bytes_to_silos + counters.bytes_from_silos,
+            bytes_from_silos: counters.bytes_from_silos,
+            gradient_steps: counters.gradient_steps,
+            clipped_steps: counters.clipped_steps,
+            silo_steps: counters.silo_steps,
+            improper_cavities: counters.improper_cavities,
+            shortened_rounds: counters.shortened_rounds,
+            shortened_steps: counters.shortened_steps,
+            held_components: counters.held_components,
+            missed_answers: counters.missed_answers,
+            seconds,
+            seed: settings.seed,
+            device,
+            algorithm,
+            silos,
+            ending,
+            options: settings.clone(),
+        }
+    }
+
+    /// The summary of one number of a site.
+    #[must_use]
+    pub fn site(&self, label: &str) -> Option<&SiteSummary> {
+        self.sites.iter().find(|summary| summary.label == label)
+    }
+
+    /// Writes the report as JSON, atomically.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| Error::File {
+            operation: "writing",
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        write_atomically(path, text.as_bytes())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
+        for s in &self.sites {
+            let q = &s.quantiles;
+            writeln!(
+                formatter,
+                "{:<16} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
+                s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
+            )?;
+        }
+        if self.theta.len() > SHOWN_THETA {
+            writeln!(formatter, "theta: {} point estimates, too many to list", self.theta.len())?;
+        } else {
+            for (index, value) in self.theta.iter().enumerate() {
+                writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+            }
+        }
+        writeln!(
+            formatter,
+            "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
+            self.elbo, self.elbo_se, self.elbo_draws
+        )?;
+        if let Some(variance) = self.gradient_variance {
+            writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
+        }
+        let ending = match self.ending {
+            Ending::Completed => "all steps done",
+            Ending::Converged => "stopped: it had converged",
+            Ending::Interrupted => "interrupted: this is what was reached",
+        };
+        writeln!(
+            formatter,
+            "{} steps in {:.1} s on {} ({ending}); {} silos, {} rounds, {} messages, {} bytes ({} of them left silos)",
+            self.gradient_steps,
+            self.seconds,
+            self.device,
+            self.silos.len(),
+            self.rounds,
+            self.messages,
+            self.bytes,
+            self.bytes_from_silos
+        )?;
+        if self.improper_cavities > 0 {
+            writeln!(formatter, "{} local problems had a cavity that is no density", self.improper_cavities)?;
+        }
+        if self.shortened_rounds > 0 {
+            writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
+        }
+        if self.held_components > 0 {
+            let count = self.held_components;
+            writeln!(
+                formatter,
+                "{count} components of factors were held, since their precision would have been negative"
+            )?;
+        }
+        if self.missed_answers > 0 {
+            writeln!(formatter, "{} answers of silos did not come, and the run went on", self.missed_answers)?;
+        }
+        if self.shortened_steps > 0 {
+            let count = self.shortened_steps;
+            writeln!(formatter, "{count} local steps were halved to stay where the divergence exists")?;
+        }
+        if self.clipped_steps > 0 {
+            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
+        }
+        Ok(())
+    }
+}

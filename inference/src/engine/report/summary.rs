@@ -1,0 +1,128 @@
+//! Summarises draws of the global posterior on the natural scale of each site.
+
+use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable, with_shared_theta};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::algorithm::Posterior;
+use crate::engine::error::Result;
+use crate::engine::trust::estimate::mean_and_variance;
+
+/// The posterior of one number of a site, on its natural scale.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SiteSummary {
+    /// The site.
+    pub site: String,
+    /// The site with the number's index, as in `beta[2]`; the bare name where the site is one number.
+    pub label: String,
+    /// The posterior mean.
+    pub mean: f64,
+    /// The posterior standard deviation.
+    pub sd: f64,
+    /// Posterior quantiles.
+    pub quantiles: Quantiles,
+}
+
+/// Quantiles by per cent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// 2.5 %.
+    pub p2_5: f64,
+    /// 5 %.
+    pub p5: f64,
+    /// 25 %.
+    pub p25: f64,
+    /// The median.
+    pub p50: f64,
+    /// 75 %.
+    pub p75: f64,
+    /// 95 %.
+    pub p95: f64,
+    /// 97.5 %.
+    pub p97_5: f64,
+}
+
+/// Draws of every global number on its natural scale: `(site, label, draws)`.
+pub(crate) type NaturalDraws = Vec<(String, String, Vec<f64>)>;
+
+/// Draws `count` times from the global posterior and maps each draw to the natural scale.
+pub(crate) fn natural_draws<M: Model>(
+    model: &M,
+    device: &Device,
+    posterior: Posterior<'_>,
+    seed: u64,
+    count: u32,
+) -> Result<NaturalDraws> {
+    let table = SiteTable::globals(model, device)?;
+    let model = with_shared_theta(model, posterior.theta, device)?;
+    // Block 1: apart from the draws that estimate the bound, which use block 0.
+    let key = Key::new(Purpose::Report, 0).block(1);
+    natural_draws_of(posterior, (Noise::new(seed), key), count, |latent| table.natural_globals(&model, device, latent))
+}
+
+/// Draws `count` times from a posterior, one particle of `key` a draw, and maps each draw by `natural`.
+pub(crate) fn natural_draws_of(
+    posterior: Posterior<'_>,
+    (seed, key): (Noise, Key),
+    count: u32,
+    natural: impl Fn(&[f64]) -> partita_core::Result<Vec<(String, Array)>>,
+) -> Result<NaturalDraws> {
+    let mut all: NaturalDraws = Vec::new();
+    for particle in 0..count {
+        let mut noise = vec![0.0; posterior.family.noise_len()];
+        seed.stream(key.particle(particle)).normal(&mut noise);
+        let draw = posterior.family.draw(posterior.parameters, &noise);
+        append(natural(&draw.latent)?, &mut all);
+    }
+    Ok(all)
+}
+
+/// Adds the values of one draw, site by site, to the draws of each number.
+pub(crate) fn append(values: Vec<(String, Array)>, all: &mut NaturalDraws) {
+    let first = all.is_empty();
+    let mut column = 0;
+    for (site, value) in values {
+        let single = value.len() == 1;
+        for (index, number) in value.values.iter().enumerate() {
+            if first {
+                let label = if single { site.clone() } else { format!("{site}[{index}]") };
+                all.push((site.clone(), label, Vec::new()));
+            }
+            all[column].2.push(*number);
+            column += 1;
+        }
+    }
+}
+
+/// Means, standard deviations and quantiles of draws.
+pub(crate) fn summarise(draws: &NaturalDraws) -> Vec<SiteSummary> {
+    let one = |(site, label, draws): &(String, String, Vec<f64>)| {
+        let (mean, variance) = mean_and_variance(draws);
+        let mut sorted = draws.clone();
+        sorted.sort_by(f64::total_cmp);
+        let quantiles = Quantiles {
+            p2_5: quantile(&sorted, 0.025),
+            p5: quantile(&sorted, 0.05),
+            p25: quantile(&sorted, 0.25),
+            p50: quantile(&sorted, 0.5),
+            p75: quantile(&sorted, 0.75),
+            p95: quantile(&sorted, 0.95),
+            p97_5: quantile(&sorted, 0.975),
+        };
+        SiteSummary { site: site.clone(), label: label.clone(), mean, sd: variance.sqrt(), quantiles }
+    };
+    draws.iter().map(one).collect()
+}
+
+/// The quantile of sorted numbers, linear between order statistics.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positions in a list far shorter than 2^52"
+)]
+pub(crate) fn quantile(sorted: &[f64], probability: f64) -> f64 {
+    let position = probability * (sorted.len().saturating_sub(1)) as f64;
+    let low = sorted[position.floor() as usize];
+    let high = sorted[position.ceil() as usize];
+    low + (high - low) * position.fract()
+}

@@ -1,0 +1,410 @@
+//! Keeps what one party knows of its local latents: families, parameters, optimisers, and the rows of each step.
+
+mod encodings;
+mod private;
+
+pub(crate) use encodings::Encodings;
+
+use partita_core::data::Minibatches;
+use partita_core::{Device, Encoded, Key, Minibatch, Model, Noise, Purpose, SiteTable};
+
+use self::private::PrivateTheta;
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::{BlockDraw, Share};
+use crate::engine::family::RowGaussian;
+use crate::engine::optimiser::UpdateRule;
+use crate::engine::settings::Settings;
+
+/// The local blocks of one party, and the part of θ that it shares with no other.
+pub(crate) struct Locals {
+    blocks: Vec<Block>,
+    private: PrivateTheta,
+    silo: u32,
+    /// Of minibatches and local latents; its seed is private to the party.
+    noise: Noise,
+}
+
+struct Block {
+    plate: Option<String>,
+    family: RowGaussian,
+    /// Whether the model's encoder gives the parameters of rows; `parameters` is empty then.
+    is_encoded: bool,
+    parameters: Vec<f64>,
+    rule: Box<dyn UpdateRule>,
+    minibatches: Option<Minibatches>,
+}
+
+/// The rows evaluated together, with their parameters.
+#[derive(Debug)]
+pub(crate) struct StepRows {
+    pub(crate) minibatch: Vec<Minibatch>,
+    /// The share of all rows that these are, where a bound over all rows is evaluated in parts; the part's number.
+    pub(crate) share: f64,
+    part: u32,
+    blocks: Vec<BlockRows>,
+}
+
+/// The rows of one plate that are evaluated.
+#[derive(Debug)]
+struct BlockRows {
+    /// `None` for all.
+    rows: Option<Vec<usize>>,
+    /// Those of the rows, gathered or encoded; `None` for the block's own.
+    parameters: Option<Vec<f64>>,
+    /// N/B.
+    weight: f64,
+}
+
+/// The rows of one plate, each repeated for its inner draws.
+#[derive(Debug)]
+pub(crate) struct RepeatedRows {
+    pub(crate) place: usize,
+    pub(crate) minibatch: [Minibatch; 1],
+    pub(crate) parameters: Vec<f64>,
+    part: u32,
+}
+
+impl Locals {
+    pub(crate) fn new<M: Model>(
+        (model, data): (&M, &M::Data),
+        table: &SiteTable,
+        settings: &Settings,
+        device: &Device,
+        silo: u32,
+    ) -> Result<Self> {
+        let plates = || table.blocks().iter().filter_map(|block| block.plate.as_deref());
+        if let Some(name) = settings.minibatch.keys().find(|name| plates().all(|plate| plate != name.as_str())) {
+            return Err(Error::Setting {
+                setting: "minibatch",
+                found: format!("`{name}`, where the plates are: {}", plates().collect::<Vec<_>>().join(", ")),
+                expected: "the name of a plate of the model",
+            });
+        }
+        let mut blocks = Vec::new();
+        for (index, block) in table.blocks().iter().enumerate() {
+            // The first row tells whether there is an encoder, and whether its shapes are right.
+            let is_encoded = Encoded::of(model, table, index, data, Some(&[0]))?.is_some();
+            let family = match is_encoded {
+                true => settings.family.encoded_family(table, index, block)?,
+                false => settings.family.row_family(table, index, block)?,
+            };
+            let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
+            let minibatches = match size.filter(|&size| size < block.rows) {
+                Some(size) => Some(Minibatches::new(block.rows, size).map_err(|error| Error::Setting {
+                    setting: "minibatch",
+                    found: error.to_string(),
+                    expected: "at least one row",
+                })?),
+                None => None,
+            };
+            let parameters = if is_encoded { Vec::new() } else { family.initial(settings.family.scale()) };
+            let rule = settings.optimiser.start(device);
+            blocks.push(Block { plate: block.plate.clone(), family, is_encoded, parameters, rule, minibatches });
+        }
+        let private = PrivateTheta::of(model, settings, device)?;
+        if settings.estimator.weighs_draws() && blocks.iter().any(|block| block.is_encoded) {
+            return Err(Error::Setting {
+                setting: "estimator",
+                found: "ImportanceWeighted with a model that has an encoder".into(),
+                expected: "LocallyEnhanced, which gives every encoded row an importance-weighted average of its own",
+            });
+        }
+        Ok(Self { blocks, private, silo, noise: Noise::new(settings.seed).kind(settings.noise) })
+    }
+
+    /// The rows of the minibatch of `step`.
+    pub(crate) fn rows(&self, step: u64) -> StepRows {
+        self.select((1.0, 0), |block| {
+            let minibatches = block.minibatches.as_ref()?;
+            Some((minibatches.rows_at(step, &self.noise, self.silo), minibatches.scale_at(step)))
+        })
+    }
+
+    /// All rows, in parts of the size of a minibatch where an encoder serves them, so that memory stays bounded.
+    ///
+    /// A share of a part, multiplied by [`StepRows::share`] and summed over the parts, is the share of all rows.
+    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+    pub(crate) fn all_rows(&self) -> Vec<StepRows> {
+        let large = self.blocks.iter().position(|block| block.is_encoded && block.minibatches.is_some());
+        let Some(block) = large.map(|place| &self.blocks[place]) else { return vec![self.select((1.0, 0), |_| None)] };
+        let rows: Vec<usize> = (0..block.family.rows()).collect();
+        let parts = rows.chunks(block.minibatches.as_ref().map_or(rows.len(), Minibatches::batch_size)).zip(0_u32..);
+        let share = |part: &[usize]| part.len() as f64 / rows.len() as f64;
+        parts
+            .map(|(part, number)| {
+                let own = |other: &Block| (other.plate == block.plate).then(|| (part.to_vec(), 1.0 / share(part)));
+                self.select((share(part), number), own)
+            })
+            .collect()
+    }
+
+    /// Seed and key of the noise of one particle's pre-activations under local reparameterisation.
+    pub(crate) fn layer_noise(&self, purpose: Purpose, step: u64, particle: u32) -> (Noise, Key) {
+        (self.noise, Key::new(purpose, step).silo(self.silo).particle(particle))
+    }
+
+    /// The rows `chosen` gives for each block with their N/B; all rows where it gives none.
+    fn select(&self, (share, part): (f64, u32), chosen: impl Fn(&Block) -> Option<(Vec<usize>, f64)>) -> StepRows {
+        let mut all = StepRows { minibatch: Vec::new(), share, part, blocks: Vec::new() };
+        for block in &self.blocks {
+            let (Some(plate), Some((rows, weight))) = (&block.plate, chosen(block)) else {
+                all.blocks.push(BlockRows { rows: None, parameters: None, weight: 1.0 });
+                continue;
+            };
+            all.minibatch.push(Minibatch::new(plate, rows.clone()));
+            let parameters = (!block.is_encoded).then(|| block.family.gather(&block.parameters, &rows));
+            all.blocks.push(BlockRows { rows: Some(rows), parameters, weight });
+        }
+        all
+    }
+
+    /// Encodes the rows evaluated, where the model has an encoder for them.
+    pub(crate) fn encode<M: Model>(
+        &self,
+        (model, data): (&M, &M::Data),
+        table: &SiteTable,
+        rows: &mut StepRows,
+    ) -> Result<Encodings> {
+        let mut encodings = Vec::with_capacity(self.blocks.len());
+        for (index, (block, own)) in self.blocks.iter().zip(&mut rows.blocks).enumerate() {
+            if !block.is_encoded {
+                encodings.push(None);
+                continue;
+            }
+            let encoded = block.encode((model, data), table, index, own.rows.as_deref())?;
+            own.parameters = Some(encoded.parameters().to_vec());
+            encodings.push(Some(encoded));
+        }
+        Ok(Encodings::new(encodings))
+    }
+
+    /// The noise of one particle, one vector a block.
+    pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
+        let key = Key::new(purpose, step).silo(self.silo).particle(particle);
+        let blocks = self.blocks.iter().zip(&rows.blocks).enumerate();
+        let one = |(place, (block, own)): (usize, (&Block, &BlockRows))| {
+            let mut values = vec![0.0; block.noise_len(own)];
+            self.noise.normal(self.key(key, (place, rows.part)), &mut values);
+            values
+        };
+        blocks.map(one).collect()
+    }
+
+    /// The key of the noise of one block in one part of its rows.
+    fn key(&self, key: Key, (place, part): (usize, u32)) -> Key {
+        let block = u32::try_from(place).unwrap_or(u32::MAX);
+        let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        key.block(block + part * blocks)
+    }
+
+    /// The blocks as an estimator wants them.
+    pub(crate) fn draws<'a>(&'a self, rows: &'a StepRows, noise: &'a [Vec<f64>]) -> Vec<BlockDraw<'a>> {
+        let blocks = self.blocks.iter().zip(&rows.blocks).zip(noise);
+        blocks
+            .map(|((block, own), noise)| BlockDraw {
+                family: &block.family,
+                parameters: block.parameters_of(own),
+                noise,
+                weight: own.weight,
+            })
+            .collect()
+    }
+
+    /// The one plate whose latents a bound with inner draws repeats: its place, its name, and the rows of this step.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if local latents stand outside that plate.
+    pub(crate) fn repeated(&self, rows: &StepRows, inner: usize) -> Result<RepeatedRows> {
+        let mut with_latents = self.blocks.iter().enumerate().filter(|(_, block)| block.family.width() > 0);
+        let (Some((place, block)), None) = (with_latents.next(), with_latents.next()) else {
+            return Err(Self::no_single_plate());
+        };
+        let Some(plate) = &block.plate else { return Err(Self::no_single_plate()) };
+        let own = &rows.blocks[place];
+        let indices = own.rows.clone().unwrap_or_else(|| (0..block.family.rows()).collect());
+        let repeats: Vec<usize> = (0..indices.len()).flat_map(|row| std::iter::repeat_n(row, inner)).collect();
+        let minibatch = [Minibatch::repeated(plate, &indices, inner)];
+        let parameters = block.family.gather(block.parameters_of(own), &repeats);
+        Ok(RepeatedRows { place, minibatch, parameters, part: rows.part })
+    }
+
+    fn no_single_plate() -> Error {
+        Error::Setting {
+            setting: "estimator",
+            found: "LocallyEnhanced".into(),
+            expected: "a model whose local latents all stand in one plate; use StickingTheLanding for this one",
+        }
+    }
+
+    /// The noise of repeated rows in one particle.
+    pub(crate) fn repeated_noise(&self, rows: &RepeatedRows, key: (Purpose, u64, u32)) -> Vec<f64> {
+        let (purpose, step, particle) = key;
+        let key = Key::new(purpose, step).silo(self.silo).particle(particle);
+        let length = rows.minibatch[0].rows.len() * self.blocks[rows.place].family.width();
+        let mut values = vec![0.0; length];
+        // The inner draws of a row are averaged inside a logarithm, particle by particle: they stay independent.
+        self.noise.stream(self.key(key, (rows.place, rows.part))).normal(&mut values);
+        values
+    }
+
+    /// The family and the number of blocks, for a share over repeated rows.
+    pub(crate) fn family(&self, place: usize) -> (&RowGaussian, usize) {
+        (&self.blocks[place].family, self.blocks.len())
+    }
+
+    /// Zeros of the shape of the parameters of the rows evaluated.
+    pub(crate) fn zeros(&self, rows: &StepRows) -> Vec<Vec<f64>> {
+        let blocks = self.blocks.iter().zip(&rows.blocks);
+        blocks.map(|(block, own)| vec![0.0; block.parameters_of(own).len()]).collect()
+    }
+
+    /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound; the other rows
+    /// wait.
+    pub(crate) fn descend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, private: &[f64], rate: f64) {
+        self.descend_rows(rows, gradient, rate);
+        self.private.descend(private, rate);
+    }
+
+    /// Moves the parameters of the rows evaluated alone.
+    pub(crate) fn descend_rows(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
+        let blocks = self.blocks.iter_mut().zip(&rows.blocks).zip(gradient);
+        for ((block, own), gradient) in blocks.filter(|((block, _), _)| !block.is_encoded) {
+            match &own.rows {
+                Some(rows) => {
+                    let places = block.family.places(rows);
+                    block.rule.step_rows(rate, &mut block.parameters, &gradient, &places);
+                }
+                None => block.rule.step(rate, &mut block.parameters, &gradient),
+            }
+        }
+    }
+
+    /// All of θ from the part that parties share.
+    pub(crate) fn with_private(&self, shared: &[f64]) -> Vec<f64> {
+        [shared, self.private.values()].concat()
+    }
+
+    /// The part of θ that stays here.
+    pub(crate) fn private_theta(&self) -> &[f64] {
+        self.private.values()
+    }
+
+    /// Takes the gradient by private θ out of the shares of particles: what is left may leave the party. Returns that of
+    /// the negative bound, averaged over particles.
+    pub(crate) fn keep_private(&self, shares: &mut [Share]) -> Vec<f64> {
+        self.private.keep(shares)
+    }
+
+    /// Draws minibatches and local noise from another seed, which no other party knows.
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.noise = self.noise.reseeded(seed);
+    }
+
+    /// Whether any draw depends on the globals.
+    pub(crate) fn depend_on_globals(&self) -> bool {
+        self.blocks.iter().any(|block| block.family.depends_on_globals())
+    }
+
+    /// Means and standard deviations of each block's latents at the globals' mean, `[rows, width]`.
+    pub(crate) fn moments<M: Model>(
+        &self,
+        (model, data): (&M, &M::Data),
+        table: &SiteTable,
+    ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let mut all = Vec::with_capacity(self.blocks.len());
+        for (index, block) in self.blocks.iter().enumerate() {
+            if !block.is_encoded {
+                all.push(block.family.moments(&block.parameters));
+                continue;
+            }
+            let rows: Vec<usize> = (0..block.family.rows()).collect();
+            let (mut means, mut deviations) = (Vec::new(), Vec::new());
+            for part in rows.chunks(block.minibatches.as_ref().map_or(rows.len(), Minibatches::batch_size)) {
+                let encoded = block.encode((model, data), table, index, Some(part))?;
+                let (mean, deviation) = block.family.moments(encoded.parameters());
+                means.extend(mean);
+                deviations.extend(deviation);
+            }
+            all.push((means, deviations));
+        }
+        Ok(all)
+    }
+
+    /// The plates with latents whose rows have parameters of their own, which only training gives.
+    pub(crate) fn without_encoder(&self) -> Option<&str> {
+        let own = self.blocks.iter().find(|block| !block.is_encoded && block.family.width() > 0)?;
+        Some(own.plate.as_deref().unwrap_or("no plate"))
+    }
+
+    /// The variational parameters of each block.
+    pub(crate) fn parameters(&self) -> Vec<Vec<f64>> {
+        self.blocks.iter().map(|block| block.parameters.clone()).collect()
+    }
+
+    /// Replaces the variational parameters; false if a length differs.
+    pub(crate) fn set_parameters(&mut self, parameters: Vec<Vec<f64>>) -> bool {
+        let fits = parameters.len() == self.blocks.len()
+            && parameters.iter().zip(&self.blocks).all(|(own, block)| own.len() == block.parameters.len());
+        if fits {
+            self.blocks.iter_mut().zip(parameters).for_each(|(block, own)| block.parameters = own);
+        }
+        fits
+    }
+
+    /// Everything as named vectors.
+    pub(crate) fn save(&self) -> Vec<(String, Vec<f64>)> {
+        let mut state = Vec::new();
+        for (index, block) in self.blocks.iter().enumerate() {
+            state.push((format!("local.{index}.parameters"), block.parameters.clone()));
+            state.extend(
+                block.rule.save().into_iter().map(|(name, values)| (format!("local.{index}.rule.{name}"), values)),
+            );
+        }
+        state.extend(self.private.save());
+        state
+    }
+
+    /// Restores what [`Locals::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let mut parameters = Vec::new();
+        for index in 0..self.blocks.len() {
+            let name = format!("local.{index}.parameters");
+            parameters.extend(state.iter().find(|(known, _)| *known == name).map(|(_, values)| values.clone()));
+            let prefix = format!("local.{index}.rule.");
+            let rule = state
+                .iter()
+                .filter_map(|(known, values)| Some((known.strip_prefix(&prefix)?.to_owned(), values.clone())));
+            if !self.blocks[index].rule.load(rule.collect()) {
+                return false;
+            }
+        }
+        self.set_parameters(parameters) && self.private.load(state)
+    }
+}
+
+impl Block {
+    /// The parameters of the rows evaluated.
+    fn parameters_of<'a>(&'a self, rows: &'a BlockRows) -> &'a [f64] {
+        rows.parameters.as_ref().unwrap_or(&self.parameters)
+    }
+
+    fn noise_len(&self, rows: &BlockRows) -> usize {
+        rows.rows.as_ref().map_or(self.family.rows(), Vec::len) * self.family.width()
+    }
+
+    fn encode<M: Model>(
+        &self,
+        (model, data): (&M, &M::Data),
+        table: &SiteTable,
+        index: usize,
+        rows: Option<&[usize]>,
+    ) -> Result<Encoded> {
+        let encoded = Encoded::of(model, table, index, data, rows)?;
+        encoded.ok_or_else(|| {
+            Error::Model(partita_core::Error::ChangingStructure {
+                found: format!("no encoder of plate `{}`", self.plate.as_deref().unwrap_or_default()),
+                expected: "an encoder".into(),
+            })
+        })
+    }
+}

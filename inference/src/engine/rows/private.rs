@@ -1,0 +1,72 @@
+//! Trains the part of θ that stays in one party, with an optimiser of its own.
+
+use partita_core::{Device, Model, shared_theta, theta};
+
+use crate::engine::error::Result;
+use crate::engine::estimator::{Share, add};
+use crate::engine::optimiser::UpdateRule;
+use crate::engine::settings::Settings;
+
+/// The last values of θ where the model keeps them private, [`Model::private_len`] of them.
+pub(crate) struct PrivateTheta {
+    values: Vec<f64>,
+    rule: Box<dyn UpdateRule>,
+}
+
+const VALUES: &str = "private.parameters";
+const RULE: &str = "private.rule.";
+
+impl PrivateTheta {
+    pub(crate) fn of<M: Model>(model: &M, settings: &Settings, device: &Device) -> Result<Self> {
+        let values = theta(model)?.split_off(shared_theta(model)?.len());
+        Ok(Self { values, rule: settings.optimiser.start(device) })
+    }
+
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Takes the private part out of the shares' gradients by θ: returns its mean, negated.
+    pub(crate) fn keep(&self, shares: &mut [Share]) -> Vec<f64> {
+        let mut sum = vec![0.0; self.values.len()];
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let weight = -1.0 / shares.len() as f64;
+        for share in shares {
+            let own = share.theta.split_off(share.theta.len() - self.values.len());
+            add(&mut sum, &own);
+        }
+        sum.iter_mut().for_each(|slot| *slot *= weight);
+        sum
+    }
+
+    pub(crate) fn descend(&mut self, gradient: &[f64], rate: f64) {
+        if !self.values.is_empty() {
+            self.rule.step(rate, &mut self.values, gradient);
+        }
+    }
+
+    /// Everything as named vectors.
+    pub(crate) fn save(&self) -> Vec<(String, Vec<f64>)> {
+        if self.values.is_empty() {
+            return Vec::new();
+        }
+        let rule = self.rule.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
+        std::iter::once((VALUES.to_owned(), self.values.clone())).chain(rule).collect()
+    }
+
+    /// Restores what [`PrivateTheta::save`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        if self.values.is_empty() {
+            return true;
+        }
+        let values = state.iter().find(|(name, _)| name == VALUES).map(|(_, values)| values);
+        let own = |(name, values): &(String, Vec<f64>)| Some((name.strip_prefix(RULE)?.to_owned(), values.clone()));
+        match values {
+            Some(values) if values.len() == self.values.len() => {
+                self.values.clone_from(values);
+                self.rule.load(state.iter().filter_map(own).collect())
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Gathers what all parties of a run must agree on.
+
+use std::collections::BTreeMap;
+
+use partita_core::{Loss, NoiseKind, Role, SiteTable};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::{Estimator, ImportanceGradient};
+use crate::engine::family::FamilyPlan;
+use crate::engine::optimiser::{Clip, Optimiser, Schedule};
+
+/// The settings of a fit, the same for coordinator and silos.
+///
+/// # Example
+/// ```
+/// use partita_inference::{Estimator, Settings};
+/// let settings = Settings { steps: 2_000, particles: 4, estimator: Estimator::Total, ..Settings::default() };
+/// assert!(settings.check().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Optimiser steps.
+    pub steps: u64,
+    /// The seed of all randomness.
+    pub seed: u64,
+    /// How the gradient of the ELBO is estimated.
+    pub estimator: Estimator,
+    /// What an observation costs. With another loss than the negative log likelihood the fit is of a generalised posterior,
+    /// and the bound that is maximised and reported is minus its objective,
+    /// $`\mathrm{E}_q[\sum_i \ell(x_i, Z)] + \mathrm{KL}(q \,\|\, p)`$: it no longer bounds an evidence, and compares
+    /// with bounds of the same loss and index only.
+    #[serde(default)]
+    pub loss: Loss,
+    /// Monte Carlo draws averaged in a step.
+    pub particles: usize,
+    /// How the noise of these draws hangs together.
+    #[serde(default)]
+    pub noise: NoiseKind,
+    /// The family of each site.
+    pub family: FamilyPlan,
+    /// How parameters move.
+    pub optimiser: Optimiser,
+    /// The learning rate.
+    pub schedule: Schedule,
+    /// The longest gradient let through; every clipped step is counted and reported.
+    pub clip: Option<Clip>,
+    /// Rows of a plate evaluated in a step, by plate; plates not named are evaluated whole.
+    pub minibatch: BTreeMap<String, usize>,
+    /// Threads a silo may use for its particles.
+    pub threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            steps: 10_000,
+            seed: 1,
+            estimator: Estimator::StickingTheLanding,
+            loss: Loss::NegativeLogLikelihood,
+            particles: 1,
+            noise: NoiseKind::Independent,
+            family: FamilyPlan::new(),
+            optimiser: Optimiser::adam(),
+            schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
+            clip: None,
+            minibatch: BTreeMap::new(),
+            threads: 1,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses settings that cannot run.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(&self) -> Result<()> {
+        self.schedule.check()?;
+        self.optimiser.check()?;
+        if let Some(clip) = self.clip {
+            clip.check()?;
+        }
+        let least_one = |setting, count: usize| {
+            if count > 0 {
+                return Ok(());
+            }
+            Err(Error::Setting { setting, found: "0".into(), expected: "at least 1" })
+        };
+        if let Estimator::LocallyEnhanced { inner } = self.estimator {
+            least_one("inner draws", inner)?;
+        }
+        least_one("particles", self.particles)?;
+        least_one("threads", self.threads)?;
+        least_one("steps", usize::from(self.steps > 0))?;
+        self.minibatch.values().try_for_each(|&rows| least_one("minibatch rows", rows))?;
+        self.check_loss()?;
+        self.check_draws()
+    }
+
+    /// Refuses a loss out of its domain, and estimators that need log likelihoods.
+    fn check_loss(&self) -> Result<()> {
+        let refuse = |found: String, expected| Err(Error::Setting { setting: "loss", found, expected });
+        if let Err(partita_core::Error::Argument { found, expected, .. }) = self.loss.check() {
+            return refuse(format!("{} (index {found})", self.loss), expected);
+        }
+        if self.loss.is_log() {
+            return Ok(());
+        }
+        match self.estimator {
+            Estimator::LocallyEnhanced { .. } | Estimator::ImportanceWeighted { .. } => {
+                let expected = "the negative log likelihood, since importance weights are ratios of densities; StickingTheLanding, Total, ClosedFormEntropy and LocalReparameterisation take every loss";
+                refuse(format!("{} with {:?}", self.loss, self.estimator), expected)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a loss that a model has no observation for.
+    pub(crate) fn check_observations(&self, table: &SiteTable) -> Result<()> {
+        if self.loss.is_log() || table.sites().iter().any(|site| site.role == Role::Observed) {
+            return Ok(());
+        }
+        Err(Error::Setting {
+            setting: "loss",
+            found: format!("{} with a model that observes nothing", self.loss),
+            expected: "a model with `scope.observe`, since factors have no observations",
+        })
+    }
+
+    /// Refuses estimators, minibatches and noise that do not go together.
+    fn check_draws(&self) -> Result<()> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if self.noise == NoiseKind::Antithetic && !self.particles.is_multiple_of(2) {
+            let found = format!("{} with antithetic noise", self.particles);
+            return refuse("particles", found, "an even number, since antithetic draws come in pairs");
+        }
+        let Estimator::ImportanceWeighted { gradient } = self.estimator else { return Ok(()) };
+        if let Some(plate) = self.minibatch.keys().next() {
+            let found = format!("rows of `{plate}` with ImportanceWeighted");
+            let expected =
+                "no minibatch, since the logarithm of an estimated weight is biased; LocallyEnhanced takes them";
+            return refuse("minibatch", found, expected);
+        }
+        if self.noise != NoiseKind::Independent && gradient != ImportanceGradient::Total {
+            let found = format!("{:?} with {gradient:?}", self.noise);
+            let expected =
+                "Independent, without which this gradient is biased; ImportanceGradient::Total takes any noise";
+            return refuse("noise", found, expected);
+        }
+        Ok(())
+    }
+}

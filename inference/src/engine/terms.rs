@@ -1,0 +1,8 @@
+//! Gives the terms that a silo adds to the bound, with their gradients: what several methods ask of their silos.
+
+pub(crate) mod objective;
+pub(crate) mod particles;
+pub(crate) mod pending;
+pub(crate) mod silo;
+
+pub use silo::Silo;

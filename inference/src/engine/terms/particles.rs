@@ -1,0 +1,266 @@
+//! Evaluates the particles of a silo's share, on as many threads as there are copies of the model.
+
+use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
+use rayon::prelude::*;
+
+use crate::engine::error::Result;
+use crate::engine::estimator::{Estimator, LayerMoments, Repeats, Share, enhanced_share, particles_join, tapes};
+use crate::engine::family::{Family, FamilyDraw};
+use crate::engine::rows::{Locals, StepRows};
+use crate::engine::settings::Settings;
+use crate::engine::terms::silo::{global_key, noise_of};
+
+/// Which draws are made, and how the local part weighs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draws {
+    pub(crate) purpose: Purpose,
+    pub(crate) step: u64,
+    pub(crate) count: usize,
+    /// Whose global noise it is: all parties' or, in local steps, the silo's own.
+    pub(crate) owner: u32,
+    /// What the local log density is multiplied by.
+    pub(crate) weight: f64,
+    /// What the entropy of the local posterior is multiplied by.
+    pub(crate) entropy_weight: f64,
+    /// Whether particles may be evaluated on one tape and give one share together, where nothing tells them apart.
+    pub(crate) may_join: bool,
+}
+
+impl Draws {
+    /// Draws with the noise all parties share.
+    pub(crate) fn shared(purpose: Purpose, step: u64, count: usize) -> Self {
+        Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0, may_join: false }
+    }
+}
+
+/// What the evaluation of a particle reads, shared by threads.
+pub(crate) struct Context<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) settings: &'a Settings,
+    pub(crate) table: &'a SiteTable,
+    pub(crate) family: &'a dyn Family,
+    pub(crate) locals: &'a Locals,
+    pub(crate) globals: &'a [f64],
+    pub(crate) rows: &'a StepRows,
+    pub(crate) draw: Draws,
+    /// What linear layers read under local reparameterisation.
+    pub(crate) layers: Option<LayerMoments>,
+}
+
+pub(crate) type Evaluated = (Share, Vec<Vec<f64>>);
+
+impl Context<'_> {
+    /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for any number
+    /// of workers.
+    pub(crate) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
+        let count = self.draw.count;
+        match &self.layers {
+            Some(layers) if self.draw.may_join && count > 1 && particles_join(self.table) => {
+                let tapes = tapes(count);
+                let parts = spread(workers, tapes.len(), |worker, tape| self.joined(worker, layers, &tapes[tape]))?;
+                let mean = parts.into_iter().reduce(Share::plus).unwrap_or_default();
+                Ok(vec![(mean, self.locals.zeros(self.rows))])
+            }
+            _ => spread(workers, count, |worker, particle| self.one(worker, particle)),
+        }
+    }
+
+    /// What the particles of one tape add to the mean over all of them.
+    fn joined<M: Model>(
+        &self,
+        (model, data): &(M, M::Data),
+        layers: &LayerMoments,
+        particles: &[u32],
+    ) -> Result<Share> {
+        let Draws { purpose, step, count, weight, .. } = self.draw;
+        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
+        let weight = weight / count as f64;
+        let density = LogDensity::new(model, self.device, self.table)
+            .minibatch(&self.rows.minibatch)
+            .weight(weight)
+            .loss(self.settings.loss);
+        layers.joined(density, data, self.locals.layer_noise(purpose, step, 0), particles)
+    }
+
+    fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
+        let particle = u32::try_from(particle).unwrap_or(u32::MAX);
+        let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
+        let noise = self.locals.noise(self.rows, purpose, step, particle);
+        let key = global_key(purpose, step, owner).particle(particle);
+        let global = match &self.layers {
+            Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
+            _ => self.family.draw(self.globals, &noise_of(self.family, self.settings, key)),
+        };
+        if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
+            return self.enhanced((model, data), &global, inner, particle);
+        }
+        let density = LogDensity::new(model, self.device, self.table)
+            .minibatch(&self.rows.minibatch)
+            .weight(weight)
+            .loss(self.settings.loss);
+        let density = match &self.layers {
+            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
+            None => density,
+        };
+        let mut blocks = self.locals.draws(self.rows, &noise);
+        blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
+        let mut out = self.locals.zeros(self.rows);
+        let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
+        Ok((share, out))
+    }
+}
+
+/// What `evaluate` gives for 0 to `count`, in order; worker k evaluates k, k + workers, ...
+fn spread<W: Send, T: Send>(
+    workers: &mut [W],
+    count: usize,
+    evaluate: impl Fn(&W, usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let stride = workers.len();
+    if let [worker] = workers {
+        return (0..count).map(|index| evaluate(worker, index)).collect();
+    }
+    let mut lists: Vec<std::vec::IntoIter<Result<T>>> = workers
+        .par_iter_mut()
+        .enumerate()
+        .map(|(first, worker)| {
+            let own = (first..count).step_by(stride).map(|index| evaluate(worker, index));
+            own.collect::<Vec<_>>().into_iter()
+        })
+        .collect();
+    (0..count).filter_map(|index| lists[index % stride].next()).collect()
+}
+
+impl Context<'_> {
+    /// A particle of the locally enhanced bound.
+    fn enhanced<M: Model>(
+        &self,
+        (model, data): (&M, &M::Data),
+        global: &FamilyDraw,
+        inner: usize,
+        particle: u32,
+    ) -> Result<Evaluated> {
+        let Draws { purpose, step, weight, .. } = self.draw;
+        let rows = self.locals.repeated(self.rows, inner)?;
+        let noise = self.locals.repeated_noise(&rows, (purpose, step, particle));
+        let (family, blocks) = self.locals.family(rows.place);
+        let density = LogDensity::new(model, self.device, self.table).minibatch(&rows.minibatch).weight(weight);
+        let mut by_repeat = vec![0.0; rows.parameters.len()];
+        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, block: (rows.place, blocks) };
+        let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
+        let mut out = self.locals.zeros(self.rows);
+        out[rows.place] = family.sum_repeats(&by_repeat, inner);
+        Ok((share, out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{BayesianLinear, NoiseStream, Normal, Result, Scope};
+
+    use super::*;
+    use crate::engine::family::{FamilyPlan, Gaussian};
+    use crate::engine::terms::objective::GlobalPrior;
+    use crate::engine::terms::silo::Silo;
+
+    // Sums of a few dozen terms in another order.
+    const TOLERANCE: f64 = 1e-12;
+
+    #[derive(Module, Debug)]
+    struct TwoLayers {
+        #[module(skip)]
+        layers: [BayesianLinear; 2],
+    }
+
+    impl Model for TwoLayers {
+        type Globals = [BayesianLinear; 2];
+        type Data = Tensor<2>;
+        fn global(&self, scope: &mut Scope<'_>) -> Result<[BayesianLinear; 2]> {
+            let [first, second] = &self.layers;
+            let prior = || Normal::new(0.0, 1.0);
+            Ok([scope.linear("first", first, prior())?, scope.linear("second", second, prior())?])
+        }
+        fn local(&self, scope: &mut Scope<'_>, [first, second]: &[BayesianLinear; 2], x: &Tensor<2>) -> Result<()> {
+            scope.plate("row", x.dims()[0], |scope, rows| {
+                let outputs = second.forward(first.forward(rows.take(x)?).tanh());
+                scope.observe("y", Normal::new(outputs, 1.0), rows.take(x)?)
+            })
+        }
+    }
+
+    fn stream(block: u32) -> NoiseStream {
+        partita_core::Noise::new(5).stream(Key::new(Purpose::Check, 0).block(block))
+    }
+
+    /// What is found of seven particles of a minibatch, at the start.
+    fn found<T>((threads, may_join): (usize, bool), find: impl FnOnce(&mut Silo<TwoLayers>, &[f64], Draws) -> T) -> T {
+        let device = Device::flex();
+        let layers = [[2, 3], [3, 2]].map(|widths| BayesianLinear::rectified(widths, &mut stream(0), &device));
+        let mut x = vec![0.0; 20];
+        stream(1).normal(&mut x);
+        let settings = Settings {
+            threads,
+            particles: 7,
+            estimator: Estimator::LocalReparameterisation,
+            family: FamilyPlan::new().global(Gaussian::diagonal()),
+            minibatch: [("row".to_owned(), 4)].into(),
+            ..Settings::default()
+        };
+        let mut silo =
+            Silo::new("a", 0, &TwoLayers { layers }, &device.tensor(x, [10, 2]), &device, &settings).unwrap();
+        let globals = settings.family.start(&*silo.family, &silo.table);
+        let draw = Draws { may_join, ..Draws::shared(Purpose::Fit, 3, 7) };
+        find(&mut silo, &globals, draw)
+    }
+
+    fn shares(threads: usize, may_join: bool) -> Vec<Share> {
+        found((threads, may_join), |silo, globals, draw| {
+            let mut rows = silo.locals.rows(3);
+            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
+        })
+    }
+
+    /// The bound, the likelihood and the gradient of a local objective with a power of the model's prior.
+    fn objective(may_join: bool) -> Vec<f64> {
+        found((1, may_join), |silo, globals, draw| {
+            let own = silo.local_objective(globals, 0, draw, GlobalPrior::Model(0.3)).unwrap();
+            [vec![own.bound, own.likelihood], own.gradient].concat()
+        })
+    }
+
+    fn numbers(share: &Share) -> Vec<f64> {
+        [&[share.elbo], share.location.as_slice(), &share.deviation, &share.variance].concat()
+    }
+
+    fn mean(shares: &[Share]) -> Vec<f64> {
+        let mut sum = vec![0.0; numbers(&shares[0]).len()];
+        shares.iter().for_each(|share| sum.iter_mut().zip(numbers(share)).for_each(|(slot, own)| *slot += own));
+        sum.iter().map(|sum| sum / shares.len() as f64).collect()
+    }
+
+    fn agree(joined: &[f64], apart: &[f64]) {
+        let size = apart.iter().fold(0.0, |size: f64, own| size.max(own.abs()));
+        assert!(size > 0.0 && joined.len() == apart.len());
+        assert!(joined.iter().zip(apart).all(|(a, b)| (a - b).abs() < TOLERANCE * size), "{joined:?} {apart:?}");
+    }
+
+    #[test]
+    fn the_mean_of_joined_shares_is_the_mean_over_particles() {
+        let (joined, apart) = (shares(1, true), shares(1, false));
+        assert_eq!([joined.len(), apart.len()], [1, 7]);
+        agree(&mean(&joined), &mean(&apart));
+    }
+
+    #[test]
+    fn an_objective_with_the_prior_is_the_same_with_joined_shares() {
+        agree(&objective(true), &objective(false));
+    }
+
+    #[test]
+    fn joined_shares_have_the_same_bits_for_any_number_of_threads() {
+        assert_eq!(shares(1, true), shares(2, true));
+        assert_eq!(shares(1, true), shares(3, true));
+    }
+}

@@ -1,0 +1,126 @@
+//! Keeps the gradients of a silo's own parameters until the coordinator says what each draw weighs.
+
+use partita_core::Model;
+
+use crate::engine::checkpoint::NamedVectors;
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::descent;
+use crate::engine::terms::Silo;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The name of the saved step.
+const STEP: &str = "pending.step";
+
+/// The gradients of one step by the silo's own parameters: for each draw one vector a block.
+///
+/// What a draw weighs depends on the shares of all silos, which only the coordinator knows after the step. It sends the
+/// weights with its next request, whichever that is, so that they cost no round; the silo applies them once.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) step: u64,
+    pub(crate) draws: Vec<Vec<Vec<f64>>>,
+}
+
+/// What the draws of the last step weigh, as the coordinator sends it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LastWeights {
+    pub(crate) step: u64,
+    /// What multiplies the gradient of each draw; empty before the first step.
+    pub(crate) weights: Vec<f64>,
+}
+
+impl LastWeights {
+    /// Adds the weights to a request.
+    pub(crate) fn put(&self, message: Message) -> Message {
+        if self.weights.is_empty() {
+            return message;
+        }
+        message.word("weighted_step", self.step).floats("weights", &self.weights)
+    }
+
+    /// Reads the weights off a request or a state.
+    pub(crate) fn get(message: &Message) -> Result<Self> {
+        if !message.has("weights") {
+            return Ok(Self::default());
+        }
+        Ok(Self { step: message.get_count("weighted_step", LARGEST_COUNT)?, weights: message.get_floats("weights")? })
+    }
+}
+
+impl Pending {
+    /// The weights that `request` brings for this step.
+    fn weights(&self, request: &Message) -> Result<Vec<f64>> {
+        let LastWeights { step, weights } = LastWeights::get(request)?;
+        if step == self.step && weights.len() == self.draws.len() {
+            return Ok(weights);
+        }
+        let problem = format!(
+            "it has {} weights of step {step}, the silo waits for {} of step {}",
+            weights.len(),
+            self.draws.len(),
+            self.step
+        );
+        Err(Error::Message { kind: request.kind.clone(), problem })
+    }
+
+    /// Everything as named vectors.
+    fn save(&self) -> NamedVectors {
+        #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
+        let mut state = vec![(STEP.to_owned(), vec![self.step as f64])];
+        for (draw, blocks) in self.draws.iter().enumerate() {
+            let named = |(block, values): (usize, &Vec<f64>)| (format!("pending.{draw}.{block}"), values.clone());
+            state.extend(blocks.iter().enumerate().map(named));
+        }
+        state
+    }
+
+    /// Whether a saved state has gradients that wait.
+    fn is_in(state: &[(String, Vec<f64>)]) -> bool {
+        state.iter().any(|(name, _)| name == STEP)
+    }
+
+    /// What [`Pending::save`] gave, for this many draws of blocks with these lengths; `None` if it does not fit.
+    fn load(state: &[(String, Vec<f64>)], draws: usize, lengths: &[usize]) -> Option<Self> {
+        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values);
+        let [step] = find(STEP)?.as_slice() else { return None };
+        let block = |draw: usize, (index, length): (usize, &usize)| {
+            find(&format!("pending.{draw}.{index}")).filter(|values| values.len() == *length).cloned()
+        };
+        let blocks = |draw| lengths.iter().enumerate().map(|place| block(draw, place)).collect();
+        let draws = (0..draws).map(blocks).collect::<Option<_>>()?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a step")]
+        Some(Self { step: *step as u64, draws })
+    }
+}
+
+impl<M: Model> Silo<M> {
+    /// Takes the step of the local parameters that waited for the weights `request` brings; nothing if none waits.
+    pub(crate) fn settle(&mut self, request: &Message) -> Result<()> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        let weights = match pending.weights(request) {
+            Ok(weights) => weights,
+            Err(error) => {
+                self.pending = Some(pending);
+                return Err(error);
+            }
+        };
+        let rate = self.settings.schedule.rate(pending.step, self.settings.steps);
+        let rows = self.locals.rows(pending.step);
+        self.locals.descend(&rows, descent(pending.draws, &weights, 1.0), &[], rate);
+        Ok(())
+    }
+
+    /// The local posterior with what waits, as named vectors.
+    pub(crate) fn state(&self) -> NamedVectors {
+        let mut state = self.locals.save();
+        state.extend(self.pending.iter().flat_map(Pending::save));
+        state
+    }
+
+    /// Restores what [`Silo::state`] gave; false if it does not fit.
+    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let lengths: Vec<usize> = self.locals.parameters().iter().map(Vec::len).collect();
+        self.pending = Pending::load(state, self.settings.particles, &lengths);
+        self.pending.is_some() == Pending::is_in(state) && self.locals.load(state)
+    }
+}

@@ -1,0 +1,402 @@
+//! Gives the silo's side of SFVI: draws with shared noise, gradient shares, and its own local step.
+
+use partita_core::kernel::add_scaled;
+use partita_core::{Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
+
+use crate::engine::algorithm::finite;
+use crate::engine::checkpoint;
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::{DrawWeights, Estimator, LayerMoments, Share, add, check_layers};
+use crate::engine::exchange::SiloProgram;
+use crate::engine::family::Family;
+use crate::engine::rows::{Locals, StepRows};
+use crate::engine::settings::Settings;
+use crate::engine::terms::particles::{Context, Draws, Evaluated};
+use crate::engine::terms::pending::Pending;
+use crate::engine::trust::estimate::most_draws;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// One party of SFVI: its data, its local posterior, and the answers it gives.
+///
+/// Data, local latents and their variational parameters stay here; what leaves is listed in
+/// [`crate::Algorithm::manifest`].
+pub struct Silo<M: Model> {
+    pub(crate) name: String,
+    pub(crate) device: Device,
+    pub(crate) settings: Settings,
+    pub(crate) table: SiteTable,
+    pub(crate) family: Box<dyn Family>,
+    pub(crate) locals: Locals,
+    /// Copies of model and data, one for each thread that evaluates particles.
+    pub(crate) workers: Vec<(M, M::Data)>,
+    /// Numbers of θ that parties share.
+    pub(crate) theta_len: usize,
+    pub(crate) step: u64,
+    /// Gradients of the last step that wait for the weights of their draws.
+    pub(crate) pending: Option<Pending>,
+}
+
+impl<M: Model> std::fmt::Debug for Silo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Silo").field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> Silo<M> {
+    /// A silo called `name`, the `index`-th of the run.
+    ///
+    /// # Errors
+    /// What the model refuses of the data; [`Error::Setting`], [`Error::UnknownSite`].
+    pub fn new(
+        name: &str,
+        index: u32,
+        model: &M,
+        data: &M::Data,
+        device: &Device,
+        settings: &Settings,
+    ) -> Result<Self> {
+        settings.check()?;
+        let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        settings.family.check(&table)?;
+        settings.check_observations(&table)?;
+        let family = settings.family.global_family(&table)?;
+        let start = settings.family.start(&*family, &table);
+        let theta_len = shared_theta(model)?.len();
+        let model = with_theta(model, &theta(model)?, device)?;
+        let locals = Locals::new((&model, data), &table, settings, device, index)?;
+        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
+        let workers = settings.threads.min(settings.particles).max(1);
+        Ok(Self {
+            name: name.to_owned(),
+            device: device.clone(),
+            settings: settings.clone(),
+            family,
+            locals,
+            table,
+            workers: vec![(model, data.clone()); workers],
+            theta_len,
+            step: 0,
+            pending: None,
+        })
+    }
+
+    /// Draws local noise and minibatches from a seed of the silo's own, which no other party knows.
+    ///
+    /// Without it they come from the seed of the run, which the coordinator has too: right for a simulation that is to
+    /// be repeated, but then whoever holds the run's seed knows the noise behind every share.
+    #[must_use]
+    pub fn private_seed(mut self, seed: u64) -> Self {
+        self.locals.set_seed(seed);
+        self
+    }
+
+    /// The model's sites for this silo's data.
+    #[must_use]
+    pub fn table(&self) -> &SiteTable {
+        &self.table
+    }
+
+    /// The variational parameters of the local latents, one vector a block. For the silo's own use.
+    ///
+    /// With [`Estimator::ImportanceWeighted`] the step last answered is not in them before the next request.
+    #[must_use]
+    pub fn local_parameters(&self) -> Vec<Vec<f64>> {
+        self.locals.parameters()
+    }
+
+    /// Replaces the variational parameters of the local latents; a step that waits for its weights is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Message`] if a length differs.
+    pub fn set_local_parameters(&mut self, parameters: Vec<Vec<f64>>) -> Result<()> {
+        if self.locals.set_parameters(parameters) {
+            self.pending = None;
+            return Ok(());
+        }
+        Err(Error::Message {
+            kind: "local parameters".into(),
+            problem: "their lengths are not those of this silo".into(),
+        })
+    }
+
+    pub(crate) fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
+        let parameters = request.expect_floats("global", self.family.parameter_len())?;
+        self.read_theta(request)?;
+        Ok(parameters)
+    }
+
+    /// Reads the shared part of θ, and makes sure that the request is of this run.
+    pub(crate) fn read_theta(&mut self, request: &Message) -> Result<()> {
+        let seed = request.get_word("seed")?;
+        if seed != self.settings.seed {
+            return Err(Error::Message {
+                kind: request.kind.clone(),
+                problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
+            });
+        }
+        self.set_theta(&self.shared_theta(request)?)
+    }
+
+    /// The part of θ that parties share, as a request has it.
+    pub(crate) fn shared_theta(&self, request: &Message) -> Result<Vec<f64>> {
+        if self.theta_len > 0 { request.expect_floats("theta", self.theta_len) } else { Ok(Vec::new()) }
+    }
+
+    /// Replaces the part of θ that parties share; the private part is that of the latest step.
+    pub(crate) fn set_theta(&mut self, shared: &[f64]) -> Result<()> {
+        let theta = self.locals.with_private(shared);
+        if !theta.is_empty() {
+            for (model, _) in &mut self.workers {
+                *model = with_theta(model, &theta, &self.device)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
+    ///
+    /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an empty
+    /// vector behind; for a report they are not needed and stay.
+    pub(crate) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+        let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
+            .then(|| LayerMoments::new(&*self.family, globals));
+        let (model, data) = &self.workers[0];
+        let encodings = self.locals.encode((model, data), &self.table, rows)?;
+        let context = Context {
+            device: &self.device,
+            settings: &self.settings,
+            table: &self.table,
+            family: &*self.family,
+            locals: &self.locals,
+            globals,
+            rows,
+            draw,
+            layers,
+        };
+        let mut results = context.all(&mut self.workers)?;
+        if draw.purpose == Purpose::Fit {
+            let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
+            let theta = encodings.pull_back(&self.workers[0].0, &self.device, particles)?;
+            if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
+                add(&mut share.theta, &theta);
+            }
+        }
+        Ok(results)
+    }
+
+    /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
+    fn step(&mut self, request: &Message) -> Result<Message> {
+        self.settle(request)?;
+        let globals = self.read_globals(request)?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
+        let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
+        let mut rows = self.locals.rows(step);
+        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &mut rows, draw)?.into_iter().unzip();
+        for gradient in &local {
+            self.check_local(gradient, step)?;
+        }
+        self.check(&shares, step)?;
+        let private = self.locals.keep_private(&mut shares);
+        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
+        if self.settings.estimator.weighs_draws() {
+            self.pending = Some(Pending { step, draws: local });
+        } else {
+            let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+            let rate = self.settings.schedule.rate(step, self.settings.steps);
+            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
+        }
+        self.step = step + 1;
+        Ok(reply)
+    }
+
+    /// Shares of report draws on all rows, without the gradient by θ.
+    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<Share>> {
+        let draw = Draws::shared(Purpose::Report, offset, count);
+        let globals_len = self.family.len();
+        let zero = || Share { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..Share::default() };
+        let mut sums: Vec<Share> = std::iter::repeat_with(zero).take(count).collect();
+        for mut rows in self.locals.all_rows() {
+            let results = self.shares(globals, &mut rows, draw)?;
+            for (sum, (own, _)) in sums.iter_mut().zip(results) {
+                sum.elbo += rows.share * own.elbo;
+                add_scaled(&mut sum.location, rows.share, &own.location);
+                add_scaled(&mut sum.deviation, rows.share, &own.deviation);
+            }
+        }
+        self.check(&sums, self.step)?;
+        Ok(sums)
+    }
+
+    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing but what waited for its weights.
+    fn assess(&mut self, request: &Message) -> Result<Message> {
+        self.settle(request)?;
+        let globals = self.read_globals(request)?;
+        let step = request.get_count("step", LARGEST_COUNT)?;
+        #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
+        let count = request.get_count("draws", most_draws(&self.settings) as u64)? as usize;
+        let shares = self.report_shares(&globals, (step, count))?;
+        Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
+    }
+
+    /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
+    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Message> {
+        let coupled = self.locals.depend_on_globals();
+        let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
+        let by_variance = shares.iter().any(|share| !share.variance.is_empty());
+        // Draws that the coordinator weighs have to stay apart.
+        let apart = self.settings.estimator.weighs_draws();
+        if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
+            return Ok(self.vectors(message, shares));
+        }
+        let mut gradient = vec![0.0; self.family.parameter_len()];
+        for (share, particle) in shares.iter().zip(0_u32..) {
+            let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
+            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+        }
+        Ok(self.bounds_and_theta(message.floats("gradient", &gradient), shares))
+    }
+
+    /// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
+    fn vectors(&self, message: Message, shares: &[Share]) -> Message {
+        let shape = [shares.len(), shares.first().map_or(0, |share| share.location.len())];
+        let mut message = message.array("location", &joined(shares, |share| &share.location), &shape);
+        if self.locals.depend_on_globals() {
+            message = message.array("deviation", &joined(shares, |share| &share.deviation), &shape);
+        }
+        self.bounds_and_theta(message, shares)
+    }
+
+    /// Adds the bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
+    fn bounds_and_theta(&self, message: Message, shares: &[Share]) -> Message {
+        let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+        let message = message.floats("elbo", &elbos);
+        if shares.iter().all(|share| share.theta.is_empty()) {
+            return message;
+        }
+        if self.settings.estimator.weighs_draws() {
+            let shape = [shares.len(), self.theta_len];
+            return message.array("theta_gradient", &joined(shares, |share| &share.theta), &shape);
+        }
+        let mut theta = vec![0.0; self.theta_len];
+        shares.iter().for_each(|share| add(&mut theta, &share.theta));
+        message.floats("theta_gradient", &theta)
+    }
+
+    pub(crate) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
+        for share in shares {
+            finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
+            for gradient in [&share.location, &share.deviation, &share.variance] {
+                finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
+            }
+            finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a gradient by the local parameters that is not finite.
+    pub(crate) fn check_local(&self, gradient: &[Vec<f64>], step: u64) -> Result<()> {
+        let mut blocks = gradient.iter().enumerate();
+        blocks.try_for_each(|(block, own)| finite(&self.name, step, |index| self.describe_local(block, index), own))
+    }
+
+    fn describe_local(&self, block: usize, index: usize) -> String {
+        let place = &self.table.blocks()[block];
+        let sites: Vec<&str> = self
+            .table
+            .latents(Part::Local)
+            .filter(|site| site.block() == block)
+            .map(|site| site.name.as_str())
+            .collect();
+        let plate = place.plate.as_deref().unwrap_or("no plate");
+        format!("the gradient of the local posterior of `{}` ({plate}, parameter {index})", sites.join("`, `"))
+    }
+}
+
+/// The name of the global site that component `index` of a global vector belongs to.
+pub(crate) fn describe_global(table: &SiteTable, index: usize) -> String {
+    let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
+    site.map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
+}
+
+/// The noise of a global draw: every party makes the same from seed and key.
+pub(crate) fn global_noise(
+    family: &dyn Family,
+    settings: &Settings,
+    purpose: Purpose,
+    step: u64,
+    particle: u32,
+) -> Vec<f64> {
+    noise_of(family, settings, global_key(purpose, step, Key::COORDINATOR).particle(particle))
+}
+
+/// The key of the global noise of an owner: all parties, or a silo in its local steps.
+///
+/// A silo's global noise has a block of its own, apart from the blocks of its local latents.
+pub(crate) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
+    let block = if owner == Key::COORDINATOR { 0 } else { u32::MAX };
+    Key::new(purpose, step).silo(owner).block(block)
+}
+
+/// The noise of one draw from a family.
+pub(crate) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
+    let mut noise = Vec::new();
+    noise_into(family, settings, key, &mut noise);
+    noise
+}
+
+/// The same in the memory of `noise`.
+pub(crate) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
+    noise.resize(family.noise_len(), 0.0);
+    Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
+}
+
+/// One vector of every share, one after another.
+fn joined(shares: &[Share], of: fn(&Share) -> &Vec<f64>) -> Vec<f64> {
+    shares.iter().flat_map(|share| of(share).iter().copied()).collect()
+}
+
+impl<M: Model> SiloProgram for Silo<M> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let (model, data) = &self.workers[0];
+        self.locals.moments((model, data), &self.table)
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            "sfvi.step" => self.step(request),
+            "sfvi.assess" => self.assess(request),
+            "silo.save" => {
+                let folder = request.get_setting("folder")?;
+                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.state())?;
+                Ok(Message::new("silo.saved"))
+            }
+            "silo.restore" => {
+                let folder = request.get_setting("folder")?;
+                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
+                if !self.load(&state) {
+                    return Err(checkpoint::other_model(folder.as_ref(), &self.name));
+                }
+                self.step = step;
+                Ok(Message::new("silo.restored"))
+            }
+            other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
+        }
+    }
+}
+
+/// Names and shapes of the global sites, to compare between parties.
+pub(crate) fn global_signature(table: &SiteTable) -> String {
+    let sites: Vec<String> = table
+        .latents(Part::Global)
+        .map(|site| format!("{} {} {:?}", site.name, site.distribution, site.shape))
+        .collect();
+    sites.join("; ")
+}

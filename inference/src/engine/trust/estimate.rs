@@ -1,0 +1,104 @@
+//! Estimates the bound at a fitted posterior, with its Monte Carlo standard error and the gradient's variance.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::algorithm::{Algorithm, Reassessing};
+use crate::engine::error::Result;
+use crate::engine::exchange::Exchange;
+use crate::engine::run::{Counters, counted};
+use crate::engine::settings::Settings;
+
+/// Draws of all latents asked for in one request, so that memory stays bounded.
+pub(crate) const DRAWS_A_REQUEST: usize = 64;
+
+/// The most draws that a party lets itself be asked for in one request, and answers one number each for.
+pub(crate) fn most_draws(settings: &Settings) -> usize {
+    settings.particles.max(DRAWS_A_REQUEST)
+}
+
+/// The bound at a posterior.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ElboEstimate {
+    /// The mean of the sampled bounds, in nats.
+    pub elbo: f64,
+    /// Its Monte Carlo standard error, in nats.
+    pub standard_error: f64,
+    /// The sampled bounds it is a mean of; each is of one draw, or of as many as [`crate::Estimator::ImportanceWeighted`]
+    /// averages inside the logarithm.
+    pub draws: usize,
+    /// The variance of the gradient of one sampled bound by the global parameters, summed over them; `None` where it is
+    /// not seen.
+    pub gradient_variance: Option<f64>,
+}
+
+/// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are counted too.
+/// It waits for silos as long as the exchange does; [`assess_within`] has a deadline.
+///
+/// # Errors
+/// As for [`Algorithm::incoming`].
+pub fn assess(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    draws: usize,
+    counters: &mut Counters,
+) -> Result<ElboEstimate> {
+    assess_within(algorithm, exchange, draws, None, counters)
+}
+
+/// The same with a `deadline` for the silos' answers to each request, as [`crate::FitOptions::deadline`] is.
+///
+/// # Errors
+/// As for [`assess`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm goes on without
+/// silos ([`crate::Absence::GoOn`]), the bound is not a number instead.
+pub fn assess_within(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    draws: usize,
+    deadline: Option<Duration>,
+    counters: &mut Counters,
+) -> Result<ElboEstimate> {
+    let mut elbos = Vec::with_capacity(draws);
+    let mut sums: Vec<f64> = Vec::new();
+    let mut squares: Vec<f64> = Vec::new();
+    let mut seen = 0_usize;
+    let most = (algorithm.draws_a_request() / algorithm.draws_a_bound()).max(1);
+    for offset in 0_u64.. {
+        let count = most.min(draws - elbos.len());
+        if count == 0 {
+            break;
+        }
+        let outcomes = counted(exchange, algorithm.assessing(count, offset), algorithm.manifest(), deadline, counters)?;
+        let outcomes = match algorithm.reassessing(outcomes, count, offset)? {
+            Reassessing::Done(outcomes) => outcomes,
+            Reassessing::Ask(requests) => counted(exchange, requests, algorithm.manifest(), deadline, counters)?,
+        };
+        let assessed = algorithm.assessed(outcomes, count, offset)?;
+        elbos.extend(assessed.elbos);
+        for gradient in assessed.gradients {
+            seen += 1;
+            sums.resize(gradient.len(), 0.0);
+            squares.resize(gradient.len(), 0.0);
+            for ((sum, square), g) in sums.iter_mut().zip(&mut squares).zip(gradient) {
+                *sum += g;
+                *square += g * g;
+            }
+        }
+    }
+    let (elbo, variance) = mean_and_variance(&elbos);
+    #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
+    let (standard_error, count) = ((variance / elbos.len().max(1) as f64).sqrt(), seen as f64);
+    let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
+    let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
+    Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance })
+}
+
+/// The mean and the unbiased variance of a list.
+#[expect(clippy::cast_precision_loss, reason = "lists are far shorter than 2^52")]
+pub(crate) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, variance)
+}

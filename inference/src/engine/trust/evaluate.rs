@@ -1,0 +1,205 @@
+//! Judges a posterior on rows that stay in their silos: each answers one sum of log densities, and how many rows it is of.
+
+use std::time::Duration;
+
+use partita_core::special::log_sum_exp;
+use partita_core::{Device, Model, Noise, SiteTable, predictive_log_likelihood, theta, with_theta};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::algorithm::{Algorithm, Posterior, finite, replies};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Exchange, Request, SiloProgram};
+use crate::engine::family::Family;
+use crate::engine::run::{Counters, counted};
+use crate::engine::wire::manifest::{Field, Manifest};
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::fit::{FitOptions, settled};
+
+const EVALUATE: &str = "evaluate.rows";
+
+/// What one silo says of a posterior.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SiloEvaluation {
+    /// The silo.
+    pub silo: String,
+    /// The sum over its rows of $`\log \frac1S \sum_s p(y_i \mid Z^s)`$, in nats.
+    pub log_density: f64,
+    /// Its rows.
+    pub rows: u64,
+}
+
+/// How well a posterior expects rows that it was not fitted to, silo by silo.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// What each silo says, in their order.
+    pub silos: Vec<SiloEvaluation>,
+    /// Draws $`S`$ from the posterior.
+    pub draws: u64,
+}
+
+impl Evaluation {
+    /// The mean log posterior-predictive density of a row over all silos, in nats; not a number without rows.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "rows are far fewer than 2^52")]
+    pub fn mean(&self) -> f64 {
+        let rows: u64 = self.silos.iter().map(|silo| silo.rows).sum();
+        self.silos.iter().map(|silo| silo.log_density).sum::<f64>() / rows as f64
+    }
+}
+
+/// Asks every silo how probable its held-out rows are under the posterior of `algorithm`.
+///
+/// ```math
+/// \sum_{i} \log \frac1S \sum_{s=1}^S p_\theta(y_i \mid Z_G^s, Z_{L_i}^s), \qquad
+/// Z_G^s \sim q(Z_G),\quad Z_{L_i}^s \sim p_\theta(Z_{L_i} \mid Z_G^s)
+/// ```
+/// with $`S`$ = `draws` and the noise of `seed`, that of the fit. Local latents come from their prior, since rows never seen
+/// have no posterior of their own. A row is a row of a plate with all that is observed in it; what is observed outside plates
+/// is one row. Silos are [`EvaluatingSilo`]s; of a silo with a single row the answer is that row's. Each has until the
+/// `deadline`, if there is one.
+///
+/// # Errors
+/// [`Error::Setting`] for no draw; [`Error::SiloLost`] for a silo that has not answered by the deadline; otherwise what silos
+/// report, and [`Error::Message`] for one that has no such rows.
+pub fn evaluate(
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    (draws, seed): (u64, u64),
+    deadline: Option<Duration>,
+    counters: &mut Counters,
+) -> Result<Evaluation> {
+    if draws == 0 {
+        return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
+    }
+    let (names, posterior) = (exchange.silos().to_vec(), algorithm.posterior());
+    let mut message =
+        Message::new(EVALUATE).word("draws", draws).word("seed", seed).floats("global", posterior.parameters);
+    if !posterior.theta.is_empty() {
+        message = message.floats("theta", posterior.theta);
+    }
+    let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
+    let outcomes = counted(exchange, requests, &manifest(), deadline, counters)?;
+    let replies = replies(outcomes, &names, counters.gradient_steps)?;
+    let read = |(reply, name): (&Message, &String)| {
+        let own = reply.expect_floats("log_density", 1)?;
+        finite(name, counters.gradient_steps, |_| "its log density".into(), &own)?;
+        Ok(SiloEvaluation { silo: name.clone(), log_density: own[0], rows: reply.get_count("rows", LARGEST_COUNT)? })
+    };
+    let silos = replies.iter().zip(&names).map(read).collect::<Result<_>>()?;
+    Ok(Evaluation { silos, draws })
+}
+
+/// What may leave a silo that is asked to judge a posterior.
+fn manifest() -> Manifest {
+    let field = |name, meaning| Field { name, meaning, limit: 1, depends_on_data: true };
+    let sum = field("log_density", "sum over the held-out rows of their log posterior-predictive densities");
+    Manifest { fields: vec![sum, field("rows", "the number of held-out rows")] }
+}
+
+/// A silo of any algorithm that can also judge a posterior on rows of its own that it is not fitted to.
+pub struct EvaluatingSilo<M: Model> {
+    program: Box<dyn SiloProgram>,
+    index: u32,
+    model: M,
+    rows: M::Data,
+    device: Device,
+    table: SiteTable,
+    family: Box<dyn Family>,
+}
+
+impl<M: Model> std::fmt::Debug for EvaluatingSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("EvaluatingSilo").field("name", &self.program.name()).finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> EvaluatingSilo<M> {
+    /// Gives `program`, the `index`-th silo of a fit of `model` with `options`, the rows that it judges by.
+    ///
+    /// # Errors
+    /// What the model refuses of the rows; [`Error::Setting`], [`Error::UnknownSite`] for a family.
+    pub fn new(
+        program: Box<dyn SiloProgram>,
+        index: u32,
+        (model, rows): (&M, &M::Data),
+        device: &Device,
+        options: &FitOptions,
+    ) -> Result<Self> {
+        let table = SiteTable::of(model, device, rows)?;
+        let family = settled(options, 1).family.global_family(&table)?;
+        let (model, rows, device) = (with_theta(model, &theta(model)?, device)?, rows.clone(), device.clone());
+        Ok(Self { program, index, model, rows, device, table, family })
+    }
+
+    fn evaluate(&self, request: &Message) -> Result<Message> {
+        let parameters = request.expect_floats("global", self.family.parameter_len())?;
+        let shared = if request.has("theta") { request.get_floats("theta")? } else { Vec::new() };
+        let (draws, seed) = (request.get_word("draws")?, request.get_word("seed")?);
+        if !(1..=MOST_DRAWS).contains(&draws) {
+            let problem = format!("it asks for {draws} draws, expected 1 to {MOST_DRAWS}");
+            return Err(Error::Message { kind: request.kind.clone(), problem });
+        }
+        let all = [shared, self.program.private_theta()].concat();
+        let model = with_theta(&self.model, &all, &self.device)?;
+        let posterior = Posterior { family: &*self.family, parameters: &parameters, theta: &[] };
+        let noise = Noise::new(seed);
+        // Row by row the logarithm of the sum of densities so far: however many draws are asked for, they take no memory.
+        let mut sums: Vec<f64> = Vec::new();
+        for draw in 0..draws {
+            let globals = posterior.draw(&noise, draw);
+            let index = draw | u64::from(self.index) << 32;
+            let observed =
+                predictive_log_likelihood(&model, &self.device, &self.table, &self.rows, &globals, (noise, index))?;
+            let rows = by_row(&self.table, &observed);
+            sums.resize(rows.len(), f64::NEG_INFINITY);
+            sums.iter_mut().zip(rows).for_each(|(sum, density)| *sum = log_sum_exp(&[*sum, density]));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "draws are at most 2^20")]
+        let count = draws as f64;
+        let sum: f64 = sums.iter().map(|row| row - count.ln()).sum();
+        finite(self.program.name(), 0, |_| "the log density of its held-out rows".into(), &[sum])?;
+        Ok(Message::new("evaluate.answer").floats("log_density", &[sum]).word("rows", sums.len() as u64))
+    }
+}
+
+/// The most draws that a silo takes for one request: a request must not keep it for ever.
+const MOST_DRAWS: u64 = 1 << 20;
+
+/// The log density of each row: the sum of all that is observed in it, plate after plate; outside plates all is one row.
+fn by_row(table: &SiteTable, observed: &[(String, partita_core::Array)]) -> Vec<f64> {
+    let mut plates: Vec<(Option<&String>, Vec<f64>)> = Vec::new();
+    for (name, array) in observed {
+        let plate = table.site(name).and_then(|site| site.plate.as_ref());
+        let rows = if plate.is_some() { array.shape.first().copied().unwrap_or(1).max(1) } else { 1 };
+        let place = plates.iter().position(|(known, _)| *known == plate).unwrap_or(plates.len());
+        if place == plates.len() {
+            plates.push((plate, vec![0.0; rows]));
+        }
+        let width = (array.values.len() / rows).max(1);
+        for (sum, values) in plates[place].1.iter_mut().zip(array.values.chunks(width)) {
+            *sum += values.iter().sum::<f64>();
+        }
+    }
+    plates.into_iter().flat_map(|(_, sums)| sums).collect()
+}
+
+impl<M: Model> SiloProgram for EvaluatingSilo<M> {
+    fn name(&self) -> &str {
+        self.program.name()
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.program.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.program.private_theta()
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            EVALUATE => self.evaluate(request),
+            _ => self.program.answer(request),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Computes the small network that gives every row the mean and scale of its auxiliary variable, and its gradient.
+
+use std::ops::Range;
+
+use partita_core::kernel::{TanhNetwork, TanhNetworkBack, add_scaled, exponential, tanh_network, tanh_network_back};
+use partita_core::{Key, Noise, Purpose};
+
+use crate::methods::columns::auxiliary::{Given, Sample};
+use crate::methods::columns::terms::{Reached, Terms};
+
+/// A network of one hidden layer with a linear path beside it, the same for all rows of a party.
+///
+/// ```math
+/// (\mu_i - g_i,\ \log\sigma_i - \log\rho) = W_2 \tanh(W_1 u_i + b_1) + A u_i + b_2
+/// ```
+/// with $`u_i`$ the contribution $`g_i`$ and, where parties have the labels, a feature of the label. Without
+/// [`AmortisedNetwork::means`] it gives scales alone, and $`\mu_i = g_i`$. $`W_2`$ and $`A`$ start at zero: means at the
+/// contributions, scales at the prior's or at a share of it.
+///
+/// # Shapes
+/// Parameters, with `heads` twice the outputs, or as many as outputs without means: $`W_1`$ `[hidden, inputs]`, $`b_1`$
+/// `[hidden]`, $`W_2`$ `[heads, hidden]`, $`A`$ `[heads, inputs]`, $`b_2`$ `[heads]`, one after another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AmortisedNetwork {
+    pub(super) outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) hidden: usize,
+    pub(super) means: bool,
+    pub(super) log_rho: f64,
+}
+
+/// Rows that pass through the network together: what is computed of them stays in the first-level cache.
+const TILE: usize = 512;
+
+/// The tiles of so many rows.
+fn tiles(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(TILE).map(move |start| start..(start + TILE).min(rows))
+}
+
+/// Writes the columns of a row-major table one after another.
+fn by_column(table: &[f64], width: usize, out: &mut [f64]) {
+    if width == 1 {
+        return out.copy_from_slice(table);
+    }
+    for (column, own) in out.chunks_exact_mut((table.len() / width).max(1)).enumerate() {
+        own.iter_mut().zip(table.iter().skip(column).step_by(width)).for_each(|(slot, value)| *slot = *value);
+    }
+}
+
+/// Adds columns that lie one after another to a row-major table.
+fn add_columns(columns: &[f64], width: usize, table: &mut [f64]) {
+    if width == 1 {
+        return add_scaled(table, 1.0, columns);
+    }
+    for (column, own) in columns.chunks_exact((table.len() / width).max(1)).enumerate() {
+        table.iter_mut().skip(column).step_by(width).zip(own).for_each(|(slot, value)| *slot += value);
+    }
+}
+
+impl AmortisedNetwork {
+    /// Numbers that the network gives of a row.
+    fn heads(&self) -> usize {
+        self.outputs * if self.means { 2 } else { 1 }
+    }
+
+    fn network<'p>(&self, parameters: &'p [f64]) -> TanhNetwork<'p> {
+        TanhNetwork { parameters, inputs: self.inputs, hidden: self.hidden, heads: self.heads() }
+    }
+
+    pub(super) fn parameter_len(&self) -> usize {
+        self.network(&[]).lengths().iter().sum()
+    }
+
+    /// The parameters at the start, with scales of so many $`\rho`$.
+    pub(super) fn initial(&self, noise: &Noise, party: u32, start: f64) -> Vec<f64> {
+        let mut parameters = vec![0.0; self.parameter_len()];
+        let key = Key::new(Purpose::Initial, 0).silo(party);
+        noise.stream(key).normal(&mut parameters[..self.hidden * (self.inputs + 1)]);
+        let length = parameters.len();
+        parameters[length - self.outputs..].fill(start.ln());
+        parameters
+    }
+
+    /// The network's inputs for the rows whose numbers are `flat`, column by column.
+    fn read(&self, given: &Given<'_>, flat: &Range<usize>, inputs: &mut [f64]) {
+        let (own, labels) = inputs.split_at_mut(flat.len());
+        by_column(&given.contribution[flat.clone()], self.outputs, own);
+        if !labels.is_empty() {
+            by_column(&given.feature[flat.clone()], self.outputs, labels);
+        }
+    }
+
+    /// The auxiliary variables of the rows, all numbers `[rows, outputs]`.
+    pub(super) fn sample(&self, parameters: &[f64], given: &Given<'_>, terms: &Terms) -> Sample {
+        let (size, heads) = (given.contribution.len(), self.heads());
+        let mut sample = Sample {
+            mean: Vec::with_capacity(if self.means { size } else { 0 }),
+            scale: Vec::with_capacity(size),
+            value: Vec::with_capacity(size),
+            bound: 0.0,
+        };
+        let mut buffer = vec![0.0; TILE * (self.inputs + heads + self.outputs)];
+        for tile in tiles(size / self.outputs) {
+            let (flat, count) = (tile.start * self.outputs..tile.end * self.outputs, tile.len());
+            let (inputs, rest) = buffer.split_at_mut(self.inputs * count);
+            let (outputs, rest) = rest.split_at_mut(heads * count);
+            let log_scale = &mut rest[..flat.len()];
+            self.read(given, &flat, inputs);
+            tanh_network(self.network(parameters), inputs, outputs);
+            let (means, log_scales) = outputs.split_at((heads - self.outputs) * count);
+            let contribution = &given.contribution[flat.clone()];
+            if self.means {
+                sample.mean.extend_from_slice(contribution);
+                add_columns(means, self.outputs, &mut sample.mean[flat.clone()]);
+            }
+            log_scale.fill(self.log_rho);
+            add_columns(log_scales, self.outputs, log_scale);
+            sample.scale.extend_from_slice(log_scale);
+            exponential(&mut sample.scale[flat.clone()]);
+            sample.draw(contribution, &given.noise[flat.clone()], flat.start);
+            sample.bound += terms.bound(&sample.around(given, flat), log_scale);
+        }
+        sample
+    }
+
+    /// Adds the gradient by the parameters to `out`, and gives that by the contributions along every path, from the
+    /// gradient by the auxiliary variables.
+    pub(super) fn pull_back(
+        &self,
+        parameters: &[f64],
+        (sample, given): (&Sample, &Given<'_>),
+        (terms, by_value): (&Terms, &[f64]),
+        out: &mut [f64],
+    ) -> Vec<f64> {
+        let (size, heads) = (by_value.len(), self.heads());
+        let mut by_contribution = vec![0.0; size];
+        let mut buffer = vec![0.0; TILE * (self.inputs + heads + 3 * self.outputs)];
+        for tile in tiles(size / self.outputs) {
+            let (flat, count) = (tile.start * self.outputs..tile.end * self.outputs, tile.len());
+            let (inputs, rest) = buffer.split_at_mut(self.inputs * count);
+            let (upstream, rest) = rest.split_at_mut(heads * count);
+            let (mean, rest) = rest.split_at_mut(flat.len());
+            let (log_scale, rest) = rest.split_at_mut(flat.len());
+            let by_input = &mut rest[..flat.len()];
+            let mut slots = Reached { mean, log_scale, contribution: &mut by_contribution[flat.clone()] };
+            terms.reach(&sample.around(given, flat.clone()), &by_value[flat.clone()], &mut slots);
+            let Reached { mean, log_scale, contribution } = slots;
+            add_scaled(contribution, 1.0, mean);
+            self.read(given, &flat, inputs);
+            let (by_means, by_log_scales) = upstream.split_at_mut((heads - self.outputs) * count);
+            if self.means {
+                by_column(mean, self.outputs, by_means);
+            }
+            by_column(log_scale, self.outputs, by_log_scales);
+            by_input.fill(0.0);
+            let back = TanhNetworkBack { rows: inputs, upstream, by_rows: by_input, by_parameters: out };
+            tanh_network_back(self.network(parameters), back);
+            add_columns(by_input, self.outputs, contribution);
+        }
+        by_contribution
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use partita_core::kernel::dot;
+
+    use crate::engine::estimator::Estimator;
+
+    fn numbers(count: usize, block: u32) -> Vec<f64> {
+        let mut values = vec![0.0; count];
+        Noise::new(3).stream(Key::new(Purpose::Check, 0).block(block)).normal(&mut values);
+        values
+    }
+
+    #[test]
+    fn the_gradient_of_the_amortised_network_is_that_of_central_differences() {
+        let terms = Terms { estimator: Estimator::Total, rho: (-0.3_f64).exp(), weight: 1.5 };
+        for (outputs, inputs, means) in [(1, 1, false), (1, 1, true), (1, 2, true), (3, 3, false), (3, 6, true)] {
+            let network = AmortisedNetwork { outputs, inputs, hidden: 4, means, log_rho: -0.3 };
+            let mut parameters = numbers(network.parameter_len(), 0);
+            parameters.iter_mut().for_each(|value| *value *= 0.3);
+            // More rows than a tile has.
+            let rows = 600;
+            let size = rows * outputs;
+            let (g, feature) = (numbers(size, 1), numbers(size, 2));
+            let (noise, by_value) = (numbers(size, 3), numbers(size, 4));
+            let rest = Given { contribution: &g, feature: &feature, noise: &noise };
+            let value = |parameters: &[f64], g: &[f64]| {
+                let sample = network.sample(parameters, &Given { contribution: g, ..rest }, &terms);
+                dot(&sample.value, &by_value) + sample.bound
+            };
+            let sample = network.sample(&parameters, &rest, &terms);
+            let mut by_parameters = vec![0.0; parameters.len()];
+            let of = (&sample, &rest);
+            let by_g = network.pull_back(&parameters, of, (&terms, &by_value), &mut by_parameters);
+            let difference = |at: &mut dyn FnMut(f64) -> f64| (at(1e-5) - at(-1e-5)) / 2e-5;
+            for (index, found) in by_parameters.iter().enumerate() {
+                let mut at = |step: f64| {
+                    let mut moved = parameters.clone();
+                    moved[index] += step;
+                    value(&moved, &g)
+                };
+                let expected = difference(&mut at);
+                assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{index}: {found} {expected}");
+            }
+            for (index, found) in by_g.iter().enumerate().step_by(97) {
+                let mut at = |step: f64| {
+                    let mut moved = g.clone();
+                    moved[index] += step;
+                    value(&parameters, &moved)
+                };
+                let expected = difference(&mut at);
+                assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{index}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_amortised_network_starts_at_the_contributions_with_the_scale_asked_for() {
+        let terms = Terms { estimator: Estimator::Total, rho: 0.25_f64.exp(), weight: 1.0 };
+        for (means, share) in [(false, 0.1), (true, 1.0_f64)] {
+            let network = AmortisedNetwork { outputs: 1, inputs: 1, hidden: 3, means, log_rho: 0.25 };
+            let (g, noise) = (numbers(4, 0), numbers(4, 1));
+            let given = Given { contribution: &g, feature: &[], noise: &noise };
+            let sample = network.sample(&network.initial(&Noise::new(1), 0, share), &given, &terms);
+            let mut bound = 0.0;
+            for ((value, g), tau) in sample.value.iter().zip(&g).zip(&noise) {
+                assert!((value - g - share * 0.25_f64.exp() * tau).abs() < 1e-15);
+                bound += share.ln() + 0.5 * tau * tau * (1.0 - share * share);
+            }
+            assert!((sample.bound - bound).abs() < 1e-14);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Samples the posterior of any declared model with the no-U-turn sampler: the gold standard on data in one place.
+
+mod chain;
+mod diagnostics;
+mod result;
+mod target;
+
+use std::time::Instant;
+
+use partita_core::{Device, Model, Part, Role, SiteTable};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+pub use diagnostics::{ChainSummary, Complaint, Convergence, NutsDiagnostics};
+pub use result::NutsFit;
+
+use crate::engine::error::{Error, Result};
+use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::report::summary;
+use crate::engine::report::summary::NaturalDraws;
+use crate::fit::pool;
+use chain::Sampled;
+use diagnostics::converged;
+use target::{Layout, Target};
+
+/// The no-U-turn sampler: draws from the posterior of all latents of a model given the data of all silos, on one machine.
+///
+/// It is what other fits are held to, not a federated algorithm: every silo's data and every local latent are in this
+/// process. Its target is
+///
+/// ```math
+/// \log p(Z_G) + \sum_j \log p(y_j, Z_{L_j} \mid Z_G)
+/// ```
+/// on unconstrained latents, with the log-determinants of the maps; parameters that the model trains stay as they are.
+/// The trajectories and the adaptation of step size and diagonal metric are those of the crate nuts-rs. Each chain has its
+/// own keyed stream of noise: the draws have the same bits for any number of threads.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Model, Normal, Result, Scope, burn};
+/// use partita_inference::Nuts;
+/// use burn::{module::Module, tensor::Tensor};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
+/// let fit = Nuts { warmup: 300, draws: 500, ..Nuts::default() }.sample(&Mean {}, &silos, &device)?;
+/// // The posterior is N(6/4, 1/4); 2,000 draws of which at least 500 are effective give the mean to 5 x 0.5 / 22.
+/// assert!((fit.sites[0].mean - 1.5).abs() < 0.12);
+/// assert!(fit.diagnostics.worst_r_hat() < 1.05 && fit.diagnostics.divergences() == 0);
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
+///
+/// # References
+/// Hoffman and Gelman (2014), The no-U-turn sampler, Journal of Machine Learning Research 15, 1593-1623; Betancourt
+/// (2017), arXiv:1701.02434; <https://github.com/pymc-devs/nuts-rs>.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Nuts {
+    /// Draws of each chain that adapt step size and metric and are not kept.
+    pub warmup: usize,
+    /// Draws of each chain that are kept.
+    pub draws: usize,
+    /// Chains.
+    pub chains: usize,
+    /// The seed of all randomness.
+    pub seed: u64,
+    /// Threads; chains run side by side, and the result does not depend on them.
+    pub threads: usize,
+    /// The mean acceptance probability that the step size is adapted to; nearer to 1 means smaller steps.
+    pub target_accept: f64,
+    /// The largest depth of a tree: a trajectory has fewer than 2 to this power steps.
+    pub max_depth: u32,
+    /// Chains start this far at most from the model's own start, number by number on the unconstrained scale.
+    pub start_radius: f64,
+}
+
+impl Default for Nuts {
+    fn default() -> Self {
+        Self {
+            warmup: 1_000,
+            draws: 1_000,
+            chains: 4,
+            seed: 1,
+            threads: 1,
+            target_accept: 0.8,
+            max_depth: 10,
+            start_radius: 2.0,
+        }
+    }
+}
+
+/// A draw that a chain has just made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainStep {
+    /// The chain.
+    pub chain: usize,
+    /// The draw, warm-up included.
+    pub draw: usize,
+    /// Whether it is part of the warm-up.
+    pub warming_up: bool,
+    /// Whether its trajectory diverged.
+    pub divergent: bool,
+    /// The step size.
+    pub step_size: f64,
+}
+
+impl Nuts {
+    /// Draws from the posterior of `model` given the data of all `silos`; one silo holds pooled data.
+    ///
+    /// # Errors
+    /// [`Error::NoSilos`], [`Error::DuplicateSilo`], [`Error::Setting`]; [`Error::NoStart`] where the log density is nowhere
+    /// finite; what the model refuses, as [`Error::Model`] or [`Error::InSilo`]. Places that the model refuses because of
+    /// a number there are divergences and no errors.
+    pub fn sample<M: Model>(&self, model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<NutsFit> {
+        self.sample_watched(model, silos, device, &|_| {})
+    }
+
+    /// As [`Nuts::sample`], and tells `watch` of every draw, from the thread of its chain.
+    ///
+    /// # Errors
+    /// As for [`Nuts::sample`].
+    pub fn sample_watched<M: Model>(
+        &self,
+        model: &M,
+        silos: &[(String, M::Data)],
+        device: &Device,
+        watch: &(dyn Fn(&ChainStep) + Sync),
+    ) -> Result<NutsFit> {
+        self.check()?;
+        let began = Instant::now();
+        let mut tables = Vec::with_capacity(silos.len());
+        for (place, (name, data)) in silos.iter().enumerate() {
+            if silos[..place].iter().any(|(other, _)| other == name) {
+                return Err(Error::DuplicateSilo { name: name.clone() });
+            }
+            let table = caught(name, || Ok(SiteTable::of(model, device, data)?));
+            tables.push(table.map_err(|error| error.in_silo(name, 0))?);
+        }
+        let Some(first) = tables.first() else { return Err(Error::NoSilos) };
+        let layout = Layout::of(&tables);
+        if layout.len() == 0 {
+            let found = "a model without latents".to_owned();
+            return Err(Error::Setting { setting: "model", found, expected: "at least one latent to sample" });
+        }
+        let mut start = first.start();
+        start.resize(layout.len(), 0.0);
+        // Chains of different threads share neither model nor data.
+        let data = || silos.iter().map(|(_, data)| data.clone()).collect();
+        let numbers = 0..u32::try_from(self.chains).unwrap_or(u32::MAX);
+        let chains: Vec<_> = numbers.map(|number| (number, model.clone(), data())).collect();
+        let places = (device, tables.as_slice(), &layout);
+        let one = |(number, model, data): (u32, M, Vec<M::Data>)| {
+            caught(COORDINATOR, || chain::sample(self, number, Target::new(model, data, places), &start, watch))
+        };
+        let threads = pool(self.threads)?;
+        let sampled: Vec<Result<Sampled>> = threads.install(|| chains.into_par_iter().map(one).collect());
+        let sampled = sampled.into_iter().collect::<Result<Vec<Sampled>>>()?;
+        let mut draws: NaturalDraws = Vec::new();
+        for draw in sampled.iter().flat_map(|chain| chain.draws.chunks_exact(layout.len())) {
+            let globals = &draw[..layout.globals];
+            summary::append(caught(COORDINATOR, || Ok(first.natural_globals(model, device, globals)?))?, &mut draws);
+        }
+        let names: Vec<&str> = silos.iter().map(|(name, _)| name.as_str()).collect();
+        let diagnostics = threads.install(|| self.diagnose(&sampled, &draws, (&names, &tables, &layout)));
+        Ok(NutsFit {
+            sites: summary::summarise(&draws),
+            draws,
+            diagnostics,
+            options: self.clone(),
+            silos: names.into_iter().map(str::to_owned).collect(),
+            seconds: began.elapsed().as_secs_f64(),
+            unconstrained: sampled.into_iter().map(|chain| chain.draws).collect(),
+            layout,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if self.warmup < 20 {
+            return refuse("warmup", self.warmup.to_string(), "at least 20 draws to find a step size and a metric");
+        }
+        if self.draws < 4 {
+            return refuse("draws", self.draws.to_string(), "at least 4, two in each half of a chain");
+        }
+        if self.chains == 0 {
+            return refuse("chains", "0".into(), "at least 1; four or more tell whether they agree");
+        }
+        if self.threads == 0 {
+            return refuse("threads", "0".into(), "at least 1");
+        }
+        if !(self.target_accept > 0.0 && self.target_accept < 1.0) {
+            return refuse("target_accept", self.target_accept.to_string(), "a probability such as 0.8 or 0.95");
+        }
+        if !(1..=20).contains(&self.max_depth) {
+            return refuse("max_depth", self.max_depth.to_string(), "a depth from 1 to 20, such as 10");
+        }
+        if !(self.start_radius > 0.0 && self.start_radius.is_finite()) {
+            return refuse("start_radius", self.start_radius.to_string(), "a finite number above 0, such as 2");
+        }
+        Ok(())
+    }
+
+    /// Agreement of chains on every number: of the globals on their natural scale, of the locals on the unconstrained one.
+    fn diagnose(
+        &self,
+        sampled: &[Sampled],
+        draws: &NaturalDraws,
+        (names, tables, layout): (&[&str], &[SiteTable], &Layout),
+    ) -> NutsDiagnostics {
+        let latent = |site: &str| tables[0].site(site).is_some_and(|site| site.role == Role::Latent);
+        let globals = draws.par_iter().map(|(site, label, draws)| {
+            let chains: Vec<&[f64]> = draws.chunks_exact(self.draws).collect();
+            (latent(site), converged(label, None, &chains))
+        });
+        let globals: Vec<(bool, Convergence)> = globals.collect();
+        // A deterministic site may well be a constant.
+        let globals = globals.into_iter().filter(|(latent, one)| *latent || !one.r_hat.is_nan());
+        let mut convergence: Vec<Convergence> = globals.map(|(_, one)| one).collect();
+        for (silo, (name, table)) in names.iter().zip(tables).enumerate() {
+            for site in table.latents(Part::Local) {
+                let shape = &table.blocks()[site.block()];
+                let start = layout.start(silo, site.block()) + site.offset();
+                let places = (0..shape.rows * site.width()).into_par_iter();
+                let places = places.map(|at| start + at / site.width() * shape.width + at % site.width());
+                let all = places.map(|place| {
+                    let column = |chain: &Sampled| -> Vec<f64> {
+                        chain.draws.iter().skip(place).step_by(layout.len()).copied().collect()
+                    };
+                    let columns: Vec<Vec<f64>> = sampled.iter().map(column).collect();
+                    converged(&site.name, Some(name), &columns.iter().map(Vec::as_slice).collect::<Vec<_>>())
+                });
+                convergence.extend(all.collect::<Vec<_>>().into_iter().reduce(Convergence::worse));
+            }
+        }
+        let chains = sampled.iter().map(|chain| chain.summary).collect();
+        let mut diagnostics = NutsDiagnostics { convergence, chains, complaints: Vec::new() };
+        diagnostics.complain(self.draws);
+        diagnostics
+    }
+}

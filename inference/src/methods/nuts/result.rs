@@ -1,0 +1,108 @@
+//! Keeps what a sampler has drawn: draws by site and label, their summary, and whether they may be believed.
+
+use std::fmt;
+
+use partita_core::{Device, Latents, Model, SiteTable, natural_values};
+
+use super::target::Layout;
+use super::{Nuts, NutsDiagnostics};
+use crate::engine::error::{Error, Result};
+use crate::engine::report::SiteSummary;
+use crate::engine::report::summary;
+use crate::engine::report::summary::NaturalDraws;
+
+/// Draws from a posterior, with their summary and their diagnostics.
+#[derive(Debug, Clone)]
+pub struct NutsFit {
+    /// Draws of every global number on its natural scale: site, label, draws, chain after chain.
+    pub draws: Vec<(String, String, Vec<f64>)>,
+    /// Every number of every global site, on its natural scale.
+    pub sites: Vec<SiteSummary>,
+    /// Whether the draws may be believed.
+    pub diagnostics: NutsDiagnostics,
+    /// The sampler that made them.
+    pub options: Nuts,
+    /// The silos.
+    pub silos: Vec<String>,
+    /// Wall time in seconds, diagnostics included.
+    pub seconds: f64,
+    pub(super) unconstrained: Vec<Vec<f64>>,
+    pub(super) layout: Layout,
+}
+
+impl NutsFit {
+    /// The summary of one number of a site.
+    #[must_use]
+    pub fn site(&self, label: &str) -> Option<&SiteSummary> {
+        self.sites.iter().find(|summary| summary.label == label)
+    }
+
+    /// The draws of a chain on the unconstrained scale, one after another: the globals, then the local blocks of each silo
+    /// in their order; `None` for a chain there is not.
+    pub fn unconstrained(&self, chain: usize) -> Option<impl Iterator<Item = &[f64]>> {
+        Some(self.unconstrained.get(chain)?.chunks_exact(self.layout.len()))
+    }
+
+    /// Draws of every number of the local and deterministic sites of one silo on their natural scale: site, label, draws,
+    /// chain after chain. `model` and `data` are those of the fit.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a silo there is not; [`Error::Model`] if they are not those of the fit.
+    pub fn locals<M: Model>(
+        &self,
+        model: &M,
+        (silo, data): (&str, &M::Data),
+        device: &Device,
+    ) -> Result<Vec<(String, String, Vec<f64>)>> {
+        let Some(place) = self.silos.iter().position(|name| name == silo) else {
+            let found = format!("{silo}, which is none of {}", self.silos.join(", "));
+            return Err(Error::Setting { setting: "silo", found, expected: "the name of a silo of the fit" });
+        };
+        let table = SiteTable::of(model, device, data)?;
+        let mut all: NaturalDraws = Vec::new();
+        for draw in self.unconstrained.iter().flat_map(|chain| chain.chunks_exact(self.layout.len())) {
+            let locals = self.layout.locals(place, draw);
+            let latents = Latents { globals: &draw[..self.layout.globals], locals: &locals };
+            summary::append(natural_values(model, device, &table, data, latents)?, &mut all);
+        }
+        all.retain(|(site, _, _)| self.draws.iter().all(|(global, _, _)| global != site));
+        Ok(all)
+    }
+}
+
+impl fmt::Display for NutsFit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            formatter,
+            "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
+            "site", "mean", "sd", "2.5 %", "50 %", "97.5 %", "R-hat", "bulk", "tail"
+        )?;
+        for s in &self.sites {
+            let q = &s.quantiles;
+            write!(
+                formatter,
+                "{:<16} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
+                s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
+            )?;
+            let own = self.diagnostics.convergence.iter().find(|one| one.silo.is_none() && one.label == s.label);
+            match own {
+                Some(c) => writeln!(formatter, " {:>7.4} {:>7.0} {:>7.0}", c.r_hat, c.bulk, c.tail)?,
+                None => writeln!(formatter, " {:>7} {:>7} {:>7}", "-", "-", "-")?,
+            }
+        }
+        for c in &self.diagnostics.convergence {
+            if let Some(silo) = &c.silo {
+                let (label, worst) = (format!("{} ({silo})", c.label), "worst of its numbers");
+                writeln!(formatter, "{label:<16} {worst:>49} {:>7.4} {:>7.0} {:>7.0}", c.r_hat, c.bulk, c.tail)?;
+            }
+        }
+        let Nuts { chains, draws, warmup, .. } = self.options;
+        let divergences = self.diagnostics.divergences();
+        writeln!(
+            formatter,
+            "{chains} chains of {draws} draws after {warmup}, {:.1} s; {divergences} divergences",
+            self.seconds
+        )?;
+        self.diagnostics.complaints.iter().try_for_each(|complaint| writeln!(formatter, "warning: {complaint}"))
+    }
+}

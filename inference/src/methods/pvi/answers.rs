@@ -1,0 +1,139 @@
+//! Takes what became of PVI's visits: answers, answers that did not come, and time on the virtual clock.
+
+use partita_core::Model;
+
+use crate::engine::algorithm::{StepInfo, Tally, finite};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::Outcome;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::methods::pvi::{Absence, Asked, Pvi, Turn, VisitSchedule};
+
+/// What a silo answers.
+struct Answer {
+    change: Vec<f64>,
+    /// Its expected log likelihood in nats.
+    log_likelihood: f64,
+}
+
+/// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
+const SILENCE: u64 = 100;
+
+impl<M: Model> Pvi<M> {
+    /// Takes the outcomes of what was asked. Exchanges in which no answer is taken are no steps, and leave the posterior and its
+    /// version as they are.
+    pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {
+        let step = self.inner.step;
+        let mut tally = Tally::default();
+        // All answers are read before any is taken: a wrong one changes nothing.
+        let (mut heard, mut changes, mut clipped) = (Vec::new(), Vec::new(), false);
+        for (asked, outcome) in outcomes {
+            let is_lost = self.is_lost(asked.silo);
+            let reply = if asked.is_void { None } else { self.reply(asked.silo, outcome)? };
+            let mut log_likelihood = None;
+            if let Some(reply) = reply {
+                clipped |= reply.get_word("clipped")? > 0;
+                let answer = self.read(asked, &reply, &mut tally)?;
+                if !is_lost {
+                    changes.push((asked.silo, answer.change));
+                    log_likelihood = Some(answer.log_likelihood);
+                }
+            }
+            heard.push((asked, log_likelihood));
+        }
+        let (product, share) = self.product(&changes)?;
+        for (Asked { silo, version, is_void }, log_likelihood) in heard {
+            self.pass_time(silo);
+            match log_likelihood {
+                Some(log_likelihood) => self.ledger.answered(silo, version, log_likelihood),
+                // Of a silo that was removed nothing is missed.
+                None if is_void => {}
+                None => {
+                    tally.missed_answers += 1;
+                    self.ledger.missed(silo);
+                    self.turn.put_off(silo, &self.ledger.present);
+                }
+            }
+        }
+        self.turn.turn += 1;
+        let gradient_norm = if changes.is_empty() {
+            self.check_silence()?;
+            f64::NAN
+        } else {
+            tally.shortened_rounds = u64::from(share < 1.0);
+            let before = self.apply(product, &changes, share);
+            self.refine_prior(step)?;
+            self.version += 1;
+            self.theta_done = false;
+            self.inner.step += self.options.local_steps;
+            self.publish()?;
+            self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+        };
+        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
+        Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
+    }
+
+    /// A silo's reply, or none where the run goes on without it; a silo that answers with an error is not absent.
+    fn reply(&self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
+        let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
+        let reason = match outcome {
+            Outcome::Reply(reply) => return Ok(Some(reply)),
+            Outcome::Failed(error) => return Err(error.in_silo(&name, step)),
+            Outcome::Lost { reason } => reason,
+            Outcome::Timeout => "the deadline passed".into(),
+        };
+        if self.options.absence == Absence::Fail {
+            return Err(Error::SiloLost { silo: name, step, reason });
+        }
+        Ok(None)
+    }
+
+    /// What a reply brings; what it took is added up.
+    fn read(&self, asked: Asked, reply: &Message, tally: &mut Tally) -> Result<Answer> {
+        let Asked { silo, version, .. } = asked;
+        let (name, own) = (&self.inner.silos[silo], self.natural.len());
+        let found = reply.get_word("version")?;
+        if found != version {
+            let problem = format!("silo `{name}` answered from version {found}, asked was version {version}");
+            return Err(Error::Message { kind: reply.kind.clone(), problem });
+        }
+        let change = reply.expect_floats("change", own)?;
+        let damping = self.damping(silo);
+        let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
+        finite(name, self.inner.step, what, &change)?;
+        let steps = reply.get_count("steps", LARGEST_COUNT)?;
+        tally.parallel_steps = tally.parallel_steps.max(steps);
+        tally.silo_steps += steps;
+        tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
+        tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
+        tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
+        let log_likelihood = reply.get_number("log_likelihood")?;
+        finite(name, self.inner.step, |_| "its expected log likelihood".into(), &[log_likelihood])?;
+        Ok(Answer { change, log_likelihood })
+    }
+
+    /// Whether the answer of a silo's visit on the virtual clock is lost on its way.
+    fn is_lost(&self, silo: usize) -> bool {
+        let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return false };
+        // Of a real clock there is no work on this one.
+        self.work[silo].is_some() && Turn::is_lost(delays, silo, self.ledger.visits[silo])
+    }
+
+    /// Moves the virtual clock to the end of a silo's visit.
+    fn pass_time(&mut self, silo: usize) {
+        if let Some(work) = self.work[silo].take() {
+            self.clock = work.until;
+            self.ledger.visits[silo] += 1;
+        }
+    }
+
+    /// Refuses to go on where no silo has answered for long.
+    fn check_silence(&self) -> Result<()> {
+        let here = || (0..self.sizes.len()).filter(|&silo| self.ledger.present[silo]);
+        if here().any(|silo| self.ledger.silence[silo] < SILENCE) {
+            return Ok(());
+        }
+        let names: Vec<&str> = here().map(|silo| self.inner.silos[silo].as_str()).collect();
+        let reason = format!("none of the last {SILENCE} requests to each was answered");
+        Err(Error::SiloLost { silo: names.join("`, `"), step: self.inner.step, reason })
+    }
+}

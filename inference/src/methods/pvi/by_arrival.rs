@@ -1,0 +1,43 @@
+//! Lets PVI be asked silo by silo, for runs in which nobody waits for the others.
+
+use partita_core::Model;
+
+use crate::engine::algorithm::StepInfo;
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::run::Asynchronous;
+use crate::methods::pvi::{Asked, Pvi, VisitSchedule};
+
+impl<M: Model> Asynchronous for Pvi<M> {
+    fn ask(&mut self, silo: usize) -> Result<Option<Request>> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
+            let found = format!("{:?} for a run by arrival", self.options.schedule);
+            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
+        }
+        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
+            let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
+            return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
+        }
+        if !self.ledger.present[silo] {
+            return Ok(None);
+        }
+        let request = self.visit(silo, (self.version, &self.natural, &self.prior));
+        self.asked.push(Asked { silo, version: self.version, is_void: false });
+        Ok(Some(request))
+    }
+
+    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo> {
+        let Some(place) = self.asked.iter().position(|asked| asked.silo == silo) else {
+            let problem = format!("silo {silo} was not asked anything");
+            return Err(Error::Message { kind: "pvi.answer".into(), problem });
+        };
+        let asked = self.asked.remove(place);
+        self.visited(vec![(asked, outcome)])
+    }
+
+    fn discard(&mut self, silo: usize) {
+        self.asked.retain(|asked| asked.silo != silo);
+        self.ledger.in_doubt(silo);
+    }
+}

@@ -1,0 +1,433 @@
+//! Gives the silo's side of PVI: takes its own factor out of the posterior, solves its local problem, answers the change.
+
+use partita_core::{Key, LogDensity, Model, Noise, Purpose};
+
+use crate::engine::algorithm::finite;
+use crate::engine::checkpoint;
+use crate::engine::divergence::{Divergence, DivergenceChoice};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::SiloProgram;
+use crate::engine::family::Family;
+use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::rows::StepRows;
+use crate::engine::terms::objective::GlobalPrior;
+use crate::engine::terms::particles::Draws;
+use crate::engine::terms::silo::{Silo, describe_global};
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::methods::pvi::options::{Factors, PviOptions};
+use crate::methods::pvi::solver::{LocalProblem, LocalSolver, Sampled, Visit};
+
+/// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
+/// request says how much of it the coordinator took.
+pub struct PviSilo<M: Model> {
+    silo: Silo<M>,
+    index: u32,
+    options: PviOptions,
+    natural: NormalFamily,
+    /// Natural parameters of $`t_m`$.
+    factor: Vec<f64>,
+    pending: Option<Pending>,
+    solver: Box<dyn LocalSolver>,
+}
+
+/// An answer that the coordinator has yet to take.
+#[derive(Debug, Clone, PartialEq)]
+struct Pending {
+    version: u64,
+    change: Vec<f64>,
+}
+
+impl<M: Model> std::fmt::Debug for PviSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("PviSilo")
+            .field("silo", &self.silo)
+            .field("solver", &self.solver)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> PviSilo<M> {
+    /// Gives a silo, the `index`-th of the run, a factor, which starts as 1.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for families that are not normal densities in natural parameters, options that mean nothing, and
+    /// settings that the solver would not follow.
+    pub fn new(silo: Silo<M>, index: u32, options: PviOptions) -> Result<Self> {
+        options.check()?;
+        let private = silo.locals.private_theta().len();
+        let trains_theta = silo.theta_len + private > 0 && options.theta_every > 0;
+        options.solver.check_settings(&silo.settings, trains_theta)?;
+        if private > 0 && options.theta_every > 0 && !options.solver.trains_private_theta() {
+            return Err(Error::Setting {
+                setting: "solver",
+                found: format!("{:?} for a model with {private} parameters θ that stay in their silo", options.solver),
+                expected: "SolverChoice::Gradient, whose steps train them, or theta_every: 0, which leaves them as they are",
+            });
+        }
+        let natural = silo.settings.family.natural_family(&silo.table)?;
+        let solver = options.solver.start(&silo.settings, &silo.device);
+        if options.hold_improper && !natural.is_diagonal() {
+            return Err(Error::Setting {
+                setting: "hold_improper",
+                found: "a family with correlated components".into(),
+                expected: "a diagonal one, whose factors have a precision for each component",
+            });
+        }
+        let factor = vec![0.0; natural.natural_len()];
+        Ok(Self { silo, index, options, natural, factor, pending: None, solver })
+    }
+
+    /// Natural parameters of the silo's factor $`t_m`$, without an answer that the coordinator has yet to take.
+    #[must_use]
+    pub fn factor(&self) -> &[f64] {
+        &self.factor
+    }
+
+    /// The factor as the coordinator has it.
+    fn settled(&self, request: &Message) -> Result<Vec<f64>> {
+        if request.has("factor") {
+            return request.expect_floats("factor", self.factor.len());
+        }
+        let (version, share) = (request.get_word("settled")?, request.get_number("share")?);
+        match &self.pending {
+            Some(pending) if pending.version == version => {
+                Ok(self.factor.iter().zip(&pending.change).map(|(own, change)| own + share * change).collect())
+            }
+            None if version == 0 => Ok(self.factor.clone()),
+            found => Err(Error::Message {
+                kind: request.kind.clone(),
+                problem: format!(
+                    "it settles answer {version}, and this silo waits to hear of {:?}. Let the coordinator send the factor as it knows it (`Pvi::join`)",
+                    found.as_ref().map(|pending| pending.version)
+                ),
+            }),
+        }
+    }
+
+    /// Answers `pvi.solve`; an answer that fails leaves the silo as it was before.
+    fn visit(&mut self, request: &Message) -> Result<Message> {
+        let (before, step) = (self.state(), self.silo.step);
+        let answer = self.solve(request);
+        if answer.is_err() {
+            self.solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
+            if !self.silo.load(&before) || !self.load(&before) {
+                unreachable!("invariant: a silo takes back its own state");
+            }
+            self.silo.step = step;
+        }
+        answer
+    }
+
+    fn solve(&mut self, request: &Message) -> Result<Message> {
+        let received = request.expect_floats("natural", self.factor.len())?;
+        self.silo.read_theta(request)?;
+        let theta = self.silo.shared_theta(request)?;
+        let (version, damping) = (request.get_word("version")?, request.get_number("damping")?);
+        let factor = self.settled(request)?;
+        let cavity = match self.options.factors {
+            Factors::Own => difference(&received, &factor),
+            Factors::Forgotten => received.clone(),
+            Factors::Shared | Factors::SharedBySize => {
+                difference(&received, &request.expect_floats("shared", self.factor.len())?)
+            }
+        };
+        let improper_cavity = self.natural.impropriety(&cavity).is_some();
+        let (first, steps, total) = (
+            request.get_count("step", LARGEST_COUNT)?,
+            request.get_count("local_steps", self.options.local_steps)?,
+            self.silo.settings.steps,
+        );
+        let is_prior = version == 1;
+        let visit = Visit { received, is_prior, first, steps, total };
+        let (index, divergence, trains_private) = (self.index, self.options.divergence, self.options.theta_every > 0);
+        let theta = Theta { shared: &theta, trains_private };
+        let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
+        let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
+        let solved = self.solver.solve(&mut problem, &visit)?;
+        let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
+        self.natural.check(&operation, &solved.natural)?;
+        let mut change = difference(&solved.natural, &visit.received);
+        change.iter_mut().for_each(|change| *change *= damping);
+        let held = if self.options.hold_improper { self.natural.hold_improper(&factor, &mut change) } else { 0 };
+        self.silo.step = first + steps;
+        self.factor = factor;
+        self.pending = Some(Pending { version, change: change.clone() });
+        Ok(Message::new("pvi.answer")
+            .word("version", version)
+            .floats("change", &change)
+            .number("log_likelihood", solved.log_likelihood)
+            .word("steps", solved.steps)
+            .word("clipped", solved.clipped)
+            .word("shortened", solved.shortened)
+            .word("held", held)
+            .word("improper_cavity", u64::from(improper_cavity)))
+    }
+
+    /// What is saved of this silo.
+    fn state(&self) -> Vec<(String, Vec<f64>)> {
+        let mut state = self.silo.state();
+        state.push(("pvi.factor".to_owned(), self.factor.clone()));
+        if let Some(pending) = &self.pending {
+            state.push(("pvi.pending.version".into(), vec![f64::from_bits(pending.version)]));
+            state.push(("pvi.pending.change".into(), pending.change.clone()));
+        }
+        state.extend(self.solver.save().into_iter().map(|(name, values)| (format!("pvi.solver.{name}"), values)));
+        state
+    }
+
+    fn restore(&mut self, request: &Message) -> Result<Message> {
+        let answer = self.silo.answer(request)?;
+        let folder = request.get_setting("folder")?;
+        let (_, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
+        if self.load(&state) { Ok(answer) } else { Err(checkpoint::other_model(folder.as_ref(), &self.silo.name)) }
+    }
+
+    /// Takes back what was saved beside the silo's own state; false if it is of another model or solver.
+    fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
+        let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
+        self.factor = factor;
+        self.pending = match (find("pvi.pending.version").as_deref(), find("pvi.pending.change")) {
+            (Some([version]), Some(change)) if change.len() == self.factor.len() => {
+                Some(Pending { version: version.to_bits(), change })
+            }
+            _ => None,
+        };
+        let solver = state
+            .iter()
+            .filter_map(|(name, values)| Some((name.strip_prefix("pvi.solver.")?.to_owned(), values.clone())));
+        self.solver.load(solver.collect())
+    }
+}
+
+fn difference(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| a - b).collect()
+}
+
+/// The model's own parameters during a visit.
+#[derive(Clone, Copy)]
+struct Theta<'a> {
+    /// Those that silos share, which rest.
+    shared: &'a [f64],
+    /// Whether those that stay in the silo take steps.
+    trains_private: bool,
+}
+
+/// The local problem of one visit.
+struct Problem<'a, M: Model> {
+    silo: &'a mut Silo<M>,
+    index: u32,
+    natural: &'a NormalFamily,
+    cavity: &'a [f64],
+    divergence: DivergenceChoice,
+    theta: Theta<'a>,
+    /// The rows last evaluated without draws, and their step.
+    rows: Option<(u64, StepRows)>,
+}
+
+/// The block of keys for what solvers and divergences draw, apart from those of latents.
+const SOLVER_BLOCK: u32 = u32::MAX - 1;
+
+impl<M: Model> LocalProblem for Problem<'_, M> {
+    fn family(&self) -> &dyn Family {
+        &*self.silo.family
+    }
+
+    fn natural_family(&self) -> &NormalFamily {
+        self.natural
+    }
+
+    fn initial(&self) -> Vec<f64> {
+        self.silo.settings.family.start(&*self.silo.family, &self.silo.table)
+    }
+
+    fn cavity(&self) -> &[f64] {
+        self.cavity
+    }
+
+    fn noise(&self, step: u64) -> (Noise, Key) {
+        (Noise::new(self.silo.settings.seed), Key::new(Purpose::Fit, step).silo(self.index).block(SOLVER_BLOCK))
+    }
+
+    fn divergence(&self, step: u64) -> Box<dyn Divergence> {
+        let (noise, key) = self.noise(step);
+        self.divergence.start(noise, key)
+    }
+
+    fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled> {
+        let (count, theta) = (self.silo.settings.particles, self.silo.theta_len);
+        let draw = Draws { owner: self.index, may_join: true, ..Draws::shared(Purpose::Fit, step, count) };
+        let divergence = self.divergence(step);
+        // Where the entropy is in closed form, so is all of the divergence.
+        let is_sampled =
+            self.divergence == DivergenceChoice::KullbackLeibler && !self.silo.settings.estimator.closes_entropy();
+        let prior = match is_sampled {
+            true => GlobalPrior::Factor(self.natural, self.cavity),
+            false => GlobalPrior::Diverging(self.natural, self.cavity, &*divergence),
+        };
+        let mut objective = self.silo.local_objective(parameters, theta, draw, prior)?;
+        let mut gradient = std::mem::take(&mut objective.gradient);
+        gradient.truncate(parameters.len());
+        let (free_energy, log_likelihood) = (objective.bound, objective.likelihood);
+        match self.theta.trains_private && !self.silo.locals.private_theta().is_empty() {
+            true => {
+                self.silo.move_locals(objective, rate);
+                // The next step is at the private θ that this one made.
+                self.silo.set_theta(self.theta.shared)?;
+            }
+            false => self.silo.move_rows(objective, rate),
+        }
+        Ok(Sampled { free_energy, log_likelihood, gradient })
+    }
+
+    fn log_likelihood(&mut self, point: &[f64], step: u64) -> Result<(f64, Vec<f64>)> {
+        if self.silo.table.blocks().iter().any(|block| block.width > 0) {
+            return Err(Error::Setting {
+                setting: "solver",
+                found: "a solver without draws, for a model with local latents".into(),
+                expected: "SolverChoice::Gradient, which draws them",
+            });
+        }
+        let rows = match self.rows.take() {
+            Some((of, rows)) if of == step => rows,
+            _ => self.silo.locals.rows(step),
+        };
+        let (_, rows) = &*self.rows.insert((step, rows));
+        let (model, data) = &self.silo.workers[0];
+        let locals = vec![Vec::new(); self.silo.table.blocks().len()];
+        let latents = partita_core::Latents { globals: point, locals: &locals };
+        let density = LogDensity::new(model, &self.silo.device, &self.silo.table)
+            .minibatch(&rows.minibatch)
+            .loss(self.silo.settings.loss);
+        let assessment = density.local(latents, data)?;
+        finite(&self.silo.name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
+        Ok((assessment.value, assessment.globals))
+    }
+}
+
+impl<M: Model> SiloProgram for PviSilo<M> {
+    fn name(&self) -> &str {
+        self.silo.name()
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.silo.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.silo.private_theta()
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            "pvi.solve" => self.visit(request),
+            "silo.save" => {
+                let folder = request.get_setting("folder")?;
+                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, self.state())?;
+                Ok(Message::new("silo.saved"))
+            }
+            "silo.restore" => self.restore(request),
+            _ => self.silo.answer(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{Device, Normal, Result, Scope};
+
+    use super::*;
+    use crate::engine::estimator::Estimator;
+    use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI};
+    use crate::engine::settings::Settings;
+    use crate::engine::trust::estimate::mean_and_variance;
+
+    #[derive(Module, Debug)]
+    struct Mean {}
+
+    impl Model for Mean {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+            scope.sample("mean", Normal::new(0.0, 1.0))
+        }
+        fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, y: &Tensor<1>) -> Result<()> {
+            scope.plate("row", y.dims()[0], |scope, rows| {
+                scope.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(y)?)
+            })
+        }
+    }
+
+    /// A model without parameters of its own.
+    const REST: Theta<'static> = Theta { shared: &[], trains_private: false };
+
+    const OUTCOMES: [f64; 3] = [0.4, -1.1, 2.3];
+
+    #[cfg(feature = "laws")]
+    #[test]
+    fn the_problem_of_a_silo_keeps_the_laws() {
+        let device = Device::flex();
+        let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
+        for minibatch in [BTreeMap::new(), BTreeMap::from([("row".to_owned(), 2)])] {
+            let settings =
+                Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), minibatch, ..Settings::default() };
+            let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
+            let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
+            let cavity = &[-0.2, 0.5];
+            let mut problem =
+                Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
+            crate::laws::local_problem(&mut problem, &[0.4, -0.7]).unwrap();
+        }
+    }
+
+    /// Free energies of a density at so many steps, before a cavity of natural parameters.
+    fn free_energies(estimator: Estimator, cavity: &[f64], standard: [f64; 2], steps: u64) -> Vec<f64> {
+        let device = Device::flex();
+        let family = FamilyPlan::new().global(Gaussian::diagonal());
+        let settings = Settings { estimator, family, ..Settings::default() };
+        let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
+        let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
+        let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
+        let mut problem =
+            Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
+        let parameters = [standard[0], standard[1].ln()];
+        (0..steps).map(|step| problem.sample(&parameters, step, 0.0).unwrap().free_energy).collect()
+    }
+
+    #[test]
+    fn a_sampled_free_energy_is_the_tilted_evidence_less_the_divergence_from_the_tilted_density() {
+        let family = NormalFamily::diagonal(1);
+        let size = OUTCOMES.len() as f64;
+        let constant: f64 = OUTCOMES.iter().map(|y| -HALF_LOG_TWO_PI - 0.5 * y * y).sum();
+        // A density as cavity, and a factor of negative precision.
+        for cavity in [[0.3, -0.4], [-0.2, 0.5]] {
+            let tilted = [cavity[0] + OUTCOMES.iter().sum::<f64>(), cavity[1] - 0.5 * size];
+            let evidence = constant + family.log_partition(&tilted);
+            let (mean, spread) = family.moments(&tilted);
+            // Of the tilted density itself every draw says the same.
+            let exact = [mean[0], spread.deviations()[0]];
+            for found in free_energies(Estimator::StickingTheLanding, &cavity, exact, 20) {
+                assert!((found - evidence).abs() < 1e-12 * evidence.abs(), "{found} against {evidence}");
+            }
+            for standard in [[0.0, 1.0], [1.2, 0.4], [-0.8, 0.9]] {
+                let q = family.natural_of_standard(&standard).unwrap();
+                let expected = evidence - family.kl_divergence(&q, &tilted);
+                for estimator in [Estimator::StickingTheLanding, Estimator::ClosedFormEntropy] {
+                    // In closed form a density as cavity has its constant.
+                    let is_closed = estimator == Estimator::ClosedFormEntropy && cavity[1] < 0.0;
+                    let expected = expected - if is_closed { family.log_partition(&cavity) } else { 0.0 };
+                    let found = free_energies(estimator, &cavity, standard, 2_000);
+                    let (mean, variance) = mean_and_variance(&found);
+                    let error = (variance / 2_000.0).sqrt();
+                    // A correct mean is farther off with probability 6e-7.
+                    assert!((mean - expected).abs() < 5.0 * error, "{mean} ± {error} against {expected}");
+                }
+            }
+        }
+    }
+}

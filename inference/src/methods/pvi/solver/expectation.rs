@@ -1,0 +1,224 @@
+//! Takes expectations of a silo's log likelihood under a normal density: Gauss-Hermite rules, or keyed draws.
+
+use faer::Mat;
+use partita_core::{Key, Noise};
+use serde::{Deserialize, Serialize};
+
+use super::LocalProblem;
+use crate::engine::error::{Error, Result};
+use crate::engine::family::{CovarianceGradient, MomentGradient, Spread};
+use crate::engine::natural::NormalFamily;
+
+/// How solvers without draws of their own take expectations under $`q`$.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Expectation {
+    /// The product of Gauss-Hermite rules with this many points a component, for up to three components: exact for
+    /// polynomials of degree up to twice the points less one, and to rounding for smooth functions.
+    GaussHermite {
+        /// Points a component.
+        points: u32,
+    },
+    /// The mean over this many draws, in pairs $`\pm\varepsilon`$.
+    MonteCarlo {
+        /// Draws, an even number.
+        draws: u32,
+    },
+}
+
+/// Components that product rules are for: their points are a power of it.
+const LONGEST: usize = 3;
+/// Beyond this many points weights underflow.
+const MOST_POINTS: u32 = 200;
+
+/// Standard normal points with weights that sum to one.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    pub(super) points: Vec<Vec<f64>>,
+    pub(super) weights: Vec<f64>,
+}
+
+/// $`\mathrm{E}_q[\log p(y_m \mid \theta)]`$ and its gradient by mean and covariance.
+#[derive(Debug, Clone)]
+pub(super) struct Expected {
+    pub(super) value: f64,
+    pub(super) gradient: MomentGradient,
+}
+
+impl Expectation {
+    pub(super) fn check(self) -> Result<()> {
+        let refuse = |found: u32, expected| {
+            Err(Error::Setting { setting: "expectation of a solver", found: found.to_string(), expected })
+        };
+        match self {
+            Self::GaussHermite { points } if points == 0 || points > MOST_POINTS => {
+                refuse(points, "1 to 200 Gauss-Hermite points a component")
+            }
+            Self::MonteCarlo { draws } if draws == 0 || !draws.is_multiple_of(2) => {
+                refuse(draws, "an even number of draws, since they come in pairs")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether every step has points of its own.
+    pub(super) fn is_drawn(self) -> bool {
+        matches!(self, Self::MonteCarlo { .. })
+    }
+
+    /// The points of a rule over `len` components; draws are those of a key.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a product rule over more components than it is for.
+    pub(super) fn rule(self, len: usize, (noise, key): (Noise, Key)) -> Result<Rule> {
+        match self {
+            Self::GaussHermite { points } if len <= LONGEST => Ok(product(&gauss_hermite(points as usize), len)),
+            Self::GaussHermite { .. } => Err(Error::Setting {
+                setting: "expectation of a solver",
+                found: format!("GaussHermite over {len} components"),
+                expected: "at most 3 components; Expectation::MonteCarlo takes any number",
+            }),
+            Self::MonteCarlo { draws } => {
+                let mut points = Vec::new();
+                for pair in 0..draws / 2 {
+                    let mut point = vec![0.0; len];
+                    noise.stream(key.particle(pair)).normal(&mut point);
+                    points.push(point.iter().map(|value| -value).collect());
+                    points.push(point);
+                }
+                Ok(Rule { weights: vec![1.0 / f64::from(draws); points.len()], points })
+            }
+        }
+    }
+}
+
+impl Rule {
+    /// The expectation under a member of a family with natural parameters `natural`, of the log likelihood at `step`.
+    ///
+    /// With $`\theta = \mu + C\varepsilon`$, $`g = \nabla\log p`$ and Stein's identity
+    /// $`\mathrm{E}[\nabla^2\log p] = \mathrm{E}[g\,\varepsilon^\top]\,C^{-1}`$, the gradient by the mean is
+    /// $`\mathrm{E}[g]`$ and by the covariance half of that.
+    pub(super) fn expected(
+        &self,
+        problem: &mut dyn LocalProblem,
+        family: &NormalFamily,
+        (natural, step): (&[f64], u64),
+    ) -> Result<Expected> {
+        let (mean, spread) = family.moments(natural);
+        let root = Root::new(&spread)?;
+        let size = mean.len();
+        let (mut value, mut by_mean) = (0.0, vec![0.0; size]);
+        let mut products = vec![0.0; if matches!(root, Root::Diagonal(_)) { size } else { size * size }];
+        for (point, weight) in self.points.iter().zip(&self.weights) {
+            let (log_likelihood, gradient) = problem.log_likelihood(&root.at(&mean, point), step)?;
+            value += weight * log_likelihood;
+            by_mean.iter_mut().zip(&gradient).for_each(|(slot, g)| *slot += weight * g);
+            match root {
+                Root::Diagonal(_) => {
+                    let own = products.iter_mut().zip(&gradient).zip(point);
+                    own.for_each(|((slot, g), e)| *slot += weight * g * e);
+                }
+                Root::Full(_) => {
+                    let rows = products.chunks_exact_mut(size).zip(&gradient);
+                    rows.for_each(|(row, g)| row.iter_mut().zip(point).for_each(|(slot, e)| *slot += weight * g * e));
+                }
+            }
+        }
+        Ok(Expected { value, gradient: MomentGradient { mean: by_mean, covariance: root.by_covariance(&products) } })
+    }
+}
+
+/// $`C`$ with $`\Sigma = CC^\top`$.
+pub(super) enum Root {
+    Diagonal(Vec<f64>),
+    Full(Mat<f64>),
+}
+
+impl Root {
+    pub(super) fn new(spread: &Spread) -> Result<Self> {
+        match spread {
+            Spread::Diagonal(deviations) => Ok(Self::Diagonal(deviations.clone())),
+            Spread::Full(_) => Ok(Self::Full(spread.cholesky()?)),
+        }
+    }
+
+    /// $`\mu + C\varepsilon`$.
+    pub(super) fn at(&self, mean: &[f64], noise: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Diagonal(deviations) => {
+                mean.iter().zip(deviations).zip(noise).map(|((mean, sd), e)| mean + sd * e).collect()
+            }
+            Self::Full(factor) => {
+                let row = |i: usize| (0..=i).map(|j| factor[(i, j)] * noise[j]).sum::<f64>();
+                mean.iter().enumerate().map(|(i, mean)| mean + row(i)).collect()
+            }
+        }
+    }
+
+    /// Half of $`\mathrm{E}[g\,\varepsilon^\top]\,C^{-1}`$, symmetrised.
+    fn by_covariance(&self, products: &[f64]) -> CovarianceGradient {
+        match self {
+            Self::Diagonal(deviations) => {
+                CovarianceGradient::Diagonal(products.iter().zip(deviations).map(|(p, sd)| 0.5 * p / sd).collect())
+            }
+            Self::Full(factor) => {
+                let size = factor.nrows();
+                // X C = P, column by column from the last: C is lower triangular.
+                let mut hessian = Mat::from_fn(size, size, |i, j| products[i * size + j]);
+                for i in 0..size {
+                    for j in (0..size).rev() {
+                        let known: f64 = (j + 1..size).map(|k| hessian[(i, k)] * factor[(k, j)]).sum();
+                        hessian[(i, j)] = (hessian[(i, j)] - known) / factor[(j, j)];
+                    }
+                }
+                let cell = |i: usize, j: usize| 0.25 * (hessian[(i, j)] + hessian[(j, i)]);
+                CovarianceGradient::Full((0..size * size).map(|place| cell(place / size, place % size)).collect())
+            }
+        }
+    }
+}
+
+/// Points and weights of the Gauss-Hermite rule for the standard normal density: the eigenvalues of its Jacobi matrix, and the
+/// squares of the first entries of its eigenvectors.
+///
+/// # References
+/// Golub and Welsch (1969), Calculation of Gauss quadrature rules.
+pub(super) fn gauss_hermite(count: usize) -> Vec<(f64, f64)> {
+    #[expect(clippy::cast_precision_loss, reason = "rules have at most a few hundred points")]
+    let jacobi = Mat::from_fn(count, count, |i, j| if i.abs_diff(j) == 1 { (i.max(j) as f64).sqrt() } else { 0.0 });
+    match jacobi.self_adjoint_eigen(faer::Side::Lower) {
+        Ok(eigen) => (0..count).map(|place| (eigen.S()[place], eigen.U()[(0, place)].powi(2))).collect(),
+        // A finite symmetric matrix of this form has eigenvalues; a failure shows as a result that is not a number.
+        Err(_) => vec![(f64::NAN, f64::NAN); count],
+    }
+}
+
+/// The product of a rule with itself.
+fn product(rule: &[(f64, f64)], len: usize) -> Rule {
+    let mut product = Rule { points: vec![Vec::new()], weights: vec![1.0] };
+    for _ in 0..len {
+        let all = product.points.iter().zip(&product.weights);
+        let each = all.flat_map(|(point, weight)| {
+            rule.iter().map(move |(next, own)| ([point.as_slice(), &[*next]].concat(), weight * own))
+        });
+        let (points, weights) = each.unzip();
+        product = Rule { points, weights };
+    }
+    product
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_integrates_even_powers_to_double_factorials() {
+        let rule = gauss_hermite(12);
+        let mut expected = 1.0;
+        for power in 0..12 {
+            let found: f64 = rule.iter().map(|(x, weight)| weight * x.powi(2 * power)).sum();
+            assert!((found / expected - 1.0).abs() < 1e-12, "{power}: {found} against {expected}");
+            expected *= f64::from(2 * power + 1);
+        }
+    }
+}

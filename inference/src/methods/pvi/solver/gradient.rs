@@ -1,0 +1,270 @@
+//! Solves a local problem by stochastic gradients: any optimiser, any number of steps, early stopping.
+
+use partita_core::Device;
+use serde::{Deserialize, Serialize};
+
+use super::{LocalProblem, LocalSolver, Sampled, Solved, Visit};
+use crate::engine::error::{Error, Result};
+use crate::engine::natural::ExponentialFamily;
+use crate::engine::optimiser::UpdateRule;
+use crate::engine::settings::Settings;
+
+/// Where the parameters of a visit start.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Start {
+    /// At the posterior that the coordinator sent; while that is still the prior, at [`crate::FamilyPlan::start`].
+    #[default]
+    Received,
+    /// At the silo's own last solution; on the first visit as [`Start::Received`].
+    Previous,
+    /// At [`crate::FamilyPlan::start`], every time.
+    Plan,
+    /// At the cavity, which has to be a density.
+    Cavity,
+    /// At the means received with this standard deviation, a small one: with early stopping on the expected log likelihood
+    /// every visit must start tight, or it never gets the chance to stop.
+    Tight {
+        /// The standard deviation on the unconstrained scale.
+        deviation: f64,
+    },
+}
+
+/// What early stopping watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Monitor {
+    /// The local free energy $`\mathcal F_m`$.
+    FreeEnergy,
+    /// The expected log likelihood alone, which stops before a network prunes itself.
+    LogLikelihood,
+}
+
+/// Stops a visit when what is watched no longer rises, and goes back to where it was best, however the visit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyStop {
+    /// What is watched: its mean over windows of steps.
+    pub monitor: Monitor,
+    /// Steps a window, at most as many as a visit has; an epoch of minibatches is the usual choice.
+    pub window: u64,
+    /// Windows without a new best before the visit ends.
+    pub patience: u64,
+}
+
+/// How [`crate::SolverChoice::Gradient`] takes its steps; rates, optimiser and estimator are those of [`Settings`].
+///
+/// One step a visit gives the dynamics of global variational inference: exactly with plain gradients in natural parameters, or
+/// with natural gradients ([`super::NaturalGradient`]), whose steps silos can add. In the mean and scale of the families here
+/// the sum of the silos' steps is the global step up to the square of the rate, and Adam, which scales every silo's
+/// gradient by itself, takes other steps altogether. Steps to convergence give PVI as it was first described.
+///
+/// # References
+/// Ashman et al. (2022), Partitioned variational inference, section 3.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GradientDescent {
+    /// Where a visit starts.
+    pub start: Start,
+    /// Keeps the optimiser's state between visits, and lets the learning-rate schedule run over the whole run instead of over
+    /// each visit.
+    pub keep_optimiser: bool,
+    /// When to stop early.
+    pub stop: Option<EarlyStop>,
+    /// How often a step may be halved that would leave the domain of the divergence, where it has one, the last of a visit
+    /// included; steps so shortened are counted in the report. With 0 such a step is an error.
+    pub halvings: u32,
+}
+
+impl Default for GradientDescent {
+    fn default() -> Self {
+        Self { start: Start::default(), keep_optimiser: false, stop: None, halvings: 20 }
+    }
+}
+
+impl GradientDescent {
+    pub(crate) fn check(self) -> Result<()> {
+        if let Start::Tight { deviation } = self.start
+            && !(deviation > 0.0 && deviation.is_finite())
+        {
+            let expected = "a finite standard deviation > 0, such as 0.03";
+            return Err(Error::Setting { setting: "tight start", found: deviation.to_string(), expected });
+        }
+        if let Some(stop) = self.stop
+            && (stop.window == 0 || stop.patience == 0)
+        {
+            let found = format!("windows of {} steps, patience {}", stop.window, stop.patience);
+            return Err(Error::Setting { setting: "early stop", found, expected: "at least 1 step and 1 window" });
+        }
+        Ok(())
+    }
+}
+
+/// A running [`GradientDescent`].
+pub(super) struct GradientSolver {
+    options: GradientDescent,
+    settings: Settings,
+    device: Device,
+    rule: Box<dyn UpdateRule>,
+    previous: Vec<f64>,
+}
+
+impl std::fmt::Debug for GradientSolver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("GradientSolver").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl GradientSolver {
+    pub(super) fn new(options: GradientDescent, settings: &Settings, device: &Device) -> Self {
+        let rule = settings.optimiser.start(device);
+        Self { options, settings: settings.clone(), device: device.clone(), rule, previous: Vec::new() }
+    }
+
+    fn start(&self, problem: &dyn LocalProblem, visit: &Visit) -> Result<Vec<f64>> {
+        match self.options.start {
+            Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
+            Start::Plan => Ok(problem.initial()),
+            Start::Cavity => {
+                let family = problem.natural_family();
+                family.check("starting a visit at its cavity", problem.cavity())?;
+                family.member(problem.family(), problem.cavity())
+            }
+            Start::Received | Start::Previous if visit.is_prior => Ok(problem.initial()),
+            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &visit.received),
+            Start::Tight { deviation } => {
+                let (mean, _) = problem.natural_family().moments(&visit.received);
+                let mut parameters = problem.family().initial(deviation);
+                problem.family().set_mean(&mut parameters, &mean);
+                Ok(parameters)
+            }
+        }
+    }
+}
+
+impl GradientSolver {
+    /// Halves a step until it ends in the domain of the divergence; whether it had to.
+    fn shorten(&self, problem: &dyn LocalProblem, step: u64, before: &[f64], parameters: &mut [f64]) -> Result<bool> {
+        let (family, divergence) = (problem.family(), problem.divergence(step));
+        let mut halvings = 0;
+        loop {
+            let (mean, spread) = (family.mean(parameters), family.spread(parameters));
+            match divergence.evaluate_at(problem.natural_family(), (&mean, &spread), problem.cavity()) {
+                Err(Error::DivergenceDomain { .. }) if halvings < self.options.halvings => {
+                    parameters.iter_mut().zip(before).for_each(|(now, then)| *now = 0.5 * (*now + then));
+                    halvings += 1;
+                }
+                found => return found.map(|_| halvings > 0),
+            }
+        }
+    }
+}
+
+impl LocalSolver for GradientSolver {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+        let mut parameters = self.start(problem, visit)?;
+        if !self.options.keep_optimiser {
+            self.rule = self.settings.optimiser.start(&self.device);
+        }
+        let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
+        let has_domain = problem.divergence(visit.first).has_domain();
+        let mut watch = self.options.stop.map(Watch::new);
+        for step in 0..visit.steps {
+            let rate = match self.options.keep_optimiser {
+                true => self.settings.schedule.rate(visit.first + step, visit.total),
+                false => self.settings.schedule.rate(step, visit.steps),
+            };
+            let mut sampled = problem.sample(&parameters, visit.first + step, rate)?;
+            // Where a step came from is kept only where it may have to be halved.
+            let before = if has_domain { parameters.clone() } else { Vec::new() };
+            clipped += u64::from(self.settings.clip.is_some_and(|clip| clip.apply(&mut sampled.gradient)));
+            self.rule.step(rate, &mut parameters, &sampled.gradient);
+            steps += 1;
+            if has_domain {
+                shortened += u64::from(self.shorten(problem, visit.first + step, &before, &mut parameters)?);
+            }
+            // The log likelihood reported is the mean over the last tenth of the visit.
+            if step >= visit.steps - visit.steps.div_ceil(10) {
+                last.push(sampled.log_likelihood);
+            }
+            if let Some(watch) = &mut watch
+                && watch.is_over(&sampled, &parameters)
+            {
+                break;
+            }
+        }
+        if let Some(Watch { best: Some(best), log_likelihood, .. }) = watch {
+            (parameters, last) = (best, vec![log_likelihood]);
+        }
+        let natural = problem.natural_family().natural_of_member(problem.family(), &parameters)?;
+        if self.options.start == Start::Previous {
+            self.previous = parameters;
+        }
+        Ok(Solved {
+            natural,
+            log_likelihood: crate::engine::trust::estimate::mean_and_variance(&last).0,
+            steps,
+            clipped,
+            shortened,
+        })
+    }
+
+    fn save(&self) -> Vec<(String, Vec<f64>)> {
+        let mut state = vec![("previous".to_owned(), self.previous.clone())];
+        if self.options.keep_optimiser {
+            state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
+        }
+        state
+    }
+
+    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
+        let (mut rule, mut found) = (Vec::new(), false);
+        for (name, values) in state {
+            match name.strip_prefix("rule.") {
+                Some(own) => rule.push((own.to_owned(), values)),
+                None if name == "previous" => (self.previous, found) = (values, true),
+                None => return false,
+            }
+        }
+        found && (rule.is_empty() || self.rule.load(rule))
+    }
+}
+
+/// Watches windows of steps for a new best.
+struct Watch {
+    rule: EarlyStop,
+    sum: [f64; 2],
+    count: u64,
+    best_value: f64,
+    best: Option<Vec<f64>>,
+    log_likelihood: f64,
+    without: u64,
+}
+
+impl Watch {
+    fn new(rule: EarlyStop) -> Self {
+        let best_value = f64::NEG_INFINITY;
+        Self { rule, sum: [0.0; 2], count: 0, best_value, best: None, log_likelihood: f64::NAN, without: 0 }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "windows are far shorter than 2^52")]
+    fn is_over(&mut self, sampled: &Sampled, parameters: &[f64]) -> bool {
+        self.sum[0] += sampled.free_energy;
+        self.sum[1] += sampled.log_likelihood;
+        self.count += 1;
+        if self.count < self.rule.window {
+            return false;
+        }
+        let [free_energy, log_likelihood] = self.sum.map(|sum| sum / self.count as f64);
+        (self.sum, self.count) = ([0.0; 2], 0);
+        let value = match self.rule.monitor {
+            Monitor::FreeEnergy => free_energy,
+            Monitor::LogLikelihood => log_likelihood,
+        };
+        if value > self.best_value {
+            (self.best_value, self.log_likelihood, self.without) = (value, log_likelihood, 0);
+            self.best = Some(parameters.to_vec());
+            return false;
+        }
+        self.without += 1;
+        self.without >= self.rule.patience
+    }
+}

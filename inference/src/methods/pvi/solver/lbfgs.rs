@@ -1,0 +1,187 @@
+//! Solves a local problem by the quasi-Newton method of limited memory, on a deterministic objective.
+
+mod line_search;
+
+use serde::{Deserialize, Serialize};
+
+use super::expectation::{Expectation, Rule};
+use super::{LocalProblem, LocalSolver, Solved, Visit};
+use crate::engine::divergence::Divergence;
+use crate::engine::error::{Error, Result};
+use crate::engine::natural::{NormalFamily, dot};
+use line_search::{Along, strong_wolfe};
+
+/// Limited-memory BFGS over the family's parameters, for small problems: the objective is that of a Gauss-Hermite rule or of
+/// one fixed set of draws (sample average approximation), with the divergence in closed form.
+///
+/// A visit ends when the largest entry of the gradient is at most `tolerance`, when no step descends any more, or after the
+/// steps that it was given. Points outside the domain of the divergence are never accepted. With
+/// [`Expectation::MonteCarlo`] the draws are those of the visit's first step.
+///
+/// # References
+/// Nocedal and Wright (2006), Numerical optimization, algorithms 7.4, 3.5 and 3.6.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Lbfgs {
+    /// How expectations are taken.
+    pub expectation: Expectation,
+    /// Pairs of steps and gradient changes that are kept.
+    pub memory: usize,
+    /// The largest entry of the gradient, in nats a unit of a parameter, at which a visit ends.
+    pub tolerance: f64,
+}
+
+impl Lbfgs {
+    /// With the usual memory of ten pairs, to a gradient of $`10^{-8}`$.
+    #[must_use]
+    pub fn new(expectation: Expectation) -> Self {
+        Self { expectation, memory: 10, tolerance: 1e-8 }
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        self.expectation.check()?;
+        if self.memory == 0 {
+            return Err(Error::Setting { setting: "memory of L-BFGS", found: "0".into(), expected: "at least 1" });
+        }
+        if self.tolerance >= 0.0 && self.tolerance.is_finite() {
+            return Ok(());
+        }
+        let (found, expected) = (self.tolerance.to_string(), "a finite number >= 0, such as 1e-8");
+        Err(Error::Setting { setting: "tolerance of L-BFGS", found, expected })
+    }
+}
+
+/// A running [`Lbfgs`].
+#[derive(Debug)]
+pub(super) struct LbfgsSolver {
+    options: Lbfgs,
+}
+
+impl LbfgsSolver {
+    pub(super) fn new(options: Lbfgs) -> Self {
+        Self { options }
+    }
+}
+
+/// The objective of a visit: $`D(q \,\|\, q^{\setminus m}) - \mathrm{E}_q[\log p(y_m \mid \theta)]`$ at fixed points.
+struct Objective<'a> {
+    problem: &'a mut dyn LocalProblem,
+    family: NormalFamily,
+    divergence: Box<dyn Divergence>,
+    rule: Rule,
+    step: u64,
+}
+
+/// The objective at some parameters.
+#[derive(Debug, Clone)]
+struct Place {
+    value: f64,
+    gradient: Vec<f64>,
+    log_likelihood: f64,
+}
+
+impl Objective<'_> {
+    fn at(&mut self, parameters: &[f64]) -> Result<Place> {
+        let posterior = self.family.natural_of_member(self.problem.family(), parameters)?;
+        let diverged = self.divergence.evaluate(&self.family, &posterior, self.problem.cavity())?;
+        let mut gradient = vec![0.0; parameters.len()];
+        self.problem.family().pull_back_moments(parameters, &diverged.gradient, &mut gradient);
+        let mut log_likelihood = 0.0;
+        for (noise, weight) in self.rule.points.iter().zip(&self.rule.weights) {
+            let draw = self.problem.family().draw(parameters, noise);
+            let (value, mut slope) = self.problem.log_likelihood(&draw.latent, self.step)?;
+            log_likelihood += weight * value;
+            slope.iter_mut().for_each(|slope| *slope *= -weight);
+            self.problem.family().pull_back(parameters, noise, &slope, &slope, &mut gradient);
+        }
+        Ok(Place { value: diverged.value - log_likelihood, gradient, log_likelihood })
+    }
+
+    /// The objective along a search; `None` where there is no density, no divergence or no number, which are steps too long.
+    fn within(&mut self, parameters: &[f64]) -> Result<Option<Place>> {
+        match self.at(parameters) {
+            Err(
+                Error::DivergenceDomain { .. } | Error::Improper { .. } | Error::NotFinite { .. } | Error::Model(_),
+            ) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+}
+
+/// Steps and the changes of the gradient along them, latest last.
+struct Memory {
+    pairs: Vec<(Vec<f64>, Vec<f64>)>,
+    most: usize,
+}
+
+impl Memory {
+    /// Keeps a pair along which the gradient rises, as every accepted step's does.
+    fn push(&mut self, step: Vec<f64>, change: Vec<f64>) {
+        if dot(&step, &change) > 0.0 {
+            if self.pairs.len() == self.most {
+                self.pairs.remove(0);
+            }
+            self.pairs.push((step, change));
+        }
+    }
+
+    /// Minus the inverse Hessian times a gradient, by the recursion of two loops.
+    fn direction(&self, gradient: &[f64]) -> Vec<f64> {
+        let mut direction: Vec<f64> = gradient.iter().map(|g| -g).collect();
+        let mut factors = Vec::new();
+        for (step, change) in self.pairs.iter().rev() {
+            let factor = dot(step, &direction) / dot(step, change);
+            direction.iter_mut().zip(change).for_each(|(slot, change)| *slot -= factor * change);
+            factors.push(factor);
+        }
+        if let Some((step, change)) = self.pairs.last() {
+            let scale = dot(step, change) / dot(change, change);
+            direction.iter_mut().for_each(|slot| *slot *= scale);
+        }
+        for ((step, change), factor) in self.pairs.iter().zip(factors.iter().rev()) {
+            let other = dot(change, &direction) / dot(step, change);
+            direction.iter_mut().zip(step).for_each(|(slot, step)| *slot += (factor - other) * step);
+        }
+        direction
+    }
+}
+
+impl LocalSolver for LbfgsSolver {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+        let Lbfgs { expectation, memory, tolerance } = self.options;
+        let family = problem.natural_family().clone();
+        let mut parameters = match visit.is_prior {
+            true => problem.initial(),
+            false => family.member(problem.family(), &visit.received)?,
+        };
+        let rule = expectation.rule(problem.family().noise_len(), problem.noise(visit.first))?;
+        let divergence = problem.divergence(visit.first);
+        let mut objective = Objective { problem, family, divergence, rule, step: visit.first };
+        let mut place = objective.at(&parameters)?;
+        let mut memory = Memory { pairs: Vec::new(), most: memory };
+        let mut steps = 0;
+        while steps < visit.steps && place.gradient.iter().any(|g| g.abs() > tolerance) {
+            let direction = memory.direction(&place.gradient);
+            let size = dot(&direction, &direction).sqrt();
+            // The first step knows no curvature: it moves by one unit of the parameters at most.
+            let first = if memory.pairs.is_empty() { (1.0 / size).min(1.0) } else { 1.0 };
+            let slope = dot(&direction, &place.gradient);
+            let along = Along { value: place.value, slope, first };
+            let mut latest = None;
+            let accepted = strong_wolfe(along, |length| {
+                let moved: Vec<f64> = parameters.iter().zip(&direction).map(|(p, d)| p + length * d).collect();
+                let found = objective.within(&moved)?;
+                let seen = found.as_ref().map(|found| (found.value, dot(&found.gradient, &direction)));
+                latest = found.map(|found| (moved, found));
+                Ok(seen)
+            })?;
+            steps += 1;
+            let (true, Some((moved, found))) = (accepted, latest) else { break };
+            let step = moved.iter().zip(&parameters).map(|(new, old)| new - old).collect();
+            let change = found.gradient.iter().zip(&place.gradient).map(|(new, old)| new - old).collect();
+            memory.push(step, change);
+            (parameters, place) = (moved, found);
+        }
+        let natural = objective.family.natural_of_member(objective.problem.family(), &parameters)?;
+        Ok(Solved { natural, log_likelihood: place.log_likelihood, steps, clipped: 0, shortened: 0 })
+    }
+}

@@ -1,0 +1,138 @@
+//! Solves a local problem by matching moments, as power expectation propagation does.
+
+use serde::{Deserialize, Serialize};
+
+use super::expectation::{Expectation, Root, Rule};
+use super::{LocalProblem, LocalSolver, Solved, Visit};
+use crate::engine::error::{Error, Result};
+use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+
+/// Power expectation propagation: the tilted density $`q\,(p(y_k \mid \theta)/t_k)^\alpha`$ is replaced by the member of
+/// the family with its moments, $`q_\alpha`$, and a visit returns $`q^{1-1/\alpha} q_\alpha^{1/\alpha}`$; with the damping
+/// $`\rho`$ of the algorithm the posterior becomes $`q^{1-\rho/\alpha} q_\alpha^{\rho/\alpha}`$.
+///
+/// With $`\alpha`$ = `alpha` = 1 it is expectation propagation, and as $`\alpha`$ goes to 0 its updates become
+/// [`super::NaturalGradient`]'s, with a difference that shrinks like $`\alpha`$. Moments are taken by a Gauss-Hermite rule
+/// that moves with the tilted density, over one or two components. Every step of a visit is one such update.
+///
+/// # References
+/// Minka (2004), Power EP; Ashman et al. (2022), Partitioned variational inference, section 4.1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PowerExpectation {
+    /// $`\alpha`$, in (0, 1].
+    pub alpha: f64,
+    /// Gauss-Hermite points a component.
+    pub points: u32,
+}
+
+/// Components that moments are matched over.
+const LONGEST: usize = 2;
+/// Moves of the rule to the tilted density; they converge by several digits each.
+const MOVES: usize = 50;
+/// Moments that change by less, relative to the largest natural parameter, have converged.
+const CONVERGED: f64 = 1e-13;
+/// Moments that still move by more after all moves have not settled.
+const SETTLED: f64 = 1e-8;
+
+impl PowerExpectation {
+    /// With this $`\alpha`$ and a rule that is fine for likelihoods of a few rows.
+    #[must_use]
+    pub fn new(alpha: f64) -> Self {
+        Self { alpha, points: 40 }
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        Expectation::GaussHermite { points: self.points }.check()?;
+        if self.alpha > 0.0 && self.alpha <= 1.0 {
+            return Ok(());
+        }
+        let (found, expected) = (self.alpha.to_string(), "a number in (0, 1]; 1 is expectation propagation");
+        Err(Error::Setting { setting: "alpha of power expectation propagation", found, expected })
+    }
+
+    /// Natural parameters with the moments of $`r \exp(w)`$ for the present guess `r`, and $`w`$ at a point.
+    fn matched(
+        rule: &Rule,
+        family: &NormalFamily,
+        guess: &[f64],
+        mut log_weight: impl FnMut(&[f64], &[f64]) -> Result<f64>,
+    ) -> Result<Vec<f64>> {
+        let (mean, spread) = family.moments(guess);
+        let root = Root::new(&spread)?;
+        let (mut points, mut logs) = (Vec::new(), Vec::new());
+        for point in &rule.points {
+            let point = root.at(&mean, point);
+            let statistics = family.statistics(&point);
+            logs.push(log_weight(&point, &statistics)? - dot(guess, &statistics));
+            points.push(statistics);
+        }
+        let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (mut total, mut sums) = (0.0, vec![0.0; family.natural_len()]);
+        for ((statistics, log), weight) in points.iter().zip(&logs).zip(&rule.weights) {
+            let weight = weight * (log - largest).exp();
+            total += weight;
+            sums.iter_mut().zip(statistics).for_each(|(sum, value)| *sum += weight * value);
+        }
+        sums.iter_mut().for_each(|sum| *sum /= total);
+        family.natural_of_mean(&sums)
+    }
+}
+
+/// A running [`PowerExpectation`].
+#[derive(Debug)]
+pub(super) struct PowerExpectationSolver {
+    options: PowerExpectation,
+}
+
+impl PowerExpectationSolver {
+    pub(super) fn new(options: PowerExpectation) -> Self {
+        Self { options }
+    }
+}
+
+impl LocalSolver for PowerExpectationSolver {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+        let PowerExpectation { alpha, points } = self.options;
+        let family = problem.natural_family().clone();
+        if family.len() > LONGEST {
+            return Err(Error::Setting {
+                setting: "solver",
+                found: format!("PowerExpectation over {} components", family.len()),
+                expected: "at most 2 components; SolverChoice::NaturalGradient takes any number",
+            });
+        }
+        let rule = Expectation::GaussHermite { points }.rule(family.len(), problem.noise(visit.first))?;
+        let cavity = problem.cavity().to_vec();
+        let mut natural = visit.received.clone();
+        for _ in 0..visit.steps {
+            // q (p/t)^α = q^{1-α} cavity^α p^α.
+            let base: Vec<f64> =
+                natural.iter().zip(&cavity).map(|(q, cavity)| (1.0 - alpha) * q + alpha * cavity).collect();
+            let mut guess = natural.clone();
+            for moves in 1..=MOVES {
+                let next = PowerExpectation::matched(&rule, &family, &guess, |point, statistics| {
+                    Ok(alpha * problem.log_likelihood(point, visit.first)?.0 + dot(&base, statistics))
+                })?;
+                let change = next.iter().zip(&guess).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                let size = next.iter().map(|eta| eta.abs()).fold(0.0, f64::max);
+                guess = next;
+                if change <= CONVERGED * size {
+                    break;
+                }
+                if moves == MOVES && change > SETTLED * size {
+                    return Err(Error::Setting {
+                        setting: "points of power expectation propagation",
+                        found: format!(
+                            "{points}, with which moments still move by {change:.1e} after {MOVES} moves of the rule"
+                        ),
+                        expected: "more points for a tilted density that is far from normal; or SolverChoice::NaturalGradient",
+                    });
+                }
+            }
+            natural.iter_mut().zip(&guess).for_each(|(eta, tilted)| *eta += (tilted - *eta) / alpha);
+            family.check("a step of power expectation propagation (damp it, or choose a larger alpha)", &natural)?;
+        }
+        let log_likelihood = rule.expected(problem, &family, (&natural, visit.first))?.value;
+        Ok(Solved { natural, log_likelihood, steps: visit.steps, clipped: 0, shortened: 0 })
+    }
+}

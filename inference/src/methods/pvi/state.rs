@@ -1,0 +1,101 @@
+//! Saves the coordinator of PVI and restores it to the same bits.
+
+use partita_core::Model;
+
+use crate::engine::algorithm::{Algorithm, same_run};
+use crate::engine::error::{Error, Result};
+use crate::engine::wire::message::Message;
+use crate::methods::pvi::Pvi;
+use crate::methods::pvi::schedule::Work;
+
+const STATE: &str = "pvi.coordinator";
+const RULE: &str = "pvi.theta_rule.";
+const SOLVER: &str = "pvi.prior_solver.";
+
+impl<M: Model> Pvi<M> {
+    /// The coordinator's whole state.
+    pub(super) fn state(&self) -> Message {
+        let not_before: Vec<f64> = self.turn.not_before.iter().map(|turn| f64::from_bits(*turn)).collect();
+        let mut state = self.inner.save();
+        STATE.clone_into(&mut state.kind);
+        let state = state
+            .floats("pvi.natural", &self.natural)
+            .floats("pvi.prior", &self.prior)
+            .word("pvi.version", self.version)
+            .word("pvi.turn", self.turn.turn)
+            .word("pvi.theta_done", u64::from(self.theta_done))
+            .floats("pvi.residuals", &self.turn.residuals)
+            .floats("pvi.not_before", &not_before)
+            .number("pvi.clock", self.clock);
+        let state = match &self.dampings {
+            Some(dampings) => state.floats("pvi.dampings", dampings),
+            None => state,
+        };
+        let rule = self.theta_rule.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
+        let solver = self.prior_solver.iter().flat_map(|solver| solver.save());
+        let solver = solver.map(|(name, values)| (format!("{SOLVER}{name}"), values));
+        let state = rule.chain(solver).fold(state, |state, (name, values)| state.floats(&name, &values));
+        let state = self.work.iter().enumerate().fold(state, |state, (silo, work)| match work {
+            Some(work) => state
+                .number(&format!("pvi.work.{silo}.until"), work.until)
+                .word(&format!("pvi.work.{silo}.version"), work.version)
+                .floats(&format!("pvi.work.{silo}.natural"), &work.natural)
+                .floats(&format!("pvi.work.{silo}.prior"), &work.prior),
+            None => state,
+        });
+        self.ledger.save(state)
+    }
+
+    /// Restores a saved state.
+    pub(super) fn restore(&mut self, state: &Message) -> Result<()> {
+        let globals = crate::engine::terms::silo::global_signature(&self.inner.table);
+        same_run(state, STATE, &globals, self.inner.settings.seed)?;
+        let ledger = self.ledger.load(state)?;
+        let natural = state.expect_floats("pvi.natural", self.natural.len())?;
+        let prior = state.expect_floats("pvi.prior", self.prior.len())?;
+        let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
+        let not_before = state.expect_floats("pvi.not_before", self.sizes.len())?;
+        let dampings = match state.has("pvi.dampings") {
+            true => Some(state.expect_floats("pvi.dampings", self.sizes.len())?),
+            false => None,
+        };
+        let named = |prefix: &str| -> Result<Vec<(String, Vec<f64>)>> {
+            let own = state.records.iter().filter(|record| record.name.starts_with(prefix));
+            own.map(|record| Ok((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?))).collect()
+        };
+        let (rule, solver) = (named(RULE)?, named(SOLVER)?);
+        let mut work = Vec::new();
+        for silo in 0..self.sizes.len() {
+            let natural = format!("pvi.work.{silo}.natural");
+            work.push(match state.has(&natural) {
+                true => Some(Work {
+                    until: state.get_number(&format!("pvi.work.{silo}.until"))?,
+                    version: state.get_word(&format!("pvi.work.{silo}.version"))?,
+                    natural: state.expect_floats(&natural, self.natural.len())?,
+                    prior: state.expect_floats(&format!("pvi.work.{silo}.prior"), self.prior.len())?,
+                }),
+                false => None,
+            });
+        }
+        let solver_fits = self.prior_solver.as_mut().is_none_or(|own| own.load(solver));
+        if !self.theta_rule.load(rule) || !solver_fits {
+            let problem = "its state of an optimiser or local solver is of another one".to_owned();
+            return Err(Error::Message { kind: state.kind.clone(), problem });
+        }
+        let mut inner = state.clone();
+        self.inner.state_kind().clone_into(&mut inner.kind);
+        inner.records.retain(|record| !record.name.starts_with("pvi."));
+        inner.numbers.retain(|(name, _)| !name.starts_with("pvi."));
+        self.inner.load(&inner)?;
+        (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
+            (natural, prior, residuals, work, ledger);
+        self.dampings = dampings;
+        self.turn.not_before = not_before.iter().map(|turn| turn.to_bits()).collect();
+        self.version = state.get_word("pvi.version")?;
+        self.turn.turn = state.get_word("pvi.turn")?;
+        self.theta_done = state.get_word("pvi.theta_done")? == 1;
+        self.clock = state.get_number("pvi.clock")?;
+        self.asked.clear();
+        self.publish()
+    }
+}

@@ -1,0 +1,11 @@
+//! Gives rounds of local steps with a join: averages of posteriors, and the server rules of federated averaging.
+
+pub(crate) mod average;
+pub(crate) mod fed_opt;
+pub(crate) mod server;
+pub(crate) mod sfvi_avg;
+pub(crate) mod silo;
+
+pub use fed_opt::{FedOpt, PointRounds};
+pub use sfvi_avg::{Rounds, SfviAvg};
+pub use silo::AveragingSilo;

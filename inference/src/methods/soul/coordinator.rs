@@ -1,0 +1,202 @@
+//! Gives the coordinator of SOUL: it adds up the auxiliary variables and answers with one gradient a row.
+
+use partita_core::vertical::{Labels, Party};
+use partita_core::{Device, SiteTable};
+
+use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::Delta;
+use crate::engine::optimiser::UpdateRule;
+use crate::engine::settings::Settings;
+use crate::engine::terms::silo::global_signature;
+use crate::engine::wire::manifest::{Field, Manifest};
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// What the names of the optimiser's vectors begin with.
+const RULE: &str = "rule.";
+
+/// The coordinator of [`Soul`](crate::Soul): the holder of the labels.
+///
+/// In a round party $`j`$ sends $`z_j`$. With $`s = \sum_j z_j`$ the coordinator takes a step on the head's unknowns $`\gamma`$, a
+/// point, up $`\log p(y \mid s, \gamma) + \log p(\gamma)`$, and keeps $`a = \partial \log p(y \mid s, \gamma)/\partial s`$, which
+/// by the chain rule is the gradient by every $`z_j`$. It sends $`a`$ with the next request, the same vector to all. One exchange
+/// a round, and $`n`$ numbers each way; the first request has no gradient.
+///
+/// The "bound" that is reported is $`\log p(y \mid s, \gamma) + \log p(\gamma)`$ at these points. It bounds no evidence.
+pub struct SoulCoordinator {
+    labels: Labels,
+    device: Device,
+    settings: Settings,
+    table: SiteTable,
+    family: Delta,
+    head: Vec<f64>,
+    rule: Box<dyn UpdateRule>,
+    parties: Vec<String>,
+    step: u64,
+    /// The gradient of the last step, empty before the first.
+    gradient: Vec<f64>,
+    manifest: Manifest,
+}
+
+impl std::fmt::Debug for SoulCoordinator {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("SoulCoordinator");
+        shown.field("parties", &self.parties).field("step", &self.step).finish_non_exhaustive()
+    }
+}
+
+impl SoulCoordinator {
+    /// The holder of `labels` for these parties.
+    pub(super) fn new((parties, labels): (&[Party], Labels), device: &Device, settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        check_rows(parties, &labels)?;
+        let table = labels.table(device)?;
+        let field = |name, meaning, limit, depends_on_data| Field { name, meaning, limit, depends_on_data };
+        let numbers = labels.rows() * labels.outputs();
+        let manifest = Manifest {
+            fields: vec![
+                field("step", "the step answered", 1, false),
+                field("auxiliary", "z: the point for the party's auxiliary variable of each row", numbers, true),
+            ],
+        };
+        Ok(Self {
+            device: device.clone(),
+            family: Delta::new(table.global_len()),
+            head: vec![0.0; table.global_len()],
+            rule: settings.optimiser.start(device),
+            parties: parties.iter().map(|party| party.name().to_owned()).collect(),
+            settings: settings.clone(),
+            labels,
+            table,
+            step: 0,
+            gradient: Vec::new(),
+            manifest,
+        })
+    }
+
+    /// The unknowns of the head $`\gamma`$, unconstrained, in the order of its site table.
+    #[must_use]
+    pub fn head(&self) -> &[f64] {
+        &self.head
+    }
+
+    fn to_all(&self, message: &Message) -> Vec<Request> {
+        (0..self.parties.len()).map(|silo| Request { silo, message: message.clone() }).collect()
+    }
+
+    /// The sum over parties, in their order, of the vectors they sent, and nothing of a party that sent another thing.
+    fn sum(&self, outcomes: Vec<Outcome>) -> Result<Vec<f64>> {
+        let (step, outputs) = (self.step, self.labels.outputs());
+        let mut sum = vec![0.0; self.labels.rows() * outputs];
+        for (reply, party) in replies(outcomes, &self.parties, step)?.iter().zip(&self.parties) {
+            let found = reply.get_count("step", LARGEST_COUNT).map_err(|error| error.in_silo(party, step))?;
+            if found != step {
+                let problem = format!("step {found} was answered, asked was step {step}");
+                return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(party, step));
+            }
+            let own = reply.expect_floats("auxiliary", sum.len()).map_err(|error| error.in_silo(party, step))?;
+            finite(
+                &format!("silo `{party}`"),
+                step,
+                |index| format!("its auxiliary variable of row {}", index / outputs),
+                &own,
+            )?;
+            sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+        }
+        Ok(sum)
+    }
+}
+
+impl Algorithm for SoulCoordinator {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        let message = Message::new("soul.step").word("step", self.step).word("seed", self.settings.seed);
+        Ok(self.to_all(&if self.gradient.is_empty() { message } else { message.floats("gradient", &self.gradient) }))
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        let step = self.step;
+        let predictor = self.sum(outcomes)?;
+        let at = (self.head.as_slice(), predictor.as_slice());
+        let share = self.labels.likelihood(&self.device, &self.table, at, None, 1.0)?;
+        let prior = self.labels.prior(&self.device, &self.table, &self.head)?;
+        let elbo = share.value + prior.value;
+        // The optimisers descend; the log density is to ascend.
+        let gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
+        let who = "the coordinator";
+        finite(who, step, |_| "the log likelihood".into(), &[elbo])?;
+        finite(who, step, |index| format!("the gradient by the predictor of row {index}"), &share.eta)?;
+        finite(who, step, |index| format!("the gradient by number {index} of the head"), &gradient)?;
+        let squares: f64 = gradient.iter().chain(&share.eta).map(|g| g * g).sum();
+        let rate = self.settings.schedule.rate(step, self.settings.steps);
+        if !self.head.is_empty() {
+            self.rule.step(rate, &mut self.head, &gradient);
+        }
+        self.gradient = share.eta;
+        self.step += 1;
+        let tally = Tally::steps(1, self.parties.len());
+        Ok(StepInfo { step: self.step, elbo, gradient_norm: squares.sqrt(), clipped: false, rate, tally })
+    }
+
+    fn assessing(&self, _: usize, _: u64) -> Vec<Request> {
+        self.to_all(&Message::new("soul.assess").word("step", self.step))
+    }
+
+    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
+        let predictor = self.sum(outcomes)?;
+        let at = (self.head.as_slice(), predictor.as_slice());
+        let share = self.labels.likelihood(&self.device, &self.table, at, None, 1.0)?;
+        let value = share.value + self.labels.prior(&self.device, &self.table, &self.head)?.value;
+        finite("the coordinator", self.step, |_| "the log likelihood".into(), &[value])?;
+        // Points have no draws that differ.
+        Ok(Assessed { elbos: vec![value; draws], gradients: Vec::new() })
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &self.family, parameters: &self.head, theta: &[] }
+    }
+
+    fn save(&self) -> Message {
+        let message = Message::new("soul.coordinator")
+            .word("step", self.step)
+            .word("seed", self.settings.seed)
+            .floats("head", &self.head)
+            .floats("gradient", &self.gradient)
+            .setting("globals", &global_signature(&self.table));
+        let rule = self.rule.save().into_iter();
+        rule.fold(message, |message, (name, values)| message.floats(&format!("{RULE}{name}"), &values))
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        same_run(state, "soul.coordinator", &global_signature(&self.table), self.settings.seed)?;
+        let head = state.expect_floats("head", self.head.len())?;
+        let gradient = state.get_floats("gradient")?;
+        let names = state.records.iter().filter_map(|record| record.name.strip_prefix(RULE));
+        let vector = |name: &str| Ok((name.to_owned(), state.get_floats(&format!("{RULE}{name}"))?));
+        if !self.rule.load(names.map(vector).collect::<Result<_>>()?) {
+            let problem = "its optimiser state is of another optimiser".to_owned();
+            return Err(Error::Message { kind: state.kind.clone(), problem });
+        }
+        (self.head, self.gradient, self.step) = (head, gradient, state.get_count("step", LARGEST_COUNT)?);
+        Ok(())
+    }
+}
+
+/// Refuses parties whose rows are not those of the labels.
+fn check_rows(parties: &[Party], labels: &Labels) -> Result<()> {
+    if parties.is_empty() {
+        return Err(Error::NoSilos);
+    }
+    let Some(party) = parties.iter().find(|party| party.rows() != labels.rows()) else { return Ok(()) };
+    let problem = partita_core::Error::Shape {
+        operation: "rows of a party".into(),
+        found: vec![party.rows()],
+        expected: vec![labels.rows()],
+        remedy: "Align the rows of all parties by a shared key first (`Alignment`).".into(),
+    };
+    Err(Error::Model(problem).in_silo(party.name(), 0))
+}
