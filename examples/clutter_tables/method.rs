@@ -97,7 +97,8 @@ impl Method {
             improper_cavities += info.tally.improper_cavities;
             steps += info.tally.silo_steps;
             let largest = pvi.natural().iter().fold(0.0_f64, |largest, eta| largest.max(eta.abs()));
-            quiet = if info.gradient_norm <= SETTLED * largest { quiet + visited } else { 0 };
+            let is_still = info.movement.is_some_and(|movement| movement <= SETTLED * largest);
+            quiet = if is_still { quiet + visited } else { 0 };
             if quiet >= sweeps_to_see_all * silos {
                 let posterior = pvi.posterior();
                 let mean = posterior.family.mean(posterior.parameters);

@@ -7,7 +7,7 @@ pub mod laws;
 mod methods;
 
 pub use engine::algorithm::{Algorithm, Assessed, Posterior, Reassessing, StepInfo, Tally};
-pub use engine::checkpoint::{latest as latest_checkpoint, write_atomically};
+pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
     BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
     KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
@@ -22,6 +22,7 @@ pub use engine::family::{
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
+pub use engine::party::{Commit, Program, Standing};
 pub use engine::report::{Panel, Report, SiteSummary, plot};
 pub use engine::run::{
     Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,

@@ -128,7 +128,8 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     assert_eq!(kind, "sfvi.step");
     let moved = pvi.outgoing().unwrap()[0].message.get_floats("theta").unwrap()[0];
     let found = (moved - at) / rate;
-    assert!((found.abs() / info.gradient_norm - 1.0).abs() < 1e-9, "{found} has the norm {}", info.gradient_norm);
+    let norm = info.gradient_norm.unwrap();
+    assert!((found.abs() / norm - 1.0).abs() < 1e-9, "{found} has the norm {norm}");
     // A draw's derivative of log p(β | θ) is Σ β²/s² - 3: its variance under the posterior, from the moments of a normal.
     let scale = (2.0 * at).exp();
     let covariance = posterior.1.dense();

@@ -5,6 +5,7 @@ use partita_core::{Key, Noise, Purpose};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
+use crate::engine::trainer::Moved;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -87,14 +88,31 @@ pub struct StepInfo {
     pub step: u64,
     /// The sampled bound of this step, in nats; not a number while an algorithm has not heard of every silo.
     pub elbo: f64,
-    /// The Euclidean norm of the gradient by θ and the global parameters, before clipping.
-    pub gradient_norm: f64,
+    /// The Euclidean norm of the gradient by θ and the global parameters, before clipping; `None` where the coordinator sees no
+    /// gradient.
+    pub gradient_norm: Option<f64>,
+    /// The Euclidean distance that the posterior moved, in natural parameters by PVI and in those of its family by rounds of local
+    /// steps; `None` where a gradient tells, and where nothing moved.
+    pub movement: Option<f64>,
     /// Whether the gradient was clipped.
     pub clipped: bool,
-    /// The learning rate.
-    pub rate: f64,
+    /// The learning rate last used, by the silos where only they step; `None` where steps have none.
+    pub rate: Option<f64>,
     /// What the step took.
     pub tally: Tally,
+}
+
+impl StepInfo {
+    /// An exchange that moved nothing and says nothing of the bound.
+    pub(crate) fn still(step: u64, tally: Tally) -> Self {
+        Self { step, elbo: f64::NAN, gradient_norm: None, movement: None, clipped: false, rate: None, tally }
+    }
+
+    /// What is known after a step that a trainer took.
+    pub(crate) fn moved(step: u64, elbo: f64, moved: Moved, tally: Tally) -> Self {
+        let Moved { gradient_norm, is_clipped: clipped, rate } = moved;
+        Self { step, elbo, gradient_norm: Some(gradient_norm), movement: None, clipped, rate: Some(rate), tally }
+    }
 }
 
 /// What one exchange took, to be added up over a run.

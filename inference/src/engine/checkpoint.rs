@@ -12,7 +12,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// A party's state: vectors with their names.
-pub(crate) type NamedVectors = Vec<(String, Vec<f64>)>;
+pub type NamedVectors = Vec<(String, Vec<f64>)>;
 
 const LATEST: &str = "latest";
 

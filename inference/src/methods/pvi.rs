@@ -3,8 +3,8 @@
 mod answers;
 mod by_arrival;
 mod ledger;
-mod manifest;
 mod membership;
+mod messages;
 mod options;
 mod prior;
 mod product;
@@ -19,8 +19,8 @@ pub(crate) use schedule::subset;
 pub use schedule::{Delays, Order, VisitSchedule};
 pub use silo::PviSilo;
 
-use ledger::Ledger;
-use manifest::manifest;
+use ledger::{Ledger, Told};
+use messages::{Answer, Sizes, Solve};
 use prior::{exact_prior, fitted_prior};
 use schedule::{Turn, Work};
 
@@ -30,12 +30,12 @@ use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
-use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::{Bounds, Coordinator};
+use crate::engine::trainer::Descent;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::solver::LocalSolver;
-use crate::methods::sfvi::Sfvi;
 
 /// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
 ///
@@ -54,7 +54,7 @@ use crate::methods::sfvi::Sfvi;
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, Algorithm 1; with local latents, ours.
 pub struct Pvi<M: Model> {
-    inner: Sfvi<M>,
+    coordinator: Coordinator<M>,
     options: PviOptions,
     family: NormalFamily,
     prior: Vec<f64>,
@@ -65,6 +65,7 @@ pub struct Pvi<M: Model> {
     natural: Vec<f64>,
     ledger: Ledger,
     turn: Turn,
+    sizes_of_messages: Sizes,
     /// Rows of each silo, for shares of the prior.
     sizes: Vec<usize>,
     /// Updates of the posterior so far; the first posterior is version 1.
@@ -74,7 +75,7 @@ pub struct Pvi<M: Model> {
     asked: Vec<Asked>,
     /// Damping of each silo, where they differ.
     dampings: Option<Vec<f64>>,
-    theta_rule: Box<dyn UpdateRule>,
+    theta_descent: Descent,
     /// Whether the step of θ after this turn is done.
     theta_done: bool,
     manifest: Manifest,
@@ -94,7 +95,7 @@ impl<M: Model> std::fmt::Debug for Pvi<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Pvi")
-            .field("inner", &self.inner)
+            .field("coordinator", &self.coordinator)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
@@ -125,29 +126,36 @@ impl<M: Model> Pvi<M> {
             let found = format!("{sizes:?} for {} silos", silos.len());
             return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
         }
-        let inner = Sfvi::new(model, device, settings, silos)?;
-        options.check_theta(&inner.theta)?;
-        let family = settings.family.natural_family(&inner.table)?;
-        let (prior, prior_solver) = match exact_prior(&inner, &family)? {
+        let coordinator = Coordinator::new(model, device, settings, silos)?;
+        options.check_theta(coordinator.trainer.theta())?;
+        let family = settings.family.natural_family(&coordinator.table)?;
+        let (prior, prior_solver) = match exact_prior(&coordinator, &family)? {
             Some(prior) => (prior, None),
             None => {
                 let mut solver = options.solver.start(settings, device);
-                (fitted_prior(&inner, &family, &mut *solver, &options)?, Some(solver))
+                (fitted_prior(&coordinator, &family, &mut *solver, &options)?, Some(solver))
             }
         };
-        let manifest = manifest(&inner, &family);
+        let sizes_of_messages = Sizes {
+            natural: family.natural_len() as u64,
+            theta: coordinator.trainer.theta().len() as u64,
+            local_steps: options.local_steps,
+        };
+        let mut manifest = coordinator.manifest.clone();
+        manifest.fields.extend(Answer::fields(&sizes_of_messages));
         let mut pvi = Self {
             natural: prior.clone(),
             ledger: Ledger::new(silos.len(), family.natural_len()),
             turn: Turn::new(options.schedule, silos.len(), settings.seed),
-            theta_rule: settings.optimiser.start(device),
+            theta_descent: Descent::new(settings, device),
             work: vec![None; silos.len()],
             version: 1,
             clock: 0.0,
             asked: Vec::new(),
             dampings: None,
             theta_done: true,
-            inner,
+            coordinator,
+            sizes_of_messages,
             options,
             family,
             prior,
@@ -204,14 +212,15 @@ impl<M: Model> Pvi<M> {
 
     /// Lets others see the posterior in the parameters of its family.
     fn publish(&mut self) -> Result<()> {
-        let member = self.family.member(&*self.inner.family, &self.natural);
-        self.inner.parameters = member.map_err(|error| match error {
+        let member = self.family.member(self.coordinator.family(), &self.natural);
+        let member = member.map_err(|error| match error {
             Error::Improper { component, found, .. } => {
-                let operation = format!("the posterior after step {}", self.inner.step);
+                let operation = format!("the posterior after step {}", self.coordinator.step);
                 Error::Improper { operation, component, found }
             }
             other => other,
         })?;
+        self.coordinator.trainer.set_parameters(&member);
         debug_assert!(self.discrepancy() < 1e-8, "invariant: the posterior is the prior times the silos' factors");
         debug_assert!(self.free_energies_add_up(), "invariant: local free energies and log Z_q make the bound");
         Ok(())
@@ -231,32 +240,35 @@ impl<M: Model> Pvi<M> {
 
     /// The request of a visit from this posterior, under the prior that it had then.
     fn visit(&self, silo: usize, (version, natural, prior): (u64, &[f64], &[f64])) -> Request {
-        let damping = self.damping(silo);
-        let base = Message::new("pvi.solve")
-            .word("step", self.inner.step)
-            .word("seed", self.inner.settings.seed)
-            .word("version", version)
-            .word("local_steps", self.options.local_steps)
-            .number("damping", damping);
-        let base = if self.inner.theta.is_empty() { base } else { base.floats("theta", &self.inner.theta) };
-        let base = self.ledger.put(silo, base);
-        let base = match self.options.factors {
+        let shared = match self.options.factors {
             Factors::Shared | Factors::SharedBySize => {
                 let share = self.power_of(silo);
-                let mean = natural.iter().zip(prior).map(|(all, prior)| share * (all - prior));
-                base.floats("shared", &mean.collect::<Vec<_>>())
+                Some(natural.iter().zip(prior).map(|(all, prior)| share * (all - prior)).collect())
             }
-            Factors::Own | Factors::Forgotten => base,
+            Factors::Own | Factors::Forgotten => None,
         };
-        let message = match self.options.prior {
-            PriorShare::Whole => base.floats("natural", natural),
+        let natural = match self.options.prior {
+            PriorShare::Whole => natural.to_vec(),
             PriorShare::BySize => {
                 let rest = 1.0 - self.share_of(silo);
-                let sent = natural.iter().zip(prior).map(|(all, prior)| all - rest * prior);
-                base.floats("natural", &sent.collect::<Vec<_>>())
+                natural.iter().zip(prior).map(|(all, prior)| all - rest * prior).collect()
             }
         };
-        Request { silo, message }
+        let Told { factor, settled, share } = self.ledger.told(silo);
+        let message = Solve {
+            step: self.coordinator.step,
+            seed: self.coordinator.settings.seed,
+            version,
+            local_steps: self.options.local_steps,
+            damping: self.damping(silo),
+            theta: self.coordinator.trainer.theta().to_vec(),
+            factor,
+            settled,
+            share,
+            shared,
+            natural,
+        };
+        Request { silo, message: message.write() }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
@@ -313,7 +325,7 @@ fn is_complete(outcomes: &[Outcome]) -> bool {
 impl<M: Model> Algorithm for Pvi<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         if self.theta_is_due() {
-            return self.inner.outgoing();
+            return Ok(self.coordinator.ask_step());
         }
         let requests: Vec<Request> = match self.options.schedule {
             VisitSchedule::Asynchronous(delays) => {
@@ -347,7 +359,7 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        let requests = self.inner.assessing(draws, offset);
+        let requests = self.coordinator.ask_bounds(draws, offset);
         requests.into_iter().filter(|request| self.ledger.counts(request.silo)).collect()
     }
 
@@ -356,9 +368,9 @@ impl<M: Model> Algorithm for Pvi<M> {
             // Without a silo's data nobody knows the bound.
             return Ok(Assessed { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
         }
-        let names = self.inner.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));
+        let names = self.coordinator.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));
         let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();
-        self.inner.assessed_of(&names, outcomes, (draws, offset))
+        self.coordinator.bounds_of(&names, outcomes, Bounds { count: draws, offset })
     }
 
     fn manifest(&self) -> &Manifest {
@@ -366,7 +378,7 @@ impl<M: Model> Algorithm for Pvi<M> {
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        self.inner.posterior()
+        self.coordinator.posterior()
     }
 
     fn save(&self) -> Message {

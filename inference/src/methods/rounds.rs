@@ -2,6 +2,8 @@
 
 pub(crate) mod average;
 pub(crate) mod fed_opt;
+mod join;
+mod messages;
 pub(crate) mod server;
 pub(crate) mod sfvi_avg;
 pub(crate) mod silo;

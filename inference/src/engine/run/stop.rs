@@ -30,8 +30,7 @@ impl Default for StopRule {
 
 /// Stops once so many exchanges in a row have each moved the posterior by less than `change`.
 ///
-/// In PVI the measure is the Euclidean norm of the change of the natural parameters ([`StepInfo::gradient_norm`]); elsewhere it
-/// is the norm of the gradient. Let `exchanges` cover every silo: a sweep where one is visited at a time.
+/// The measure is [`StepInfo::movement`], in PVI of the natural parameters; where there is none it is the norm of the gradient. Let `exchanges` cover every silo: a sweep where one is visited at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StillRule {
     /// What counts as no movement.
@@ -81,7 +80,8 @@ impl Watch {
     }
 
     fn is_still(&mut self, rule: StillRule, info: &StepInfo) -> bool {
-        self.still = if info.gradient_norm < rule.change { self.still + 1 } else { 0 };
+        let measure = info.movement.or(info.gradient_norm);
+        self.still = if measure.is_some_and(|measure| measure < rule.change) { self.still + 1 } else { 0 };
         self.still >= rule.exchanges.max(1)
     }
 
@@ -113,8 +113,7 @@ mod tests {
     /// The step at which bounds end a run.
     fn end(bounds: impl IntoIterator<Item = f64>) -> Option<usize> {
         let mut watch = Watch::new(Some(StopRule { window: 3, errors: 0.5, least: 6 }), None);
-        let info =
-            |elbo| StepInfo { step: 0, elbo, gradient_norm: 1.0, clipped: false, rate: 1.0, tally: Tally::default() };
+        let info = |elbo| StepInfo { elbo, gradient_norm: Some(1.0), ..StepInfo::still(0, Tally::default()) };
         bounds.into_iter().position(|elbo| watch.is_over(&info(elbo)))
     }
 
@@ -136,14 +135,7 @@ mod tests {
     #[test]
     fn what_a_rule_has_seen_goes_on_after_a_checkpoint() {
         let (stop, still) = (StopRule { window: 3, errors: 0.5, least: 6 }, StillRule { change: 0.1, exchanges: 10 });
-        let of = |elbo, gradient_norm| StepInfo {
-            step: 0,
-            elbo,
-            gradient_norm,
-            clipped: false,
-            rate: 1.0,
-            tally: Tally::default(),
-        };
+        let of = |elbo, norm| StepInfo { elbo, gradient_norm: Some(norm), ..StepInfo::still(0, Tally::default()) };
         for (rules, elbo, gradient_norm, last) in
             [((Some(stop), None), -7.25, 1.0, 6), ((None, Some(still)), f64::NAN, 0.01, 10)]
         {

@@ -30,6 +30,24 @@ pub(crate) struct LastWeights {
 }
 
 impl LastWeights {
+    /// What a request says of them.
+    pub(crate) fn told(step: Option<u64>, weights: Option<&[f64]>) -> Self {
+        match (step, weights) {
+            (Some(step), Some(weights)) => Self { step, weights: weights.to_vec() },
+            _ => Self::default(),
+        }
+    }
+
+    /// The step whose draws are weighed, where some are.
+    pub(crate) fn of_step(&self) -> Option<u64> {
+        (!self.weights.is_empty()).then_some(self.step)
+    }
+
+    /// What its draws weigh, where they do.
+    pub(crate) fn each(&self) -> Option<Vec<f64>> {
+        (!self.weights.is_empty()).then(|| self.weights.clone())
+    }
+
     /// Adds the weights to a request.
     pub(crate) fn put(&self, message: Message) -> Message {
         if self.weights.is_empty() {
@@ -48,9 +66,8 @@ impl LastWeights {
 }
 
 impl Pending {
-    /// The weights that `request` brings for this step.
-    fn weights(&self, request: &Message) -> Result<Vec<f64>> {
-        let LastWeights { step, weights } = LastWeights::get(request)?;
+    /// The weights that a request brings for this step.
+    fn weights(&self, LastWeights { step, weights }: LastWeights) -> Result<Vec<f64>> {
         if step == self.step && weights.len() == self.draws.len() {
             return Ok(weights);
         }
@@ -60,7 +77,7 @@ impl Pending {
             self.draws.len(),
             self.step
         );
-        Err(Error::Message { kind: request.kind.clone(), problem })
+        Err(Error::Message { kind: "the weights of a step".into(), problem })
     }
 
     /// Everything as named vectors.
@@ -94,17 +111,12 @@ impl Pending {
 }
 
 impl<M: Model> Silo<M> {
-    /// Takes the step of the local parameters that waited for the weights `request` brings; nothing if none waits.
-    pub(crate) fn settle(&mut self, request: &Message) -> Result<()> {
+    /// Takes the step of the local parameters that waited for these weights; nothing if none waits.
+    pub(crate) fn settle(&mut self, last: LastWeights) -> Result<()> {
+        let Some(pending) = &self.pending else { return Ok(()) };
+        let weights = pending.weights(last)?;
         let Some(pending) = self.pending.take() else { return Ok(()) };
-        let weights = match pending.weights(request) {
-            Ok(weights) => weights,
-            Err(error) => {
-                self.pending = Some(pending);
-                return Err(error);
-            }
-        };
-        let rate = self.settings.schedule.rate(pending.step, self.settings.steps);
+        let rate = self.rate(pending.step);
         let rows = self.locals.rows(pending.step);
         self.locals.descend(&rows, descent(pending.draws, &weights, 1.0), &[], rate);
         Ok(())
@@ -118,7 +130,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// Restores what [`Silo::state`] gave; false if it does not fit.
-    pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+    pub(crate) fn restore(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let lengths: Vec<usize> = self.locals.parameters().iter().map(Vec::len).collect();
         self.pending = Pending::load(state, self.settings.particles, &lengths);
         self.pending.is_some() == Pending::is_in(state) && self.locals.load(state)

@@ -4,17 +4,19 @@ use partita_core::kernel::add_scaled;
 use partita_core::{Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_theta, theta, with_theta};
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint;
+use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, Estimator, LayerMoments, Share, add, check_layers};
-use crate::engine::exchange::SiloProgram;
 use crate::engine::family::Family;
+use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
+use crate::engine::terms::messages::{EstimateRequest, Sizes, StepRequest, Terms};
 use crate::engine::terms::particles::{Context, Draws, Evaluated};
-use crate::engine::terms::pending::Pending;
+use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::trust::estimate::most_draws;
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::message::Message;
+use crate::engine::wire::typed::Rows;
 
 /// One party of SFVI: its data, its local posterior, and the answers it gives.
 ///
@@ -119,27 +121,9 @@ impl<M: Model> Silo<M> {
         })
     }
 
-    pub(crate) fn read_globals(&mut self, request: &Message) -> Result<Vec<f64>> {
-        let parameters = request.expect_floats("global", self.family.parameter_len())?;
-        self.read_theta(request)?;
-        Ok(parameters)
-    }
-
-    /// Reads the shared part of θ, and makes sure that the request is of this run.
-    pub(crate) fn read_theta(&mut self, request: &Message) -> Result<()> {
-        let seed = request.get_word("seed")?;
-        if seed != self.settings.seed {
-            return Err(Error::Message {
-                kind: request.kind.clone(),
-                problem: format!("its seed is {seed}, this silo was set up with {}", self.settings.seed),
-            });
-        }
-        self.set_theta(&self.shared_theta(request)?)
-    }
-
-    /// The part of θ that parties share, as a request has it.
-    pub(crate) fn shared_theta(&self, request: &Message) -> Result<Vec<f64>> {
-        if self.theta_len > 0 { request.expect_floats("theta", self.theta_len) } else { Ok(Vec::new()) }
+    /// What the lengths of requests and answers with so many draws follow from.
+    pub(crate) fn sizes(&self, draws: usize) -> Sizes {
+        Sizes::new(&*self.family, self.theta_len, draws, &self.settings)
     }
 
     /// Replaces the part of θ that parties share; the private part is that of the latest step.
@@ -184,29 +168,35 @@ impl<M: Model> Silo<M> {
         Ok(results)
     }
 
-    /// Answers `sfvi.step`: one gradient share, and one step of the local parameters.
-    fn step(&mut self, request: &Message) -> Result<Message> {
-        self.settle(request)?;
-        let globals = self.read_globals(request)?;
-        let step = request.get_count("step", LARGEST_COUNT)?;
+    /// Answers with the terms of a step, and takes one step of the local parameters.
+    fn step(&mut self, request: &StepRequest) -> Result<Message> {
+        let StepRequest { step, global, .. } = request;
+        let step = *step;
+        self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
+        self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
-        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(&globals, &mut rows, draw)?.into_iter().unzip();
+        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(global, &mut rows, draw)?.into_iter().unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
         }
         self.check(&shares, step)?;
         let private = self.locals.keep_private(&mut shares);
-        let reply = self.reply(Message::new("sfvi.share").word("step", step), &globals, &shares, draw)?;
+        let terms = self.terms(step, global, &shares, draw)?;
         if self.settings.estimator.weighs_draws() {
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
-            let rate = self.settings.schedule.rate(step, self.settings.steps);
+            let rate = self.rate(step);
             self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
         }
         self.step = step + 1;
-        Ok(reply)
+        Ok(terms.write())
+    }
+
+    /// The learning rate of a step of the run.
+    pub(crate) fn rate(&self, step: u64) -> f64 {
+        self.settings.schedule.rate(step, self.settings.steps)
     }
 
     /// Shares of report draws on all rows, without the gradient by θ.
@@ -227,59 +217,53 @@ impl<M: Model> Silo<M> {
         Ok(sums)
     }
 
-    /// Answers `sfvi.assess`: shares of report draws on all rows; changes nothing but what waited for its weights.
-    fn assess(&mut self, request: &Message) -> Result<Message> {
-        self.settle(request)?;
-        let globals = self.read_globals(request)?;
-        let step = request.get_count("step", LARGEST_COUNT)?;
+    /// Answers with the terms of report draws on all rows; changes nothing but what waited for its weights.
+    fn estimate(&mut self, request: &EstimateRequest) -> Result<Message> {
+        self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
+        self.set_theta(&request.theta)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
-        let count = request.get_count("draws", most_draws(&self.settings) as u64)? as usize;
-        let shares = self.report_shares(&globals, (step, count))?;
-        Ok(self.vectors(Message::new("sfvi.assessment").word("step", step), &shares))
+        let shares = self.report_shares(&request.global, (request.step, request.draws as usize))?;
+        Ok(self.vectors(request.step, &shares).write())
     }
 
-    /// The reply of a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn reply(&self, message: Message, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Message> {
+    /// The answer to a step: two vectors a particle, or the pulled-back gradient where that is smaller.
+    fn terms(&self, step: u64, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Terms> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
         let by_variance = shares.iter().any(|share| !share.variance.is_empty());
         // Draws that the coordinator weighs have to stay apart.
         let apart = self.settings.estimator.weighs_draws();
         if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
-            return Ok(self.vectors(message, shares));
+            return Ok(self.vectors(step, shares));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
             let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
             share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
         }
-        Ok(self.bounds_and_theta(message.floats("gradient", &gradient), shares))
+        Ok(Terms { gradient: Some(gradient), ..self.bounds_and_theta(step, shares) })
     }
 
-    /// Puts $(a_j, b_j)$ of every particle in a message; $b_j$ only where it differs from $a_j$.
-    fn vectors(&self, message: Message, shares: &[Share]) -> Message {
-        let shape = [shares.len(), shares.first().map_or(0, |share| share.location.len())];
-        let mut message = message.array("location", &joined(shares, |share| &share.location), &shape);
-        if self.locals.depend_on_globals() {
-            message = message.array("deviation", &joined(shares, |share| &share.deviation), &shape);
-        }
-        self.bounds_and_theta(message, shares)
+    /// $(a_j, b_j)$ of every particle; $b_j$ only where it differs from $a_j$.
+    fn vectors(&self, step: u64, shares: &[Share]) -> Terms {
+        let deviation = self.locals.depend_on_globals().then(|| joined(shares, |share| &share.deviation));
+        let location = Some(joined(shares, |share| &share.location));
+        Terms { location, deviation, ..self.bounds_and_theta(step, shares) }
     }
 
-    /// Adds the bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
-    fn bounds_and_theta(&self, message: Message, shares: &[Share]) -> Message {
-        let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
-        let message = message.floats("elbo", &elbos);
-        if shares.iter().all(|share| share.theta.is_empty()) {
-            return message;
-        }
-        if self.settings.estimator.weighs_draws() {
-            let shape = [shares.len(), self.theta_len];
-            return message.array("theta_gradient", &joined(shares, |share| &share.theta), &shape);
-        }
-        let mut theta = vec![0.0; self.theta_len];
-        shares.iter().for_each(|share| add(&mut theta, &share.theta));
-        message.floats("theta_gradient", &theta)
+    /// The bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
+    fn bounds_and_theta(&self, step: u64, shares: &[Share]) -> Terms {
+        let elbo = shares.iter().map(|share| share.elbo).collect();
+        let theta_gradient = if shares.iter().all(|share| share.theta.is_empty()) {
+            Rows::default()
+        } else if self.settings.estimator.weighs_draws() {
+            joined(shares, |share| &share.theta)
+        } else {
+            let mut theta = vec![0.0; self.theta_len];
+            shares.iter().for_each(|share| add(&mut theta, &share.theta));
+            Rows { count: 1, values: theta }
+        };
+        Terms { step, location: None, deviation: None, gradient: None, elbo, theta_gradient }
     }
 
     pub(crate) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
@@ -350,45 +334,48 @@ pub(crate) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noi
     Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
 }
 
-/// One vector of every share, one after another.
-fn joined(shares: &[Share], of: fn(&Share) -> &Vec<f64>) -> Vec<f64> {
-    shares.iter().flat_map(|share| of(share).iter().copied()).collect()
+/// One vector of every share.
+fn joined(shares: &[Share], of: fn(&Share) -> &Vec<f64>) -> Rows {
+    Rows { count: shares.len(), values: shares.iter().flat_map(|share| of(share).iter().copied()).collect() }
 }
 
-impl<M: Model> SiloProgram for Silo<M> {
-    fn name(&self) -> &str {
-        &self.name
+impl<M: Model> Program for Silo<M> {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+    fn reply(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            StepRequest::KIND => self.step(&StepRequest::read(request, &self.sizes(self.settings.particles))?),
+            EstimateRequest::KIND => {
+                self.estimate(&EstimateRequest::read(request, &self.sizes(most_draws(&self.settings)))?)
+            }
+            other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
+        }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        Ok(self.state())
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        let fits = self.restore(state);
+        self.step = if fits { step } else { self.step };
+        Ok(fits)
+    }
+
+    fn commit(&self, _: &Message) -> Commit {
+        // Only what waits for its weights moves before the step can fail.
+        if self.pending.is_some() { Commit::AsItGoes } else { Commit::AtItsEnd }
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let (model, data) = &self.workers[0];
         self.locals.moments((model, data), &self.table)
     }
 
-    fn private_theta(&self) -> Vec<f64> {
+    fn kept_theta(&self) -> Vec<f64> {
         self.locals.private_theta().to_vec()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
-        match request.kind.as_str() {
-            "sfvi.step" => self.step(request),
-            "sfvi.assess" => self.assess(request),
-            "silo.save" => {
-                let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.name, self.step, self.state())?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => {
-                let folder = request.get_setting("folder")?;
-                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
-                if !self.load(&state) {
-                    return Err(checkpoint::other_model(folder.as_ref(), &self.name));
-                }
-                self.step = step;
-                Ok(Message::new("silo.restored"))
-            }
-            other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
-        }
     }
 }
 

@@ -220,6 +220,12 @@ impl Message {
         found.map(|(_, value)| value.as_str()).ok_or_else(|| self.malformed(format!("setting `{name}` is missing")))
     }
 
+    /// All records of floats by their names.
+    pub(crate) fn named_floats(&self) -> Vec<(String, Vec<f64>)> {
+        let floats = self.records.iter().filter(|record| record.data_type == DataType::F64);
+        floats.map(|record| (record.name.clone(), read(&record.bytes))).collect()
+    }
+
     fn record(&self, name: &str, data_type: DataType) -> Result<&Record> {
         self.records
             .iter()

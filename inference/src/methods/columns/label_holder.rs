@@ -8,9 +8,9 @@ use crate::engine::algorithm::{Posterior, StepInfo, Tally, finite, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Request;
 use crate::engine::family::{Family, FamilyDraw};
-use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::global_signature as signature;
+use crate::engine::trainer::{Descent, with_prefix};
 use crate::engine::trust::estimate::DRAWS_A_REQUEST;
 use crate::engine::wire::manifest::Field;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -27,7 +27,7 @@ pub(super) struct LabelHolder {
     pub(super) table: SiteTable,
     family: Box<dyn Family>,
     pub(super) parameters: Vec<f64>,
-    rule: Box<dyn UpdateRule>,
+    descent: Descent,
     pub(super) parties: Vec<String>,
     pub(super) step: u64,
     minibatches: Option<Minibatches>,
@@ -65,7 +65,7 @@ impl LabelHolder {
         };
         Ok(Self {
             parameters: settings.family.start(&*family, &table),
-            rule: settings.optimiser.start(device),
+            descent: Descent::new(settings, device),
             labels: labels.clone(),
             device: device.clone(),
             settings: settings.clone(),
@@ -204,14 +204,10 @@ impl LabelHolder {
         for gradient in &last {
             finite(who, step, |index| format!("the gradient by auxiliary variable {index}"), gradient)?;
         }
-        let gradient_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.rule.step(rate, &mut self.parameters, &gradient);
+        let moved = self.descent.step(step, &mut self.parameters, &mut gradient);
         self.last = Some((step, last));
         self.step += 1;
-        let tally = Tally::steps(1, self.parties.len());
-        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate, tally })
+        Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(1, self.parties.len())))
     }
 
     pub(super) fn posterior(&self) -> Posterior<'_> {
@@ -224,7 +220,7 @@ impl LabelHolder {
             .word("seed", self.settings.seed)
             .floats("head", &self.parameters)
             .setting("globals", &signature(&self.table));
-        for (name, values) in self.rule.save() {
+        for (name, values) in self.descent.save() {
             message = message.floats(&format!("rule.{name}"), &values);
         }
         if let Some((answered, gradients)) = &self.last {
@@ -239,13 +235,7 @@ impl LabelHolder {
     pub(super) fn load(&mut self, state: &Message, kind: &str) -> Result<()> {
         same_run(state, kind, &signature(&self.table), self.settings.seed)?;
         let parameters = state.expect_floats("head", self.parameters.len())?;
-        let mut rule = Vec::new();
-        for record in &state.records {
-            if let Some(name) = record.name.strip_prefix("rule.") {
-                rule.push((name.to_owned(), state.get_floats(&record.name)?));
-            }
-        }
-        if !self.rule.load(rule) {
+        if !self.descent.load(with_prefix(&state.named_floats(), "rule.")) {
             let problem = "its optimiser state is of another optimiser".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }

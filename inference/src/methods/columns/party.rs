@@ -8,10 +8,10 @@ use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::family::{Family, FamilyDraw};
-use crate::engine::optimiser::UpdateRule;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
 use crate::engine::settings::Settings;
+use crate::engine::trainer::Descent;
 use crate::methods::columns::auxiliary::{Auxiliary, ByRow, Given, Sample, gather};
 use crate::methods::columns::terms::Terms;
 use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
@@ -37,7 +37,7 @@ pub struct VerticalParty {
     /// Point parameters of the contribution.
     pub(super) theta: Vec<f64>,
     pub(super) auxiliary: Auxiliary,
-    pub(super) rule: Box<dyn UpdateRule>,
+    pub(super) descent: Descent,
     /// Numbers in the contribution of a row.
     pub(super) outputs: usize,
     pub(super) labels: Option<(Labels, SiteTable)>,
@@ -147,7 +147,7 @@ impl VerticalParty {
             parameters,
             theta,
             auxiliary,
-            rule: settings.optimiser.start(device),
+            descent: Descent::new(settings, device),
             outputs,
             labels,
             features,
@@ -346,12 +346,10 @@ impl VerticalParty {
     /// Moves all parameters of the party; true where the gradient was clipped. As everywhere, parameters of single rows are
     /// not clipped.
     pub(super) fn ascend(&mut self, mut ascent: Ascent, rows: Option<&[usize]>, step: u64) -> Result<bool> {
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.auxiliary.ascend(rate, rows, &ascent.by_row);
         ascent.shared.iter_mut().for_each(|g| *g = -*g);
-        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut ascent.shared));
         let mut all = self.moving();
-        self.rule.step(rate, &mut all, &ascent.shared);
+        let moved = self.descent.step(step, &mut all, &mut ascent.shared);
+        self.auxiliary.ascend(moved.rate, rows, &ascent.by_row);
         let (family, rest) = all.split_at(self.parameters.len());
         let (theta, network) = rest.split_at(self.theta.len());
         self.parameters.copy_from_slice(family);
@@ -360,7 +358,7 @@ impl VerticalParty {
             self.theta.copy_from_slice(theta);
             self.party.set_theta(theta, &self.device)?;
         }
-        Ok(clipped)
+        Ok(moved.is_clipped)
     }
 
     /// One step of latents and point parameters alone, with auxiliary variables where they are: their mean field enters
@@ -382,17 +380,15 @@ impl VerticalParty {
         self.take_back(contributed.pull_back(&pull)?, (&draw, &noise), &mut shared);
         let ascent = Ascent { shared, by_row: ByRow::default() };
         self.check(&ascent, step)?;
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
         let mut all = [self.parameters.as_slice(), &self.theta].concat();
         let mut gradient: Vec<f64> = ascent.shared.iter().map(|g| -g).collect();
-        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
-        self.rule.step(rate, &mut all, &gradient);
+        let moved = self.descent.step(step, &mut all, &mut gradient);
         self.theta = all.split_off(self.parameters.len());
         self.parameters = all;
         if !self.theta.is_empty() {
             self.party.set_theta(&self.theta, &self.device)?;
         }
-        Ok(clipped)
+        Ok(moved.is_clipped)
     }
 }
 

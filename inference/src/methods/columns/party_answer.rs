@@ -6,9 +6,9 @@ use partita_core::kernel::add_scaled;
 use partita_core::{Key, Purpose};
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint;
+use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::SiloProgram;
+use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::trust::estimate::DRAWS_A_REQUEST;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::methods::columns::party::{Drawn, Pending, VerticalParty};
@@ -108,7 +108,7 @@ impl VerticalParty {
         self.settle(request)?;
         let draws = self.draws(step, rows.as_deref())?;
         let mut reply = self.values(Message::new("vertical.value").word("step", step), &draws, step)?;
-        if self.settings.clip.is_some() {
+        if self.descent.clips() {
             reply = reply.word("clipped", self.clipped);
         }
         self.pending = Some(Pending { step, rows, shares: Vec::new(), draws });
@@ -273,41 +273,43 @@ impl VerticalParty {
     }
 }
 
-impl SiloProgram for VerticalParty {
-    fn name(&self) -> &str {
-        self.party.name()
+impl Program for VerticalParty {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: self.party.name(), seed: self.settings.seed, step: self.step }
     }
 
-    /// Means and standard deviations of the party's unconstrained latents.
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(vec![(self.family.mean(&self.parameters), self.family.spread(&self.parameters).deviations())])
-    }
-
-    fn private_theta(&self) -> Vec<f64> {
-        self.theta.clone()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
+    fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             STEP => self.step(request),
             SHARE => self.share(request),
             ASSESS | ASSESS_SHARE => self.assess(request),
             PREDICT => self.predict(request),
-            "silo.save" => {
-                let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), self.party.name(), self.step, self.state())?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => {
-                let folder = request.get_setting("folder")?;
-                let (step, state) = checkpoint::load_silo(folder.as_ref(), self.party.name())?;
-                if !self.load(&state)? {
-                    return Err(checkpoint::other_model(folder.as_ref(), self.party.name()));
-                }
-                self.step = step;
-                Ok(Message::new("silo.restored"))
-            }
             _ => self.refuse(request, "a party of a vertical fit does not know this request".into()),
         }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        Ok(self.state())
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        let fits = self.restore(state)?;
+        self.step = if fits { step } else { self.step };
+        Ok(fits)
+    }
+
+    fn commit(&self, request: &Message) -> Commit {
+        // A copy of all rows for a step on a few of them would cost more than the step: such a step is taken back by nothing.
+        let is_whole = self.pending.as_ref().is_some_and(|pending| pending.rows.is_none());
+        if request.has("gradient") && is_whole { Commit::AsItGoes } else { Commit::AtItsEnd }
+    }
+
+    /// Means and standard deviations of the party's unconstrained latents.
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(vec![(self.family.mean(&self.parameters), self.family.spread(&self.parameters).deviations())])
+    }
+
+    fn kept_theta(&self) -> Vec<f64> {
+        self.theta.clone()
     }
 }

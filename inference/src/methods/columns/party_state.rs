@@ -2,6 +2,7 @@
 
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::Result;
+use crate::engine::trainer::with_prefix;
 use crate::methods::columns::party::{Pending, VerticalParty};
 use crate::methods::columns::{as_numbers, as_rows};
 
@@ -10,8 +11,8 @@ impl VerticalParty {
     pub(super) fn state(&self) -> NamedVectors {
         let mut state = vec![("family".to_owned(), self.parameters.clone()), ("theta".to_owned(), self.theta.clone())];
         state.extend(self.auxiliary.save());
-        state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
-        if self.settings.clip.is_some() {
+        state.extend(self.descent.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
+        if self.descent.clips() {
             #[expect(clippy::cast_precision_loss, reason = "local steps are far below 2^52")]
             state.push(("clipped".into(), vec![self.clipped as f64]));
         }
@@ -26,14 +27,13 @@ impl VerticalParty {
     }
 
     /// Restores what [`VerticalParty::state`] gave; false if it does not fit.
-    pub(super) fn load(&mut self, state: &[(String, Vec<f64>)]) -> Result<bool> {
+    pub(super) fn restore(&mut self, state: &[(String, Vec<f64>)]) -> Result<bool> {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values);
         let (Some(family), Some(theta)) = (find("family"), find("theta")) else { return Ok(false) };
         if family.len() != self.parameters.len() || theta.len() != self.theta.len() || !self.auxiliary.load(state) {
             return Ok(false);
         }
-        let rule = state.iter().filter_map(|(name, values)| Some((name.strip_prefix("rule.")?, values)));
-        if !self.rule.load(rule.map(|(name, values)| (name.to_owned(), values.clone())).collect()) {
+        if !self.descent.load(with_prefix(state, "rule.")) {
             return Ok(false);
         }
         self.parameters.clone_from(family);

@@ -171,9 +171,7 @@ impl Algorithm for PowerLikelihood {
             self.holder.same_step(&replies, step)?;
             let values = sum(&self.holder.read(&replies, "z", numbers)?);
             self.sums = Some(Sums { values, clipped: self.holder.clipped(&replies)? });
-            let rate = self.holder.settings.schedule.rate(step, self.holder.settings.steps);
-            let (elbo, gradient_norm) = (f64::NAN, f64::NAN);
-            return Ok(StepInfo { step, elbo, gradient_norm, clipped: false, rate, tally: Tally::default() });
+            return Ok(StepInfo::still(step, Tally::default()));
         };
         let (bounds, gradients) = self.total(&replies, (Purpose::Fit, step, self.holder.settings.particles))?;
         let shares = self.holder.read(&replies, "share", numbers)?;

@@ -5,15 +5,9 @@ use partita_core::Model;
 use crate::engine::algorithm::{StepInfo, Tally, finite};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
-use crate::methods::pvi::{Absence, Asked, Pvi, Turn, VisitSchedule};
-
-/// What a silo answers.
-struct Answer {
-    change: Vec<f64>,
-    /// Its expected log likelihood in nats.
-    log_likelihood: f64,
-}
+use crate::engine::trainer::distance;
+use crate::engine::wire::message::Message;
+use crate::methods::pvi::{Absence, Answer, Asked, Pvi, Turn, VisitSchedule};
 
 /// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
 const SILENCE: u64 = 100;
@@ -22,7 +16,7 @@ impl<M: Model> Pvi<M> {
     /// Takes the outcomes of what was asked. Exchanges in which no answer is taken are no steps, and leave the posterior and its
     /// version as they are.
     pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {
-        let step = self.inner.step;
+        let step = self.coordinator.step;
         let mut tally = Tally::default();
         // All answers are read before any is taken: a wrong one changes nothing.
         let (mut heard, mut changes, mut clipped) = (Vec::new(), Vec::new(), false);
@@ -31,8 +25,8 @@ impl<M: Model> Pvi<M> {
             let reply = if asked.is_void { None } else { self.reply(asked.silo, outcome)? };
             let mut log_likelihood = None;
             if let Some(reply) = reply {
-                clipped |= reply.get_word("clipped")? > 0;
                 let answer = self.read(asked, &reply, &mut tally)?;
+                clipped |= answer.clipped > 0;
                 if !is_lost {
                     changes.push((asked.silo, answer.change));
                     log_likelihood = Some(answer.log_likelihood);
@@ -55,26 +49,27 @@ impl<M: Model> Pvi<M> {
             }
         }
         self.turn.turn += 1;
-        let gradient_norm = if changes.is_empty() {
+        let movement = if changes.is_empty() {
             self.check_silence()?;
-            f64::NAN
+            None
         } else {
             tally.shortened_rounds = u64::from(share < 1.0);
             let before = self.apply(product, &changes, share);
             self.refine_prior(step)?;
             self.version += 1;
             self.theta_done = false;
-            self.inner.step += self.options.local_steps;
+            self.coordinator.step += self.options.local_steps;
             self.publish()?;
-            self.natural.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+            Some(distance(&self.natural, &before))
         };
-        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
-        Ok(StepInfo { step: self.inner.step, elbo: self.bound(), gradient_norm, clipped, rate, tally })
+        let rate = self.options.solver.last_rate(&self.coordinator.settings, step, self.options.local_steps);
+        let (step, elbo) = (self.coordinator.step, self.bound());
+        Ok(StepInfo { step, elbo, gradient_norm: None, movement, clipped, rate, tally })
     }
 
     /// A silo's reply, or none where the run goes on without it; a silo that answers with an error is not absent.
     fn reply(&self, silo: usize, outcome: Outcome) -> Result<Option<Message>> {
-        let (name, step) = (self.inner.silos[silo].clone(), self.inner.step);
+        let (name, step) = (self.coordinator.silos[silo].clone(), self.coordinator.step);
         let reason = match outcome {
             Outcome::Reply(reply) => return Ok(Some(reply)),
             Outcome::Failed(error) => return Err(error.in_silo(&name, step)),
@@ -90,25 +85,23 @@ impl<M: Model> Pvi<M> {
     /// What a reply brings; what it took is added up.
     fn read(&self, asked: Asked, reply: &Message, tally: &mut Tally) -> Result<Answer> {
         let Asked { silo, version, .. } = asked;
-        let (name, own) = (&self.inner.silos[silo], self.natural.len());
-        let found = reply.get_word("version")?;
-        if found != version {
-            let problem = format!("silo `{name}` answered from version {found}, asked was version {version}");
+        let (name, own) = (&self.coordinator.silos[silo], self.natural.len());
+        let answer = Answer::read(reply, &self.sizes_of_messages)?;
+        if answer.version != version {
+            let problem =
+                format!("silo `{name}` answered from version {}, asked was version {version}", answer.version);
             return Err(Error::Message { kind: reply.kind.clone(), problem });
         }
-        let change = reply.expect_floats("change", own)?;
         let damping = self.damping(silo);
         let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
-        finite(name, self.inner.step, what, &change)?;
-        let steps = reply.get_count("steps", LARGEST_COUNT)?;
-        tally.parallel_steps = tally.parallel_steps.max(steps);
-        tally.silo_steps += steps;
-        tally.shortened_steps += reply.get_count("shortened", LARGEST_COUNT)?;
-        tally.held_components += reply.get_count("held", LARGEST_COUNT)?;
-        tally.improper_cavities += reply.get_count("improper_cavity", LARGEST_COUNT)?;
-        let log_likelihood = reply.get_number("log_likelihood")?;
-        finite(name, self.inner.step, |_| "its expected log likelihood".into(), &[log_likelihood])?;
-        Ok(Answer { change, log_likelihood })
+        finite(name, self.coordinator.step, what, &answer.change)?;
+        tally.parallel_steps = tally.parallel_steps.max(answer.steps);
+        tally.silo_steps += answer.steps;
+        tally.shortened_steps += answer.shortened;
+        tally.held_components += answer.held;
+        tally.improper_cavities += u64::from(answer.improper_cavity);
+        finite(name, self.coordinator.step, |_| "its expected log likelihood".into(), &[answer.log_likelihood])?;
+        Ok(answer)
     }
 
     /// Whether the answer of a silo's visit on the virtual clock is lost on its way.
@@ -132,8 +125,8 @@ impl<M: Model> Pvi<M> {
         if here().any(|silo| self.ledger.silence[silo] < SILENCE) {
             return Ok(());
         }
-        let names: Vec<&str> = here().map(|silo| self.inner.silos[silo].as_str()).collect();
+        let names: Vec<&str> = here().map(|silo| self.coordinator.silos[silo].as_str()).collect();
         let reason = format!("none of the last {SILENCE} requests to each was answered");
-        Err(Error::SiloLost { silo: names.join("`, `"), step: self.inner.step, reason })
+        Err(Error::SiloLost { silo: names.join("`, `"), step: self.coordinator.step, reason })
     }
 }

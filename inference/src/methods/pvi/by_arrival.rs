@@ -15,7 +15,7 @@ impl<M: Model> Asynchronous for Pvi<M> {
             let found = format!("{:?} for a run by arrival", self.options.schedule);
             return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
         }
-        if !self.inner.theta.is_empty() && self.options.theta_every > 0 {
+        if !self.coordinator.trainer.theta().is_empty() && self.options.theta_every > 0 {
             let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);
             return refuse("theta_every", found, "0, since a step of θ needs all silos at one posterior");
         }

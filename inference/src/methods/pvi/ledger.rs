@@ -30,6 +30,14 @@ struct Settled {
     in_doubt: bool,
 }
 
+/// What a silo is told of its last answer: how much of it was taken, or its whole factor where it may not know.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Told {
+    pub(super) factor: Option<Vec<f64>>,
+    pub(super) settled: Option<u64>,
+    pub(super) share: Option<f64>,
+}
+
 impl Ledger {
     pub(super) fn new(silos: usize, natural_len: usize) -> Self {
         Self {
@@ -53,12 +61,12 @@ impl Ledger {
     }
 
     /// Tells a silo what became of its last answer.
-    pub(super) fn put(&self, silo: usize, message: Message) -> Message {
+    pub(super) fn told(&self, silo: usize) -> Told {
         let Settled { version, share, in_doubt } = self.settled[silo];
-        if in_doubt {
-            return message.floats("factor", &self.factors[silo]);
+        match in_doubt {
+            true => Told { factor: Some(self.factors[silo].clone()), settled: None, share: None },
+            false => Told { factor: None, settled: Some(version), share: Some(share) },
         }
-        message.word("settled", version).number("share", share)
     }
 
     /// Notes that a silo has answered, of which nothing is taken yet.

@@ -40,13 +40,13 @@ impl<M: Model> Pvi<M> {
     pub fn remove(&mut self, silo: usize) -> Result<()> {
         self.check_index(silo)?;
         if self.options.factors.is_shared() {
-            let found = format!("silo `{}` to be removed from one factor for all", self.inner.silos[silo]);
+            let found = format!("silo `{}` to be removed from one factor for all", self.coordinator.silos[silo]);
             let expected = "Factors::Own, with which every silo has a factor of its data; or a fit without this silo";
             return Err(Error::Setting { setting: "factors", found, expected });
         }
         let own = &self.ledger.factors[silo];
         let rest: Vec<f64> = self.natural.iter().zip(own).map(|(all, own)| all - own).collect();
-        self.family.check(&format!("removing silo `{}` from the posterior", self.inner.silos[silo]), &rest)?;
+        self.family.check(&format!("removing silo `{}` from the posterior", self.coordinator.silos[silo]), &rest)?;
         self.natural = rest;
         self.ledger.clear(silo);
         self.turn.residuals[silo] = f64::INFINITY;

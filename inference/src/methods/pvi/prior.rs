@@ -8,17 +8,17 @@ use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
 use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::{describe_global, global_key, noise_of};
 use crate::methods::pvi::solver::{LocalProblem, LocalSolver, Sampled, Visit, quadratic};
 use crate::methods::pvi::{Pvi, PviOptions};
-use crate::methods::sfvi::coordinator::Sfvi;
 
 /// The owner of the coordinator's noise for the factor of the prior.
 const OWNER: u32 = u32::MAX - 1;
 
 /// Natural parameters of the model's prior, if it is of the family.
-pub(super) fn exact_prior<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> Result<Option<Vec<f64>>> {
-    let density = LogDensity::new(&inner.model, &inner.device, &inner.table);
+pub(super) fn exact_prior<M: Model>(coordinator: &Coordinator<M>, family: &NormalFamily) -> Result<Option<Vec<f64>>> {
+    let density = LogDensity::new(&coordinator.model, &coordinator.device, &coordinator.table);
     let found = quadratic(family.len(), family.is_diagonal(), |point| Ok(density.global(point)?.globals))?;
     let natural = found.and_then(|found| found.natural(family));
     Ok(natural.filter(|natural| family.impropriety(natural).is_none()))
@@ -30,7 +30,7 @@ pub(super) fn exact_prior<M: Model>(inner: &Sfvi<M>, family: &NormalFamily) -> R
 /// [`Error::Setting`] for another divergence than Kullback and Leibler's, which the silos' local problems would have and this
 /// one not.
 pub(super) fn fitted_prior<M: Model>(
-    inner: &Sfvi<M>,
+    coordinator: &Coordinator<M>,
     family: &NormalFamily,
     solver: &mut dyn LocalSolver,
     options: &PviOptions,
@@ -44,10 +44,11 @@ pub(super) fn fitted_prior<M: Model>(
     }
 
     let nothing = vec![0.0; family.natural_len()];
-    let start = inner.settings.family.start(&*inner.family, &inner.table);
-    let received = family.natural_of_member(&*inner.family, &start)?;
-    let visit = Visit { received, is_prior: true, first: 0, steps: options.local_steps, total: inner.settings.steps };
-    Ok(solver.solve(&mut PriorProblem { inner, natural: family, cavity: &nothing }, &visit)?.natural)
+    let start = coordinator.settings.family.start(coordinator.family(), &coordinator.table);
+    let received = family.natural_of_member(coordinator.family(), &start)?;
+    let visit =
+        Visit { received, is_prior: true, first: 0, steps: options.local_steps, total: coordinator.settings.steps };
+    Ok(solver.solve(&mut PriorProblem { coordinator, natural: family, cavity: &nothing }, &visit)?.natural)
 }
 
 impl<M: Model> Pvi<M> {
@@ -56,9 +57,9 @@ impl<M: Model> Pvi<M> {
     pub(super) fn refine_prior(&mut self, first: u64) -> Result<()> {
         let Some(solver) = &mut self.prior_solver else { return Ok(()) };
         let cavity: Vec<f64> = self.natural.iter().zip(&self.prior).map(|(all, own)| all - own).collect();
-        let (steps, total) = (self.options.local_steps, self.inner.settings.steps);
+        let (steps, total) = (self.options.local_steps, self.coordinator.settings.steps);
         let visit = Visit { received: self.natural.clone(), is_prior: false, first, steps, total };
-        let problem = &mut PriorProblem { inner: &self.inner, natural: &self.family, cavity: &cavity };
+        let problem = &mut PriorProblem { coordinator: &self.coordinator, natural: &self.family, cavity: &cavity };
         let solved = solver.solve(problem, &visit)?;
         self.family.check("the factor of the prior", &solved.natural)?;
         // The coordinator answers after the silos, alone: undamped, the posterior is its local optimum.
@@ -72,14 +73,14 @@ impl<M: Model> Pvi<M> {
 
 /// The prior as the data of a local problem.
 struct PriorProblem<'a, M: Model> {
-    inner: &'a Sfvi<M>,
+    coordinator: &'a Coordinator<M>,
     natural: &'a NormalFamily,
     cavity: &'a [f64],
 }
 
 impl<M: Model> LocalProblem for PriorProblem<'_, M> {
     fn family(&self) -> &dyn Family {
-        &*self.inner.family
+        self.coordinator.family()
     }
 
     fn natural_family(&self) -> &NormalFamily {
@@ -87,7 +88,7 @@ impl<M: Model> LocalProblem for PriorProblem<'_, M> {
     }
 
     fn initial(&self) -> Vec<f64> {
-        self.inner.settings.family.start(&*self.inner.family, &self.inner.table)
+        self.coordinator.settings.family.start(self.coordinator.family(), &self.coordinator.table)
     }
 
     fn cavity(&self) -> &[f64] {
@@ -95,38 +96,39 @@ impl<M: Model> LocalProblem for PriorProblem<'_, M> {
     }
 
     fn noise(&self, step: u64) -> (Noise, Key) {
-        (Noise::new(self.inner.settings.seed), Key::new(Purpose::Fit, step).silo(OWNER))
+        (Noise::new(self.coordinator.settings.seed), Key::new(Purpose::Fit, step).silo(OWNER))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "particles are far fewer than 2^52")]
     fn sample(&mut self, parameters: &[f64], step: u64, _: f64) -> Result<Sampled> {
-        let (inner, estimator) = (self.inner, self.inner.settings.estimator);
-        let weight = 1.0 / inner.settings.particles as f64;
+        let (coordinator, estimator) = (self.coordinator, self.coordinator.settings.estimator);
+        let weight = 1.0 / coordinator.settings.particles as f64;
         let mut sum = Sampled { free_energy: 0.0, log_likelihood: 0.0, gradient: vec![0.0; parameters.len()] };
-        for particle in 0..u32::try_from(inner.settings.particles).unwrap_or(u32::MAX) {
+        for particle in 0..u32::try_from(coordinator.settings.particles).unwrap_or(u32::MAX) {
             let key = global_key(Purpose::Fit, step, OWNER).particle(particle);
-            let noise = noise_of(&*inner.family, &inner.settings, key);
-            let draw = inner.family.draw(parameters, &noise);
-            let mut prior = LogDensity::new(&inner.model, &inner.device, &inner.table).global(&draw.latent)?;
+            let noise = noise_of(coordinator.family(), &coordinator.settings, key);
+            let draw = coordinator.family().draw(parameters, &noise);
+            let mut prior =
+                LogDensity::new(&coordinator.model, &coordinator.device, &coordinator.table).global(&draw.latent)?;
             sum.log_likelihood += weight * prior.value;
             prior.value += dot(self.cavity, &self.natural.statistics(&draw.latent));
             add(&mut prior.globals, &self.natural.score(self.cavity, &draw.latent));
-            let share = estimator.global_share(prior, &*inner.family, parameters, &draw);
+            let share = estimator.global_share(prior, coordinator.family(), parameters, &draw);
             let mut gradient = vec![0.0; parameters.len()];
-            share.pull_back(&*inner.family, parameters, &noise, &mut gradient)?;
+            share.pull_back(coordinator.family(), parameters, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {
-                inner.family.add_entropy_gradient(parameters, &mut gradient);
+                coordinator.family().add_entropy_gradient(parameters, &mut gradient);
             }
             sum.free_energy += weight * share.elbo;
             partita_core::kernel::add_scaled(&mut sum.gradient, -weight, &gradient);
         }
-        finite("the coordinator", step, |index| describe_global(&inner.table, index), &sum.gradient)?;
+        finite("the coordinator", step, |index| describe_global(&coordinator.table, index), &sum.gradient)?;
         Ok(sum)
     }
 
     fn log_likelihood(&mut self, point: &[f64], _: u64) -> Result<(f64, Vec<f64>)> {
-        let inner = self.inner;
-        let prior = LogDensity::new(&inner.model, &inner.device, &inner.table).global(point)?;
+        let coordinator = self.coordinator;
+        let prior = LogDensity::new(&coordinator.model, &coordinator.device, &coordinator.table).global(point)?;
         Ok((prior.value, prior.globals))
     }
 }

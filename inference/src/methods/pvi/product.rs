@@ -45,7 +45,7 @@ impl<M: Model> Pvi<M> {
             |change: &Vec<f64>| self.natural.iter().zip(change).map(|(old, new)| old + new).collect::<Vec<f64>>();
         let guilty: Vec<&(usize, Vec<f64>)> =
             changes.iter().filter(|(_, change)| self.family.impropriety(&alone(change)).is_some()).collect();
-        let named = |(silo, _): &(usize, Vec<f64>)| self.inner.silos[*silo].clone();
+        let named = |(silo, _): &(usize, Vec<f64>)| self.coordinator.silos[*silo].clone();
         let silos = match guilty.as_slice() {
             [] => changes.iter().map(named).collect::<Vec<_>>(),
             some => some.iter().map(|change| named(change)).collect(),
@@ -55,9 +55,9 @@ impl<M: Model> Pvi<M> {
         let one = guilty.first().copied().or(changes.first());
         Error::ImproperProduct {
             silos: silos.join("`, `"),
-            step: self.inner.step,
+            step: self.coordinator.step,
             damping: one.map_or(f64::NAN, |(silo, _)| self.damping(*silo)),
-            site: site_of(&self.inner.table, component),
+            site: site_of(&self.coordinator.table, component),
             found: precision,
         }
     }

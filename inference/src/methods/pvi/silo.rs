@@ -3,19 +3,21 @@
 use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint;
+use crate::engine::checkpoint::NamedVectors;
 use crate::engine::divergence::{Divergence, DivergenceChoice};
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::SiloProgram;
 use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::{Silo, describe_global};
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::trainer::with_prefix;
+use crate::engine::wire::message::Message;
+use crate::methods::pvi::messages::{Answer, Sizes, Solve};
 use crate::methods::pvi::options::{Factors, PviOptions};
-use crate::methods::pvi::solver::{LocalProblem, LocalSolver, Sampled, Visit};
+use crate::methods::pvi::solver::{LocalProblem, LocalSolver, Sampled, Solved, Visit};
 
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
 /// request says how much of it the coordinator took.
@@ -85,18 +87,21 @@ impl<M: Model> PviSilo<M> {
     }
 
     /// The factor as the coordinator has it.
-    fn settled(&self, request: &Message) -> Result<Vec<f64>> {
-        if request.has("factor") {
-            return request.expect_floats("factor", self.factor.len());
+    fn settled(&self, request: &Solve) -> Result<Vec<f64>> {
+        if let Some(factor) = &request.factor {
+            return Ok(factor.clone());
         }
-        let (version, share) = (request.get_word("settled")?, request.get_number("share")?);
+        let (Some(version), Some(share)) = (request.settled, request.share) else {
+            let problem = "it has neither `factor` nor `settled` with `share`".to_owned();
+            return Err(Error::Message { kind: Solve::KIND.into(), problem });
+        };
         match &self.pending {
             Some(pending) if pending.version == version => {
                 Ok(self.factor.iter().zip(&pending.change).map(|(own, change)| own + share * change).collect())
             }
             None if version == 0 => Ok(self.factor.clone()),
             found => Err(Error::Message {
-                kind: request.kind.clone(),
+                kind: Solve::KIND.into(),
                 problem: format!(
                     "it settles answer {version}, and this silo waits to hear of {:?}. Let the coordinator send the factor as it knows it (`Pvi::join`)",
                     found.as_ref().map(|pending| pending.version)
@@ -105,41 +110,23 @@ impl<M: Model> PviSilo<M> {
         }
     }
 
-    /// Answers `pvi.solve`; an answer that fails leaves the silo as it was before.
-    fn visit(&mut self, request: &Message) -> Result<Message> {
-        let (before, step) = (self.state(), self.silo.step);
-        let answer = self.solve(request);
-        if answer.is_err() {
-            self.solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
-            if !self.silo.load(&before) || !self.load(&before) {
-                unreachable!("invariant: a silo takes back its own state");
-            }
-            self.silo.step = step;
-        }
-        answer
-    }
-
-    fn solve(&mut self, request: &Message) -> Result<Message> {
-        let received = request.expect_floats("natural", self.factor.len())?;
-        self.silo.read_theta(request)?;
-        let theta = self.silo.shared_theta(request)?;
-        let (version, damping) = (request.get_word("version")?, request.get_number("damping")?);
-        let factor = self.settled(request)?;
+    fn solve(&mut self, request: Solve) -> Result<Message> {
+        let factor = self.settled(&request)?;
+        let Solve { step: first, version, local_steps: steps, damping, theta, shared, natural: received, .. } = request;
+        self.silo.set_theta(&theta)?;
         let cavity = match self.options.factors {
             Factors::Own => difference(&received, &factor),
             Factors::Forgotten => received.clone(),
             Factors::Shared | Factors::SharedBySize => {
-                difference(&received, &request.expect_floats("shared", self.factor.len())?)
+                let shared = shared.ok_or_else(|| Error::Message {
+                    kind: Solve::KIND.into(),
+                    problem: "it has no `shared`, the part of the factor of all that stands for this silo".into(),
+                })?;
+                difference(&received, &shared)
             }
         };
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
-        let (first, steps, total) = (
-            request.get_count("step", LARGEST_COUNT)?,
-            request.get_count("local_steps", self.options.local_steps)?,
-            self.silo.settings.steps,
-        );
-        let is_prior = version == 1;
-        let visit = Visit { received, is_prior, first, steps, total };
+        let visit = Visit { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
         let (index, divergence, trains_private) = (self.index, self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
@@ -153,15 +140,8 @@ impl<M: Model> PviSilo<M> {
         self.silo.step = first + steps;
         self.factor = factor;
         self.pending = Some(Pending { version, change: change.clone() });
-        Ok(Message::new("pvi.answer")
-            .word("version", version)
-            .floats("change", &change)
-            .number("log_likelihood", solved.log_likelihood)
-            .word("steps", solved.steps)
-            .word("clipped", solved.clipped)
-            .word("shortened", solved.shortened)
-            .word("held", held)
-            .word("improper_cavity", u64::from(improper_cavity)))
+        let Solved { log_likelihood, steps, clipped, shortened, .. } = solved;
+        Ok(Answer { version, change, log_likelihood, steps, clipped, shortened, held, improper_cavity }.write())
     }
 
     /// What is saved of this silo.
@@ -176,15 +156,9 @@ impl<M: Model> PviSilo<M> {
         state
     }
 
-    fn restore(&mut self, request: &Message) -> Result<Message> {
-        let answer = self.silo.answer(request)?;
-        let folder = request.get_setting("folder")?;
-        let (_, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
-        if self.load(&state) { Ok(answer) } else { Err(checkpoint::other_model(folder.as_ref(), &self.silo.name)) }
-    }
-
     /// Takes back what was saved beside the silo's own state; false if it is of another model or solver.
-    fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+    fn take_back(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        self.solver = self.options.solver.start(&self.silo.settings, &self.silo.device);
         let find = |name: &str| state.iter().find(|(own, _)| own == name).map(|(_, values)| values.clone());
         let Some(factor) = find("pvi.factor").filter(|own| own.len() == self.factor.len()) else { return false };
         self.factor = factor;
@@ -194,10 +168,7 @@ impl<M: Model> PviSilo<M> {
             }
             _ => None,
         };
-        let solver = state
-            .iter()
-            .filter_map(|(name, values)| Some((name.strip_prefix("pvi.solver.")?.to_owned(), values.clone())));
-        self.solver.load(solver.collect())
+        self.solver.load(with_prefix(state, "pvi.solver."))
     }
 }
 
@@ -306,30 +277,41 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
     }
 }
 
-impl<M: Model> SiloProgram for PviSilo<M> {
-    fn name(&self) -> &str {
-        self.silo.name()
+impl<M: Model> Program for PviSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        self.silo.standing()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.silo.local_moments()
-    }
-
-    fn private_theta(&self) -> Vec<f64> {
-        self.silo.private_theta()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
-        match request.kind.as_str() {
-            "pvi.solve" => self.visit(request),
-            "silo.save" => {
-                let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, self.state())?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => self.restore(request),
-            _ => self.silo.answer(request),
+    fn reply(&mut self, request: &Message) -> Result<Message> {
+        if request.kind != Solve::KIND {
+            return self.silo.reply(request);
         }
+        let sizes = Sizes {
+            natural: self.factor.len() as u64,
+            theta: self.silo.theta_len as u64,
+            local_steps: self.options.local_steps,
+        };
+        self.solve(Solve::read(request, &sizes)?)
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        Ok(self.state())
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        Ok(self.silo.load(step, state)? && self.take_back(state))
+    }
+
+    fn commit(&self, request: &Message) -> Commit {
+        if request.kind == Solve::KIND { Commit::AsItGoes } else { self.silo.commit(request) }
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.silo.moments()
+    }
+
+    fn kept_theta(&self) -> Vec<f64> {
+        self.silo.kept_theta()
     }
 }
 

@@ -177,6 +177,13 @@ impl SolverChoice {
         }
     }
 
+    /// The learning rate of the last step of a visit that begins at `first`; `None` for a solver without one.
+    pub(crate) fn last_rate(self, settings: &Settings, first: u64, steps: u64) -> Option<f64> {
+        let Self::Gradient(options) = self else { return None };
+        let visit = Visit { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
+        Some(options.last_rate(settings, &visit))
+    }
+
     /// Whether it solves problems with another divergence than Kullback and Leibler's.
     pub(crate) fn takes_divergences(self) -> bool {
         !matches!(self, Self::Conjugate | Self::PowerExpectation(_))

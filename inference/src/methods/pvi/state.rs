@@ -2,8 +2,9 @@
 
 use partita_core::Model;
 
-use crate::engine::algorithm::{Algorithm, same_run};
+use crate::engine::algorithm::same_run;
 use crate::engine::error::{Error, Result};
+use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::Pvi;
 use crate::methods::pvi::schedule::Work;
@@ -16,8 +17,7 @@ impl<M: Model> Pvi<M> {
     /// The coordinator's whole state.
     pub(super) fn state(&self) -> Message {
         let not_before: Vec<f64> = self.turn.not_before.iter().map(|turn| f64::from_bits(*turn)).collect();
-        let mut state = self.inner.save();
-        STATE.clone_into(&mut state.kind);
+        let state = self.coordinator.save(STATE);
         let state = state
             .floats("pvi.natural", &self.natural)
             .floats("pvi.prior", &self.prior)
@@ -31,7 +31,7 @@ impl<M: Model> Pvi<M> {
             Some(dampings) => state.floats("pvi.dampings", dampings),
             None => state,
         };
-        let rule = self.theta_rule.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
+        let rule = self.theta_descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
         let solver = self.prior_solver.iter().flat_map(|solver| solver.save());
         let solver = solver.map(|(name, values)| (format!("{SOLVER}{name}"), values));
         let state = rule.chain(solver).fold(state, |state, (name, values)| state.floats(&name, &values));
@@ -48,8 +48,8 @@ impl<M: Model> Pvi<M> {
 
     /// Restores a saved state.
     pub(super) fn restore(&mut self, state: &Message) -> Result<()> {
-        let globals = crate::engine::terms::silo::global_signature(&self.inner.table);
-        same_run(state, STATE, &globals, self.inner.settings.seed)?;
+        let globals = crate::engine::terms::silo::global_signature(&self.coordinator.table);
+        same_run(state, STATE, &globals, self.coordinator.settings.seed)?;
         let ledger = self.ledger.load(state)?;
         let natural = state.expect_floats("pvi.natural", self.natural.len())?;
         let prior = state.expect_floats("pvi.prior", self.prior.len())?;
@@ -59,11 +59,8 @@ impl<M: Model> Pvi<M> {
             true => Some(state.expect_floats("pvi.dampings", self.sizes.len())?),
             false => None,
         };
-        let named = |prefix: &str| -> Result<Vec<(String, Vec<f64>)>> {
-            let own = state.records.iter().filter(|record| record.name.starts_with(prefix));
-            own.map(|record| Ok((record.name[prefix.len()..].to_owned(), state.get_floats(&record.name)?))).collect()
-        };
-        let (rule, solver) = (named(RULE)?, named(SOLVER)?);
+        let vectors = state.named_floats();
+        let (rule, solver) = (with_prefix(&vectors, RULE), with_prefix(&vectors, SOLVER));
         let mut work = Vec::new();
         for silo in 0..self.sizes.len() {
             let natural = format!("pvi.work.{silo}.natural");
@@ -78,15 +75,11 @@ impl<M: Model> Pvi<M> {
             });
         }
         let solver_fits = self.prior_solver.as_mut().is_none_or(|own| own.load(solver));
-        if !self.theta_rule.load(rule) || !solver_fits {
+        if !self.theta_descent.load(rule) || !solver_fits {
             let problem = "its state of an optimiser or local solver is of another one".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
-        let mut inner = state.clone();
-        self.inner.state_kind().clone_into(&mut inner.kind);
-        inner.records.retain(|record| !record.name.starts_with("pvi."));
-        inner.numbers.retain(|(name, _)| !name.starts_with("pvi."));
-        self.inner.load(&inner)?;
+        self.coordinator.load(state, STATE)?;
         (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
             (natural, prior, residuals, work, ledger);
         self.dampings = dampings;

@@ -14,7 +14,7 @@ impl<M: Model> Pvi<M> {
     pub(super) fn theta_is_due(&self) -> bool {
         let every = self.options.theta_every;
         let all_here = self.ledger.present.iter().all(|here| *here);
-        !self.inner.theta.is_empty()
+        !self.coordinator.trainer.theta().is_empty()
             && every > 0
             && self.turn.turn.is_multiple_of(every)
             && !self.theta_done
@@ -23,25 +23,20 @@ impl<M: Model> Pvi<M> {
 
     /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.
     pub(super) fn step_theta(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        let step = self.inner.step;
+        let step = self.coordinator.step;
         if self.options.absence == Absence::GoOn && !is_complete(&outcomes) {
             // Without a silo's share there is no gradient: θ stays until the next turn.
             self.theta_done = true;
-            let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
-            let (elbo, gradient_norm, tally) = (f64::NAN, 0.0, Tally::default());
-            return Ok(StepInfo { step, elbo, gradient_norm, clipped: false, rate, tally });
+            return Ok(StepInfo::still(step, Tally::default()));
         }
-        let (elbo, mut gradient) = self.inner.theta_gradient(outcomes)?;
+        let (elbo, mut gradient) = self.coordinator.theta_gradient(outcomes)?;
         gradient.iter_mut().for_each(|g| *g = -*g);
-        let gradient_norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
-        let clipped = self.inner.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
-        let rate = self.inner.settings.schedule.rate(step, self.inner.settings.steps);
-        let mut theta = self.inner.theta.clone();
-        self.theta_rule.step(rate, &mut theta, &gradient);
-        self.inner.set_theta(theta)?;
+        let mut theta = self.coordinator.trainer.theta().to_vec();
+        let info = self.theta_descent.step(step, &mut theta, &mut gradient);
+        self.coordinator.set_theta(&theta)?;
         // A factor that stands for the prior hears of the new θ at its next refinement.
         let prior = match &self.prior_solver {
-            None => exact_prior(&self.inner, &self.family)?.ok_or_else(|| Error::Improper {
+            None => exact_prior(&self.coordinator, &self.family)?.ok_or_else(|| Error::Improper {
                 operation: "the prior after a step of θ".into(),
                 component: "the prior, which was normal before,".into(),
                 found: f64::NAN,
@@ -56,6 +51,6 @@ impl<M: Model> Pvi<M> {
         self.theta_done = true;
         self.publish()?;
         let tally = Tally { parallel_steps: 1, silo_steps: self.sizes.len() as u64, ..Tally::default() };
-        Ok(StepInfo { step, elbo, gradient_norm, clipped, rate, tally })
+        Ok(StepInfo::moved(step, elbo, info, tally))
     }
 }

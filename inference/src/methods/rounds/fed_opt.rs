@@ -2,17 +2,19 @@
 
 use partita_core::{Device, Model, Noise};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
+use super::join::{Join, Joined, as_float};
+use super::messages::PointRound;
+use super::server::ServerRule;
+use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, finite, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::Bounds;
+use crate::engine::terms::silo::global_signature;
+use crate::engine::trainer::with_prefix;
 use crate::engine::wire::manifest::Manifest;
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::message::Message;
 use crate::methods::pvi::subset;
-use crate::methods::rounds::server::ServerRule;
-use crate::methods::rounds::sfvi_avg::{RoundAnswer, as_float, check_rounds, round_manifest};
-use crate::methods::sfvi::Sfvi;
-use crate::methods::sfvi::coordinator::STATE as INNER_STATE;
 
 /// The kind of a saved coordinator.
 const STATE: &str = "fed.coordinator";
@@ -56,20 +58,18 @@ pub struct PointRounds {
 /// networks, arXiv:1812.06127, eq. 2; Reddi et al. (2021), arXiv:2003.00295, Algorithm 2.
 #[derive(Debug)]
 pub struct FedOpt<M: Model> {
-    inner: Sfvi<M>,
+    join: Join<M>,
     rounds: PointRounds,
-    round: u64,
-    manifest: Manifest,
 }
 
 impl<M: Model> FedOpt<M> {
     /// The coordinator of a run over the silos of these names.
     ///
     /// # Errors
-    /// As for [`Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, no local steps, sizes that are not one
+    /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, no local steps, sizes that are not one
     /// positive number a silo, more silos a round than there are or none, and a proximal term that is negative or infinite.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: PointRounds) -> Result<Self> {
-        check_rounds(rounds.local_steps, &rounds.sizes, silos)?;
+        let join = Join::new(model, device, settings, silos, (rounds.local_steps, rounds.sizes.clone()))?;
         let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
         if !(rounds.proximal >= 0.0 && rounds.proximal.is_finite()) {
             return refuse("proximal", rounds.proximal.to_string(), "a finite number >= 0, such as 0.1");
@@ -78,103 +78,89 @@ impl<M: Model> FedOpt<M> {
             let found = format!("{:?} of {}", rounds.silos_a_round, silos.len());
             return refuse("silos_a_round", found, "at least 1 and at most the number of silos, or None for all");
         }
-        let inner = Sfvi::new(model, device, settings, silos)?;
-        if inner.family.noise_len() > 0 {
-            let found = format!("{:?}", inner.family);
+        if join.globals.family().noise_len() > 0 {
+            let found = format!("{:?}", join.globals.family());
             return refuse("family", found, "point masses for FedOpt: FamilyPlan::point_masses");
         }
-        let manifest = round_manifest(&inner);
-        Ok(Self { inner, rounds, round: 0, manifest })
+        Ok(Self { join, rounds })
     }
 
     /// The silos of the present round, in their order.
     fn asked(&self) -> Vec<usize> {
-        let all = self.rounds.sizes.len();
+        let all = self.join.sizes.len();
         let size = self.rounds.silos_a_round.unwrap_or(all);
-        subset((0..all).collect(), size, Noise::new(self.inner.settings.seed), self.round)
-    }
-
-    fn total(&self) -> f64 {
-        as_float(self.rounds.sizes.iter().sum())
+        subset((0..all).collect(), size, Noise::new(self.join.globals.settings.seed), self.join.round)
     }
 }
 
 impl<M: Model> Algorithm for FedOpt<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        let base = self.inner.request("fed.round", self.round * self.rounds.local_steps);
-        let prior = if self.rounds.prior { 1.0 / self.total() } else { 0.0 };
-        let base = base
-            .word("round", self.round)
-            .word("local_steps", self.rounds.local_steps)
-            .number("prior", prior)
-            .number("proximal", self.rounds.proximal);
-        let weight = |silo: usize| 1.0 / as_float(self.rounds.sizes[silo]);
-        let to = |silo| Request { silo, message: base.clone().number("weight", weight(silo)) };
+        let globals = &self.join.globals;
+        let to = |silo| Request {
+            silo,
+            message: PointRound {
+                step: self.join.first_step(),
+                seed: globals.settings.seed,
+                global: globals.trainer.parameters().to_vec(),
+                theta: globals.trainer.theta().to_vec(),
+                round: self.join.round,
+                local_steps: self.join.local_steps,
+                prior: if self.rounds.prior { 1.0 / self.join.total() } else { 0.0 },
+                proximal: self.rounds.proximal,
+                weight: 1.0 / as_float(self.join.sizes[silo]),
+            }
+            .write(),
+        };
         Ok(self.asked().into_iter().map(to).collect())
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        let step = self.round * self.rounds.local_steps;
-        let asked = self.asked();
-        let names: Vec<String> = asked.iter().map(|&silo| self.inner.silos[silo].clone()).collect();
-        let replies = replies(outcomes, &names, step)?;
-        let present: f64 = asked.iter().map(|&silo| as_float(self.rounds.sizes[silo])).sum();
-        let weights: Vec<f64> = asked.iter().map(|&silo| as_float(self.rounds.sizes[silo]) / present).collect();
-        let (mut members, mut elbo, mut clipped) = (Vec::new(), 0.0, false);
-        for ((reply, silo), weight) in replies.iter().zip(&names).zip(&weights) {
-            let answer = RoundAnswer::read(reply, &self.inner, silo, (self.round, step))?;
-            members.push([answer.parameters, answer.theta].concat());
-            elbo += weight * answer.elbo * self.total();
-            clipped |= answer.clipped;
-        }
+        let (step, asked) = (self.join.first_step(), self.asked());
+        let names: Vec<String> = asked.iter().map(|&silo| self.join.globals.silos[silo].clone()).collect();
+        let answers = self.join.answers(outcomes, &names)?;
+        let present: f64 = asked.iter().map(|&silo| as_float(self.join.sizes[silo])).sum();
+        let weights: Vec<f64> = asked.iter().map(|&silo| as_float(self.join.sizes[silo]) / present).collect();
+        let total = self.join.total();
+        let elbo: f64 = answers.iter().zip(&weights).map(|(answer, weight)| weight * answer.elbo[0] * total).sum();
         finite("the coordinator", step, |_| "the log joint density".into(), &[elbo])?;
-        let before = [self.inner.parameters.as_slice(), &self.inner.theta].concat();
-        let mut after = self.rounds.server.apply(&before, &members, &weights);
-        finite("the coordinator", step, |index| format!("number {index} of the point"), &after)?;
-        let moved: f64 = after.iter().zip(&before).map(|(a, b)| (a - b) * (a - b)).sum();
-        let theta = after.split_off(self.inner.parameters.len());
-        self.inner.parameters = after;
-        self.inner.set_theta(theta)?;
-        self.round += 1;
-        self.inner.step = self.round * self.rounds.local_steps;
-        let rate = self.inner.settings.schedule.rate(self.inner.step, self.inner.settings.steps);
-        let tally = Tally::steps(self.rounds.local_steps, asked.len());
-        Ok(StepInfo { step: self.inner.step, elbo, gradient_norm: moved.sqrt(), clipped, rate, tally })
+        let members: Vec<Vec<f64>> =
+            answers.iter().map(|answer| [answer.global.as_slice(), &answer.theta].concat()).collect();
+        let mut parameters = self.rounds.server.apply(self.join.globals.trainer.values(), &members, &weights);
+        finite("the coordinator", step, |index| format!("number {index} of the point"), &parameters)?;
+        let theta = parameters.split_off(self.join.globals.trainer.parameters().len());
+        self.join.end_round(Joined { parameters, theta, elbo }, &answers)
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.inner.assessing(draws, offset)
+        self.join.globals.ask_bounds(draws, offset)
     }
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
-        self.inner.assessed(outcomes, draws, offset)
+        self.join.globals.bounds_of(&self.join.globals.silos, outcomes, Bounds { count: draws, offset })
     }
 
     fn manifest(&self) -> &Manifest {
-        &self.manifest
+        &self.join.manifest
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        self.inner.posterior()
+        self.join.globals.posterior()
     }
 
     fn save(&self) -> Message {
-        let state = Message { kind: STATE.to_owned(), ..self.inner.save().word("round", self.round) };
         let named = self.rounds.server.save().into_iter();
-        named.fold(state, |state, (name, values)| state.floats(&format!("{RULE}{name}"), &values))
+        named.fold(self.join.save(STATE), |state, (name, values)| state.floats(&format!("{RULE}{name}"), &values))
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        let globals = crate::engine::terms::silo::global_signature(&self.inner.table);
-        same_run(state, STATE, &globals, self.inner.settings.seed)?;
-        let numbers = self.inner.parameters.len() + self.inner.theta.len();
-        let own = state.records.iter().filter_map(|record| record.name.strip_prefix(RULE));
-        let vector = |name: &str| Ok((name.to_owned(), state.expect_floats(&format!("{RULE}{name}"), numbers)?));
-        if !self.rounds.server.load(own.map(vector).collect::<Result<_>>()?) {
+        let globals = &self.join.globals;
+        same_run(state, STATE, &global_signature(&globals.table), globals.settings.seed)?;
+        let own = with_prefix(&state.named_floats(), RULE);
+        let numbers = globals.trainer.values().len();
+        if own.iter().any(|(_, values)| values.len() != numbers) || !self.rounds.server.load(own) {
             let problem = "the state of its server rule is of another rule".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }
-        self.round = state.get_count("round", LARGEST_COUNT)?;
-        self.inner.load(&Message { kind: INNER_STATE.to_owned(), ..state.clone() })
+        self.join.load(state, STATE)
     }
 }

@@ -2,13 +2,15 @@
 
 use partita_core::{Model, Part, Purpose};
 
-use crate::engine::checkpoint;
+use super::messages::{AverageRound, PointRound, RoundAnswer, Sizes};
+use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::SiloProgram;
-use crate::engine::optimiser::UpdateRule;
+use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::Silo;
+use crate::engine::trainer::{Descent, with_prefix};
+use crate::engine::trust::estimate::mean_and_variance;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// What names of the state of the optimiser of globals begin with.
@@ -19,7 +21,7 @@ const GLOBAL: &str = "global.";
 pub struct AveragingSilo<M: Model> {
     silo: Silo<M>,
     index: u32,
-    rule: Box<dyn UpdateRule>,
+    descent: Descent,
     /// Local steps of the present round whose gradient was clipped.
     clipped: u64,
     /// The most local steps of a round that its owner allows.
@@ -45,12 +47,31 @@ struct Objective {
     proximal: f64,
 }
 
+/// A round to be taken.
+struct Steps {
+    round: u64,
+    first: u64,
+    count: u64,
+    global: Vec<f64>,
+    theta: Vec<f64>,
+}
+
+/// Where a silo stands within a round.
+struct Point<'a> {
+    /// The parameters of the global family, then θ.
+    values: &'a mut [f64],
+    /// How many of them are the family's.
+    parameters: usize,
+    /// Where the round began.
+    start: &'a [f64],
+}
+
 impl<M: Model> AveragingSilo<M> {
     /// Lets a silo, the `index`-th of the run, take local steps.
     #[must_use]
     pub fn new(silo: Silo<M>, index: u32) -> Self {
-        let rule = silo.settings.optimiser.start(&silo.device);
-        Self { silo, index, rule, clipped: 0, most_steps: LARGEST_COUNT }
+        let descent = Descent::new(&silo.settings, &silo.device);
+        Self { silo, index, descent, clipped: 0, most_steps: LARGEST_COUNT }
     }
 
     /// The same silo, which refuses rounds of more local steps than this.
@@ -73,137 +94,114 @@ impl<M: Model> AveragingSilo<M> {
     }
 
     /// A round of SFVI-Avg.
-    fn average_round(&mut self, request: &Message) -> Result<Message> {
-        let weight = request.get_number("scale")?;
-        let entropy = if request.get_setting("scale_entropy")? == "yes" { weight } else { 1.0 };
-        let keeps_optimiser = request.get_setting("keep_optimiser")? == "yes";
-        self.round(request, Objective { weight, entropy, prior: 1.0, proximal: 0.0 }, keeps_optimiser)
+    fn average_round(&mut self, request: AverageRound) -> Result<Message> {
+        let weight = request.scale;
+        let entropy = if request.scale_entropy { weight } else { 1.0 };
+        if !request.keep_optimiser {
+            self.descent.restart();
+        }
+        let AverageRound { step: first, local_steps: count, round, global, theta, .. } = request;
+        self.round(
+            Steps { round, first, count, global, theta },
+            Objective { weight, entropy, prior: 1.0, proximal: 0.0 },
+        )
     }
 
     /// A round of federated averaging of points.
-    fn point_round(&mut self, request: &Message) -> Result<Message> {
-        let weight = request.get_number("weight")?;
-        let (prior, proximal) = (request.get_number("prior")?, request.get_number("proximal")?);
-        self.round(request, Objective { weight, entropy: weight, prior, proximal }, false)
+    fn point_round(&mut self, request: PointRound) -> Result<Message> {
+        let PointRound { weight, prior, proximal, .. } = request;
+        self.descent.restart();
+        let PointRound { step: first, local_steps: count, round, global, theta, .. } = request;
+        self.round(Steps { round, first, count, global, theta }, Objective { weight, entropy: weight, prior, proximal })
     }
 
-    /// A round; one that ends in an error leaves the silo as it was before.
-    fn round(&mut self, request: &Message, objective: Objective, keeps_optimiser: bool) -> Result<Message> {
-        let before = self.state();
-        let answer = self.steps(request, objective, keeps_optimiser);
-        if answer.is_err() {
-            self.rule = self.silo.settings.optimiser.start(&self.silo.device);
-            if !self.load(before) {
-                unreachable!("invariant: a silo takes back its own state");
-            }
-        }
-        answer
-    }
-
-    /// What is saved of this silo.
-    fn state(&self) -> Vec<(String, Vec<f64>)> {
-        let mut state = self.silo.state();
-        state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("{GLOBAL}{name}"), values)));
-        state
-    }
-
-    /// Takes it back; false if it is of another model or optimiser.
-    fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
-        let (globals, own): (Vec<_>, Vec<_>) = state.into_iter().partition(|(name, _)| name.starts_with(GLOBAL));
-        let rule = globals.into_iter().map(|(name, values)| (name[GLOBAL.len()..].to_owned(), values));
-        self.silo.load(&own) && self.rule.load(rule.collect())
-    }
-
-    fn steps(&mut self, request: &Message, objective: Objective, keeps_optimiser: bool) -> Result<Message> {
-        let mut globals = self.silo.read_globals(request)?;
-        let (first, count) =
-            (request.get_count("step", LARGEST_COUNT)?, request.get_count("local_steps", self.most_steps)?);
-        let round = request.get_count("round", LARGEST_COUNT)?;
-        let mut values = self.silo.shared_theta(request)?;
-        if !keeps_optimiser {
-            self.rule = self.silo.settings.optimiser.start(&self.silo.device);
-        }
-        let start = [globals.as_slice(), &values].concat();
+    fn round(&mut self, steps: Steps, objective: Objective) -> Result<Message> {
+        let Steps { round, first, count, global, theta } = steps;
+        self.silo.set_theta(&theta)?;
+        let parameters = global.len();
+        let mut point = [global, theta].concat();
+        let start = point.clone();
         let mut last = Vec::new();
         self.clipped = 0;
         for step in first..first + count {
-            let elbo = self.local_step(step, (&mut globals, &mut values), objective, &start)?;
+            let elbo = self.local_step(step, Point { values: &mut point, parameters, start: &start }, objective)?;
             // The bound reported is the mean over the last tenth of the round.
             if step - first >= count - count.div_ceil(10) {
                 last.push(elbo);
             }
         }
         self.silo.step = first + count;
-        let elbo = crate::engine::trust::estimate::mean_and_variance(&last).0;
-        let reply = Message::new("avg.answer").word("round", round).floats("global", &globals);
-        let reply = reply.floats("elbo", &[elbo]).word("clipped", self.clipped);
-        Ok(if values.is_empty() { reply } else { reply.floats("theta", &values) })
+        let theta = point.split_off(parameters);
+        let elbo = vec![mean_and_variance(&last).0];
+        Ok(RoundAnswer { round, global: point, elbo, clipped: self.clipped, theta }.write())
     }
 
-    /// One step on this silo's data, of a round that began at `start`.
-    fn local_step(
-        &mut self,
-        step: u64,
-        (globals, values): (&mut Vec<f64>, &mut Vec<f64>),
-        Objective { weight, entropy: entropy_weight, prior, proximal }: Objective,
-        start: &[f64],
-    ) -> Result<f64> {
-        let silo = &mut self.silo;
-        let (owner, count) = (self.index, silo.settings.particles);
+    /// One step on this silo's data.
+    fn local_step(&mut self, step: u64, point: Point<'_>, objective: Objective) -> Result<f64> {
+        let Objective { weight, entropy: entropy_weight, prior, proximal } = objective;
+        let Point { values, parameters, start } = point;
+        let (silo, owner) = (&mut self.silo, self.index);
+        let count = silo.settings.particles;
         let draw = Draws { purpose: Purpose::Fit, step, count, owner, weight, entropy_weight, may_join: true };
-        let mut objective = silo.local_objective(globals, values.len(), draw, GlobalPrior::Model(prior))?;
+        let theta = values.len() - parameters;
+        let mut objective = silo.local_objective(&values[..parameters], theta, draw, GlobalPrior::Model(prior))?;
         let bound = objective.bound;
         if proximal > 0.0 {
-            let points = globals.iter().chain(&*values).zip(start);
-            let pulled = objective.gradient.iter_mut().zip(points);
+            let pulled = objective.gradient.iter_mut().zip(values.iter().zip(start));
             pulled.for_each(|(g, (own, from))| *g += proximal * (own - from));
         }
-        if silo.settings.clip.is_some_and(|clip| clip.apply(&mut objective.gradient)) {
-            self.clipped += 1;
-        }
-        let rate = silo.settings.schedule.rate(step, silo.settings.steps);
-        let mut all = [globals.as_slice(), values].concat();
-        self.rule.step(rate, &mut all, &objective.gradient);
-        *values = all.split_off(globals.len());
-        *globals = all;
-        silo.move_locals(objective, rate);
-        silo.set_theta(values)?;
+        let moved = self.descent.step(step, values, &mut objective.gradient);
+        self.clipped += u64::from(moved.is_clipped);
+        silo.move_locals(objective, moved.rate);
+        silo.set_theta(&values[parameters..])?;
         Ok(bound)
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            parameters: self.silo.family.parameter_len() as u64,
+            theta: self.silo.theta_len as u64,
+            local_steps: self.most_steps,
+        }
     }
 }
 
-impl<M: Model> SiloProgram for AveragingSilo<M> {
-    fn name(&self) -> &str {
-        self.silo.name()
+impl<M: Model> Program for AveragingSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        self.silo.standing()
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.silo.local_moments()
-    }
-
-    fn private_theta(&self) -> Vec<f64> {
-        self.silo.private_theta()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
+    fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            "avg.round" => self.average_round(request),
-            "fed.round" => self.point_round(request),
-            "silo.save" => {
-                let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), &self.silo.name, self.silo.step, self.state())?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => {
-                let folder = request.get_setting("folder")?;
-                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.silo.name)?;
-                if !self.load(state) {
-                    return Err(checkpoint::other_model(folder.as_ref(), &self.silo.name));
-                }
-                self.silo.step = step;
-                Ok(Message::new("silo.restored"))
-            }
-            _ => self.silo.answer(request),
+            AverageRound::KIND => self.average_round(AverageRound::read(request, &self.sizes())?),
+            PointRound::KIND => self.point_round(PointRound::read(request, &self.sizes())?),
+            _ => self.silo.reply(request),
         }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        let mut state = self.silo.state();
+        state.extend(self.descent.save().into_iter().map(|(name, values)| (format!("{GLOBAL}{name}"), values)));
+        Ok(state)
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        let (globals, own): (Vec<_>, Vec<_>) = state.iter().cloned().partition(|(name, _)| name.starts_with(GLOBAL));
+        Ok(self.silo.load(step, &own)? && self.descent.load(with_prefix(&globals, GLOBAL)))
+    }
+
+    fn commit(&self, request: &Message) -> Commit {
+        match request.kind.as_str() {
+            AverageRound::KIND | PointRound::KIND => Commit::AsItGoes,
+            _ => self.silo.commit(request),
+        }
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.silo.moments()
+    }
+
+    fn kept_theta(&self) -> Vec<f64> {
+        self.silo.kept_theta()
     }
 }

@@ -8,15 +8,15 @@ use partita_core::{
 };
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint;
+use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
-use crate::engine::exchange::SiloProgram;
 use crate::engine::on_device::{
     Chosen, Globals, GlobalsGradient, Moving, NoisePlan, ParticleNoise, RowBlock, RowChoice, RowStep, RowsGradient,
     plus,
 };
 use crate::engine::optimiser::Optimiser;
+use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::Locals;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::most_draws;
@@ -385,8 +385,10 @@ impl<M: Model> ResidentSilo<M> {
         Ok(Message::new("central.assessment").floats("elbo", &elbos))
     }
 
-    fn save(&mut self) -> Result<Vec<(String, Vec<f64>)>> {
-        let mut state = self.globals.save()?;
+    /// Everything as named vectors.
+    fn state(&self) -> Result<NamedVectors> {
+        // Its tensors are shared with the copy.
+        let mut state = self.globals.clone().save()?;
         for block in &self.rows {
             state.extend(block.save()?);
         }
@@ -394,13 +396,6 @@ impl<M: Model> ResidentSilo<M> {
             state.extend(theta.save(&format!("theta.{index}"))?);
         }
         Ok(state)
-    }
-
-    fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let Self { globals, rows, theta, device, .. } = self;
-        globals.load(state, device)
-            && rows.iter_mut().all(|block| block.load(state, device))
-            && theta.iter_mut().enumerate().all(|(index, own)| own.load(&format!("theta.{index}"), state, device))
     }
 }
 
@@ -427,43 +422,49 @@ fn refuse(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-impl<M: Model> SiloProgram for ResidentSilo<M> {
-    fn name(&self) -> &str {
-        &self.name
+impl<M: Model> Program for ResidentSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+    fn reply(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            "central.steps" => self.steps(request),
+            "central.assess" => self.assess(request),
+            other => {
+                let problem = "a party that stays on its device does not know it".into();
+                Err(Error::Message { kind: other.to_owned(), problem })
+            }
+        }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        self.state()
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        let Self { globals, rows, theta, device, .. } = self;
+        let fits = globals.load(state, device)
+            && rows.iter_mut().all(|block| block.load(state, device))
+            && theta.iter_mut().enumerate().all(|(index, own)| own.load(&format!("theta.{index}"), state, device));
+        if fits {
+            self.step = step;
+            self.set_theta();
+        }
+        Ok(fits)
+    }
+
+    /// Tensors that did not move are shared: what a failed interval changed is taken back without a read.
+    fn commit(&self, _: &Message) -> Commit {
+        Commit::AtItsEnd
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let mut all = vec![(Vec::new(), Vec::new()); self.choices.len()];
         for block in &self.rows {
             let encoded = self.encode(block, &None)?.map(|encoded| encoded.parameters());
             all[block.index] = block.moments(encoded, &self.device)?;
         }
         Ok(all)
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
-        match request.kind.as_str() {
-            "central.steps" => self.steps(request),
-            "central.assess" => self.assess(request),
-            "silo.save" => {
-                let state = self.save()?;
-                checkpoint::save_silo(request.get_setting("folder")?.as_ref(), &self.name, self.step, state)?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => {
-                let folder = request.get_setting("folder")?;
-                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
-                if !self.load(&state) {
-                    return Err(checkpoint::other_model(folder.as_ref(), &self.name));
-                }
-                self.step = step;
-                self.set_theta();
-                Ok(Message::new("silo.restored"))
-            }
-            other => {
-                let problem = "a party that stays on its device does not know it".into();
-                Err(Error::Message { kind: other.to_owned(), problem })
-            }
-        }
     }
 }

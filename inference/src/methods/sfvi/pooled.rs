@@ -16,6 +16,7 @@ use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::global_signature;
+use crate::engine::trainer::Moved;
 use crate::engine::wire::manifest::{Field, Manifest};
 use crate::engine::wire::message::{Floats, LARGEST_COUNT, Message};
 
@@ -120,7 +121,8 @@ impl Algorithm for Central {
         let due = self.due();
         let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
         self.step += due;
-        Ok(StepInfo { step: self.step, elbo, gradient_norm, clipped, rate, tally: Tally::steps(due, 1) })
+        let moved = Moved { gradient_norm, is_clipped: clipped, rate };
+        Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(due, 1)))
     }
 
     fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {

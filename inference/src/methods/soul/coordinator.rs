@@ -7,9 +7,9 @@ use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, Tally, 
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Delta;
-use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::global_signature;
+use crate::engine::trainer::{Descent, Moved, with_prefix};
 use crate::engine::wire::manifest::{Field, Manifest};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -31,7 +31,7 @@ pub struct SoulCoordinator {
     table: SiteTable,
     family: Delta,
     head: Vec<f64>,
-    rule: Box<dyn UpdateRule>,
+    descent: Descent,
     parties: Vec<String>,
     step: u64,
     /// The gradient of the last step, empty before the first.
@@ -64,7 +64,7 @@ impl SoulCoordinator {
             device: device.clone(),
             family: Delta::new(table.global_len()),
             head: vec![0.0; table.global_len()],
-            rule: settings.optimiser.start(device),
+            descent: Descent::new(settings, device),
             parties: parties.iter().map(|party| party.name().to_owned()).collect(),
             settings: settings.clone(),
             labels,
@@ -122,20 +122,21 @@ impl Algorithm for SoulCoordinator {
         let prior = self.labels.prior(&self.device, &self.table, &self.head)?;
         let elbo = share.value + prior.value;
         // The optimisers descend; the log density is to ascend.
-        let gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
+        let mut gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
         let who = "the coordinator";
         finite(who, step, |_| "the log likelihood".into(), &[elbo])?;
         finite(who, step, |index| format!("the gradient by the predictor of row {index}"), &share.eta)?;
         finite(who, step, |index| format!("the gradient by number {index} of the head"), &gradient)?;
         let squares: f64 = gradient.iter().chain(&share.eta).map(|g| g * g).sum();
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
+        let rate = self.descent.rate(step);
         if !self.head.is_empty() {
-            self.rule.step(rate, &mut self.head, &gradient);
+            self.descent.step(step, &mut self.head, &mut gradient);
         }
         self.gradient = share.eta;
         self.step += 1;
         let tally = Tally::steps(1, self.parties.len());
-        Ok(StepInfo { step: self.step, elbo, gradient_norm: squares.sqrt(), clipped: false, rate, tally })
+        let moved = Moved { gradient_norm: squares.sqrt(), is_clipped: false, rate };
+        Ok(StepInfo::moved(self.step, elbo, moved, tally))
     }
 
     fn assessing(&self, _: usize, _: u64) -> Vec<Request> {
@@ -167,7 +168,7 @@ impl Algorithm for SoulCoordinator {
             .floats("head", &self.head)
             .floats("gradient", &self.gradient)
             .setting("globals", &global_signature(&self.table));
-        let rule = self.rule.save().into_iter();
+        let rule = self.descent.save().into_iter();
         rule.fold(message, |message, (name, values)| message.floats(&format!("{RULE}{name}"), &values))
     }
 
@@ -175,9 +176,7 @@ impl Algorithm for SoulCoordinator {
         same_run(state, "soul.coordinator", &global_signature(&self.table), self.settings.seed)?;
         let head = state.expect_floats("head", self.head.len())?;
         let gradient = state.get_floats("gradient")?;
-        let names = state.records.iter().filter_map(|record| record.name.strip_prefix(RULE));
-        let vector = |name: &str| Ok((name.to_owned(), state.get_floats(&format!("{RULE}{name}"))?));
-        if !self.rule.load(names.map(vector).collect::<Result<_>>()?) {
+        if !self.descent.load(with_prefix(&state.named_floats(), RULE)) {
             let problem = "its optimiser state is of another optimiser".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }

@@ -4,12 +4,11 @@ use partita_core::vertical::Party;
 use partita_core::{Device, Key, Noise, Purpose, SiteTable};
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::SiloProgram;
-use crate::engine::optimiser::UpdateRule;
+use crate::engine::party::{Program, Standing};
 use crate::engine::settings::Settings;
+use crate::engine::trainer::{Descent, with_prefix};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::methods::soul::Soul;
 
@@ -21,7 +20,7 @@ pub struct SoulParty {
     table: SiteTable,
     device: Device,
     settings: Settings,
-    rules: [Box<dyn UpdateRule>; 2],
+    descents: [Descent; 2],
     step: u64,
     state: State,
 }
@@ -70,7 +69,7 @@ impl SoulParty {
         Ok(Self {
             how,
             index,
-            rules: [settings.optimiser.start(device), settings.optimiser.start(device)],
+            descents: [(); 2].map(|()| Descent::new(settings, device)),
             device: device.clone(),
             settings: settings.clone(),
             step: 0,
@@ -93,10 +92,9 @@ impl SoulParty {
         let State { auxiliary, contribution, .. } = &mut self.state;
         let precision = self.how.rho.powi(-2);
         let pull = auxiliary.iter().zip(&*contribution).map(|(z, g)| precision * (z - g));
-        let gradient: Vec<f64> = pull.zip(likelihood).map(|(pull, a)| pull - a).collect();
+        let mut gradient: Vec<f64> = pull.zip(likelihood).map(|(pull, a)| pull - a).collect();
         finite(&format!("silo `{}`", self.party.name()), step, |i| format!("the gradient by z[{i}]"), &gradient)?;
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        self.rules[0].step(rate, auxiliary, &gradient);
+        self.descents[0].step(step, auxiliary, &mut gradient);
         Ok(())
     }
 
@@ -127,8 +125,7 @@ impl SoulParty {
             }
         }
         if !theta_gradient.is_empty() {
-            let rate = self.settings.schedule.rate(step, self.settings.steps);
-            self.rules[1].step(rate, &mut self.state.theta, &theta_gradient);
+            self.descents[1].step(step, &mut self.state.theta, &mut theta_gradient);
             self.party.set_theta(&self.state.theta, &self.device)?;
         }
         (self.state.latents, self.state.contribution) = (latents, contribution);
@@ -166,19 +163,11 @@ impl SoulParty {
             let problem = format!("round {step} was asked of a party at round {}", self.step);
             return Err(Error::Message { kind: request.kind.clone(), problem });
         }
-        let before = self.vectors();
-        let done = (|| {
-            if request.has("gradient") {
-                let gradient = request.expect_floats("gradient", self.state.auxiliary.len())?;
-                self.move_auxiliary(&gradient, step)?;
-            }
-            self.draw(step)
-        })();
-        if let Err(error) = done {
-            // A failed answer leaves the state as it was.
-            self.load(&before)?;
-            return Err(error);
+        if request.has("gradient") {
+            let gradient = request.expect_floats("gradient", self.state.auxiliary.len())?;
+            self.move_auxiliary(&gradient, step)?;
         }
+        self.draw(step)?;
         self.step = step + 1;
         Ok(Message::new("soul.auxiliary").word("step", step).floats("auxiliary", &self.state.auxiliary))
     }
@@ -196,13 +185,13 @@ impl SoulParty {
         ]
         .map(|(name, values)| (name.to_owned(), values))
         .into();
-        for (rule, prefix) in self.rules.iter().zip(RULES) {
+        for (rule, prefix) in self.descents.iter().zip(RULES) {
             vectors.extend(rule.save().into_iter().map(|(name, values)| (format!("{prefix}{name}"), values)));
         }
         vectors
     }
 
-    fn load(&mut self, vectors: &NamedVectors) -> Result<bool> {
+    fn take_back(&mut self, vectors: &[(String, Vec<f64>)]) -> Result<bool> {
         let find = |wanted: &str, length: usize| {
             let found = vectors.iter().find(|(name, values)| name == wanted && values.len() == length);
             found.map(|(_, values)| values.clone())
@@ -220,9 +209,8 @@ impl SoulParty {
             })
         })();
         let Some(state) = state else { return Ok(false) };
-        for (rule, prefix) in self.rules.iter_mut().zip(RULES) {
-            let own = vectors.iter().filter_map(|(name, v)| Some((name.strip_prefix(prefix)?.to_owned(), v.clone())));
-            if !rule.load(own.collect()) {
+        for (rule, prefix) in self.descents.iter_mut().zip(RULES) {
+            if !rule.load(with_prefix(vectors, prefix)) {
                 return Ok(false);
             }
         }
@@ -235,46 +223,42 @@ impl SoulParty {
 /// What the names of the optimisers' vectors begin with: that of z, and that of point parameters.
 const RULES: [&str; 2] = ["rule.auxiliary.", "rule.theta."];
 
-impl SiloProgram for SoulParty {
-    fn name(&self) -> &str {
-        self.party.name()
+impl Program for SoulParty {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: self.party.name(), seed: self.settings.seed, step: self.step }
     }
 
-    /// Means and standard deviations of the draws after the burn-in; NaN before.
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let State { count, mean, squares, .. } = &self.state;
-        let scaled = |values: &[f64], power: f64| values.iter().map(|value| (value / count).powf(power)).collect();
-        let mean = if *count > 0.0 { mean.clone() } else { vec![f64::NAN; mean.len()] };
-        Ok(vec![(mean, scaled(squares, 0.5))])
-    }
-
-    fn private_theta(&self) -> Vec<f64> {
-        self.state.theta.clone()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
+    fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "soul.step" => self.round(request),
             "soul.assess" => {
                 let reply = Message::new("soul.auxiliary").word("step", request.get_count("step", LARGEST_COUNT)?);
                 Ok(reply.floats("auxiliary", &self.state.auxiliary))
             }
-            "silo.save" => {
-                let folder = request.get_setting("folder")?;
-                checkpoint::save_silo(folder.as_ref(), self.name(), self.step, self.vectors())?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => {
-                let folder = request.get_setting("folder")?;
-                let (step, vectors) = checkpoint::load_silo(folder.as_ref(), self.name())?;
-                if !self.load(&vectors)? {
-                    return Err(checkpoint::other_model(folder.as_ref(), self.name()));
-                }
-                self.step = step;
-                Ok(Message::new("silo.restored"))
-            }
             other => Err(Error::Message { kind: other.to_owned(), problem: "a party of Soul does not know it".into() }),
         }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        Ok(self.vectors())
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        let fits = self.take_back(state)?;
+        self.step = if fits { step } else { self.step };
+        Ok(fits)
+    }
+
+    /// Means and standard deviations of the draws after the burn-in; NaN before.
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let State { count, mean, squares, .. } = &self.state;
+        let scaled = |values: &[f64], power: f64| values.iter().map(|value| (value / count).powf(power)).collect();
+        let mean = if *count > 0.0 { mean.clone() } else { vec![f64::NAN; mean.len()] };
+        Ok(vec![(mean, scaled(squares, 0.5))])
+    }
+
+    fn kept_theta(&self) -> Vec<f64> {
+        self.state.theta.clone()
     }
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{LocalProblem, LocalSolver, Sampled, Solved, Visit};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
-use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
+use crate::engine::trainer::Descent;
 
 /// Where the parameters of a visit start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -81,6 +81,17 @@ impl Default for GradientDescent {
 }
 
 impl GradientDescent {
+    /// Where on the schedule a local step stands, and how long that is: of the whole run, or of its visit alone.
+    fn place(self, visit: &Visit, step: u64) -> (u64, u64) {
+        if self.keep_optimiser { (visit.first + step, visit.total) } else { (step, visit.steps) }
+    }
+
+    /// The learning rate of the last step of a visit that stops at its end.
+    pub(super) fn last_rate(self, settings: &Settings, visit: &Visit) -> f64 {
+        let (at, of) = self.place(visit, visit.steps.saturating_sub(1));
+        settings.schedule.rate(at, of)
+    }
+
     pub(crate) fn check(self) -> Result<()> {
         if let Start::Tight { deviation } = self.start
             && !(deviation > 0.0 && deviation.is_finite())
@@ -101,9 +112,7 @@ impl GradientDescent {
 /// A running [`GradientDescent`].
 pub(super) struct GradientSolver {
     options: GradientDescent,
-    settings: Settings,
-    device: Device,
-    rule: Box<dyn UpdateRule>,
+    descent: Descent,
     previous: Vec<f64>,
 }
 
@@ -115,8 +124,7 @@ impl std::fmt::Debug for GradientSolver {
 
 impl GradientSolver {
     pub(super) fn new(options: GradientDescent, settings: &Settings, device: &Device) -> Self {
-        let rule = settings.optimiser.start(device);
-        Self { options, settings: settings.clone(), device: device.clone(), rule, previous: Vec::new() }
+        Self { options, descent: Descent::new(settings, device), previous: Vec::new() }
     }
 
     fn start(&self, problem: &dyn LocalProblem, visit: &Visit) -> Result<Vec<f64>> {
@@ -162,21 +170,19 @@ impl LocalSolver for GradientSolver {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
         let mut parameters = self.start(problem, visit)?;
         if !self.options.keep_optimiser {
-            self.rule = self.settings.optimiser.start(&self.device);
+            self.descent.restart();
         }
         let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
         let has_domain = problem.divergence(visit.first).has_domain();
         let mut watch = self.options.stop.map(Watch::new);
         for step in 0..visit.steps {
-            let rate = match self.options.keep_optimiser {
-                true => self.settings.schedule.rate(visit.first + step, visit.total),
-                false => self.settings.schedule.rate(step, visit.steps),
-            };
+            let (at, of) = self.options.place(visit, step);
+            let rate = self.descent.rate_of(at, of);
             let mut sampled = problem.sample(&parameters, visit.first + step, rate)?;
             // Where a step came from is kept only where it may have to be halved.
             let before = if has_domain { parameters.clone() } else { Vec::new() };
-            clipped += u64::from(self.settings.clip.is_some_and(|clip| clip.apply(&mut sampled.gradient)));
-            self.rule.step(rate, &mut parameters, &sampled.gradient);
+            let moved = self.descent.step_at(rate, &mut parameters, &mut sampled.gradient);
+            clipped += u64::from(moved.is_clipped);
             steps += 1;
             if has_domain {
                 shortened += u64::from(self.shorten(problem, visit.first + step, &before, &mut parameters)?);
@@ -210,7 +216,7 @@ impl LocalSolver for GradientSolver {
     fn save(&self) -> Vec<(String, Vec<f64>)> {
         let mut state = vec![("previous".to_owned(), self.previous.clone())];
         if self.options.keep_optimiser {
-            state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
+            state.extend(self.descent.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
         }
         state
     }
@@ -224,7 +230,7 @@ impl LocalSolver for GradientSolver {
                 None => return false,
             }
         }
-        found && (rule.is_empty() || self.rule.load(rule))
+        found && (rule.is_empty() || self.descent.load(rule))
     }
 }
 

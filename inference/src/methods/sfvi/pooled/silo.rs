@@ -7,17 +7,17 @@ use partita_core::{
 use rayon::prelude::*;
 
 use crate::engine::algorithm::finite;
-use crate::engine::checkpoint;
+use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{
     BlockDraw, Estimator, LayerMoments, Share, add, check_layers, draw_blocks, particles_join, tapes,
 };
-use crate::engine::exchange::SiloProgram;
-use crate::engine::family::{Family, FamilyDraw};
-use crate::engine::optimiser::UpdateRule;
+use crate::engine::family::FamilyDraw;
+use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::{describe_global, global_key, global_noise, noise_into};
+use crate::engine::trainer::{Descent, Moved, Trainer};
 use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -48,10 +48,7 @@ pub struct CentralSilo<M: Model> {
     device: Device,
     settings: Settings,
     table: SiteTable,
-    family: Box<dyn Family>,
-    parameters: Vec<f64>,
-    theta: Vec<f64>,
-    rule: Box<dyn UpdateRule>,
+    trainer: Trainer,
     locals: Locals,
     step: u64,
     /// Noise made ahead of its draw. It depends on its key alone, so that a run is the same with it and without.
@@ -98,12 +95,9 @@ impl<M: Model> CentralSilo<M> {
             device: device.clone(),
             settings: settings.clone(),
             locals,
-            theta: shared_theta(&model)?,
+            trainer: Trainer::new(family, parameters, &shared_theta(&model)?, Descent::new(settings, device)),
             model,
             table,
-            parameters,
-            family,
-            rule: settings.optimiser.start(device),
             step: 0,
             ahead: None,
             memory: Memory::default(),
@@ -119,7 +113,7 @@ impl<M: Model> CentralSilo<M> {
         global: &mut FamilyDraw,
     ) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        self.family.draw_into(&self.parameters, &noise, global);
+        self.trainer.family.draw_into(self.trainer.parameters(), &noise, global);
         let local_noise = self.locals.noise(rows, purpose, step, particle);
         let blocks = self.locals.draws(rows, &local_noise);
         if estimator == Estimator::LocalReparameterisation && purpose == Purpose::Fit {
@@ -132,7 +126,8 @@ impl<M: Model> CentralSilo<M> {
         let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
         let mut by_local = self.locals.zeros(rows);
-        let (elbo, mut location, by_theta) = estimator.global_terms(joint, &*self.family, &self.parameters, global);
+        let (elbo, mut location, by_theta) =
+            estimator.global_terms(joint, &*self.trainer.family, self.trainer.parameters(), global);
         let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         let elbo = elbo + through.elbo;
         let deviation = (!through.path.is_empty()).then(|| {
@@ -153,7 +148,7 @@ impl<M: Model> CentralSilo<M> {
 
     /// The mean share of the likelihood over particles that join.
     fn joined(&self, rows: &StepRows, step: u64) -> Result<Share> {
-        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let layers = LayerMoments::new(&*self.trainer.family, self.trainer.parameters());
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = 1.0 / self.settings.particles as f64;
         let noise = self.locals.layer_noise(Purpose::Fit, step, 0);
@@ -176,7 +171,7 @@ impl<M: Model> CentralSilo<M> {
         (step, particle): (u64, u32),
     ) -> Result<Evaluated> {
         let estimator = self.settings.estimator;
-        let layers = LayerMoments::new(&*self.family, &self.parameters);
+        let layers = LayerMoments::new(&*self.trainer.family, self.trainer.parameters());
         let moments = layers.with_noise(self.locals.layer_noise(Purpose::Fit, step, particle));
         let density = LogDensity::new(&self.model, &self.device, &self.table)
             .minibatch(minibatch)
@@ -184,7 +179,7 @@ impl<M: Model> CentralSilo<M> {
             .loss(self.settings.loss);
         let prior = density.global(&global.latent)?;
         let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
-        let mut share = estimator.global_share(prior, &*self.family, &self.parameters, global);
+        let mut share = estimator.global_share(prior, &*self.trainer.family, self.trainer.parameters(), global);
         if self.particles_join() {
             let (elbo, location, by_theta) = (share.elbo, share.location, share.theta);
             return Ok(Evaluated { elbo, noise, location, deviation: None, variance: Vec::new(), by_theta, by_local });
@@ -202,12 +197,12 @@ impl<M: Model> CentralSilo<M> {
     fn add_gradient(&self, draw: &Evaluated, factor: f64, out: &mut [f64]) -> Result<()> {
         let reaching = [&draw.location, draw.deviation.as_ref().unwrap_or(&draw.location)].map(Vec::as_slice);
         let how = (factor, self.settings.estimator.adds_entropy_gradient());
-        self.family.add_gradient(&self.parameters, &draw.noise, reaching, how, out);
+        self.trainer.family.add_gradient(self.trainer.parameters(), &draw.noise, reaching, how, out);
         if draw.variance.is_empty() {
             return Ok(());
         }
         let variance: Vec<f64> = draw.variance.iter().map(|gradient| factor * gradient).collect();
-        self.family.pull_back_variance(&self.parameters, &variance, out)
+        self.trainer.family.pull_back_variance(self.trainer.parameters(), &variance, out)
     }
 
     /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it: a tape is evaluated
@@ -224,7 +219,7 @@ impl<M: Model> CentralSilo<M> {
             return result;
         }
         let mut ahead = std::mem::take(&mut self.memory.noise);
-        let (family, settings) = (&*self.family, &self.settings);
+        let (family, settings) = (&*self.trainer.family, &self.settings);
         let later = global_key(next.0, next.1, Key::COORDINATOR).particle(next.2);
         let result = rayon::in_place_scope(|scope| {
             scope.spawn(|_| noise_into(family, settings, later, &mut ahead));
@@ -236,12 +231,12 @@ impl<M: Model> CentralSilo<M> {
     }
 
     fn global_noise(&self, (purpose, step, particle): NoiseKey) -> Vec<f64> {
-        global_noise(&*self.family, &self.settings, purpose, step, particle)
+        global_noise(&*self.trainer.family, &self.settings, purpose, step, particle)
     }
 
     /// Puts θ into the model.
     fn set_theta(&mut self) -> Result<()> {
-        let theta = self.locals.with_private(&self.theta);
+        let theta = self.locals.with_private(self.trainer.theta());
         if !theta.is_empty() {
             self.model = with_theta(&self.model, &theta, &self.device)?;
         }
@@ -269,17 +264,17 @@ impl<M: Model> CentralSilo<M> {
         let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
         finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         let weights = self.settings.estimator.weigh(&elbos);
-        let mut by_theta = vec![0.0; self.theta.len() + self.locals.private_theta().len()];
+        let mut by_theta = vec![0.0; self.trainer.theta().len() + self.locals.private_theta().len()];
         draws.iter().zip(&weights.theta).for_each(|(draw, factor)| add_scaled(&mut by_theta, *factor, &draw.by_theta));
         let mut gradient = std::mem::take(&mut self.memory.gradient);
         gradient.clear();
-        gradient.resize(self.parameters.len(), 0.0);
+        gradient.resize(self.trainer.parameters().len(), 0.0);
         for (draw, factor) in draws.iter().zip(&weights.family) {
             self.add_gradient(draw, -weights.share * factor, &mut gradient)?;
         }
         if let Some(likelihood) = likelihood {
-            let (mut own, noise) = (vec![0.0; gradient.len()], vec![0.0; self.family.noise_len()]);
-            likelihood.pull_back(&*self.family, &self.parameters, &noise, &mut own)?;
+            let (mut own, noise) = (vec![0.0; gradient.len()], vec![0.0; self.trainer.family.noise_len()]);
+            likelihood.pull_back(&*self.trainer.family, self.trainer.parameters(), &noise, &mut own)?;
             add_scaled(&mut gradient, -1.0, &own);
         }
         if let Some(theta) = through_encoder {
@@ -287,7 +282,8 @@ impl<M: Model> CentralSilo<M> {
         }
         finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &by_theta)?;
         let by_local = weights.descent(draws.iter_mut().map(|draw| std::mem::take(&mut draw.by_local)).collect());
-        let private = by_theta.split_off(self.theta.len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
+        let private =
+            by_theta.split_off(self.trainer.theta().len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
         gradient.extend(by_theta.into_iter().map(|g| -weights.share * g));
         let squares: Vec<f64> = gradient.par_chunks(AHEAD).map(|part| dot(part, part)).collect();
         let norm = squares.iter().sum::<f64>().sqrt();
@@ -295,16 +291,11 @@ impl<M: Model> CentralSilo<M> {
             finite(
                 &self.name,
                 step,
-                |index| describe_global(&self.table, index % self.family.len().max(1)),
+                |index| describe_global(&self.table, index % self.trainer.family.len().max(1)),
                 &gradient,
             )?;
         }
-        let clipped = self.settings.clip.is_some_and(|clip| clip.apply(&mut gradient));
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        let count = self.parameters.len();
-        self.parameters.append(&mut self.theta);
-        self.rule.step(rate, &mut self.parameters, &gradient);
-        self.theta = self.parameters.split_off(count);
+        let Moved { is_clipped: clipped, rate, .. } = self.trainer.step(step, &mut gradient);
         self.locals.descend(&rows, by_local, &private, rate);
         self.set_theta()?;
         self.step = step + 1;
@@ -312,8 +303,8 @@ impl<M: Model> CentralSilo<M> {
         self.memory.noise = draws.pop().map(|draw| draw.noise).unwrap_or_default();
         Ok(Message::new("central.stepped")
             .floats("elbo", &elbos)
-            .floats("global", &self.parameters)
-            .floats("theta", &self.theta)
+            .floats("global", self.trainer.parameters())
+            .floats("theta", self.trainer.theta())
             .number("gradient_norm", norm)
             .number("clipped", f64::from(u8::from(clipped))))
     }
@@ -334,54 +325,43 @@ impl<M: Model> CentralSilo<M> {
     }
 }
 
-impl<M: Model> SiloProgram for CentralSilo<M> {
-    fn name(&self) -> &str {
-        &self.name
+impl<M: Model> Program for CentralSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }
 
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.locals.moments((&self.model, &self.data), &self.table)
-    }
-
-    fn private_theta(&self) -> Vec<f64> {
-        self.locals.private_theta().to_vec()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
+    fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "central.step" => self.step(request.get_count("step", LARGEST_COUNT)?),
             "central.assess" => self.assess(request),
-            "silo.save" => {
-                let mut state = self.locals.save();
-                state.push(("global".into(), self.parameters.clone()));
-                state.push(("theta".into(), self.theta.clone()));
-                state.extend(self.rule.save().into_iter().map(|(name, values)| (format!("rule.{name}"), values)));
-                checkpoint::save_silo(request.get_setting("folder")?.as_ref(), &self.name, self.step, state)?;
-                Ok(Message::new("silo.saved"))
-            }
-            "silo.restore" => {
-                let folder = request.get_setting("folder")?;
-                let (step, state) = checkpoint::load_silo(folder.as_ref(), &self.name)?;
-                let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.clone());
-                let strip = |(name, values): &(String, Vec<f64>)| {
-                    Some((name.strip_prefix("rule.")?.to_owned(), values.clone()))
-                };
-                let rule = state.iter().filter_map(strip).collect();
-                match (find("global"), find("theta")) {
-                    (Some(global), Some(theta))
-                        if global.len() == self.parameters.len()
-                            && theta.len() == self.theta.len()
-                            && self.locals.load(&state)
-                            && self.rule.load(rule) =>
-                    {
-                        (self.parameters, self.theta, self.step) = (global, theta, step);
-                        self.set_theta()?;
-                        Ok(Message::new("silo.restored"))
-                    }
-                    _ => Err(checkpoint::other_model(folder.as_ref(), &self.name)),
-                }
-            }
             other => Err(Error::Message { kind: other.to_owned(), problem: "a pooled party does not know it".into() }),
         }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        let mut state = self.locals.save();
+        state.extend(self.trainer.save());
+        Ok(state)
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        if !(self.trainer.load(state) && self.locals.load(state)) {
+            return Ok(false);
+        }
+        self.step = step;
+        self.set_theta()?;
+        Ok(true)
+    }
+
+    fn commit(&self, _: &Message) -> Commit {
+        Commit::AtItsEnd
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.locals.moments((&self.model, &self.data), &self.table)
+    }
+
+    fn kept_theta(&self) -> Vec<f64> {
+        self.locals.private_theta().to_vec()
     }
 }

@@ -1,0 +1,247 @@
+//! Keeps what the coordinator of a method over silos knows: the model's globals, their posterior, and who the silos are.
+
+use partita_core::{Device, Model, Purpose, SiteTable, shared_theta, theta, with_shared_theta, with_theta};
+
+use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
+use super::pending::LastWeights;
+use super::silo::{describe_global, global_signature};
+use super::total::{Asked, Total, weighted};
+use crate::engine::algorithm::{Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::Estimator;
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::Family;
+use crate::engine::settings::Settings;
+use crate::engine::trainer::{Descent, Trainer};
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The globals of a run, as its coordinator has them, and how they move by the terms of silos.
+pub(crate) struct Coordinator<M: Model> {
+    pub(crate) model: M,
+    pub(crate) device: Device,
+    pub(crate) settings: Settings,
+    pub(crate) table: SiteTable,
+    pub(crate) trainer: Trainer,
+    pub(crate) silos: Vec<String>,
+    pub(crate) step: u64,
+    pub(crate) manifest: Manifest,
+    /// What the silos have yet to hear of the last step.
+    last: LastWeights,
+}
+
+impl<M: Model> std::fmt::Debug for Coordinator<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Coordinator")
+            .field("silos", &self.silos)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> Coordinator<M> {
+    /// The coordinator of a run over the silos of these names.
+    pub(crate) fn new(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
+        settings.check()?;
+        if silos.is_empty() {
+            return Err(Error::NoSilos);
+        }
+        let table = SiteTable::globals(model, device)?;
+        let family = settings.family.global_family(&table)?;
+        let values = shared_theta(model)?;
+        let manifest = manifest(&Sizes::largest(&*family, values.len(), settings));
+        let start = settings.family.start(&*family, &table);
+        Ok(Self {
+            model: with_theta(model, &theta(model)?, device)?,
+            device: device.clone(),
+            settings: settings.clone(),
+            trainer: Trainer::new(family, start, &values, Descent::new(settings, device)),
+            table,
+            silos: silos.to_vec(),
+            step: 0,
+            manifest,
+            last: LastWeights::default(),
+        })
+    }
+
+    /// The family of the globals.
+    pub(crate) fn family(&self) -> &dyn Family {
+        &*self.trainer.family
+    }
+
+    /// What the lengths of answers with so many draws follow from.
+    pub(super) fn sizes(&self, draws: usize) -> Sizes {
+        Sizes::new(self.family(), self.trainer.theta().len(), draws, &self.settings)
+    }
+
+    /// Replaces the parameters of the global posterior.
+    pub(crate) fn set_parameters(&mut self, parameters: &[f64]) -> Result<()> {
+        let expected = self.trainer.parameters().len();
+        if parameters.len() != expected {
+            let problem = format!("{} parameters given, the family has {expected}", parameters.len());
+            return Err(Error::Message { kind: "global parameters".into(), problem });
+        }
+        self.trainer.set_parameters(parameters);
+        Ok(())
+    }
+
+    /// Replaces θ, in the model too.
+    pub(crate) fn set_theta(&mut self, theta: &[f64]) -> Result<()> {
+        self.trainer.set_theta(theta);
+        self.show_theta()
+    }
+
+    /// Lets the model see θ.
+    fn show_theta(&mut self) -> Result<()> {
+        if !self.trainer.theta().is_empty() {
+            self.model = with_shared_theta(&self.model, self.trainer.theta(), &self.device)?;
+        }
+        Ok(())
+    }
+
+    /// The name of what component `index` of a vector of global parameters, or of θ, belongs to.
+    pub(crate) fn describe(&self, index: usize) -> String {
+        describe_global(&self.table, index % self.family().len().max(1))
+    }
+
+    /// Asks every silo for its terms of this step.
+    pub(crate) fn ask_step(&self) -> Vec<Request> {
+        let message = StepRequest {
+            step: self.step,
+            seed: self.settings.seed,
+            global: self.trainer.parameters().to_vec(),
+            weighted_step: self.last.of_step(),
+            weights: self.last.each(),
+            theta: self.trainer.theta().to_vec(),
+        };
+        self.to_all(&message.write())
+    }
+
+    /// Moves the globals by the terms of this step.
+    pub(crate) fn take_step(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        let step = self.step;
+        let total = self.of_step(outcomes)?;
+        let weights = self.settings.estimator.weigh(&total.elbos);
+        let elbo = weights.bound;
+        let mut gradient = total.gradient(&weights, self.trainer.theta().len());
+        // The optimisers descend; the bound is to ascend.
+        gradient.iter_mut().for_each(|g| *g = -*g);
+        let who = "the coordinator";
+        finite(who, step, |_| "the bound".into(), &[elbo])?;
+        finite(who, step, |index| self.describe(index), &gradient)?;
+        let moved = self.trainer.step(step, &mut gradient);
+        self.show_theta()?;
+        if self.settings.estimator.weighs_draws() {
+            self.last = LastWeights { step, weights: weights.family };
+        }
+        self.step += 1;
+        Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(1, self.silos.len())))
+    }
+
+    /// The bound and its gradient by θ that the silos' terms of one step give; moves nothing.
+    pub(crate) fn theta_gradient(&self, outcomes: Vec<Outcome>) -> Result<(f64, Vec<f64>)> {
+        let total = self.of_step(outcomes)?;
+        let weights = self.settings.estimator.weigh(&total.elbos);
+        let gradient = total.gradient(&weights, self.trainer.theta().len()).split_off(self.trainer.parameters().len());
+        finite("the coordinator", self.step, |index| format!("the gradient by θ[{index}]"), &gradient)?;
+        Ok((weights.bound, gradient))
+    }
+
+    /// What all parties say of this step.
+    fn of_step(&self, outcomes: Vec<Outcome>) -> Result<Total> {
+        let (step, draws) = (self.step, self.settings.particles);
+        let replies = replies(outcomes, &self.silos, step)?;
+        let sizes = self.sizes(draws);
+        let mut terms = Vec::with_capacity(replies.len());
+        for (reply, silo) in replies.iter().zip(&self.silos) {
+            let own = Terms::read(reply, &sizes)?;
+            if own.step != step {
+                let problem = format!("silo `{silo}` answered step {}, asked was step {step}", own.step);
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
+            }
+            terms.push(own);
+        }
+        self.total(terms, Asked { purpose: Purpose::Fit, first: step, draws })
+    }
+
+    pub(crate) fn to_all(&self, message: &Message) -> Vec<Request> {
+        (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
+    }
+
+    /// Asks every silo for the terms of so many sampled bounds.
+    pub(crate) fn ask_bounds(&self, draws: usize, offset: u64) -> Vec<Request> {
+        let message = EstimateRequest {
+            step: offset,
+            seed: self.settings.seed,
+            global: self.trainer.parameters().to_vec(),
+            weighted_step: self.last.of_step(),
+            weights: self.last.each(),
+            theta: self.trainer.theta().to_vec(),
+            draws: (draws * self.draws_a_bound()) as u64,
+        };
+        self.to_all(&message.write())
+    }
+
+    /// The draws of all latents behind one sampled bound.
+    pub(crate) fn draws_a_bound(&self) -> usize {
+        self.settings.estimator.draws_a_bound(self.settings.particles)
+    }
+
+    /// The sampled bounds over silos of these names alone.
+    pub(crate) fn bounds_of(&self, names: &[String], outcomes: Vec<Outcome>, bounds: Bounds) -> Result<Assessed> {
+        let replies = replies(outcomes, names, self.step)?;
+        let size = self.draws_a_bound();
+        let draws = bounds.count * size;
+        let sizes = self.sizes(draws);
+        // A report needs no gradient by θ: none is sent.
+        let sizes = Sizes { theta: 0, ..sizes };
+        let terms = replies.iter().map(|reply| Terms::read(reply, &sizes)).collect::<Result<_>>()?;
+        let total = self.total(terms, Asked { purpose: Purpose::Report, first: bounds.offset, draws })?;
+        finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
+        // Without the path through variances a gradient under local reparameterisation would not be its own.
+        let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
+        let mut assessed = Assessed::default();
+        for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
+            let weights = self.settings.estimator.weigh(elbos);
+            assessed.elbos.push(weights.bound);
+            if ordinary {
+                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+            }
+        }
+        Ok(assessed)
+    }
+
+    pub(crate) fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: self.family(), parameters: self.trainer.parameters(), theta: self.trainer.theta() }
+    }
+
+    /// The whole state, as the saved state of a method of this kind.
+    pub(crate) fn save(&self, kind: &str) -> Message {
+        let state = Message::new(kind).word("step", self.step).word("seed", self.settings.seed);
+        let state = self.trainer.save().iter().fold(state, |state, (name, values)| state.floats(name, values));
+        self.last.put(state.setting("globals", &global_signature(&self.table)))
+    }
+
+    /// Restores what [`Coordinator::save`] gave, beside the method's own records.
+    pub(crate) fn load(&mut self, state: &Message, kind: &str) -> Result<()> {
+        same_run(state, kind, &global_signature(&self.table), self.settings.seed)?;
+        let (step, last) = (state.get_count("step", LARGEST_COUNT)?, LastWeights::get(state)?);
+        state.expect_floats("global", self.trainer.parameters().len())?;
+        state.expect_floats("theta", self.trainer.theta().len())?;
+        if !self.trainer.load(&state.named_floats()) {
+            let problem = "its optimiser state is of another optimiser".to_owned();
+            return Err(Error::Message { kind: state.kind.clone(), problem });
+        }
+        (self.step, self.last) = (step, last);
+        self.show_theta()
+    }
+}
+
+/// Which sampled bounds are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) count: usize,
+    /// The first draw.
+    pub(crate) offset: u64,
+}

@@ -1,0 +1,130 @@
+//! Keeps what all rounds of local steps have in common: the globals, the rounds done, and the answers of silos.
+
+use partita_core::{Device, Model};
+
+use super::messages::{RoundAnswer, Sizes};
+use crate::engine::algorithm::{StepInfo, Tally, finite, replies};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::Outcome;
+use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::Coordinator;
+use crate::engine::trainer::distance;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The coordinator's side of rounds: what a method adds is whom it asks what, and how answers become one.
+#[derive(Debug)]
+pub(super) struct Join<M: Model> {
+    pub(super) globals: Coordinator<M>,
+    /// Local steps of each silo in a round.
+    pub(super) local_steps: u64,
+    /// Observations of each silo.
+    pub(super) sizes: Vec<usize>,
+    pub(super) round: u64,
+    pub(super) manifest: Manifest,
+}
+
+impl<M: Model> Join<M> {
+    /// Rounds of so many steps over silos with so many observations.
+    pub(super) fn new(
+        model: &M,
+        device: &Device,
+        settings: &Settings,
+        silos: &[String],
+        (local_steps, sizes): (u64, Vec<usize>),
+    ) -> Result<Self> {
+        if local_steps == 0 {
+            return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
+        }
+        if sizes.len() != silos.len() || sizes.contains(&0) {
+            let found = format!("{sizes:?} for {} silos", silos.len());
+            return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
+        }
+        let globals = Coordinator::new(model, device, settings, silos)?;
+        let mut manifest = globals.manifest.clone();
+        let known: Vec<&str> = manifest.fields.iter().map(|field| field.name).collect();
+        let own = RoundAnswer::fields(&sizes_of(&globals, local_steps));
+        let new: Vec<_> = own.into_iter().filter(|field| !known.contains(&field.name)).collect();
+        manifest.fields.extend(new);
+        Ok(Self { globals, local_steps, sizes, round: 0, manifest })
+    }
+
+    /// The step of the run at which the present round begins.
+    pub(super) fn first_step(&self) -> u64 {
+        self.round * self.local_steps
+    }
+
+    /// The observations of all silos.
+    pub(super) fn total(&self) -> f64 {
+        as_float(self.sizes.iter().sum())
+    }
+
+    /// The answers of these silos to the present round, checked.
+    pub(super) fn answers(&self, outcomes: Vec<Outcome>, silos: &[String]) -> Result<Vec<RoundAnswer>> {
+        let (step, sizes) = (self.first_step(), sizes_of(&self.globals, self.local_steps));
+        let replies = replies(outcomes, silos, step)?;
+        let read = |(reply, silo): (&Message, &String)| {
+            let answer = RoundAnswer::read(reply, &sizes)?;
+            if answer.round != self.round {
+                let problem = format!("silo `{silo}` answered round {}, asked was round {}", answer.round, self.round);
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
+            }
+            finite(silo, step, |index| self.globals.describe(index), &answer.global)?;
+            finite(silo, step, |index| format!("θ[{index}]"), &answer.theta)?;
+            Ok(answer)
+        };
+        replies.iter().zip(silos).map(read).collect()
+    }
+
+    /// Moves the globals to where a round has led, with the mean bound of its last steps.
+    pub(super) fn end_round(&mut self, to: Joined, answers: &[RoundAnswer]) -> Result<StepInfo> {
+        let before = self.globals.trainer.values().to_vec();
+        self.globals.trainer.set_parameters(&to.parameters);
+        self.globals.set_theta(&to.theta)?;
+        self.round += 1;
+        self.globals.step = self.first_step();
+        Ok(StepInfo {
+            step: self.globals.step,
+            elbo: to.elbo,
+            gradient_norm: None,
+            movement: Some(distance(self.globals.trainer.values(), &before)),
+            clipped: answers.iter().any(|answer| answer.clipped > 0),
+            rate: Some(self.globals.trainer.descent.rate(self.globals.step.saturating_sub(1))),
+            tally: Tally::steps(self.local_steps, answers.len()),
+        })
+    }
+
+    /// The whole state, as the saved state of a method of this kind.
+    pub(super) fn save(&self, kind: &str) -> Message {
+        self.globals.save(kind).word("round", self.round)
+    }
+
+    /// Takes it back.
+    pub(super) fn load(&mut self, state: &Message, kind: &str) -> Result<()> {
+        let round = state.get_count("round", LARGEST_COUNT)?;
+        self.globals.load(state, kind)?;
+        self.round = round;
+        Ok(())
+    }
+}
+
+/// Where a round has led.
+pub(super) struct Joined {
+    pub(super) parameters: Vec<f64>,
+    pub(super) theta: Vec<f64>,
+    pub(super) elbo: f64,
+}
+
+/// What the lengths of messages follow from.
+fn sizes_of<M: Model>(globals: &Coordinator<M>, local_steps: u64) -> Sizes {
+    Sizes {
+        parameters: globals.trainer.parameters().len() as u64,
+        theta: globals.trainer.theta().len() as u64,
+        local_steps,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of observations are far below 2^52")]
+pub(super) fn as_float(count: usize) -> f64 {
+    count as f64
+}

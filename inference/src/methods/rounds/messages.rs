@@ -1,0 +1,79 @@
+//! Declares what coordinator and silos say to each other in rounds of local steps.
+
+use crate::engine::wire::message::LARGEST_COUNT;
+use crate::engine::wire::typed::message;
+
+/// What the lengths of the fields follow from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// Parameters of the global family.
+    pub(super) parameters: u64,
+    /// Numbers of θ that parties share.
+    pub(super) theta: u64,
+    /// The most local steps that a request may ask for.
+    pub(super) local_steps: u64,
+}
+
+message! {
+    /// Asks for a round of local steps of variational inference.
+    struct AverageRound = "avg.round", sizes: &Sizes {
+        /// the step of the run at which it begins
+        step: u64 = Request <= LARGEST_COUNT,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// the parameters of the global posterior
+        global: Vec<f64> = Request <= sizes.parameters,
+        /// the shared part of θ
+        theta: Vec<f64> = Request <= sizes.theta,
+        /// the round
+        round: u64 = Request <= LARGEST_COUNT,
+        /// local steps
+        local_steps: u64 = Request <= sizes.local_steps,
+        /// whether the optimiser of the globals goes on
+        keep_optimiser: bool = Request <= 1,
+        /// whether the entropy of local posteriors is scaled too
+        scale_entropy: bool = Request <= 1,
+        /// what the silo's own log density is multiplied by
+        scale: f64 = Request <= 1,
+    }
+}
+
+message! {
+    /// Asks for a round of local steps of point estimation.
+    struct PointRound = "fed.round", sizes: &Sizes {
+        /// the step of the run at which it begins
+        step: u64 = Request <= LARGEST_COUNT,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// the point
+        global: Vec<f64> = Request <= sizes.parameters,
+        /// the shared part of θ
+        theta: Vec<f64> = Request <= sizes.theta,
+        /// the round
+        round: u64 = Request <= LARGEST_COUNT,
+        /// local steps
+        local_steps: u64 = Request <= sizes.local_steps,
+        /// what the log density of the globals is multiplied by
+        prior: f64 = Request <= 1,
+        /// the strength of the pull towards the start
+        proximal: f64 = Request <= 1,
+        /// what the silo's own log density is multiplied by
+        weight: f64 = Request <= 1,
+    }
+}
+
+message! {
+    /// Where a silo's local steps have led.
+    struct RoundAnswer = "avg.answer", sizes: &Sizes {
+        /// the round answered
+        round: u64 = Request <= LARGEST_COUNT,
+        /// the silo's global posterior's parameters
+        global: Vec<f64> = Data <= sizes.parameters,
+        /// the mean bound of the last tenth of the local steps
+        elbo: Vec<f64> = Data <= 1,
+        /// the local steps whose gradient was clipped
+        clipped: u64 = Data <= LARGEST_COUNT,
+        /// the silo's trained parameters
+        theta: Vec<f64> = Data <= sizes.theta,
+    }
+}
