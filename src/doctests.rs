@@ -20,3 +20,6 @@ mod explanation_vertical {}
 
 #[doc = include_str!("../docs/src/explanation-nuts.md")]
 mod explanation_nuts {}
+
+#[doc = include_str!("../CONTRIBUTING.md")]
+mod contributing {}

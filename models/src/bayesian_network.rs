@@ -14,7 +14,7 @@ use partita_core::{
 ///
 /// # Laws
 /// The outputs of a row depend on that row and the parameters alone, since minibatches and silos have other rows beside it
-/// (`tests/network.rs`).
+/// (`tests/exactness/network.rs`).
 ///
 /// # Example
 /// ```

@@ -55,7 +55,7 @@ fn two_sweeps_recover_a_conjugate_hierarchy_with_its_local_latents() {
 
 #[test]
 fn four_rounds_on_six_cities_come_within_half_a_nat_of_thirty_thousand_of_sfvi_where_averaging_is_far_off() {
-    // SFVI with the same family reaches -827.00 ± 0.12 in 30,000 exchanges (tests/six_cities_posterior.rs).
+    // SFVI with the same family reaches -827.00 ± 0.12 in 30,000 exchanges (tests/sfvi/six_cities_posterior.rs).
     let how = PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(1.0), ..PviOptions::new(1_000) };
     let pvi = six_cities(true, AlgorithmChoice::Pvi(how), 4_000, 1).report;
     assert!(pvi.elbo > -827.5, "{pvi}");

@@ -12,7 +12,7 @@ use crate::handle::Handle;
 /// Numbers alone give a distribution of shape `[1]`, to be repeated with [`Distribution::iid`] or by a plate.
 ///
 /// # Laws
-/// A number stands for a tensor of that number everywhere: both make the same density (`tests/laws_densities.rs`).
+/// A number stands for a tensor of that number everywhere: both make the same density (`tests/laws/densities.rs`).
 pub trait Parameters<S> {
     /// The distribution these parameters make: its rank is that of the tensors.
     type Distribution;

@@ -12,7 +12,7 @@ use crate::scope::Scope;
 ///
 /// # Laws
 /// A clone has as many rows. Those of all parties are as many as there are labels: others are refused by name
-/// (`tests/vertical_failure.rs`).
+/// (`tests/columns/failure.rs`).
 pub trait Columns: Clone + Send {
     /// The number of rows.
     fn rows(&self) -> usize;

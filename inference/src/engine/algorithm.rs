@@ -190,21 +190,12 @@ pub(crate) fn same_run(state: &Message, kind: &str, globals: &str, seed: u64) ->
 
 /// Takes the replies out of outcomes; the first silo without one is an error that names it.
 pub(crate) fn replies(outcomes: Vec<Outcome>, names: &[String], step: u64) -> Result<Vec<Message>> {
-    let name = |index: usize| names.get(index).cloned().unwrap_or_else(|| index.to_string());
-    let lost = |index: usize, reason: String| Error::SiloLost { silo: name(index), step, reason };
     if outcomes.len() != names.len() {
-        return Err(lost(outcomes.len(), format!("{} outcomes for {} silos", outcomes.len(), names.len())));
+        let silo = names.get(outcomes.len()).cloned().unwrap_or_else(|| outcomes.len().to_string());
+        let reason = format!("{} outcomes for {} silos", outcomes.len(), names.len());
+        return Err(Error::SiloLost { silo, step, reason });
     }
-    outcomes
-        .into_iter()
-        .enumerate()
-        .map(|(index, outcome)| match outcome {
-            Outcome::Reply(reply) => Ok(reply),
-            Outcome::Failed(error) => Err(error.in_silo(&name(index), step)),
-            Outcome::Lost { reason } => Err(lost(index, reason)),
-            Outcome::Timeout => Err(lost(index, "the deadline passed".into())),
-        })
-        .collect()
+    outcomes.into_iter().zip(names).map(|(outcome, name)| outcome.reply(name, step)).collect()
 }
 
 /// Refuses a number that is not finite, saying whose and what it is.

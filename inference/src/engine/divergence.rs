@@ -34,7 +34,7 @@ use crate::engine::natural::NormalFamily;
 /// loss decides what is fitted, the divergence how uncertain the answer is.
 ///
 /// # Laws
-/// Zero where $`q = p`$ and positive elsewhere, with the gradient that differences give (`tests/divergences.rs`).
+/// Zero where $`q = p`$ and positive elsewhere, with the gradient that differences give (`tests/pvi/divergences.rs`).
 ///
 /// # References
 /// Knoblauch, Jewson and Damoulas (2022), An optimization-centric view on Bayes' rule.

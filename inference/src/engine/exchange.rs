@@ -8,7 +8,7 @@ pub use in_process::InProcess;
 
 use std::time::Duration;
 
-use crate::engine::error::Result;
+use crate::engine::error::{Error, Result};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -29,7 +29,7 @@ pub enum Outcome {
     Reply(Message),
     /// The silo refused or failed. The error's words may quote the silo's data: inside one process that helps, a transport
     /// to another party must send its kind only.
-    Failed(crate::engine::error::Error),
+    Failed(Error),
     /// The silo cannot be reached.
     Lost {
         /// Why.
@@ -37,6 +37,22 @@ pub enum Outcome {
     },
     /// No answer came before the deadline.
     Timeout,
+}
+
+impl Outcome {
+    /// The reply, or the error that says what became of the request to `silo` at `step`.
+    ///
+    /// # Errors
+    /// [`Error::InSilo`] or the silo's own error; [`Error::SiloLost`] where no answer came.
+    pub fn reply(self, silo: &str, step: u64) -> Result<Message> {
+        let lost = |reason| Err(Error::SiloLost { silo: silo.to_owned(), step, reason });
+        match self {
+            Self::Reply(reply) => Ok(reply),
+            Self::Failed(error) => Err(error.in_silo(silo, step)),
+            Self::Lost { reason } => lost(reason),
+            Self::Timeout => lost("the deadline passed".into()),
+        }
+    }
 }
 
 /// Carries requests to silos and replies back.

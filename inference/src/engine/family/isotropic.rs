@@ -26,7 +26,7 @@ pub(crate) fn shared_variance(deviations: &[f64]) -> f64 {
 ///
 /// # Laws
 /// It is [`crate::DiagonalGaussian`] with equal scales: what reaches $`\log\sigma`$ is the sum of what reaches theirs
-/// (`tests/isotropic.rs`).
+/// (`tests/exactness/isotropic.rs`).
 ///
 /// # Example
 /// ```

@@ -14,7 +14,7 @@ use crate::engine::panic::{COORDINATOR, caught};
 /// # Laws
 /// Every request of [`Asynchronous::ask`] is followed by one [`Asynchronous::take`] or [`Asynchronous::discard`] of its silo before
 /// the next. Whatever the order in which silos are taken, a run to convergence ends at the fixed point of visits in turn
-/// (`tests/pvi.rs`, and over a network `tests/flower_asynchronous.rs`).
+/// (`tests/pvi/fixed_point.rs`, and over a network `tests/flower/asynchronous.rs`).
 pub trait Asynchronous: Algorithm {
     /// The next request for a silo; none for one that takes no part.
     ///

@@ -14,7 +14,7 @@ use crate::engine::error::{Error, Result};
 /// Is told of every step.
 ///
 /// # Laws
-/// It hears of every step once, in their order, and of the end once, after the last (`tests/run_loop.rs`).
+/// It hears of every step once, in their order, and of the end once, after the last (`tests/sfvi/run_loop.rs`).
 pub trait Progress: Send {
     /// A step was done.
     fn step(&mut self, info: &StepInfo, counters: &Counters);

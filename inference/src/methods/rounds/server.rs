@@ -22,7 +22,7 @@ use std::fmt::Debug;
 ///
 /// # Laws
 /// Where every silo came back with `before` and no earlier round moved, `apply` gives `before`, bit for bit. After
-/// `load(save())` further rounds give the same bits as without. `tests/baselines.rs` checks both for every rule.
+/// `load(save())` further rounds give the same bits as without. `tests/sfvi/baselines.rs` checks both for every rule.
 pub trait ServerRule: Debug + Send {
     /// The coordinator's next point from `before`, what silos made of it (`members`), and weights that sum to one.
     fn apply(&mut self, before: &[f64], members: &[Vec<f64>], weights: &[f64]) -> Vec<f64>;
