@@ -22,4 +22,5 @@ pub(crate) mod settings;
 pub(crate) mod terms;
 pub(crate) mod trainer;
 pub(crate) mod trust;
+pub(crate) mod turn;
 pub(crate) mod wire;

@@ -387,10 +387,11 @@ pub fn silo_program<M: Model + 'static>(
 
 /// The settings that parties are given.
 pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
-    // Silos side by side take the threads first; what is left over serves the particles inside each. Zero stays zero,
-    // to be refused.
-    let threads = options.threads / silos.max(1);
-    let settings = Settings { threads: threads.max(options.threads.min(1)), ..options.settings.clone() };
+    // Silos side by side take the threads first; what is left over serves the particles inside each, unless the settings
+    // say otherwise. Zero stays zero, to be refused.
+    let left_over = (options.threads / silos.max(1)).max(options.threads.min(1));
+    let threads = options.settings.threads.or(Some(left_over));
+    let settings = Settings { threads, ..options.settings.clone() };
     match options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         _ => settings,
@@ -403,4 +404,22 @@ pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         found: format!("{threads} ({error})"),
         expected: "a number of threads the machine can start",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_the_settings_are_kept_and_others_divided_among_silos() {
+        let threads = |own: Option<usize>, all: usize| {
+            let settings = Settings { threads: own, ..Settings::default() };
+            settled(&FitOptions { settings, threads: all, ..FitOptions::default() }, 2).threads
+        };
+        assert_eq!(threads(Some(3), 1), Some(3));
+        assert_eq!(threads(None, 8), Some(4));
+        assert_eq!(threads(None, 1), Some(1));
+        // To be refused.
+        assert_eq!(threads(None, 0), Some(0));
+    }
 }

@@ -151,7 +151,8 @@ fn two_vectors_a_particle_give_the_papers_gradient() {
 /// The bits of the global posterior after some steps.
 fn bits_after(silos: usize, particles: usize, threads: usize, order: fn(usize) -> Vec<usize>) -> Vec<u64> {
     let device = Device::flex();
-    let settings = Settings { steps: 200, particles, threads, family: six_cities_family(), ..Settings::default() };
+    let settings =
+        Settings { steps: 200, particles, threads: Some(threads), family: six_cities_family(), ..Settings::default() };
     let parties = Parties::new(&six_cities_model(), &six_cities_data(silos, &device), &device, &settings);
     let boxed = parties.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
     let mut algorithm = parties.algorithm;

@@ -520,7 +520,8 @@ fn threads_change_no_bit_whatever_the_noise() {
         let bits = |threads| {
             let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
             let family = six_cities_family();
-            let settings = Settings { estimator, particles: 6, noise, threads, family, ..Settings::default() };
+            let settings =
+                Settings { estimator, particles: 6, noise, threads: Some(threads), family, ..Settings::default() };
             let parties = Parties::new(&six_cities_model(), &six_cities_data(2, &device), &device, &settings);
             let (mut algorithm, mut exchange) = parties.in_process(threads);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

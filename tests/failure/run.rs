@@ -76,7 +76,7 @@ fn a_global_function_that_panics_in_mid_run_is_an_error() {
 
 #[test]
 fn a_silo_still_answers_after_its_model_panicked_on_many_threads() {
-    let settings = Settings { particles: 4, threads: 2, steps: 5, ..Settings::default() };
+    let settings = Settings { particles: 4, threads: Some(2), steps: 5, ..Settings::default() };
     let model = Recipe::local(|scope, mu, _| {
         assert!(calls(2) != 3, "once only");
         scope.factor("square", -(mu.clone() * mu.clone()))

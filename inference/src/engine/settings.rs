@@ -47,8 +47,10 @@ pub struct Settings {
     pub clip: Option<Clip>,
     /// Rows of a plate evaluated in a step, by plate; plates not named are evaluated whole.
     pub minibatch: BTreeMap<String, usize>,
-    /// Threads a silo may use for its particles.
-    pub threads: usize,
+    /// Threads a silo may use for its particles; `None` for what [`crate::FitOptions::threads`] leaves over when silos that work
+    /// side by side have one each, and 1 where no fit divides any.
+    #[serde(default)]
+    pub threads: Option<usize>,
 }
 
 impl Default for Settings {
@@ -65,7 +67,7 @@ impl Default for Settings {
             schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
             clip: None,
             minibatch: BTreeMap::new(),
-            threads: 1,
+            threads: None,
         }
     }
 }
@@ -91,11 +93,17 @@ impl Settings {
             least_one("inner draws", inner)?;
         }
         least_one("particles", self.particles)?;
-        least_one("threads", self.threads)?;
+        least_one("threads", self.silo_threads())?;
         least_one("steps", usize::from(self.steps > 0))?;
         self.minibatch.values().try_for_each(|&rows| least_one("minibatch rows", rows))?;
         self.check_loss()?;
         self.check_draws()
+    }
+
+    /// The threads of one silo.
+    #[must_use]
+    pub fn silo_threads(&self) -> usize {
+        self.threads.unwrap_or(1)
     }
 
     /// Refuses a loss out of its domain, and estimators that need log likelihoods.

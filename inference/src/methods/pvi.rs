@@ -15,7 +15,6 @@ mod state;
 mod theta;
 
 pub use options::{Absence, Factors, PriorShare, PviOptions};
-pub(crate) use schedule::subset;
 pub use schedule::{Delays, Order, VisitSchedule};
 pub use silo::PviSilo;
 

@@ -201,7 +201,7 @@ mod tests {
         let mut x = vec![0.0; 20];
         stream(1).normal(&mut x);
         let settings = Settings {
-            threads,
+            threads: Some(threads),
             particles: 7,
             estimator: Estimator::LocalReparameterisation,
             family: FamilyPlan::new().global(Gaussian::diagonal()),

@@ -67,7 +67,7 @@ impl<M: Model> Silo<M> {
         let model = with_theta(model, &theta(model)?, device)?;
         let locals = Locals::new((&model, data), &table, settings, device, index)?;
         check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
-        let workers = settings.threads.min(settings.particles).max(1);
+        let workers = settings.silo_threads().min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
             device: device.clone(),

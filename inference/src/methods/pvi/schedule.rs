@@ -1,5 +1,6 @@
 //! Chooses which silos PVI visits next, and from which posterior: one, some or all of them, or whichever is ready.
 
+use crate::engine::turn::subset;
 use partita_core::{Key, Noise, Purpose};
 use serde::{Deserialize, Serialize};
 
@@ -95,14 +96,6 @@ pub(crate) struct Turn {
     pub(crate) residuals: Vec<f64>,
     /// The exchange before which a silo that did not answer is not asked again, if others are there.
     pub(crate) not_before: Vec<u64>,
-}
-
-/// A random subset of so many silos for the `turn`-th exchange, in their order.
-pub(crate) fn subset(mut silos: Vec<usize>, size: usize, noise: Noise, turn: u64) -> Vec<usize> {
-    noise.stream(Key::new(Purpose::Schedule, turn)).shuffle(&mut silos);
-    silos.truncate(size);
-    silos.sort_unstable();
-    silos
 }
 
 impl Turn {

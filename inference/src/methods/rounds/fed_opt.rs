@@ -12,9 +12,9 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::Bounds;
 use crate::engine::terms::silo::global_signature;
 use crate::engine::trainer::with_prefix;
+use crate::engine::turn::subset;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
-use crate::methods::pvi::subset;
 
 /// The kind of a saved coordinator.
 const STATE: &str = "fed.coordinator";

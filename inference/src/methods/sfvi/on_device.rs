@@ -144,7 +144,7 @@ impl<M: Model> ResidentSilo<M> {
         });
         let noise = Noise::new(self.settings.seed).kind(self.settings.noise);
         let plan = NoisePlan { noise, part, globals: self.noise_len, blocks: blocks.collect() };
-        plan.particles(key, count, self.settings.threads > 1)
+        plan.particles(key, count, self.settings.silo_threads() > 1)
     }
 
     /// The parameters of the rows that are evaluated.
