@@ -8,6 +8,8 @@ pub mod executables;
 
 pub use burn;
 pub use partita_core::*;
+#[cfg(feature = "datasets")]
+pub use partita_datasets as datasets;
 pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;

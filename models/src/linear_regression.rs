@@ -7,7 +7,6 @@ use burn::tensor::Tensor;
 use partita_core::{Array, Design, Device, Error, Model, Normal, Result, Scope};
 
 use crate::coefficients::{Coefficients, dot, with_intercept};
-use crate::rugged::RuggedCountry;
 
 /// Linear regression with independent normal priors on the intercept and all coefficients, and known noise.
 ///
@@ -85,16 +84,6 @@ impl MeasuredRows {
         let design = Design::new(with_intercept(&inputs, columns), [targets.len(), 1, columns + 1])?;
         let observed = device.tensor(targets.to_vec(), [targets.len(), 1]);
         Ok(Self { inputs, targets: targets.to_vec(), design, observed })
-    }
-
-    /// Log gross domestic product of countries given Africa, ruggedness and their product.
-    ///
-    /// # Errors
-    /// As [`MeasuredRows::new`].
-    pub fn rugged(countries: &[RuggedCountry], device: &Device) -> Result<Self> {
-        let inputs: Vec<f64> = countries.iter().flat_map(RuggedCountry::covariates).collect();
-        let targets: Vec<f64> = countries.iter().map(|country| country.log_gdp).collect();
-        Self::new(&inputs, 3, &targets, device)
     }
 
     /// The number of rows.

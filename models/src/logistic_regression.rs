@@ -10,7 +10,6 @@ use partita_core::{
 };
 
 use crate::coefficients::{Coefficients, dot, with_intercept};
-use crate::labelled_table::CovariateRows;
 
 /// Logistic regression with independent normal priors on the intercept and all coefficients.
 ///
@@ -62,14 +61,6 @@ impl BinaryRows {
         let design = Design::new(values, [labels.len(), 1, columns + 1])?;
         let numbers = labels.iter().map(|label| f64::from(u8::from(*label))).collect();
         Ok(Self { design, labels: device.tensor(numbers, [labels.len(), 1]) })
-    }
-
-    /// Encoded rows of a table.
-    ///
-    /// # Errors
-    /// As [`BinaryRows::new`].
-    pub fn encoded(rows: &CovariateRows, device: &Device) -> Result<Self> {
-        Self::new(rows.inputs(), rows.columns(), rows.labels(), device)
     }
 
     /// The design with the one of the intercept: `[rows, 1, columns + 1]`.

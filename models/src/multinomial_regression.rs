@@ -8,8 +8,6 @@ use partita_core::{
     elementwise,
 };
 
-use crate::Images;
-
 /// Multinomial regression with normal priors whose scales are trained (empirical Bayes).
 ///
 /// ```math
@@ -57,30 +55,20 @@ impl ClassifiedRows {
     ///
     /// # Errors
     /// [`Error::Length`] if there is not one class a row.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, SparseRows};
+    /// use partita_models::ClassifiedRows;
+    /// let covariates = SparseRows::from_dense(&[0.0, 1.0, 0.2, 0.0], [2, 2])?;
+    /// let data = ClassifiedRows::new(covariates, &[1, 0], &Device::flex())?;
+    /// assert_eq!(data.covariates().row(1), (&[0][..], &[0.2][..]));
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
     pub fn new(covariates: SparseRows, classes: &[u8], device: &Device) -> Result<Self> {
         let numbers = Array::new(classes.iter().map(|class| f64::from(*class)).collect(), vec![covariates.rows()])?;
         let numbers = device.tensor(numbers.values, [covariates.rows()]);
         Ok(Self { covariates, labels: classes.to_vec(), classes: numbers })
-    }
-
-    /// Pictures: their pixels in [0, 1] and their labels.
-    ///
-    /// # Errors
-    /// As for [`ClassifiedRows::new`].
-    ///
-    /// # Example
-    /// ```
-    /// use partita_core::Device;
-    /// use partita_models::{ClassifiedRows, Images};
-    /// let images = Images::new(vec![0, 255, 51, 0], vec![1, 0], [1, 2], 2).unwrap();
-    /// let data = ClassifiedRows::images(&images, &Device::flex())?;
-    /// assert_eq!(data.covariates().row(1), (&[0][..], &[0.2][..]));
-    /// # Ok::<(), partita_core::Error>(())
-    /// ```
-    pub fn images(images: &Images, device: &Device) -> Result<Self> {
-        let [height, width] = images.shape();
-        let covariates = SparseRows::from_dense(&images.scaled(), [images.len(), height * width])?;
-        Self::new(covariates, images.labels(), device)
     }
 
     /// The covariates.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use partita_models::{DatasetError, ImageSet, Images, cifar_10_from, dataset, fashion_mnist, mnist};
+use partita_datasets::{DatasetError, ImageSet, Images, cifar_10_from, dataset, fashion_mnist, mnist};
 use proptest::prelude::*;
 
 /// The IDX file of bytes with axes of these lengths.

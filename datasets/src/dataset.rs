@@ -72,9 +72,9 @@ pub enum Checksum {
 ///
 /// # Example
 /// ```
-/// let epilepsy = partita_models::dataset("epil")?;
+/// let epilepsy = partita_datasets::dataset("epil")?;
 /// assert_eq!(epilepsy.file, "mixed_models/epil.csv");
-/// # Ok::<(), partita_models::DatasetError>(())
+/// # Ok::<(), partita_datasets::DatasetError>(())
 /// ```
 pub fn dataset(name: &str) -> Result<Dataset, DatasetError> {
     datasets().iter().find(|dataset| dataset.name == name).copied().ok_or_else(|| DatasetError::Unknown {

@@ -19,7 +19,7 @@ pub use octis::octis;
 /// # Example
 /// ```
 /// use partita_core::SparseRows;
-/// use partita_models::{Corpus, Part};
+/// use partita_datasets::{Corpus, Part};
 /// let counts = SparseRows::new(&[vec![(0, 2.0)], vec![(0, 1.0), (2, 4.0)]], 3)?;
 /// let words = ["goal", "match", "vote"].map(String::from).to_vec();
 /// let names = ["sport", "politics"].map(String::from).to_vec();

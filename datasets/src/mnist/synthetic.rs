@@ -38,7 +38,7 @@ const FLIPPED: f64 = 0.1;
 ///
 /// # Example
 /// ```
-/// use partita_models::synthetic_digits;
+/// use partita_datasets::synthetic_digits;
 /// let digits = synthetic_digits([60, 10], 1);
 /// assert_eq!((digits.train.len(), digits.test.shape()), (60, [28, 28]));
 /// assert_eq!(digits.train.labels()[..3], [0, 1, 2]);

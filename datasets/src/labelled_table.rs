@@ -9,7 +9,7 @@ use crate::dataset::DatasetError;
 /// # Example
 /// ```
 /// use partita_core::Noise;
-/// use partita_models::{Column, LabelledTable, Standardisation};
+/// use partita_datasets::{Column, LabelledTable, Standardisation};
 /// let age = Column::numeric("age", vec![20.0, 30.0, 40.0, 50.0]);
 /// let city = Column::categorical("city", &["Bern", "Basel", "Bern", "Bern"]);
 /// let table = LabelledTable::new(vec![age, city], vec![true, false, false, true])?;
@@ -17,7 +17,7 @@ use crate::dataset::DatasetError;
 /// assert_eq!(train.names(), ["age", "city = Basel", "city = Bern"]);
 /// assert_eq!((train.rows(), test.rows()), (3, 1));
 /// assert!(train.inputs().iter().step_by(3).sum::<f64>().abs() < 1e-12); // ages of training rows have mean 0
-/// # Ok::<(), partita_models::DatasetError>(())
+/// # Ok::<(), partita_datasets::DatasetError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelledTable {
@@ -140,11 +140,11 @@ impl LabelledTable {
     ///
     /// # Example
     /// ```
-    /// use partita_models::{Column, LabelledTable};
+    /// use partita_datasets::{Column, LabelledTable};
     /// let columns = ["a", "b", "c"].map(|name| Column::numeric(name, vec![1.0, 2.0])).to_vec();
     /// let parties = LabelledTable::new(columns, vec![true, false])?.by_columns(&[1, 2])?;
     /// assert_eq!(parties[1].columns()[0].name(), "b");
-    /// # Ok::<(), partita_models::DatasetError>(())
+    /// # Ok::<(), partita_datasets::DatasetError>(())
     /// ```
     pub fn by_columns(&self, counts: &[usize]) -> Result<Vec<Self>, DatasetError> {
         if counts.contains(&0) || counts.iter().sum::<usize>() != self.columns.len() {

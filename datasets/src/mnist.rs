@@ -6,17 +6,20 @@ mod synthetic;
 
 pub use synthetic::synthetic_digits;
 
+use partita_core::SparseRows;
+
 use crate::dataset::{DatasetError, dataset};
 
 /// Grey pictures of one size with a class each, as bytes.
 ///
 /// # Example
 /// ```
-/// use partita_models::Images;
+/// use partita_datasets::Images;
 /// let images = Images::new(vec![0, 255, 51, 0], vec![1, 0], [1, 2], 2)?;
 /// assert_eq!(images.image(1), [51, 0]);
 /// assert_eq!(images.select(&[1])?.scaled(), [0.2, 0.0]);
-/// # Ok::<(), partita_models::DatasetError>(())
+/// assert_eq!(images.sparse()?.row(1), (&[0][..], &[0.2][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Images {
@@ -228,5 +231,13 @@ impl Images {
     #[must_use]
     pub fn scaled(&self) -> Vec<f64> {
         self.pixels.iter().map(|&pixel| f64::from(pixel) / 255.0).collect()
+    }
+
+    /// As [`Images::scaled`], one row a picture, without the pixels that are zero.
+    ///
+    /// # Errors
+    /// [`partita_core::Error`] of [`SparseRows::from_dense`], which valid pictures do not meet.
+    pub fn sparse(&self) -> partita_core::Result<SparseRows> {
+        SparseRows::from_dense(&self.scaled(), [self.len(), self.shape[0] * self.shape[1]])
     }
 }
