@@ -52,11 +52,12 @@ impl Corpus {
     /// A corpus from its parts.
     ///
     /// # Shapes
-    /// `counts`: one row a document, one column a word. `labels`, an index of `label_names`, and `parts`: one a document.
+    /// `counts`: one row a document, one column a word. `labels`, an index of `label_names`, and `parts`: one a
+    /// document.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] if these disagree on the number of documents or words, for a label without a name, for a
-    /// count that is not a whole number of at least one, and for a document without a word.
+    /// [`DatasetError::Format`] if these disagree on the number of documents or words, for a label without a name, for
+    /// a count that is not a whole number of at least one, and for a document without a word.
     pub fn new(
         counts: SparseRows,
         vocabulary: Vec<String>,

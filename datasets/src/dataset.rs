@@ -47,8 +47,8 @@ pub struct Dataset {
 pub enum Source {
     /// This address delivers it.
     Address(&'static str),
-    /// This address delivers a zip archive that it lies in. The path names the entry; where archives lie in archives, one
-    /// entry after the other.
+    /// This address delivers a zip archive that it lies in. The path names the entry; where archives lie in archives,
+    /// one entry after the other.
     Zip(&'static str, &'static [&'static str]),
     /// No address delivers it; these sentences say how to get it, or what to use instead.
     Prepared(&'static str),
@@ -61,7 +61,8 @@ pub enum Checksum {
     Content(&'static str),
     /// Of the file as its address delivers it, compressed if its path ends in `.gz`.
     Delivered(&'static str),
-    /// As [`Checksum::Delivered`], but of MD5: for files whose SHA-256 nobody has published. It finds damage, not forgery.
+    /// As [`Checksum::Delivered`], but of MD5: for files whose SHA-256 nobody has published. It finds damage, not
+    /// forgery.
     DeliveredMd5(&'static str),
 }
 

@@ -66,8 +66,8 @@ pub fn fashion_mnist() -> Result<ImageSet, DatasetError> {
 
 /// The 270,912 handwritten characters of Kuzushiji-49, 232,365 of them for training: 48 hiragana and an iteration mark.
 ///
-/// The classes are far from equally frequent. The format is held to files that a test makes; the published ones were not at
-/// hand.
+/// The classes are far from equally frequent. The format is held to files that a test makes; the published ones were
+/// not at hand.
 ///
 /// # Errors
 /// As [`mnist`].
@@ -98,8 +98,8 @@ impl Images {
     /// `pixels`: one row-major picture after the other. `labels`: one a picture.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] if pixels and labels disagree on the number of pictures, or for a label that is not below
-    /// `classes`.
+    /// [`DatasetError::Format`] if pixels and labels disagree on the number of pictures, or for a label that is not
+    /// below `classes`.
     pub fn new(pixels: Vec<u8>, labels: Vec<u8>, shape: [usize; 2], classes: usize) -> Result<Self, DatasetError> {
         Self::named("images", pixels, labels, shape, classes)
     }
@@ -107,8 +107,8 @@ impl Images {
     /// Reads pictures and their labels from two uncompressed files in the IDX format; `name` is what errors call them.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] for other magic numbers, for fewer or more bytes than announced, for numbers of pictures
-    /// that disagree, and for a label that is not below `classes`.
+    /// [`DatasetError::Format`] for other magic numbers, for fewer or more bytes than announced, for numbers of
+    /// pictures that disagree, and for a label that is not below `classes`.
     pub fn from_idx(name: &str, images: &[u8], labels: &[u8], classes: usize) -> Result<Self, DatasetError> {
         let (sizes, pixels) = idx::read(&format!("{name}, images"), images, "images", ["number", "rows", "columns"])?;
         let (_, labels) = idx::read(&format!("{name}, labels"), labels, "labels", ["number"])?;
@@ -119,8 +119,8 @@ impl Images {
     /// call them.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] for archives that are damaged, for arrays of other types or axes, for numbers of pictures
-    /// that disagree, and for a label that is not below `classes`.
+    /// [`DatasetError::Format`] for archives that are damaged, for arrays of other types or axes, for numbers of
+    /// pictures that disagree, and for a label that is not below `classes`.
     pub fn from_npz(name: &str, images: &[u8], labels: &[u8], classes: usize) -> Result<Self, DatasetError> {
         let (sizes, pixels) = npy::read_npz(&format!("{name}, images"), images)?;
         let ([_], labels) = npy::read_npz(&format!("{name}, labels"), labels)?;

@@ -49,11 +49,12 @@ impl RuggedCountry {
 /// The file has 234 rows; those with an empty `rgdppc_2000` are left out.
 ///
 /// # Errors
-/// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for a file of another
-/// form.
+/// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for a file of
+/// another form.
 ///
 /// # References
-/// Nunn and Puga (2012), Ruggedness: the blessing of bad geography in Africa, Review of Economics and Statistics 94, 20-36.
+/// Nunn and Puga (2012), Ruggedness: the blessing of bad geography in Africa, Review of Economics and Statistics 94,
+/// 20-36.
 pub fn rugged() -> Result<Vec<RuggedCountry>, DatasetError> {
     let table = Table::delimited("rugged.csv", &dataset("rugged")?.read()?[..], b';', None)?;
     let [ruggedness, africa] = table.numbers(["rugged", "cont_africa"])?;

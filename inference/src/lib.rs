@@ -20,6 +20,7 @@ mod locals;
 mod manifest;
 mod message;
 pub mod metrics;
+#[cfg(feature = "sampler")]
 mod nuts;
 mod optimiser;
 mod panic;
@@ -61,9 +62,12 @@ pub use fit::{
 pub use held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use manifest::{Field, Manifest};
 pub use message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
+#[cfg(feature = "sampler")]
 pub use nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
-pub use report::{Panel, Report, SiteSummary, plot};
+#[cfg(feature = "plots")]
+pub use report::{Panel, plot};
+pub use report::{Report, SiteSummary};
 pub use run::{
     Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
     run_by_arrival,

@@ -22,7 +22,7 @@ pub use clutter::{
 pub use coefficients::Coefficients;
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
-pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
+pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, School, Schools};
 pub use gaussian_mean::{GaussianMean, MeanPosterior, gaussian_mean_silos};
 pub use linear_regression::{LinearPosterior, LinearRegression, MeasuredRows};
 pub use logistic_regression::{BinaryRows, LogisticRegression, PROBIT_CONSTANT};

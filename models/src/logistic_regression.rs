@@ -45,7 +45,8 @@ impl BinaryRows {
     /// `inputs`: `[rows, columns]`, row by row; `labels`: `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input that is not finite.
+    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input that is not
+    /// finite.
     ///
     /// # Example
     /// ```
@@ -76,7 +77,8 @@ impl BinaryRows {
     }
 }
 
-/// The constant $`c`$ of the probit approximation that matches the slopes of the normal and the logistic function at zero.
+/// The constant $`c`$ of the probit approximation that matches the slopes of the normal and the logistic function at
+/// zero.
 pub const PROBIT_CONSTANT: f64 = PI / 8.0;
 
 impl LogisticRegression {
@@ -98,8 +100,8 @@ impl LogisticRegression {
     /// \Pr(y_i = 1) \approx \sigma\Big(m_i \big/ \sqrt{1 + c\thinspace s_i^2}\Big)
     /// ```
     /// with $`m_i`$ and $`s_i^2`$ the mean and the variance of the linear predictor of row $`i`$ under `posterior`
-    /// ([`Coefficients::project`]) and $`c`$ = `constant`: [`PROBIT_CONSTANT`] unless the printed formula of the PVI paper
-    /// is wanted, which has $`\pi`$.
+    /// ([`Coefficients::project`]) and $`c`$ = `constant`: [`PROBIT_CONSTANT`] unless the printed formula of the PVI
+    /// paper is wanted, which has $`\pi`$.
     ///
     /// # Shapes
     /// `inputs`: `[rows, columns]`; returns `[rows, 2]`, row by row, as measures of predictions take them.

@@ -14,8 +14,8 @@ use partita_core::{
 /// W_{jk} \sim N(0, \sigma_W^2),\quad b_k \sim N(0, \sigma_b^2),\quad
 /// y_i \sim \operatorname{Categorical}(\operatorname{softmax}(x_i^\top W + b))
 /// ```
-/// with $`\theta = (\log\sigma_W, \log\sigma_b)`$. The latents are $`W/\sigma_W`$ and $`b/\sigma_b`$ (non-centred), so that a
-/// weight the data say nothing about, such as that of a pixel that is always black, is at its posterior whatever
+/// with $`\theta = (\log\sigma_W, \log\sigma_b)`$. The latents are $`W/\sigma_W`$ and $`b/\sigma_b`$ (non-centred), so
+/// that a weight the data say nothing about, such as that of a pixel that is always black, is at its posterior whatever
 /// $`\sigma_W`$ is. In the centred form every such posterior would have to follow each step of $`\sigma_W`$.
 ///
 /// # Shapes
@@ -88,7 +88,8 @@ impl ClassifiedRows {
 const INITIAL_SIGMA: f64 = 0.1;
 
 impl MultinomialRegression {
-    /// The model of `classes` classes given `columns` covariates, with both prior standard deviations at 0.1 to begin with.
+    /// The model of `classes` classes given `columns` covariates, with both prior standard deviations at 0.1 to begin
+    /// with.
     #[must_use]
     pub fn new([columns, classes]: [usize; 2], device: &Device) -> Self {
         let start = || Param::from_tensor(device.tensor(vec![INITIAL_SIGMA.ln()], [1]));
@@ -106,8 +107,8 @@ impl MultinomialRegression {
     /// ```math
     /// p_{ik} = \frac1S \sum_s \operatorname{softmax}(x_i^\top W_s + b_s)_k
     /// ```
-    /// `latents` gives draw $`s`$ of the unconstrained global vector from its noise stream; the same seed gives the same
-    /// probabilities. `theta` are the trained parameters that belong to them.
+    /// `latents` gives draw $`s`$ of the unconstrained global vector from its noise stream; the same seed gives the
+    /// same probabilities. `theta` are the trained parameters that belong to them.
     ///
     /// # Shapes
     /// Returns rows × classes numbers, row-major.

@@ -24,7 +24,8 @@ pub struct BinaryPictures {
 }
 
 impl BinaryPictures {
-    /// Grey pictures of `pixels` pixels each, one after another; a pixel is white where its grey is at least `threshold`.
+    /// Grey pictures of `pixels` pixels each, one after another; a pixel is white where its grey is at least
+    /// `threshold`.
     ///
     /// # Errors
     /// [`Error::Length`] if the pixels do not make whole pictures.
