@@ -14,10 +14,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use criterion::Criterion;
+use partita::datasets::{CovariateRows, adult, mnist};
 use partita::inference::{Algorithm, Exchange, InProcess, Pvi, PviSilo, Silo, SiloProgram};
-use partita::models::{
-    Activation, BayesianNetwork, BinaryRows, Head, LabelledRows, LogisticRegression, Mlp, adult, mnist,
-};
+use partita::models::{Activation, BayesianNetwork, BinaryRows, Head, LabelledRows, LogisticRegression, Mlp};
 use partita::{
     Device, Estimator, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Schedule, Settings, VisitSchedule,
 };
@@ -96,7 +95,8 @@ fn regression(
     let encoded = |own: &[usize]| table.encode(own, &reference).unwrap();
     let model = LogisticRegression::new(encoded(&[0]).columns());
     let indices: Vec<usize> = (0..silos * rows).collect();
-    let data = indices.chunks(rows).map(|own| (rows, BinaryRows::encoded(&encoded(own), &device).unwrap()));
+    let read = |own: &CovariateRows| BinaryRows::new(own.inputs(), own.columns(), own.labels(), &device).unwrap();
+    let data = indices.chunks(rows).map(|own| (rows, read(&encoded(own))));
     Run::new(&model, data.collect(), &device, settings, PviOptions { schedule, ..PviOptions::new(local_steps) })
 }
 

@@ -10,8 +10,9 @@ mod measure;
 use std::hint::black_box;
 
 use criterion::Criterion;
+use partita::datasets::{Images, mnist};
 use partita::inference::{Algorithm, Exchange, InProcess, Sfvi, Silo, SiloProgram};
-use partita::models::{ClassifiedRows, Images, MultinomialRegression, mnist};
+use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Device, FamilyPlan, Gaussian, Schedule, Settings};
 
 #[global_allocator]
@@ -38,7 +39,8 @@ impl Run {
         let names: Vec<String> = (0..ROWS.div_ceil(rows)).map(|index| format!("silo-{index}")).collect();
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
         for ((name, own), index) in names.iter().zip(indices.chunks(rows)).zip(0..) {
-            let data = ClassifiedRows::images(&images.select(own).unwrap(), &device).unwrap();
+            let own = images.select(own).unwrap();
+            let data = ClassifiedRows::new(own.sparse().unwrap(), own.labels(), &device).unwrap();
             programs.push(Box::new(Silo::new(name, index, &model, &data, &device, &settings).unwrap()));
         }
         let algorithm = Sfvi::new(&model, &device, &settings, &names).unwrap();
@@ -71,7 +73,8 @@ fn lines(images: &Images) {
 fn products(criterion: &mut Criterion, images: &Images) {
     let device = Device::flex();
     let indices: Vec<usize> = (0..ROWS).collect();
-    let data = ClassifiedRows::images(&images.select(&indices).unwrap(), &device).unwrap();
+    let own = images.select(&indices).unwrap();
+    let data = ClassifiedRows::new(own.sparse().unwrap(), own.labels(), &device).unwrap();
     let weights = device.tensor(vec![0.1; SHAPE[0] * SHAPE[1]], SHAPE);
     criterion.bench_function("sparse_rows/product_10000_x_784_x_10", |bencher| {
         bencher.iter(|| data.covariates().multiply(black_box(weights.clone())).unwrap());

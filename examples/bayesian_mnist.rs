@@ -20,10 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, ValueEnum};
+use partita::datasets::{Images, mnist};
 use partita::inference::metrics::{Calibration, Predictions, accuracy, calibration, test_log_likelihood};
 use partita::inference::plot::{self, SheetOptions, Tile};
 use partita::inference::{Metrics, write_atomically};
-use partita::models::{Activation, BayesianNetwork, Head, Images, LabelledRows, Mlp, mnist};
+use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Noise, Normal, Precision, Schedule,
     Settings, fit, partition_equally,

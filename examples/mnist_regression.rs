@@ -26,8 +26,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, ValueEnum};
+use partita::datasets::{ImageSet, mnist};
 use partita::inference::write_atomically;
-use partita::models::{ClassifiedRows, ImageSet, mnist};
+use partita::models::ClassifiedRows;
 use partita::{Device, Key, Noise, Purpose};
 use serde_json::{Value, json};
 
@@ -148,7 +149,7 @@ impl World {
         Noise::new(seed).stream(Key::new(Purpose::Partition, 0)).shuffle(&mut order);
         let silo = |(index, rows): (usize, &[usize])| -> Result<_, Failure> {
             let images = self.images.train.select(rows)?;
-            Ok((format!("silo-{index}"), ClassifiedRows::images(&images, &self.device)?))
+            Ok((format!("silo-{index}"), ClassifiedRows::new(images.sparse()?, images.labels(), &self.device)?))
         };
         order.chunks(case.rows).take(case.silos).enumerate().map(silo).collect()
     }
@@ -165,7 +166,7 @@ fn main() -> Result<(), Failure> {
     let options = Options::parse().settled();
     let device = partita::gpu::device(options.device.as_deref())?;
     let images = mnist()?;
-    let test = ClassifiedRows::images(&images.test, &device)?;
+    let test = ClassifiedRows::new(images.test.sparse()?, images.test.labels(), &device)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))?;

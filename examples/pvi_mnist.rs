@@ -34,8 +34,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use partita::Device;
+use partita::datasets::{Images, mnist, synthetic_digits};
 use partita::inference::write_atomically;
-use partita::models::{Images, mnist, synthetic_digits};
 use serde_json::json;
 
 use plan::{LONG, PAPER, Part, QUICK, REDUCED};

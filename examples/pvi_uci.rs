@@ -30,8 +30,8 @@ use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
+use partita::datasets::{LabelledTable, adult, bank, credit};
 use partita::inference::{plot, write_atomically};
-use partita::models::{LabelledTable, adult, bank, credit};
 use partita::{Device, SmallLarge};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

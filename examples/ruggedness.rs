@@ -17,9 +17,10 @@ mod schedules;
 use std::path::PathBuf;
 
 use clap::Parser;
+use partita::datasets::{RuggedCountry, rugged};
 use partita::inference::plot::{Band, BandPanel, BandPoint};
 use partita::inference::{plot, write_atomically};
-use partita::models::{LinearRegression, MeasuredRows, RuggedCountry, rugged};
+use partita::models::{LinearRegression, MeasuredRows};
 use partita::{Noise, partition_equally};
 use serde_json::json;
 
@@ -92,7 +93,9 @@ fn main() -> Result<(), Failure> {
     let mut silos = Vec::new();
     for (index, rows) in partition_equally(countries.len(), 3, &Noise::new(options.seed))?.into_iter().enumerate() {
         let own: Vec<RuggedCountry> = rows.into_iter().map(|row| countries[row].clone()).collect();
-        silos.push((format!("silo-{}", index + 1), MeasuredRows::rugged(&own, &device)?));
+        let own = RuggedCountry::columns(&own);
+        let rows = MeasuredRows::new(&own.covariates, 3, &own.log_gdp, &device)?;
+        silos.push((format!("silo-{}", index + 1), rows));
     }
     let exact = model.posterior(&silos.iter().map(|(_, rows)| rows.clone()).collect::<Vec<_>>())?;
     let truth = Truth {

@@ -16,12 +16,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, ValueEnum};
+use partita::datasets::{newsgroups, octis};
 use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, InProcess, Rounds, RunOptions, RunRecord, Sfvi, SfviAvg, Silent, Silo,
     SiloProgram, assess, held_out_bound, run, write_atomically,
 };
-use partita::models::{KnownTopics, TopicEncoder, TopicLink, TopicModel, newsgroups, octis};
+use partita::models::{KnownTopics, TopicEncoder, TopicLink, TopicModel};
 use partita::{
     AlgorithmChoice, Amortised, Array, Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, Schedule,
     Settings, SiteTable, SparseRows, fit, partition_equally,

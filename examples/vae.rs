@@ -20,11 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, ValueEnum};
+use partita::datasets::mnist;
 use partita::inference::plot::{SheetOptions, Tile, contact_sheet};
 use partita::inference::{
     ElboEstimate, Metrics, encoded_posterior, held_out_bound, latest_checkpoint, plot, write_atomically,
 };
-use partita::models::{BinaryPictures, DeepLatentGaussian, PictureEncoder, mnist};
+use partita::models::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 use partita::{
     AlgorithmChoice, Amortised, Device, Fit, FitOptions, Key, Noise, Precision, Purpose, RoundOptions, Schedule,
     Settings, fit, partition_equally,
@@ -36,6 +37,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Failure = Box<dyn std::error::Error>;
 type Autoencoder = Amortised<DeepLatentGaussian, PictureEncoder>;
+
+/// The grey from which on a pixel counts as white.
+const WHITE: u8 = 128;
 
 /// Trains a variational autoencoder over two silos and serves a third with its encoder.
 #[derive(Parser, Debug)]
@@ -181,7 +185,8 @@ fn silos(options: &Options, device: &Device) -> Result<(Vec<(String, BinaryPictu
     let mut silos = Vec::new();
     for (rows, number) in parts.iter().zip(1..) {
         let own = images.select(&rows[..options.pictures])?;
-        silos.push((format!("silo-{number}"), BinaryPictures::of(&own, device)?));
+        let size = own.shape().iter().product();
+        silos.push((format!("silo-{number}"), BinaryPictures::new(own.pixels(), size, WHITE, device)?));
     }
     Ok((silos, images.shape()))
 }

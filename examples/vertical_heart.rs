@@ -22,9 +22,9 @@ mod table;
 use std::path::PathBuf;
 
 use clap::Parser;
+use partita::datasets::{heart_failure, heart_failure_from};
 use partita::inference::metrics::{Predictions, calibration};
 use partita::inference::{plot, write_atomically};
-use partita::models::{heart_failure, heart_failure_from};
 use serde_json::json;
 
 use study::{Method, Outcome, Study};

@@ -1,21 +1,28 @@
 //! Fits Bayesian models to data that cannot be pooled: one declaration, many silos, on Burn.
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "flower")]
 pub mod compiled_in;
 #[cfg(doctest)]
 mod doctests;
+#[cfg(feature = "flower")]
 pub mod executables;
 
 pub use burn;
 pub use partita_core::*;
+#[cfg(feature = "datasets")]
+pub use partita_datasets as datasets;
+#[cfg(feature = "flower")]
 pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_inference::{
     AlgorithmChoice, AverageChoice, Choice, Clip, DivergenceChoice, Estimator, FamilyPlan, FedOptOptions, Fit,
-    FitOptions, Gaussian, ImportanceGradient, Mask, Metrics, Nuts, NutsFit, Optimiser, PviOptions, Report,
-    RoundOptions, Schedule, ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
+    FitOptions, Gaussian, ImportanceGradient, Mask, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule,
+    ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
 };
+#[cfg(feature = "sampler")]
+pub use partita_inference::{Nuts, NutsFit};
 pub use partita_models as models;
 
 /// Models of columns held by different parties: what is declared, ready-made parts, and the fit.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use partita::datasets::Images;
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::inference::{
     Algorithm, Counters, Error, Exchange, RunOptions, Silent, latest_checkpoint, parties, run, write_atomically,
 };
-use partita::models::{Activation, BayesianNetwork, Head, Images, LabelledRows, Mlp};
+use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Loss, Noise, Normal, Purpose, Schedule,
     Settings, partition_by_shards, partition_equally,

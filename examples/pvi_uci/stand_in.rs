@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use partita::datasets::{CovariateRows, Standardisation};
 use partita::inference::Posterior;
-use partita::models::{
-    Activation, BayesianNetwork, BinaryRows, CovariateRows, Head, LabelledRows, LogisticRegression, Mlp,
-    Standardisation,
-};
+use partita::models::{Activation, BayesianNetwork, BinaryRows, Head, LabelledRows, LogisticRegression, Mlp};
 use partita::{
     Device, Estimator, FamilyPlan, Gaussian, Noise, Normal, Scaling, Schedule, Settings, partition_by_k_means,
 };
@@ -85,7 +83,8 @@ impl World<'_> {
 
     fn regressions(&self, seed: u64) -> Result<Vec<Curve>, Failure> {
         let model = LogisticRegression::new(self.test.columns());
-        let silos = self.data(|rows| Ok(BinaryRows::encoded(rows, self.device)?))?;
+        let silos =
+            self.data(|rows| Ok(BinaryRows::new(rows.inputs(), rows.columns(), rows.labels(), self.device)?))?;
         let settings = self.settings(seed);
         let judge = |posterior: Posterior<'_>| regression_loss(&model, &self.test, posterior);
         let how = (self.options, DAMPING, &settings, self.device);

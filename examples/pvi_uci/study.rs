@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use partita::datasets::{CovariateRows, LabelledTable, Standardisation};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::inference::{
     Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, parties, run,
 };
-use partita::models::{
-    BinaryRows, Coefficients, CovariateRows, LabelledTable, LogisticRegression, PROBIT_CONSTANT, Standardisation,
-};
+use partita::models::{BinaryRows, Coefficients, LogisticRegression, PROBIT_CONSTANT};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, PviOptions, Schedule,
     Settings, SmallLarge, VisitSchedule, partition_equally, partition_small_large,
@@ -146,7 +145,8 @@ impl<'a> World<'a> {
         // Each seed visits the silos in an order of its own.
         noise.stream(Key::new(Purpose::Partition, 1)).shuffle(&mut rows);
         let silo = |(index, rows): (usize, &Vec<usize>)| -> Result<_, Failure> {
-            Ok((format!("silo-{index}"), BinaryRows::encoded(&train.select(rows)?, device)?))
+            let own = train.select(rows)?;
+            Ok((format!("silo-{index}"), BinaryRows::new(own.inputs(), own.columns(), own.labels(), device)?))
         };
         let silos = rows.iter().enumerate().map(silo).collect::<Result<_, _>>()?;
         let settings = Settings {

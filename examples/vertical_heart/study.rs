@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use partita::data::{Fold, folds, stratified_folds};
+use partita::datasets::{CovariateRows, HEART_FAILURE_PARTIES, LabelledTable};
 use partita::inference::{VerticalOptions, vertical};
 use partita::models::vertical::{BernoulliHead, LastLayer, PointNetwork, binary_labels};
-use partita::models::{Activation, CovariateRows, HEART_FAILURE_PARTIES, LabelledTable, Mlp};
+use partita::models::{Activation, Mlp};
 use partita::vertical::{Labels, Party};
 use partita::{AlgorithmChoice, Device, Estimator, FitOptions, Noise, Schedule, Settings};
 use serde::{Deserialize, Serialize};

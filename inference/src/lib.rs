@@ -23,7 +23,9 @@ pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
-pub use engine::report::{Panel, Report, SiteSummary, plot};
+#[cfg(feature = "plots")]
+pub use engine::report::{Panel, plot};
+pub use engine::report::{Report, SiteSummary};
 pub use engine::run::{
     Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
     run_by_arrival,
@@ -42,6 +44,7 @@ pub use fit::{
     coordinator_by_arrival, fit, fit_by_arrival, fit_parties, parties, silo_program,
 };
 pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
+#[cfg(feature = "sampler")]
 pub use methods::nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
 pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, Monitor, NaturalGradient,

@@ -131,8 +131,8 @@ pub enum Head {
     Categorical,
     /// Logits of independent binary targets, `[rows, outputs]`.
     Bernoulli,
-    /// Means of normal targets `[rows, outputs]` with this standard deviation, or a common one that is inferred: the site
-    /// `noise_scale` with the prior $\mathrm{HalfNormal}(1)$, for targets of about unit variance.
+    /// Means of normal targets `[rows, outputs]` with this standard deviation, or a common one that is inferred: the
+    /// site `noise_scale` with the prior $\mathrm{HalfNormal}(1)$, for targets of about unit variance.
     Gaussian(Option<f64>),
 }
 
@@ -236,12 +236,12 @@ impl<N: Network> BayesianNetwork<N> {
     /// The network with automatic relevance determination: every weight $`w_i \sim N(0, s_i^2)`$ has a prior scale of
     /// its own, trained as θ (empirical Bayes) from `initial_scale` on.
     ///
-    /// A weight that the data do not ask for takes its scale with it to zero, where it costs nothing and adds no noise to
-    /// the outputs; under one common scale such weights keep a network with a mean-field posterior from fitting.
+    /// A weight that the data do not ask for takes its scale with it to zero, where it costs nothing and adds no noise
+    /// to the outputs; under one common scale such weights keep a network with a mean-field posterior from fitting.
     ///
     /// # References
-    /// MacKay (1995), Probable networks and plausible predictions; Titsias and Lázaro-Gredilla (2014), Doubly stochastic
-    /// variational Bayes for non-conjugate inference.
+    /// MacKay (1995), Probable networks and plausible predictions; Titsias and Lázaro-Gredilla (2014), Doubly
+    /// stochastic variational Bayes for non-conjugate inference.
     #[must_use]
     pub fn relevance(network: N, head: Head, initial_scale: f64, device: &Device) -> Self {
         let count = Module::num_params(&network);

@@ -1,4 +1,4 @@
-//! Holds a Gaussian posterior of regression coefficients and projects it onto rows: the mean and variance of a predictor.
+//! Holds a Gaussian posterior of regression coefficients and gives the mean and variance of a row's predictor.
 
 use partita_core::{Error, Result};
 
@@ -62,7 +62,8 @@ impl Coefficients {
     /// The mean and the variance of the linear predictor of each row.
     ///
     /// ```math
-    /// m_i = \tilde x_i^\top \mu,\qquad s_i^2 = \tilde x_i^\top \Sigma\thinspace \tilde x_i,\qquad \tilde x_i = (1, x_i)
+    /// m_i = \tilde x_i^\top \mu,\qquad s_i^2 = \tilde x_i^\top \Sigma\thinspace \tilde x_i,
+    /// \qquad \tilde x_i = (1, x_i)
     /// ```
     ///
     /// # Shapes

@@ -1,4 +1,4 @@
-//! States a deep latent Gaussian model of binary pictures (variational autoencoder) and the encoder that serves its rows.
+//! States a deep latent Gaussian model of binary pictures (a variational autoencoder) and the encoder of its rows.
 
 mod pictures;
 
@@ -17,8 +17,9 @@ use crate::{Activation, Mlp, Network};
 /// ```math
 /// z_r \sim N(0, I_K), \qquad x_{rp} \mid z_r \sim \mathrm{Bernoulli}\left(\sigma(f_\theta(z_r)_p)\right)
 /// ```
-/// for pictures $`r`$ and pixels $`p`$, with $`K`$ = `latents` and the decoder $`f_\theta`$ a network of rectified units.
-/// Nothing global is latent: θ, the decoder's weights, is a point estimate, and a picture keeps what is its own in $`z_r`$.
+/// for pictures $`r`$ and pixels $`p`$, with $`K`$ = `latents` and the decoder $`f_\theta`$ a network of rectified
+/// units. Nothing global is latent: θ, the decoder's weights, is a point estimate, and a picture keeps what is its own
+/// in $`z_r`$.
 ///
 /// # Shapes
 /// Local `z` `[pictures, latents]` in the plate `picture`; data `[pictures, pixels]`.
@@ -67,8 +68,8 @@ impl DeepLatentGaussian {
         Amortised::new(self, Self::PLATE, encoder)
     }
 
-    /// The probability of each pixel given latents: pictures that the model imagines where the latents come from the prior,
-    /// reconstructions where they are posterior means.
+    /// The probability of each pixel given latents: pictures that the model imagines where the latents come from the
+    /// prior, reconstructions where they are posterior means.
     ///
     /// # Shapes
     /// `latents`: `[pictures, latents]`, row-major. Returns `[pictures, pixels]`, row-major.

@@ -33,12 +33,29 @@ pub struct Schools {
     errors: Tensor<1>,
 }
 
+/// What is known of one school.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct School {
+    /// The estimated effect of coaching.
+    pub effect: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
 /// The eight estimated effects and their standard errors (Rubin, 1981, Table 1).
-pub const EIGHT_SCHOOLS: [(f64, f64); 8] =
-    [(28.0, 15.0), (8.0, 10.0), (-3.0, 16.0), (7.0, 11.0), (-1.0, 9.0), (1.0, 11.0), (18.0, 10.0), (12.0, 18.0)];
+pub const EIGHT_SCHOOLS: [School; 8] = [
+    School { effect: 28.0, error: 15.0 },
+    School { effect: 8.0, error: 10.0 },
+    School { effect: -3.0, error: 16.0 },
+    School { effect: 7.0, error: 11.0 },
+    School { effect: -1.0, error: 9.0 },
+    School { effect: 1.0, error: 11.0 },
+    School { effect: 18.0, error: 10.0 },
+    School { effect: 12.0, error: 18.0 },
+];
 
 impl Schools {
-    /// Schools with these pairs of effect and standard error.
+    /// These schools on a device.
     ///
     /// # Example
     /// ```
@@ -50,9 +67,9 @@ impl Schools {
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     #[must_use]
-    pub fn new(schools: &[(f64, f64)], device: &Device) -> Self {
-        let (effects, errors): (Vec<f64>, Vec<f64>) = schools.iter().copied().unzip();
-        Self { effects: device.tensor(effects, [schools.len()]), errors: device.tensor(errors, [schools.len()]) }
+    pub fn new(schools: &[School], device: &Device) -> Self {
+        let column = |of: fn(&School) -> f64| device.tensor(schools.iter().map(of).collect(), [schools.len()]);
+        Self { effects: column(|school| school.effect), errors: column(|school| school.error) }
     }
 }
 

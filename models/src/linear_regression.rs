@@ -7,7 +7,6 @@ use burn::tensor::Tensor;
 use partita_core::{Array, Design, Device, Error, Model, Normal, Result, Scope};
 
 use crate::coefficients::{Coefficients, dot, with_intercept};
-use crate::rugged::RuggedCountry;
 
 /// Linear regression with independent normal priors on the intercept and all coefficients, and known noise.
 ///
@@ -52,8 +51,8 @@ pub struct LinearPosterior {
 }
 
 impl LinearPosterior {
-    /// The variances of the mean-field Gaussian nearest in $`\mathrm{KL}(q \| p)`$, $`1 / \Lambda_{kk}`$; its means are the
-    /// exact ones.
+    /// The variances of the mean-field Gaussian nearest in $`\mathrm{KL}(q \| p)`$, $`1 / \Lambda_{kk}`$; its means are
+    /// the exact ones.
     #[must_use]
     pub fn mean_field_variances(&self) -> Vec<f64> {
         self.precision.iter().step_by(self.coefficients.mean().len() + 1).map(|precision| 1.0 / precision).collect()
@@ -67,8 +66,8 @@ impl MeasuredRows {
     /// `inputs`: `[rows, columns]`, row by row, with at least one column; `targets`: `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input or a target that is
-    /// not finite.
+    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input or a target that
+    /// is not finite.
     ///
     /// # Example
     /// ```
@@ -85,16 +84,6 @@ impl MeasuredRows {
         let design = Design::new(with_intercept(&inputs, columns), [targets.len(), 1, columns + 1])?;
         let observed = device.tensor(targets.to_vec(), [targets.len(), 1]);
         Ok(Self { inputs, targets: targets.to_vec(), design, observed })
-    }
-
-    /// Log gross domestic product of countries given Africa, ruggedness and their product.
-    ///
-    /// # Errors
-    /// As [`MeasuredRows::new`].
-    pub fn rugged(countries: &[RuggedCountry], device: &Device) -> Result<Self> {
-        let inputs: Vec<f64> = countries.iter().flat_map(RuggedCountry::covariates).collect();
-        let targets: Vec<f64> = countries.iter().map(|country| country.log_gdp).collect();
-        Self::new(&inputs, 3, &targets, device)
     }
 
     /// The number of rows.
@@ -135,12 +124,13 @@ impl LinearRegression {
     /// \Lambda = s^{-2} I + \sigma^{-2} X^\top X,\qquad m = \sigma^{-2} \Lambda^{-1} X^\top y
     /// ```
     /// ```math
-    /// \log p(y) = -\tfrac12\big(n \log 2\pi\sigma^2 + \log\det s^2 \Lambda + \sigma^{-2} y^\top y - m^\top \Lambda m\big)
+    /// \log p(y) = -\tfrac12\big(n \log 2\pi\sigma^2 + \log\det s^2 \Lambda
+    ///   + \sigma^{-2} y^\top y - m^\top \Lambda m\big)
     /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] for rows of other columns; [`Error::NotFiniteMade`] if a standard deviation is not a finite number
-    /// above zero.
+    /// [`Error::Length`] for rows of other columns; [`Error::NotFiniteMade`] if a standard deviation is not a finite
+    /// number above zero.
     ///
     /// # Example
     /// ```

@@ -10,7 +10,6 @@ use partita_core::{
 };
 
 use crate::coefficients::{Coefficients, dot, with_intercept};
-use crate::labelled_table::CovariateRows;
 
 /// Logistic regression with independent normal priors on the intercept and all coefficients.
 ///
@@ -46,7 +45,8 @@ impl BinaryRows {
     /// `inputs`: `[rows, columns]`, row by row; `labels`: `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input that is not finite.
+    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input that is not
+    /// finite.
     ///
     /// # Example
     /// ```
@@ -64,14 +64,6 @@ impl BinaryRows {
         Ok(Self { design, labels: device.tensor(numbers, [labels.len(), 1]) })
     }
 
-    /// Encoded rows of a table.
-    ///
-    /// # Errors
-    /// As [`BinaryRows::new`].
-    pub fn encoded(rows: &CovariateRows, device: &Device) -> Result<Self> {
-        Self::new(rows.inputs(), rows.columns(), rows.labels(), device)
-    }
-
     /// The design with the one of the intercept: `[rows, 1, columns + 1]`.
     #[must_use]
     pub fn design(&self) -> &Design {
@@ -85,7 +77,8 @@ impl BinaryRows {
     }
 }
 
-/// The constant $`c`$ of the probit approximation that matches the slopes of the normal and the logistic function at zero.
+/// The constant $`c`$ of the probit approximation that matches the slopes of the normal and the logistic function at
+/// zero.
 pub const PROBIT_CONSTANT: f64 = PI / 8.0;
 
 impl LogisticRegression {
@@ -107,8 +100,8 @@ impl LogisticRegression {
     /// \Pr(y_i = 1) \approx \sigma\Big(m_i \big/ \sqrt{1 + c\thinspace s_i^2}\Big)
     /// ```
     /// with $`m_i`$ and $`s_i^2`$ the mean and the variance of the linear predictor of row $`i`$ under `posterior`
-    /// ([`Coefficients::project`]) and $`c`$ = `constant`: [`PROBIT_CONSTANT`] unless the printed formula of the PVI paper
-    /// is wanted, which has $`\pi`$.
+    /// ([`Coefficients::project`]) and $`c`$ = `constant`: [`PROBIT_CONSTANT`] unless the printed formula of the PVI
+    /// paper is wanted, which has $`\pi`$.
     ///
     /// # Shapes
     /// `inputs`: `[rows, columns]`; returns `[rows, 2]`, row by row, as measures of predictions take them.

@@ -8,16 +8,14 @@ use partita_core::{
     elementwise,
 };
 
-use crate::Images;
-
 /// Multinomial regression with normal priors whose scales are trained (empirical Bayes).
 ///
 /// ```math
 /// W_{jk} \sim N(0, \sigma_W^2),\quad b_k \sim N(0, \sigma_b^2),\quad
 /// y_i \sim \operatorname{Categorical}(\operatorname{softmax}(x_i^\top W + b))
 /// ```
-/// with $`\theta = (\log\sigma_W, \log\sigma_b)`$. The latents are $`W/\sigma_W`$ and $`b/\sigma_b`$ (non-centred), so that a
-/// weight the data say nothing about, such as that of a pixel that is always black, is at its posterior whatever
+/// with $`\theta = (\log\sigma_W, \log\sigma_b)`$. The latents are $`W/\sigma_W`$ and $`b/\sigma_b`$ (non-centred), so
+/// that a weight the data say nothing about, such as that of a pixel that is always black, is at its posterior whatever
 /// $`\sigma_W`$ is. In the centred form every such posterior would have to follow each step of $`\sigma_W`$.
 ///
 /// # Shapes
@@ -57,30 +55,20 @@ impl ClassifiedRows {
     ///
     /// # Errors
     /// [`Error::Length`] if there is not one class a row.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, SparseRows};
+    /// use partita_models::ClassifiedRows;
+    /// let covariates = SparseRows::from_dense(&[0.0, 1.0, 0.2, 0.0], [2, 2])?;
+    /// let data = ClassifiedRows::new(covariates, &[1, 0], &Device::flex())?;
+    /// assert_eq!(data.covariates().row(1), (&[0][..], &[0.2][..]));
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
     pub fn new(covariates: SparseRows, classes: &[u8], device: &Device) -> Result<Self> {
         let numbers = Array::new(classes.iter().map(|class| f64::from(*class)).collect(), vec![covariates.rows()])?;
         let numbers = device.tensor(numbers.values, [covariates.rows()]);
         Ok(Self { covariates, labels: classes.to_vec(), classes: numbers })
-    }
-
-    /// Pictures: their pixels in [0, 1] and their labels.
-    ///
-    /// # Errors
-    /// As for [`ClassifiedRows::new`].
-    ///
-    /// # Example
-    /// ```
-    /// use partita_core::Device;
-    /// use partita_models::{ClassifiedRows, Images};
-    /// let images = Images::new(vec![0, 255, 51, 0], vec![1, 0], [1, 2], 2).unwrap();
-    /// let data = ClassifiedRows::images(&images, &Device::flex())?;
-    /// assert_eq!(data.covariates().row(1), (&[0][..], &[0.2][..]));
-    /// # Ok::<(), partita_core::Error>(())
-    /// ```
-    pub fn images(images: &Images, device: &Device) -> Result<Self> {
-        let [height, width] = images.shape();
-        let covariates = SparseRows::from_dense(&images.scaled(), [images.len(), height * width])?;
-        Self::new(covariates, images.labels(), device)
     }
 
     /// The covariates.
@@ -100,7 +88,8 @@ impl ClassifiedRows {
 const INITIAL_SIGMA: f64 = 0.1;
 
 impl MultinomialRegression {
-    /// The model of `classes` classes given `columns` covariates, with both prior standard deviations at 0.1 to begin with.
+    /// The model of `classes` classes given `columns` covariates, with both prior standard deviations at 0.1 to begin
+    /// with.
     #[must_use]
     pub fn new([columns, classes]: [usize; 2], device: &Device) -> Self {
         let start = || Param::from_tensor(device.tensor(vec![INITIAL_SIGMA.ln()], [1]));
@@ -118,8 +107,8 @@ impl MultinomialRegression {
     /// ```math
     /// p_{ik} = \frac1S \sum_s \operatorname{softmax}(x_i^\top W_s + b_s)_k
     /// ```
-    /// `latents` gives draw $`s`$ of the unconstrained global vector from its noise stream; the same seed gives the same
-    /// probabilities. `theta` are the trained parameters that belong to them.
+    /// `latents` gives draw $`s`$ of the unconstrained global vector from its noise stream; the same seed gives the
+    /// same probabilities. `theta` are the trained parameters that belong to them.
     ///
     /// # Shapes
     /// Returns rows × classes numbers, row-major.

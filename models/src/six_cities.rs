@@ -1,6 +1,6 @@
 //! Rebuilds the six-cities wheeze data from its published counts, with its two silos and its reference posterior.
 
-use crate::dataset::DatasetError;
+use partita_core::{Error, Result};
 
 /// The ages at which every child was asked, in years since nine: seven, eight, nine and ten.
 pub const AGES: [f64; 4] = [-2.0, -1.0, 0.0, 1.0];
@@ -159,18 +159,19 @@ impl SixCitiesReference {
 /// The reference posterior of the six-cities model, pooled and for each silo alone.
 ///
 /// # Errors
-/// [`DatasetError::Format`] if the table compiled into this crate is damaged, which a test rules out.
+/// [`Error::Argument`] if the table compiled into this crate is damaged, which a test rules out.
 ///
 /// # Example
 /// ```
 /// let reference = partita_models::six_cities_reference()?;
 /// assert!((reference.pooled().mean[0] + 3.162).abs() < 1e-3);
-/// # Ok::<(), partita_models::DatasetError>(())
+/// # Ok::<(), partita_core::Error>(())
 /// ```
-pub fn six_cities_reference() -> Result<SixCitiesReference, DatasetError> {
-    serde_json::from_str(include_str!("reference/six_cities_nuts.json")).map_err(|error| DatasetError::Format {
-        dataset: "six_cities reference posterior".into(),
+pub fn six_cities_reference() -> Result<SixCitiesReference> {
+    serde_json::from_str(include_str!("reference/six_cities_nuts.json")).map_err(|error| Error::Argument {
+        operation: "reference posterior of six cities".into(),
+        argument: "the table compiled in",
         found: error.to_string(),
-        expected: "the summaries named in SixCitiesReference".into(),
+        expected: "the summaries named in SixCitiesReference",
     })
 }

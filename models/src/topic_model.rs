@@ -26,17 +26,18 @@ pub enum TopicLink {
 /// T_k \sim \mathrm{Dirichlet}(\beta 1_V), \qquad W_d \sim N(\alpha 1_K, I), \qquad
 /// c_d \sim \mathrm{Multinomial}\left(n_d, \mathrm{softmax}(W_d^\top \log T)\right)
 /// ```
-/// for topics $`k`$ = 1, ..., `topics` over a vocabulary of $`V`$ = `vocabulary` words. $`\theta = (\alpha, \log\beta)`$
-/// is trained. The likelihood is that of the words in their order, without the multinomial coefficient.
+/// for topics $`k`$ = 1, ..., `topics` over a vocabulary of $`V`$ = `vocabulary` words.
+/// $`\theta = (\alpha, \log\beta)`$ is trained. The likelihood is that of the words in their order, without the
+/// multinomial coefficient.
 ///
-/// The SFVI paper prints the softmax of $`W_d^\top T`$, for [`TopicLink::Printed`]. Entries of $`T`$ are about $`1/V`$, so
-/// that weights of unit variance move no logit by more than a few thousandths unless a topic is a handful of words: the
-/// documents all but share one distribution of words. In ProdLDA (Srivastava and Sutton, 2017) it is the natural
+/// The SFVI paper prints the softmax of $`W_d^\top T`$, for [`TopicLink::Printed`]. Entries of $`T`$ are about $`1/V`$,
+/// so that weights of unit variance move no logit by more than a few thousandths unless a topic is a handful of words:
+/// the documents all but share one distribution of words. In ProdLDA (Srivastava and Sutton, 2017) it is the natural
 /// parameter of a topic, up to a constant its log probabilities, that enters; that is [`TopicLink::Experts`].
 ///
 /// # Shapes
-/// Global `topics` `[topics, vocabulary]`; local `weights` `[documents, topics]` in the plate `document`, in which it is
-/// $`W_d - \alpha`$ that is inferred. Data: counts `[documents, vocabulary]`.
+/// Global `topics` `[topics, vocabulary]`; local `weights` `[documents, topics]` in the plate `document`, in which it
+/// is $`W_d - \alpha`$ that is inferred. Data: counts `[documents, vocabulary]`.
 ///
 /// # Example
 /// ```

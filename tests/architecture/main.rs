@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 5] = ["core", "models", "inference", "gpu", "flower"];
+const CRATES: [&str; 6] = ["core", "models", "datasets", "inference", "gpu", "flower"];
 
 /// The packages that hold the libraries to what they promise.
 const PROOFS: [&str; 2] = ["tests", "benches"];
@@ -96,7 +96,7 @@ fn arrows(name: &str) -> Vec<String> {
 #[test]
 fn crates_depend_on_each_other_as_drawn_and_no_further() {
     assert!(arrows("core").is_empty());
-    for name in ["models", "inference", "gpu"] {
+    for name in ["models", "datasets", "inference", "gpu"] {
         assert_eq!(arrows(name), ["core"], "arrows out of {name}");
     }
     assert_eq!(arrows("flower"), ["inference"]);
@@ -169,7 +169,7 @@ fn only_the_downloader_and_the_engine_s_connection_open_sockets() {
     let words = ["std::net", "ureq", "TcpStream", "UdpSocket"];
     assert_absent(
         &words,
-        &["models/src/download.rs", "flower/src/connection.rs"],
+        &["datasets/src/download.rs", "flower/src/connection.rs"],
         "data leave or enter through the exchange and the downloader alone",
     );
 }

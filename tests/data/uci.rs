@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use partita::models::{
+use partita::datasets::{
     CovariateRows, DatasetError, HEART_FAILURE_PARTIES, LabelledTable, Standardisation, adult, bank, credit, dataset,
     heart_failure, heart_failure_from, rugged,
 };
@@ -218,7 +218,7 @@ fn training_rows_are_standardised_by_themselves_and_test_rows_by_them() {
 
 #[test]
 fn parts_that_would_be_empty_and_rows_that_are_not_there_are_refused() {
-    let column = partita::models::Column::numeric("x", vec![1.0, 2.0, 2.0]);
+    let column = partita::datasets::Column::numeric("x", vec![1.0, 2.0, 2.0]);
     let table = LabelledTable::new(vec![column.clone()], vec![true, false, true]).unwrap();
     for fraction in [0.0, 1.0, 0.3, -1.0, f64::NAN] {
         let error = table.split(fraction, Standardisation::TrainingRows, &Noise::new(1)).unwrap_err();

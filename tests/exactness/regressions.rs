@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::models::{
     BinaryRows, Coefficients, GaussianMean, LinearRegression, LogisticRegression, MeasuredRows, PROBIT_CONSTANT,
-    dataset, gaussian_mean_silos, rugged,
+    gaussian_mean_silos,
 };
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, Settings, fit};
 
@@ -62,7 +63,8 @@ fn the_ruggedness_regression_has_the_exact_posterior_of_a_second_program() {
         eprintln!("skipped: PARTITA_DATA does not name a folder with the file of rugged");
         return;
     }
-    let data = MeasuredRows::rugged(&rugged().unwrap(), &Device::flex()).unwrap();
+    let rows = RuggedCountry::columns(&rugged().unwrap());
+    let data = MeasuredRows::new(&rows.covariates, 3, &rows.log_gdp, &Device::flex()).unwrap();
     let exact = LinearRegression::new(3, 1.0).posterior(std::slice::from_ref(&data)).unwrap();
     // Half a unit of the last of four or five digits given.
     assert_near(exact.coefficients.mean(), [8.98693, -1.64856, -0.09862, 0.26253], 6e-5);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use partita::models::credit;
+use partita::datasets::credit;
 use serde_json::Value;
 
 use partita::inference::Error;

@@ -6,7 +6,7 @@ use fixtures::example;
 
 #[test]
 fn vae_serves_a_silo_that_did_not_train() {
-    if partita::models::mnist().is_err() {
+    if partita::datasets::mnist().is_err() {
         println!("skipped: MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     }

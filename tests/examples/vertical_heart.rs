@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use partita::models::heart_failure;
+use partita::datasets::heart_failure;
 use serde_json::Value;
 
 use fixtures::example;

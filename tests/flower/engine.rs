@@ -7,11 +7,12 @@ use std::path::Path;
 
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{over_the_engine, rows, seats};
+use partita::datasets::{Standardisation, credit};
 use partita::inference::{
     AlgorithmChoice, Counters, Evaluation, Exchange, InProcess, RunOptions, Silent, coordinator, evaluate, run,
 };
-use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, Standardisation};
-use partita::models::{credit, six_cities_silos};
+use partita::models::six_cities_silos;
+use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
 use partita::{
     Device, FamilyPlan, FitOptions, Gaussian, Model, Noise, PviOptions, RoundOptions, Schedule, Settings, SmallLarge,
     VisitSchedule, partition_small_large,
@@ -100,7 +101,9 @@ fn credit_silos() -> Option<(LogisticRegression, Vec<(String, BinaryRows)>)> {
     let imbalance = SmallLarge { size_imbalance: 0.3, label_imbalance: -0.7 };
     let parts = partition_small_large(train.labels(), 2, imbalance, &noise).unwrap();
     let silo = |(name, rows): (&str, Vec<usize>)| {
-        (name.to_owned(), BinaryRows::encoded(&train.select(&rows).unwrap(), &Device::flex()).unwrap())
+        let own = train.select(&rows).unwrap();
+        let rows = BinaryRows::new(own.inputs(), own.columns(), own.labels(), &Device::flex()).unwrap();
+        (name.to_owned(), rows)
     };
     let silos = ["small", "large"].into_iter().zip(parts).map(silo).collect();
     Some((LogisticRegression::new(train.columns()), silos))

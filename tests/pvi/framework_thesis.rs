@@ -4,11 +4,12 @@
 
 use std::path::Path;
 
+use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::{
     Algorithm, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
     RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, StillRule, Threads, run, run_by_arrival,
 };
-use partita::models::{GaussianMean, LinearRegression, MeasuredRows, dataset, gaussian_mean_silos, rugged};
+use partita::models::{GaussianMean, LinearRegression, MeasuredRows, gaussian_mean_silos};
 use partita::{
     Device, FamilyPlan, Gaussian, Model, Noise, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule,
     partition_equally,
@@ -113,7 +114,8 @@ fn countries() -> Option<Vec<(String, MeasuredRows)>> {
     let silos = partition_equally(all.len(), 3, &Noise::new(1)).unwrap();
     let silo = |(rows, index): (Vec<usize>, usize)| {
         let own: Vec<_> = rows.into_iter().map(|row| all[row].clone()).collect();
-        (format!("silo-{index}"), MeasuredRows::rugged(&own, &device).unwrap())
+        let own = RuggedCountry::columns(&own);
+        (format!("silo-{index}"), MeasuredRows::new(&own.covariates, 3, &own.log_gdp, &device).unwrap())
     };
     Some(silos.into_iter().zip(0..).map(silo).collect())
 }

@@ -574,10 +574,13 @@ fn what_has_no_meaning_for_points_is_refused() {
 }
 
 /// Percent of 2,000 test digits that are right after 400 local steps on 2,000 digits, dealt out to silos by `deal`.
-fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::models::ImageSet) -> f64 {
+fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::datasets::ImageSet) -> f64 {
     let device = Device::flex();
     let model = MultinomialRegression::new([784, 10], &device).centred();
-    let silo = |rows: &Vec<usize>| ClassifiedRows::images(&digits.train.select(rows).unwrap(), &device).unwrap();
+    let silo = |rows: &Vec<usize>| {
+        let own = digits.train.select(rows).unwrap();
+        ClassifiedRows::new(own.sparse().unwrap(), own.labels(), &device).unwrap()
+    };
     let settings = Settings { minibatch: [("row".to_owned(), 50)].into(), ..settings(400, 0.2) };
     let options = FitOptions {
         algorithm: AlgorithmChoice::FedOpt(likelihood(how)),
@@ -596,7 +599,7 @@ fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::model
 
 #[test]
 fn on_digits_fed_avg_reaches_what_gradient_descent_on_pooled_rows_does() {
-    let Ok(digits) = partita::models::mnist() else {
+    let Ok(digits) = partita::datasets::mnist() else {
         println!("skipped: MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     };

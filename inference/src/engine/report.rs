@@ -1,8 +1,10 @@
 //! Reports what was found: a summary of every global site on its natural scale, the bound, and what it cost.
 
+#[cfg(feature = "plots")]
 pub mod plot;
 pub(crate) mod summary;
 
+#[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use summary::SiteSummary;
 

@@ -12,7 +12,8 @@ pub type PlanarCovariance = [[f64; 2]; 2];
 /// Points of the plane of which some are a signal with an unknown mean and the rest known noise.
 ///
 /// ```math
-/// \theta \sim N(0, s_0^2 I), \qquad x_i \mid \theta \sim (1-w)\thinspace N(\theta, \Sigma) + w\thinspace N(\nu, \Lambda)
+/// \theta \sim N(0, s_0^2 I), \qquad x_i \mid \theta \sim (1-w)\thinspace N(\theta, \Sigma)
+///   + w\thinspace N(\nu, \Lambda)
 /// ```
 /// with $`s_0`$ = `prior_sd`, $`\Sigma`$ = `signal_covariance`, $`w`$ = `noise_weight`, $`\nu`$ =
 /// `noise_mean` and $`\Lambda`$ = `noise_covariance`, all known. [`Clutter`](crate::Clutter) is the same on a line.
@@ -69,8 +70,8 @@ impl PlanarClutterSettings {
 }
 
 impl PlanarClutter {
-    /// The model with these known numbers. A covariance that is not positive definite shows as a log density that is not a
-    /// number, which fits refuse.
+    /// The model with these known numbers. A covariance that is not positive definite shows as a log density that is
+    /// not a number, which fits refuse.
     #[must_use]
     pub fn new(settings: PlanarClutterSettings) -> Self {
         Self { settings }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use burn::tensor::Tensor;
 use partita_core::{Device, Error, Result, Rows};
 
-use crate::Images;
-
 /// Pictures of black and white pixels, eight pixels a byte.
 ///
 /// # Example
@@ -26,7 +24,8 @@ pub struct BinaryPictures {
 }
 
 impl BinaryPictures {
-    /// Grey pictures of `pixels` pixels each, one after another; a pixel is white where its grey is at least `threshold`.
+    /// Grey pictures of `pixels` pixels each, one after another; a pixel is white where its grey is at least
+    /// `threshold`.
     ///
     /// # Errors
     /// [`Error::Length`] if the pixels do not make whole pictures.
@@ -42,14 +41,6 @@ impl BinaryPictures {
         let byte = |eight: &[u8]| eight.iter().rev().fold(0_u8, |byte, grey| byte << 1 | u8::from(*grey >= threshold));
         let bits = grey.chunks_exact(pixels).flat_map(|picture| picture.chunks(8).map(byte)).collect();
         Ok(Self { bits: Arc::new(bits), count: grey.len() / pixels, pixels, device: device.clone() })
-    }
-
-    /// The pictures of a data set, white where the grey is at least half of the largest.
-    ///
-    /// # Errors
-    /// As for [`BinaryPictures::new`].
-    pub fn of(images: &Images, device: &Device) -> Result<Self> {
-        Self::new(images.pixels(), images.shape().iter().product(), 128, device)
     }
 
     /// The number of pictures.

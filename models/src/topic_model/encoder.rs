@@ -13,9 +13,9 @@ const LOG_SCALE: f64 = -1.0;
 /// ```math
 /// h = \mathrm{softplus}(x A + a), \qquad (\mu, \rho) = \tfrac1H\thinspace h B + b
 /// ```
-/// where $`x`$ holds a document's counts, scaled to Euclidean length one, and $`\log(1 + n_d)`$: which words there are, and
-/// how much they say. The matrix of documents by words stays sparse. The mean over the $`H`$ = `hidden` units keeps a step
-/// of Adam at the rate that suits the topics from moving the outputs by $`H`$ times that rate.
+/// where $`x`$ holds a document's counts, scaled to Euclidean length one, and $`\log(1 + n_d)`$: which words there are,
+/// and how much they say. The matrix of documents by words stays sparse. The mean over the $`H`$ = `hidden` units keeps
+/// a step of Adam at the rate that suits the topics from moving the outputs by $`H`$ times that rate.
 ///
 /// # Shapes
 /// Data: counts `[documents, vocabulary]`; means and log-scales `[rows, topics]`.

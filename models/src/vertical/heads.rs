@@ -102,7 +102,8 @@ impl Counts {
     /// Counts over `exposure`: the offset of a row is its logarithm.
     ///
     /// # Errors
-    /// [`Error::Length`] if there is not one exposure a count; [`Error::Argument`] for an exposure that is not positive.
+    /// [`Error::Length`] if there is not one exposure a count; [`Error::Argument`] for an exposure that is not
+    /// positive.
     pub fn new(counts: Vec<f64>, exposure: &[f64], device: &Device) -> Result<Self> {
         let rows = counts.len();
         if exposure.len() != rows {
@@ -263,7 +264,8 @@ impl Head for GaussianHead {
 /// Classes: $`\Pr(y_i = k) \propto \exp(b_k + \eta_{ik})`$.
 ///
 /// # Shapes
-/// Latent: `intercept` `[classes]` where there is one. Data: class indices `[rows]`; contributions have `classes` outputs.
+/// Latent: `intercept` `[classes]` where there is one. Data: class indices `[rows]`; contributions have `classes`
+/// outputs.
 #[derive(Module, Debug)]
 pub struct CategoricalHead {
     #[module(skip)]

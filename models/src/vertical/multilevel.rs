@@ -11,8 +11,8 @@ use partita_core::{Design, Error, HalfNormal, Normal, Result, Rows, Scope};
 /// g_i = \sum_c x_{ic}\,\beta_c^{r_i},\qquad \beta_c^{r} \sim N(\mu_c, \sigma_c^2),\quad \mu_c \sim N(0, 1),\quad
 /// \sigma_c \sim \mathrm{HalfNormal}(1)
 /// ```
-/// Each covariate has one mean and one scale that all levels share; [`Multilevel::scales_by_level`] gives each level its own,
-/// $`\mu_c^r`$ and $`\sigma_c^r`$, as the paper prints it.
+/// Each covariate has one mean and one scale that all levels share; [`Multilevel::scales_by_level`] gives each level
+/// its own, $`\mu_c^r`$ and $`\sigma_c^r`$, as the paper prints it.
 ///
 /// # Shapes
 /// Latents: `mu` and `sigma` `[columns]` (`[levels × columns]` by level), `beta` `[levels × columns]`, level by level.
@@ -63,7 +63,8 @@ impl Multilevel {
     }
 }
 
-/// A design in which every level has columns of its own: those of the row's level hold its covariates, the others zeros.
+/// A design in which every level has columns of its own: those of the row's level hold its covariates, the others
+/// zeros.
 ///
 /// # Shapes
 /// `covariates`: `[rows, columns]`, row by row; `level`: `[rows]`, each below `levels`. Returns

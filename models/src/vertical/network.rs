@@ -7,7 +7,8 @@ use partita_core::{Distribution, Normal, Result, Rows, Scope};
 
 use crate::bayesian_network::Network;
 
-/// A network of point weights $`\phi_j`$ that stay in the party: the part of a split network, $`g_{ij} = f_{\phi_j}(x_{ij})`$.
+/// A network of point weights $`\phi_j`$ that stay in the party: the part of a split network,
+/// $`g_{ij} = f_{\phi_j}(x_{ij})`$.
 ///
 /// # Shapes
 /// No latents. Data: features `[rows, inputs]`; the network gives `[rows, outputs]`.

@@ -1,4 +1,6 @@
 //! Assigns rows by what they look like: each silo is one cluster of k-means on the inputs.
+//!
+//! `linfa-clustering` would bring ndarray and random numbers of its own: here starts come from keyed noise.
 
 use super::argument;
 use crate::data::error::DataError;

@@ -5,7 +5,6 @@ mod curves;
 mod density;
 mod lines;
 mod marginals;
-mod png;
 mod reliability;
 mod sheet;
 mod trace;

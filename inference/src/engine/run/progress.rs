@@ -1,10 +1,12 @@
 //! Shows a run while it goes on: a progress bar for people, JSON lines for programs, or nothing.
 
+mod bar;
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use bar::Bar;
 
 use super::{Counters, RunRecord, passes};
 use crate::engine::algorithm::StepInfo;
@@ -32,10 +34,10 @@ impl Progress for Silent {
     fn end(&mut self, _: &RunRecord) {}
 }
 
-/// Shows a progress bar on standard error and writes metrics as JSON lines to a file.
+/// Shows a progress bar on standard error (with the feature `progress`) and writes metrics as JSON lines to a file.
 #[derive(Debug)]
 pub struct Metrics {
-    bar: ProgressBar,
+    bar: Bar,
     file: Option<Lines>,
     every: u64,
     /// The step that was shown last.
@@ -50,12 +52,8 @@ impl Metrics {
     /// # Errors
     /// [`Error::File`] if the file cannot be made.
     pub fn new(steps: u64, path: Option<&Path>, every: u64) -> Result<Self> {
-        let bar = ProgressBar::new(steps);
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} steps, {msg}, {elapsed} (left {eta})") {
-            bar.set_style(style);
-        }
         let file = path.map(Lines::new).transpose()?;
-        Ok(Self { bar, file, every: every.max(1), last: 0, smoothed: None })
+        Ok(Self { bar: Bar::new(steps), file, every: every.max(1), last: 0, smoothed: None })
     }
 
     /// Whether the run goes on from a checkpoint: then lines of the steps before stay.
@@ -81,8 +79,7 @@ impl Progress for Metrics {
         if !passes(self.every, before, info.step) {
             return;
         }
-        self.bar.set_position(info.step);
-        self.bar.set_message(format!("ELBO {smoothed:.2} nats"));
+        self.bar.show(info.step, smoothed);
         if let Some(file) = &mut self.file {
             let line = serde_json::json!({
                 "step": info.step,
@@ -98,7 +95,7 @@ impl Progress for Metrics {
     }
 
     fn end(&mut self, _: &RunRecord) {
-        self.bar.finish_and_clear();
+        self.bar.clear();
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::{PlotError, png, put};
+use png::{BitDepth, ColorType, Encoder, EncodingError};
+
+use super::{PlotError, put};
 
 /// One image of a sheet.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,8 +117,20 @@ pub fn contact_sheet(path: &Path, tiles: &[Tile], options: &SheetOptions) -> Res
             }
         }
     }
-    let bytes = png::encode(width, height, &canvas).map_err(|error| refused(error.to_string()))?;
+    let bytes = encoded(width, height, &canvas).map_err(|error| refused(error.to_string()))?;
     put(path, &bytes)
+}
+
+/// The bytes of a PNG file of `pixels`: red, green and blue of each, row by row.
+fn encoded(width: u32, height: u32, pixels: &[u8]) -> Result<Vec<u8>, EncodingError> {
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, width, height);
+    encoder.set_color(ColorType::Rgb);
+    encoder.set_depth(BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(pixels)?;
+    writer.finish()?;
+    Ok(bytes)
 }
 
 /// The shape that all tiles have.

@@ -47,8 +47,8 @@ pub struct Dataset {
 pub enum Source {
     /// This address delivers it.
     Address(&'static str),
-    /// This address delivers a zip archive that it lies in. The path names the entry; where archives lie in archives, one
-    /// entry after the other.
+    /// This address delivers a zip archive that it lies in. The path names the entry; where archives lie in archives,
+    /// one entry after the other.
     Zip(&'static str, &'static [&'static str]),
     /// No address delivers it; these sentences say how to get it, or what to use instead.
     Prepared(&'static str),
@@ -61,7 +61,8 @@ pub enum Checksum {
     Content(&'static str),
     /// Of the file as its address delivers it, compressed if its path ends in `.gz`.
     Delivered(&'static str),
-    /// As [`Checksum::Delivered`], but of MD5: for files whose SHA-256 nobody has published. It finds damage, not forgery.
+    /// As [`Checksum::Delivered`], but of MD5: for files whose SHA-256 nobody has published. It finds damage, not
+    /// forgery.
     DeliveredMd5(&'static str),
 }
 
@@ -72,9 +73,9 @@ pub enum Checksum {
 ///
 /// # Example
 /// ```
-/// let epilepsy = partita_models::dataset("epil")?;
+/// let epilepsy = partita_datasets::dataset("epil")?;
 /// assert_eq!(epilepsy.file, "mixed_models/epil.csv");
-/// # Ok::<(), partita_models::DatasetError>(())
+/// # Ok::<(), partita_datasets::DatasetError>(())
 /// ```
 pub fn dataset(name: &str) -> Result<Dataset, DatasetError> {
     datasets().iter().find(|dataset| dataset.name == name).copied().ok_or_else(|| DatasetError::Unknown {

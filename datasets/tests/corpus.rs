@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use partita_core::SparseRows;
-use partita_models::{Corpus, DatasetError, Part, newsgroups, octis};
+use partita_datasets::{Corpus, DatasetError, Part, newsgroups, octis};
 
 const VOCABULARY: &str = "goal\nmatch\nvote\n";
 const CORPUS: &str = "goal match goal\ttrain\tsport\nvote\tval\tpolitics\nmatch vote vote vote\ttest\tpolitics\n";

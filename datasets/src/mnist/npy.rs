@@ -1,4 +1,6 @@
 //! Reads the NumPy format inside an npz archive: a header that is a Python dictionary, then one byte a cell.
+//!
+//! The crate `npyz` would bring 25 more, a parser generator among them, for one type of array.
 
 use crate::dataset::{DatasetError, zip};
 
@@ -7,7 +9,8 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The entry of an npz archive that holds an array saved without a name.
 const ENTRY: &str = "arr_0.npy";
 
-/// The lengths of the axes and the cells of the array of unsigned bytes in an npz archive; `file` is what errors call it.
+/// The lengths of the axes and the cells of the array of unsigned bytes in an npz archive; `file` is what errors call
+/// it.
 pub(super) fn read_npz<const AXES: usize>(file: &str, bytes: &[u8]) -> Result<([usize; AXES], Vec<u8>), DatasetError> {
     let array = zip::entry(file, bytes, ENTRY)?;
     let wrong = |found: String, expected: &str| DatasetError::Format {

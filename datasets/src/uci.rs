@@ -32,9 +32,9 @@ const CREDIT_NUMERIC: [&str; 6] = ["A2", "A3", "A8", "A11", "A14", "A15"];
 
 /// Whether a person earns more than 50,000 dollars a year: 48,842 rows of the census of 1994, 14 columns.
 ///
-/// The files `adult.data` (32,561 rows) and `adult.test` (16,281), one after the other. The label is positive for `>50K`
-/// (11,687 rows). A question mark, a missing answer in 3,620 rows, is a category of its own, as in the PVI paper, whose
-/// number of rows includes them.
+/// The files `adult.data` (32,561 rows) and `adult.test` (16,281), one after the other. The label is positive for
+/// `>50K` (11,687 rows). A question mark, a missing answer in 3,620 rows, is a category of its own, as in the PVI
+/// paper, whose number of rows includes them.
 ///
 /// # Errors
 /// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for files of another
@@ -69,8 +69,8 @@ pub fn bank() -> Result<LabelledTable, DatasetError> {
 
 /// Whether an application for a credit card was refused: 653 rows, 15 columns without meaning (`crx.data`).
 ///
-/// Of the 690 rows of the file, the 37 with a missing cell (`?`) are left out: this is how the PVI paper counts. The label is
-/// positive for `-` (357 rows), as its shares of positive labels imply.
+/// Of the 690 rows of the file, the 37 with a missing cell (`?`) are left out: this is how the PVI paper counts. The
+/// label is positive for `-` (357 rows), as its shares of positive labels imply.
 ///
 /// # Errors
 /// As [`adult`].

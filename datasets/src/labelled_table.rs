@@ -9,7 +9,7 @@ use crate::dataset::DatasetError;
 /// # Example
 /// ```
 /// use partita_core::Noise;
-/// use partita_models::{Column, LabelledTable, Standardisation};
+/// use partita_datasets::{Column, LabelledTable, Standardisation};
 /// let age = Column::numeric("age", vec![20.0, 30.0, 40.0, 50.0]);
 /// let city = Column::categorical("city", &["Bern", "Basel", "Bern", "Bern"]);
 /// let table = LabelledTable::new(vec![age, city], vec![true, false, false, true])?;
@@ -17,7 +17,7 @@ use crate::dataset::DatasetError;
 /// assert_eq!(train.names(), ["age", "city = Basel", "city = Bern"]);
 /// assert_eq!((train.rows(), test.rows()), (3, 1));
 /// assert!(train.inputs().iter().step_by(3).sum::<f64>().abs() < 1e-12); // ages of training rows have mean 0
-/// # Ok::<(), partita_models::DatasetError>(())
+/// # Ok::<(), partita_datasets::DatasetError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelledTable {
@@ -133,18 +133,19 @@ impl LabelledTable {
 
     /// What parties hold that share the columns: the first `counts[0]` of them, the next `counts[1]`, and so on.
     ///
-    /// Each part has all rows in the same order, and all labels, which a party that does not know them must not be given.
+    /// Each part has all rows in the same order, and all labels, which a party that does not know them must not be
+    /// given.
     ///
     /// # Errors
     /// [`DatasetError::Format`] unless each party gets a column and the counts add to the number of columns.
     ///
     /// # Example
     /// ```
-    /// use partita_models::{Column, LabelledTable};
+    /// use partita_datasets::{Column, LabelledTable};
     /// let columns = ["a", "b", "c"].map(|name| Column::numeric(name, vec![1.0, 2.0])).to_vec();
     /// let parties = LabelledTable::new(columns, vec![true, false])?.by_columns(&[1, 2])?;
     /// assert_eq!(parties[1].columns()[0].name(), "b");
-    /// # Ok::<(), partita_models::DatasetError>(())
+    /// # Ok::<(), partita_datasets::DatasetError>(())
     /// ```
     pub fn by_columns(&self, counts: &[usize]) -> Result<Vec<Self>, DatasetError> {
         if counts.contains(&0) || counts.iter().sum::<usize>() != self.columns.len() {
@@ -163,12 +164,13 @@ impl LabelledTable {
         Ok(counts.iter().map(&mut part).collect())
     }
 
-    /// Splits the rows at random into a training part of `fraction` of them, rounded down, and a test part, both encoded.
+    /// Splits the rows at random into a training part of `fraction` of them, rounded down, and a test part, both
+    /// encoded.
     ///
     /// Numeric columns are standardised by means and standard deviations (divisor the number of rows) of the rows that
-    /// `standardisation` names; a categorical column becomes one covariate of zeros and ones for each level of the whole
-    /// table. Over silos these means and deviations are no secret of one silo but sums over all: who may not share them has
-    /// to standardise by public numbers instead.
+    /// `standardisation` names; a categorical column becomes one covariate of zeros and ones for each level of the
+    /// whole table. Over silos these means and deviations are no secret of one silo but sums over all: who may not
+    /// share them has to standardise by public numbers instead.
     ///
     /// # Laws
     /// Every row is in one of the two parts, in ascending order; equal seeds give equal parts.
@@ -212,8 +214,8 @@ impl LabelledTable {
     /// Encodes `rows`, with numeric columns standardised by the means and standard deviations of the rows `reference`.
     ///
     /// # Errors
-    /// [`DatasetError::Index`] for a row that there is not; [`DatasetError::Format`] for a numeric column that is constant
-    /// in `reference`.
+    /// [`DatasetError::Index`] for a row that there is not; [`DatasetError::Format`] for a numeric column that is
+    /// constant in `reference`.
     pub fn encode(&self, rows: &[usize], reference: &[usize]) -> Result<CovariateRows, DatasetError> {
         if let Some(&index) = rows.iter().chain(reference).find(|&&row| row >= self.rows()) {
             return Err(DatasetError::Index { operation: "encoding rows of a table", index, count: self.rows() });

@@ -17,7 +17,25 @@ pub struct RuggedCountry {
     pub ruggedness: f64,
 }
 
+/// What a regression reads of some countries, a row a country.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuggedColumns {
+    /// [`RuggedCountry::covariates`], row by row.
+    pub covariates: Vec<f64>,
+    /// [`RuggedCountry::log_gdp`].
+    pub log_gdp: Vec<f64>,
+}
+
 impl RuggedCountry {
+    /// The covariates and the outcomes of `countries`.
+    #[must_use]
+    pub fn columns(countries: &[Self]) -> RuggedColumns {
+        RuggedColumns {
+            covariates: countries.iter().flat_map(Self::covariates).collect(),
+            log_gdp: countries.iter().map(|country| country.log_gdp).collect(),
+        }
+    }
+
     /// The covariates beside the intercept: Africa (0 or 1), ruggedness and their product.
     #[must_use]
     pub fn covariates(&self) -> [f64; 3] {
@@ -31,11 +49,12 @@ impl RuggedCountry {
 /// The file has 234 rows; those with an empty `rgdppc_2000` are left out.
 ///
 /// # Errors
-/// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for a file of another
-/// form.
+/// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for a file of
+/// another form.
 ///
 /// # References
-/// Nunn and Puga (2012), Ruggedness: the blessing of bad geography in Africa, Review of Economics and Statistics 94, 20-36.
+/// Nunn and Puga (2012), Ruggedness: the blessing of bad geography in Africa, Review of Economics and Statistics 94,
+/// 20-36.
 pub fn rugged() -> Result<Vec<RuggedCountry>, DatasetError> {
     let table = Table::delimited("rugged.csv", &dataset("rugged")?.read()?[..], b';', None)?;
     let [ruggedness, africa] = table.numbers(["rugged", "cont_africa"])?;

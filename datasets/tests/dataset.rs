@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use partita_models::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
+use partita_datasets::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
 
 const BODY: &[u8] = b"rownames,y\n1,2\n";
 

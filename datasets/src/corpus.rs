@@ -19,7 +19,7 @@ pub use octis::octis;
 /// # Example
 /// ```
 /// use partita_core::SparseRows;
-/// use partita_models::{Corpus, Part};
+/// use partita_datasets::{Corpus, Part};
 /// let counts = SparseRows::new(&[vec![(0, 2.0)], vec![(0, 1.0), (2, 4.0)]], 3)?;
 /// let words = ["goal", "match", "vote"].map(String::from).to_vec();
 /// let names = ["sport", "politics"].map(String::from).to_vec();
@@ -52,11 +52,12 @@ impl Corpus {
     /// A corpus from its parts.
     ///
     /// # Shapes
-    /// `counts`: one row a document, one column a word. `labels`, an index of `label_names`, and `parts`: one a document.
+    /// `counts`: one row a document, one column a word. `labels`, an index of `label_names`, and `parts`: one a
+    /// document.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] if these disagree on the number of documents or words, for a label without a name, for a
-    /// count that is not a whole number of at least one, and for a document without a word.
+    /// [`DatasetError::Format`] if these disagree on the number of documents or words, for a label without a name, for
+    /// a count that is not a whole number of at least one, and for a document without a word.
     pub fn new(
         counts: SparseRows,
         vocabulary: Vec<String>,

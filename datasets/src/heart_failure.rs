@@ -11,9 +11,9 @@ const NUMERIC: [&str; 5] = ["Age", "RestingBP", "Cholesterol", "MaxHR", "Oldpeak
 
 /// How many of the eleven columns each of two parties holds in the vertical paper: the first five, and the other six.
 ///
-/// The first has age, sex, type of chest pain, blood pressure at rest and cholesterol; the second fasting blood sugar, the
-/// electrocardiogram at rest, the largest heart rate, angina by exercise, and two numbers of the electrocardiogram in
-/// exercise.
+/// The first has age, sex, type of chest pain, blood pressure at rest and cholesterol; the second fasting blood sugar,
+/// the electrocardiogram at rest, the largest heart rate, angina by exercise, and two numbers of the electrocardiogram
+/// in exercise.
 pub const HEART_FAILURE_PARTIES: [usize; 2] = [5, 6];
 
 /// Whether a patient has a heart disease: 918 rows, 11 columns (`heart.csv`), from the registry of data sets.
@@ -24,12 +24,12 @@ pub const HEART_FAILURE_PARTIES: [usize; 2] = [5, 6];
 /// download it by hand and call [`heart_failure_from`], or put it in place as the error says.
 ///
 /// # Errors
-/// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for a file of another
-/// form.
+/// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for a file of
+/// another form.
 ///
 /// # References
-/// fedesoriano (2021), Heart Failure Prediction Dataset, Kaggle; made of five tables of Janosi, Steinbrunn, Pfisterer and
-/// Detrano (1989), Heart Disease, UCI Machine Learning Repository.
+/// fedesoriano (2021), Heart Failure Prediction Dataset, Kaggle; made of five tables of Janosi, Steinbrunn, Pfisterer
+/// and Detrano (1989), Heart Disease, UCI Machine Learning Repository.
 pub fn heart_failure() -> Result<LabelledTable, DatasetError> {
     heart_failure_table(&Table::from_reader("heart.csv", &dataset("heart_failure")?.read()?[..])?)
 }

@@ -10,8 +10,8 @@ const CLASSES: usize = 10;
 /// First row and column of a display that is not moved, and how far it moves at most.
 const CORNER: [usize; 2] = [4, 8];
 const MOVE: usize = 3;
-/// Rows and columns of a segment within the display, from and to: top, upper left and right, middle, lower left and right,
-/// bottom.
+/// Rows and columns of a segment within the display, from and to: top, upper left and right, middle, lower left and
+/// right, bottom.
 const SEGMENTS: [[usize; 4]; 7] =
     [[0, 2, 0, 12], [0, 10, 0, 2], [0, 10, 10, 12], [9, 11, 0, 12], [10, 20, 0, 2], [10, 20, 10, 12], [18, 20, 0, 12]];
 /// The segments of each digit, the first of [`SEGMENTS`] first.
@@ -33,12 +33,12 @@ const FLIPPED: f64 = 0.1;
 /// So many pictures to learn from and to be judged on of the digits of a seven-segment display, 28 × 28 like those of
 /// [`crate::mnist()`]: a stand-in for it where nothing can be downloaded, and far easier.
 ///
-/// Each is moved by up to three pixels either way and has a brightness of its own; one pixel in ten is wrong. The classes follow
-/// each other in turn; the same `seed` gives the same pictures.
+/// Each is moved by up to three pixels either way and has a brightness of its own; one pixel in ten is wrong. The
+/// classes follow each other in turn; the same `seed` gives the same pictures.
 ///
 /// # Example
 /// ```
-/// use partita_models::synthetic_digits;
+/// use partita_datasets::synthetic_digits;
 /// let digits = synthetic_digits([60, 10], 1);
 /// assert_eq!((digits.train.len(), digits.test.shape()), (60, [28, 28]));
 /// assert_eq!(digits.train.labels()[..3], [0, 1, 2]);

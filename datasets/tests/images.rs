@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use partita_models::{DatasetError, ImageSet, Images, cifar_10_from, dataset, fashion_mnist, mnist};
+use partita_datasets::{DatasetError, ImageSet, Images, cifar_10_from, dataset, fashion_mnist, mnist};
 use proptest::prelude::*;
 
 /// The IDX file of bytes with axes of these lengths.
@@ -206,6 +206,9 @@ fn tar(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut header = [0_u8; 512];
         header[..name.len()].copy_from_slice(name.as_bytes());
         header[124..136].copy_from_slice(format!("{:011o}\0", content.len()).as_bytes());
+        // The sum of the header's bytes, its own eight counted as spaces.
+        let sum = header.iter().map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ');
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
         bytes.extend(header);
         bytes.extend(content);
         bytes.resize(bytes.len().next_multiple_of(512), 0);

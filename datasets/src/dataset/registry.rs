@@ -88,8 +88,8 @@ macro_rules! uci {
     };
 }
 
-/// An archive of Kuzushiji-49. No SHA-256 is published; the MD5 checksums are those that readers in five public projects
-/// agree on. The files were not at hand when their reader was written.
+/// An archive of Kuzushiji-49. No SHA-256 is published; the MD5 checksums are those that readers in five public
+/// projects agree on. The files were not at hand when their reader was written.
 macro_rules! kuzushiji {
     ($name:literal, $file:literal, $md5:literal) => {
         Dataset {
@@ -218,8 +218,8 @@ const DATASETS: [Dataset; 29] = [
         &["crx.data"],
         "fff49bc186cbddb3ace7371d40d9fbbb3af4f126019c13ff3f562249b1454f4d"
     ),
-    // The address is the one that several public projects use without an account; it could not be tried when its reader was
-    // written. The checksum is that of two unrelated copies.
+    // The address is the one that several public projects use without an account; it could not be tried when its reader
+    // was written. The checksum is that of two unrelated copies.
     Dataset {
         name: "heart_failure",
         file: "heart_failure/heart.csv",

@@ -8,9 +8,9 @@ const SHAPE: [usize; 2] = [96, 32];
 
 /// The 60,000 colour pictures of CIFAR-10, 50,000 of them for training.
 ///
-/// The classes, from 0: aeroplane, car, bird, cat, deer, dog, frog, horse, ship, lorry. A picture of 32 x 32 pixels is kept
-/// as it lies in the file: the red plane, below it the green and the blue one, so that [`Images::shape`] is `[96, 32]`. The
-/// format is held to files that a test makes; the published archive was not at hand.
+/// The classes, from 0: aeroplane, car, bird, cat, deer, dog, frog, horse, ship, lorry. A picture of 32 x 32 pixels is
+/// kept as it lies in the file: the red plane, below it the green and the blue one, so that [`Images::shape`] is
+/// `[96, 32]`. The format is held to files that a test makes; the published archive was not at hand.
 ///
 /// # Errors
 /// As [`Dataset::read`](crate::Dataset::read), and [`DatasetError::Format`].

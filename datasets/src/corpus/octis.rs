@@ -13,8 +13,8 @@ use crate::dataset::DatasetError;
 /// them, then its part (`train`, `val` or `test`), then its label, with a tabulator between two of these three.
 ///
 /// # Errors
-/// [`DatasetError::File`], and [`DatasetError::Line`] for the first line that has another form, holds a word that is not
-/// in the vocabulary, or holds no word.
+/// [`DatasetError::File`], and [`DatasetError::Line`] for the first line that has another form, holds a word that is
+/// not in the vocabulary, or holds no word.
 ///
 /// # References
 /// Terragni, Fersini, Galuzzi, Tropeano and Candelieri (2021), OCTIS: comparing and optimizing topic models is simple!,

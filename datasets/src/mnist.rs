@@ -6,17 +6,20 @@ mod synthetic;
 
 pub use synthetic::synthetic_digits;
 
+use partita_core::SparseRows;
+
 use crate::dataset::{DatasetError, dataset};
 
 /// Grey pictures of one size with a class each, as bytes.
 ///
 /// # Example
 /// ```
-/// use partita_models::Images;
+/// use partita_datasets::Images;
 /// let images = Images::new(vec![0, 255, 51, 0], vec![1, 0], [1, 2], 2)?;
 /// assert_eq!(images.image(1), [51, 0]);
 /// assert_eq!(images.select(&[1])?.scaled(), [0.2, 0.0]);
-/// # Ok::<(), partita_models::DatasetError>(())
+/// assert_eq!(images.sparse()?.row(1), (&[0][..], &[0.2][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Images {
@@ -63,8 +66,8 @@ pub fn fashion_mnist() -> Result<ImageSet, DatasetError> {
 
 /// The 270,912 handwritten characters of Kuzushiji-49, 232,365 of them for training: 48 hiragana and an iteration mark.
 ///
-/// The classes are far from equally frequent. The format is held to files that a test makes; the published ones were not at
-/// hand.
+/// The classes are far from equally frequent. The format is held to files that a test makes; the published ones were
+/// not at hand.
 ///
 /// # Errors
 /// As [`mnist`].
@@ -95,8 +98,8 @@ impl Images {
     /// `pixels`: one row-major picture after the other. `labels`: one a picture.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] if pixels and labels disagree on the number of pictures, or for a label that is not below
-    /// `classes`.
+    /// [`DatasetError::Format`] if pixels and labels disagree on the number of pictures, or for a label that is not
+    /// below `classes`.
     pub fn new(pixels: Vec<u8>, labels: Vec<u8>, shape: [usize; 2], classes: usize) -> Result<Self, DatasetError> {
         Self::named("images", pixels, labels, shape, classes)
     }
@@ -104,8 +107,8 @@ impl Images {
     /// Reads pictures and their labels from two uncompressed files in the IDX format; `name` is what errors call them.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] for other magic numbers, for fewer or more bytes than announced, for numbers of pictures
-    /// that disagree, and for a label that is not below `classes`.
+    /// [`DatasetError::Format`] for other magic numbers, for fewer or more bytes than announced, for numbers of
+    /// pictures that disagree, and for a label that is not below `classes`.
     pub fn from_idx(name: &str, images: &[u8], labels: &[u8], classes: usize) -> Result<Self, DatasetError> {
         let (sizes, pixels) = idx::read(&format!("{name}, images"), images, "images", ["number", "rows", "columns"])?;
         let (_, labels) = idx::read(&format!("{name}, labels"), labels, "labels", ["number"])?;
@@ -116,8 +119,8 @@ impl Images {
     /// call them.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] for archives that are damaged, for arrays of other types or axes, for numbers of pictures
-    /// that disagree, and for a label that is not below `classes`.
+    /// [`DatasetError::Format`] for archives that are damaged, for arrays of other types or axes, for numbers of
+    /// pictures that disagree, and for a label that is not below `classes`.
     pub fn from_npz(name: &str, images: &[u8], labels: &[u8], classes: usize) -> Result<Self, DatasetError> {
         let (sizes, pixels) = npy::read_npz(&format!("{name}, images"), images)?;
         let ([_], labels) = npy::read_npz(&format!("{name}, labels"), labels)?;
@@ -228,5 +231,13 @@ impl Images {
     #[must_use]
     pub fn scaled(&self) -> Vec<f64> {
         self.pixels.iter().map(|&pixel| f64::from(pixel) / 255.0).collect()
+    }
+
+    /// As [`Images::scaled`], one row a picture, without the pixels that are zero.
+    ///
+    /// # Errors
+    /// [`partita_core::Error`] of [`SparseRows::from_dense`], which valid pictures do not meet.
+    pub fn sparse(&self) -> partita_core::Result<SparseRows> {
+        SparseRows::from_dense(&self.scaled(), [self.len(), self.shape[0] * self.shape[1]])
     }
 }
