@@ -35,7 +35,7 @@ pub use corpus::{Corpus, Part, newsgroups, octis};
 pub use dataset::{Checksum, Dataset, DatasetError, Source, dataset, datasets};
 pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, Schools};
-pub use gaussian_mean::{GaussianMean, MeanPosterior, gaussian_mean_silos};
+pub use gaussian_mean::{GaussianMean, MeanPosterior};
 pub use heart_failure::{HEART_FAILURE_PARTIES, heart_failure, heart_failure_from};
 pub use labelled_table::{Column, CovariateRows, LabelledTable, Standardisation};
 pub use linear_regression::{LinearPosterior, LinearRegression, MeasuredRows};

@@ -4,7 +4,8 @@ use partita::inference::Error;
 
 /// Whether an error is something to be found out, in a silo too: a product or a local solution that is no density, a
 /// posterior outside the domain of its divergence, or one that has run away to what is no number.
-pub(crate) fn is_outcome(error: &Error) -> bool {
+#[must_use]
+pub fn is_outcome(error: &Error) -> bool {
     match error {
         Error::ImproperProduct { .. }
         | Error::DivergenceDomain { .. }
