@@ -8,11 +8,12 @@ use partita::inference::{
     Algorithm, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
     RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, StillRule, Threads, run, run_by_arrival,
 };
-use partita::models::{GaussianMean, LinearRegression, MeasuredRows, dataset, gaussian_mean_silos, rugged};
+use partita::models::{GaussianMean, LinearRegression, MeasuredRows, dataset, rugged};
 use partita::{
     Device, FamilyPlan, Gaussian, Model, Noise, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule,
     partition_equally,
 };
+use partita_studies::gaussian_mean_silos;
 
 /// Sums of 10,000 numbers around 5 in double precision.
 const ROUNDING: f64 = 1e-12;

@@ -2,7 +2,6 @@
 
 mod bayesian_network;
 mod cifar;
-mod clutter;
 mod coefficients;
 mod conjugate_gaussian;
 mod corpus;
@@ -26,9 +25,6 @@ pub mod vertical;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use cifar::{cifar_10, cifar_10_from};
-pub use clutter::{
-    Clutter, ClutterPosterior, ClutterSettings, PlanarClutter, PlanarClutterSettings, PlanarCovariance, PlanarPosterior,
-};
 pub use coefficients::Coefficients;
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use corpus::{Corpus, Part, newsgroups, octis};

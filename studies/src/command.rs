@@ -8,6 +8,10 @@ use clap::{Parser, Subcommand};
 
 use crate::framework_thesis::{gaussian_mean, ruggedness};
 use crate::harness::Result;
+use crate::misspecification::{clutter, tables};
+use crate::pvi;
+use crate::sfvi::{digits, six_cities, topics};
+use crate::{autoencoder, columns, weight_uncertainty};
 
 /// Repeats the tables and figures of papers with Partita.
 #[derive(Parser, Debug)]
@@ -23,8 +27,20 @@ struct Command {
 #[derive(Subcommand, Debug)]
 #[command(rename_all = "snake_case")]
 enum Study {
+    BayesianMnist(weight_uncertainty::Options),
+    Clutter(clutter::Options),
+    ClutterTables(tables::Options),
     GaussianMean(gaussian_mean::Options),
+    MnistRegression(digits::Options),
+    PviMnist(pvi::mnist::Options),
+    PviUci(pvi::uci::Options),
     Ruggedness(ruggedness::Options),
+    SixCities(six_cities::Options),
+    Topics(topics::Options),
+    Vae(autoencoder::Options),
+    VerticalHeart(columns::heart::Options),
+    VerticalLogistic(columns::logistic::Options),
+    VerticalPoisson(columns::poisson::Options),
 }
 
 /// Runs the study that the command line names.
@@ -61,7 +77,19 @@ fn run_with_data(folder: &Path) -> Result<ExitCode> {
 
 fn run(study: Study) -> Result<()> {
     match study {
+        Study::BayesianMnist(options) => weight_uncertainty::run(options),
+        Study::Clutter(options) => clutter::run(options),
+        Study::ClutterTables(options) => tables::run(options),
         Study::GaussianMean(options) => gaussian_mean::run(options),
+        Study::MnistRegression(options) => digits::run(options),
+        Study::PviMnist(options) => pvi::mnist::run(options),
+        Study::PviUci(options) => pvi::uci::run(options),
         Study::Ruggedness(options) => ruggedness::run(options),
+        Study::SixCities(options) => six_cities::run(options),
+        Study::Topics(options) => topics::run(options),
+        Study::Vae(options) => autoencoder::run(options),
+        Study::VerticalHeart(options) => columns::heart::run(options),
+        Study::VerticalLogistic(options) => columns::logistic::run(options),
+        Study::VerticalPoisson(options) => columns::poisson::run(options),
     }
 }

@@ -11,7 +11,7 @@ pub use claim::{Claim, Claims};
 pub use numbers::{curve_of, mean, moments, real, sample_sd, thinned};
 pub use options::Shared;
 pub use outcome::is_outcome;
-pub use session::Session;
+pub use session::{Session, State};
 pub use table::Table;
 
 /// Why a study ends early.

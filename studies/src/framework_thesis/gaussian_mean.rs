@@ -15,9 +15,7 @@ use partita::models::GaussianMean;
 use serde_json::json;
 
 use super::gaussian_mean_silos;
-use super::schedules::{
-    Experiment, Found, Plan, Runs, Small, Truth, Way, draw_losses, print_costs, shown,
-};
+use super::schedules::{Experiment, Found, Plan, Runs, Small, Truth, Way, draw_losses, print_costs, shown};
 use crate::harness::{Result, Session, Shared, Table};
 
 /// Table 4.1: mean and variance of the sequential, synchronous and asynchronous schedule.

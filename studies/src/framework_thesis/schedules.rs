@@ -100,7 +100,9 @@ impl Runs {
         let visits = self.visits.unwrap_or(visits);
         let plan = Plan { visits, local_steps, samples, rate, keep, seed: shared.seed, threads: shared.threads };
         match shared.quick {
-            true => Plan { visits: small.visits, local_steps: small.local_steps, samples: small.samples, rate: 0.1, ..plan },
+            true => {
+                Plan { visits: small.visits, local_steps: small.local_steps, samples: small.samples, rate: 0.1, ..plan }
+            }
             false => plan,
         }
     }
@@ -288,7 +290,9 @@ pub(crate) fn print_costs(found: &[Found]) {
         let costs = [format!("{:.2}", run.loss), format!("{:.1}", run.seconds)];
         table.row([run.name()].into_iter().chain(counts.map(|count| count.to_string())).chain(costs));
     }
-    println!("\n{table}Gradient steps are those of all silos together. Improper: local problems whose cavity was no density.");
+    println!(
+        "\n{table}Gradient steps are those of all silos together. Improper: local problems whose cavity was no density."
+    );
 }
 
 impl Found {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use partita::Device;
-use partita::inference::write_atomically;
+use partita::inference::{latest_checkpoint, write_atomically};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,6 +19,15 @@ pub struct Session {
     pub shared: Shared,
     folder: PathBuf,
     interrupted: Arc<AtomicBool>,
+}
+
+/// The checkpoints of a fit.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Where they are.
+    pub folder: PathBuf,
+    /// Whether there is one to go on from.
+    pub resume: bool,
 }
 
 /// A result as it is kept, with the settings that it depends on.
@@ -82,16 +91,17 @@ impl Session {
         }
     }
 
-    /// The folder for the checkpoints of a fit: empty unless the study is resumed.
+    /// Where a fit keeps its checkpoints: empty unless the study is resumed.
     ///
     /// # Errors
-    /// For a folder that cannot be emptied.
-    pub fn state(&self, name: &str) -> Result<PathBuf> {
+    /// For a folder that cannot be emptied or read.
+    pub fn state(&self, name: &str) -> Result<State> {
         let folder = self.file("state").join(name);
         if folder.exists() && !self.shared.resume {
             std::fs::remove_dir_all(&folder)?;
         }
-        Ok(folder)
+        let resume = folder.exists() && latest_checkpoint(&folder)?.is_some();
+        Ok(State { folder, resume })
     }
 
     /// The result of an earlier run with equal settings if the study is resumed, else that of `make`, which is kept.
