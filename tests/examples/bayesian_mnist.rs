@@ -1,9 +1,8 @@
 //! Runs the Bayesian network on some MNIST digits and holds what it writes to its contract.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 #[test]
 fn bayesian_mnist_writes_its_measures_and_pictures() {
@@ -13,8 +12,7 @@ fn bayesian_mnist_writes_its_measures_and_pictures() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run =
-        Command::new(example("bayesian_mnist")).args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
+    let run = study("bayesian_mnist").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert!(text.contains("average over the posterior") && text.contains("calibration"), "{text}");

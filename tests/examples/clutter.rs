@@ -1,13 +1,11 @@
 //! Runs the clutter example small and holds what needs no converged fit: references, influence, contamination.
 
-use std::process::Command;
-
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 #[test]
 fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() {
     let folder = tempfile::tempdir().unwrap();
-    let run = Command::new(example("clutter")).args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
+    let run = study("clutter").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     for words in ["expectation propagation", "PVI, 40 silos", "Fisher-Rao", "β loss of index 1.5", "Rényi 0.75", "20 %"]

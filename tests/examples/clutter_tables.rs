@@ -1,14 +1,12 @@
 //! Runs the tables of the planar clutter problem small: partitioned inference is pooled inference, whatever the schedule.
 
-use std::process::Command;
-
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 /// The tables of one run with the divergence of this table's kind.
 fn result(table: &str) -> (String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--quick", "--table", table, "--output"];
-    let run = Command::new(example("clutter_tables")).args(arguments).arg(folder.path()).output().unwrap();
+    let run = study("clutter_tables").args(arguments).arg(folder.path()).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
@@ -56,7 +54,7 @@ fn with_another_divergence_it_is_not_and_runs_that_fail_say_why() {
 
 #[test]
 fn a_table_that_there_is_not_is_refused_with_those_there_are() {
-    let run = Command::new(example("clutter_tables")).args(["--table", "9.9"]).output().unwrap();
+    let run = study("clutter_tables").args(["--table", "9.9"]).output().unwrap();
     let text = String::from_utf8(run.stderr).unwrap();
     assert!(!run.status.success() && text.contains("9.9") && text.contains("3.1, 3.2, 4.1 or 4.2"), "{text}");
 }

@@ -1,13 +1,12 @@
 //! Runs the Gaussian mean of the framework thesis small and holds what it writes to its contract.
 
 use std::path::Path;
-use std::process::Command;
 
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 /// Runs an experiment of the framework thesis, and what it printed and wrote.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {
-    let mut command = Command::new(example(name));
+    let mut command = study(name);
     let run = command.args(["--quick", "--output"]).arg(folder).args(arguments).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));

@@ -1,8 +1,6 @@
 //! Runs the MNIST study small and holds its table to what every split of the data gives.
 
-use std::process::Command;
-
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 #[test]
 fn mnist_regression_writes_its_table_and_pictures() {
@@ -11,10 +9,9 @@ fn mnist_regression_writes_its_table_and_pictures() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let keep = folder.path().join("keep");
     let run = |more: &[&str]| {
-        let mut command = Command::new(example("mnist_regression"));
-        command.args(["--quick", "--output"]).arg(folder.path()).arg("--checkpoint").arg(&keep).args(more);
+        let mut command = study("mnist_regression");
+        command.args(["--quick", "--output"]).arg(folder.path()).args(more);
         let run = command.output().unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();

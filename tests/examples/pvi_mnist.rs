@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 #[test]
 fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_one_that_was_killed() {
@@ -16,7 +15,7 @@ fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_on
     }
     let folder = tempfile::tempdir().unwrap();
     let run = |more: &[&str]| {
-        let mut command = Command::new(example("pvi_mnist"));
+        let mut command = study("pvi_mnist");
         let run = command.args(["--quick", "--output"]).arg(folder.path()).args(more).output().unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
@@ -53,7 +52,7 @@ fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_on
     // A run that is killed after its first measurement goes on with the same bits.
     let own = ["--part", "digits", "--only", "shards_sequential"];
     let runs = folder.path().join("runs");
-    let mut killed = Command::new(example("pvi_mnist"));
+    let mut killed = study("pvi_mnist");
     let mut killed = killed.args(["--quick", "--output"]).arg(folder.path()).args(own).spawn().unwrap();
     while !runs.join("shards_sequential/latest").exists() && killed.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -69,7 +68,7 @@ fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_on
 fn pvi_mnist_runs_without_any_file_on_digits_of_a_display() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("nowhere");
-    let mut command = Command::new(example("pvi_mnist"));
+    let mut command = study("pvi_mnist");
     let command = command.args(["--quick", "--stand-in", "--part", "alike", "--only", "global", "--output"]);
     let run = command.arg(folder.path()).env("PARTITA_DATA", &nowhere).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -85,7 +84,7 @@ fn pvi_mnist_runs_without_any_file_on_digits_of_a_display() {
 
 /// What the study prints with these options, line by line.
 fn printed(options: &[&str]) -> Vec<String> {
-    let run = Command::new(example("pvi_mnist")).args(options).output().unwrap();
+    let run = study("pvi_mnist").args(options).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     String::from_utf8(run.stdout).unwrap().lines().map(str::to_owned).collect()
 }

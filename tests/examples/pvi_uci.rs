@@ -1,16 +1,12 @@
 //! Runs the UCI study small and holds it to identities between its methods, and its counters to what was exchanged.
 
-use std::process::Command;
-
 use partita::models::credit;
 use serde_json::Value;
 
 use partita::inference::Error;
+use partita_studies::harness::is_outcome;
 
-use crate::fixtures::example;
-
-#[path = "../../examples/claims/outcome.rs"]
-mod outcome;
+use crate::fixtures::study;
 
 #[test]
 fn pvi_uci_writes_its_curves_claims_and_pictures() {
@@ -19,7 +15,7 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = Command::new(example("pvi_uci")).args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
+    let run = study("pvi_uci").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let result: Value =
         serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
@@ -74,16 +70,15 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
     // With one seed of synchronous PVI that was refused its claims are not met, and say so; others stay.
     let kept = folder.path().join("credit_a_2.json");
     let mut seed: Value = serde_json::from_str(&std::fs::read_to_string(&kept).unwrap()).unwrap();
-    seed["curves"][2]["refused"] = "silo `silo-4` has no density".into();
-    seed["curves"][2]["points"].as_array_mut().unwrap().truncate(1);
-    for point in seed["curves"][0]["points"].as_array_mut().unwrap() {
+    seed["found"][2]["refused"] = "silo `silo-4` has no density".into();
+    seed["found"][2]["points"].as_array_mut().unwrap().truncate(1);
+    for point in seed["found"][0]["points"].as_array_mut().unwrap() {
         // So was it kept before these were counted.
         let point = point.as_object_mut().unwrap();
         assert!(point.remove("parallel_steps").is_some() && point.remove("bytes").is_some());
     }
     std::fs::write(&kept, seed.to_string()).unwrap();
-    let run =
-        Command::new(example("pvi_uci")).args(["--quick", "--resume", "--output"]).arg(folder.path()).output().unwrap();
+    let run = study("pvi_uci").args(["--quick", "--resume", "--output"]).arg(folder.path()).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let again: Value =
         serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap()).unwrap();
@@ -100,18 +95,18 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
 fn what_is_no_density_or_has_run_away_is_something_to_find_out_and_a_lost_silo_or_a_wrong_number_given_is_not() {
     let improper = || Error::Improper { operation: "a visit".into(), component: "beta[0]".into(), found: -1.0 };
     let of = |source: Error| Error::InSilo { silo: "silo-3".into(), step: 7, source: Box::new(source) };
-    assert!(outcome::is_outcome(&improper()) && outcome::is_outcome(&of(improper())));
+    assert!(is_outcome(&improper()) && is_outcome(&of(improper())));
     let scale = |found: f64| {
         let (parameter, expected) = ("scale", "a finite number > 0");
         Error::Model(partita::Error::Parameter { distribution: "Normal", parameter, found, index: 0, expected })
     };
-    assert!(outcome::is_outcome(&of(scale(f64::NAN))) && !outcome::is_outcome(&of(scale(-1.0))));
+    assert!(is_outcome(&of(scale(f64::NAN))) && !is_outcome(&of(scale(-1.0))));
     let found = f64::INFINITY;
     let gradient = Error::NotFinite { who: "silo-3".into(), step: 7, quantity: "the gradient".into(), found };
     let made = || partita::Error::NotFiniteMade { operation: "the loss".into(), found };
-    assert!(outcome::is_outcome(&gradient) && outcome::is_outcome(&of(Error::Model(made()))));
+    assert!(is_outcome(&gradient) && is_outcome(&of(Error::Model(made()))));
     let lost = || Error::SiloLost { silo: "silo-3".into(), step: 7, reason: "gone".into() };
-    assert!(!outcome::is_outcome(&lost()) && !outcome::is_outcome(&of(lost())));
+    assert!(!is_outcome(&lost()) && !is_outcome(&of(lost())));
 }
 
 #[test]
@@ -122,7 +117,7 @@ fn pvi_uci_repeats_section_5_2_on_a_stand_in_of_five_clusters_and_two_models() {
     }
     let folder = tempfile::tempdir().unwrap();
     let options = ["--quick", "--stand-in", "--output"];
-    let run = Command::new(example("pvi_uci")).args(options).arg(folder.path()).output().unwrap();
+    let run = study("pvi_uci").args(options).arg(folder.path()).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let text = String::from_utf8(run.stdout).unwrap();
     let sizes = text.lines().filter_map(|line| line.trim().strip_prefix("silo ")?.split_whitespace().nth(1));

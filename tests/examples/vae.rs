@@ -1,8 +1,6 @@
 //! Runs the autoencoder small and holds the bound of the silo that did not train to those of the silos that did.
 
-use std::process::Command;
-
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 #[test]
 fn vae_serves_a_silo_that_did_not_train() {
@@ -11,7 +9,7 @@ fn vae_serves_a_silo_that_did_not_train() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let run = Command::new(example("vae")).args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
+    let run = study("vae").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     for words in ["silo-1", "silo-2", "silo-3 (held out)", "too many to list", "left silos"] {

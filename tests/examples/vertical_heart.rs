@@ -1,11 +1,9 @@
 //! Runs the heart-failure study small and holds its columns to what is known without a fit.
 
-use std::process::Command;
-
 use partita::models::heart_failure;
 use serde_json::Value;
 
-use crate::fixtures::example;
+use crate::fixtures::study;
 
 #[test]
 fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bits() {
@@ -15,12 +13,7 @@ fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bi
     }
     let folder = tempfile::tempdir().unwrap();
     let run = |more: &[&str]| -> (String, Value) {
-        let run = Command::new(example("vertical_heart"))
-            .args(["--quick", "--output"])
-            .arg(folder.path())
-            .args(more)
-            .output()
-            .unwrap();
+        let run = study("vertical_heart").args(["--quick", "--output"]).arg(folder.path()).args(more).output().unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();
         (String::from_utf8(run.stdout).unwrap(), serde_json::from_str(&json).unwrap())

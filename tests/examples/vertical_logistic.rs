@@ -1,18 +1,14 @@
 //! Runs the logistic study of the vertical paper small and holds what it writes to its contract.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::fixtures::example;
+use crate::fixtures::study;
 use crate::gaussian_mean::assert_drawn;
 
 #[test]
 fn vertical_logistic_makes_eight_fits_a_setting_and_judges_every_claim() {
     let folder = tempfile::tempdir().unwrap();
-    let run = || {
-        Command::new(example("vertical_logistic")).args(["--quick", "--resume", "--output"]).arg(folder.path()).output()
-    };
+    let run = || study("vertical_logistic").args(["--quick", "--resume", "--output"]).arg(folder.path()).output();
     let first = run().unwrap();
     let text = String::from_utf8(first.stdout).unwrap();
     assert!(first.status.success(), "{text}\n{}", String::from_utf8_lossy(&first.stderr));

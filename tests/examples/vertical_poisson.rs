@@ -1,17 +1,14 @@
 //! Runs the Poisson study of the vertical paper small and holds what it writes to its contract.
 
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::fixtures::example;
+use crate::fixtures::study;
 use crate::gaussian_mean::assert_drawn;
 
 #[test]
 fn vertical_poisson_fits_both_models_by_both_algorithms_and_judges_every_claim() {
     let folder = tempfile::tempdir().unwrap();
-    let run =
-        Command::new(example("vertical_poisson")).args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
+    let run = study("vertical_poisson").args(["--quick", "--output"]).arg(folder.path()).output().unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     assert!(run.status.success(), "{text}\n{}", String::from_utf8_lossy(&run.stderr));
     let json = std::fs::read_to_string(folder.path().join("result.json")).unwrap();

@@ -72,9 +72,11 @@ impl Claims {
         self.judged.push(claim);
     }
 
-    /// Prints the claims not printed yet, under a heading.
+    /// Prints the claims not printed yet, if there are any, under a heading.
     pub fn print_new(&mut self, heading: &str) {
-        println!("\n{heading}");
+        if self.printed < self.judged.len() {
+            println!("\n{heading}");
+        }
         self.judged[self.printed..].iter().for_each(|claim| println!("{claim}"));
         self.printed = self.judged.len();
     }

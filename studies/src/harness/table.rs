@@ -1,8 +1,8 @@
-//! Prints rows of words and numbers in columns as wide as their longest cell: words to the left, all else to the right.
+//! Prints rows of words and numbers in columns as wide as their longest cell: words to the left, numbers to the right.
 
 use std::fmt;
 
-/// A table with a head; the first column is aligned left, the others right.
+/// A table with a head; the first column and columns of words are aligned left, the others right.
 #[derive(Debug, Clone)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -29,14 +29,19 @@ impl fmt::Display for Table {
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(long).collect();
+        let is_words = |column: usize| {
+            let mut cells = self.rows[1..].iter().filter_map(|row| row.get(column));
+            column == 0 || cells.all(|cell| cell.starts_with(char::is_alphabetic))
+        };
+        let words: Vec<bool> = (0..columns).map(is_words).collect();
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let width = *width;
-                match column {
-                    0 => line += &format!("{cell:<width$}"),
-                    _ => line += &format!("  {cell:>width$}"),
-                }
+                let (width, gap) = (*width, if column == 0 { "" } else { "  " });
+                line += &match words[column] {
+                    true => format!("{gap}{cell:<width$}"),
+                    false => format!("{gap}{cell:>width$}"),
+                };
             }
             writeln!(formatter, "{}", line.trim_end())?;
         }

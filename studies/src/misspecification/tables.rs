@@ -173,7 +173,7 @@ impl Study {
         if let DivergenceChoice::Renyi(alpha) = kind.divergence {
             self.draw(alpha, &rows, &sets)?;
         }
-        self.claims.print_new("");
+        self.claims.print_new("Claims:");
         Ok(row::json(kind.table, &rows, &sets))
     }
 
@@ -225,7 +225,7 @@ impl Study {
             "\nThe thesis' differences of covariances, up to {largest}, cannot be those of converged posteriors:\n\
              the norm of the exact covariance itself is at most {norm:.3} here."
         );
-        self.claims.print_new("");
+        self.claims.print_new("Claims:");
         Ok(row::json(kind.table, &rows, &sets))
     }
 

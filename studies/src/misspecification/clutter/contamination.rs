@@ -52,7 +52,7 @@ impl Study {
             self.panels.push(panel(&format!("{wrong} wrong numbers"), &named));
         }
         print!("{table}");
-        self.claims.print_new("");
+        self.claims.print_new("Claims:");
         Ok(rows.into())
     }
 

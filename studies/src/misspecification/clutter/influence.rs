@@ -53,7 +53,7 @@ impl Study {
         let axes = ["distance of the number", "Fisher-Rao distance of the posteriors"];
         lines(&self.session.file("influence.svg"), &curves, "Influence of one number more", axes)?;
         print!("{table}");
-        self.claims.print_new("");
+        self.claims.print_new("Claims:");
         Ok(rows.into())
     }
 }

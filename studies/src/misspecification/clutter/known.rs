@@ -47,7 +47,7 @@ impl Study {
             self.panels.push(panel(&format!("known clutter, {name}"), &methods));
         }
         print!("{table}");
-        self.claims.print_new("");
+        self.claims.print_new("Claims:");
         Ok(rows.into())
     }
 

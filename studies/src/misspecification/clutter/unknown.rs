@@ -44,7 +44,7 @@ impl Study {
             self.panels.push(panel(&format!("unknown clutter, {name}"), &found));
         }
         print!("{table}");
-        self.claims.print_new("");
+        self.claims.print_new("Claims:");
         Ok(rows.into())
     }
 
