@@ -1,12 +1,13 @@
-//! Fits one regression whose columns are at two parties: a clinic, and a registry that also holds the labels' other half.
+//! Fits one regression whose columns are at two parties that hold different columns of the same 400 people.
 //!
 //! ```sh
 //! cargo run --release --example columns
 //! ```
 //!
-//! What you should see: the coefficients 1.5 of the clinic's column and -1.0 of the registry's, from which 400 rows were
-//! drawn, within 0.35 each, although no party shows its column to anyone: what is sent is one number a row and step. Five
-//! seconds on a laptop. Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning, section 3.
+//! What you should see: the coefficients 1.5 of the clinic's column and -1.0 of the registry's, from which 400 rows
+//! were drawn, within 0.35 each, although no party shows its column to anyone: what is sent is one number a row and
+//! step. Five seconds on a laptop. Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning,
+//! section 3.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
         ..FitOptions::default()
     };
-    let mut fit = vertical::fit(&parties, &labels, &device, &options, None)?;
+    let fit = vertical::fit(&parties, &labels, &device, &options, None)?;
     println!("{}", fit.report); // what the holder of the labels knows: the intercept, the bound, exchanges and bytes
     for (party, truth) in [("clinic", 1.5), ("registry", -1.0)] {
         let slope = &fit.summary_of(party)?[0]; // for that party's eyes

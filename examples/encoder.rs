@@ -4,10 +4,10 @@
 //! cargo run --release --example encoder
 //! ```
 //!
-//! What you should see: the encoder finds the exact rule, mean 0.8 y and sd 0.447 (held to 0.01), so that the ELBO is the
-//! log evidence (held to 0.05 nats), and the rows of a silo that never trained get their exact posteriors. Rows and latents
-//! stay where they are; only the encoder's four weights travel. Two seconds on a laptop. Kingma and Welling (2014),
-//! Auto-encoding variational Bayes; silos as in Hassan, Salomone and Mengersen (2023).
+//! What you should see: the encoder finds the exact rule, mean 0.8 y and sd 0.447 (held to 0.01), so that the ELBO is
+//! the log evidence (held to 0.05 nats), and the rows of a silo that never trained get their exact posteriors. Rows and
+//! latents stay where they are; the encoder's four weights travel. Two seconds. Kingma and Welling (2014),
+//! Auto-encoding variational Bayes.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -4,9 +4,9 @@
 //! cargo run --release --example level
 //! ```
 //!
-//! What you should see: `level` with mean 1.78 and sd 0.42 (exactly 1.7825 and 0.4222; held to 0.03 and 0.02), and an ELBO
-//! of -12.01 nats, which is the log evidence (held to 0.01): the default family contains this posterior. A second on a
-//! laptop. It is the model of the README; `output/level/result.json` has the report.
+//! What you should see: `level` with mean 1.78 and sd 0.42 (exactly 1.7825 and 0.4222; held to 0.03 and 0.02), and an
+//! ELBO of -12.01 nats, which is the log evidence (held to 0.01): the default family contains this posterior. A second
+//! on a laptop. It is the model of the README; `output/level/result.json` has the report.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -4,9 +4,9 @@
 //! cargo run --release --example two_machines
 //! ```
 //!
-//! What you should see: the posterior of six cities over two hospitals, each made from its own children alone, with the bits
-//! of `fit` with all in one call (the difference printed is 0). Two seconds on a laptop. No engine is needed: the exchange is
-//! in this process. Over machines the silos' programs run beside their data and the coordinator has
+//! What you should see: the posterior of six cities over two hospitals, each made from its own children alone, with the
+//! bits of `fit` with all in one call (the difference printed is 0). Two seconds on a laptop. No engine is needed: the
+//! exchange is in this process. Over machines the silos' programs run beside their data and the coordinator has
 //! `partita::flower::Flower::connect` in place of `InProcess`: see `docs/src/how-to-flower.md` (flwr 1.41).
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -42,7 +42,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let [north, south] = six_cities_silos();
     let ((first, own), (second, other)) = (hospital(0, &north)?, hospital(1, &south)?);
 
-    // What runs at the coordinator: it knows names and numbers of rows, and sees messages. `Flower` is an exchange as well.
+    // What runs at the coordinator: it knows names and numbers of rows, and sees messages. `Flower` is an exchange as
+    // well.
     let (device, (model, names, options)) = (partita::Device::flex(), agreed());
     let mut exchange = InProcess::new(vec![first, second], 2)?;
     let mut algorithm = coordinator(&model, (&names, &[own, other]), &device, &options)?;

@@ -4,14 +4,14 @@
 //! cargo run --release -p partita-studies -- vae
 //! ```
 //!
-//! What you should see: bounds in nats a picture, -101.4 and -101.3 for the two silos that trained and -103.0 for the third,
-//! which did not; independent pixels have -206. `generated.png` shows digits the model imagines, `reconstructions.png` digits
-//! of the third silo, each above what is left of it after its passage through ten latents. The networks' weights are θ: they
-//! travel, pictures and latents do not. It takes two minutes of processor time on two cores, built for development.
-//! `--quick` takes 300 steps on fewer pictures, four seconds, and has not converged.
+//! What you should see: bounds in nats a picture, -101.4 and -101.3 for the two silos that trained and -103.0 for the
+//! third, which did not; independent pixels have -206. `generated.png` shows digits the model imagines,
+//! `reconstructions.png` digits of the third silo, each above what is left of it after its passage through ten latents.
+//! The networks' weights are θ: they travel, pictures and latents do not. It takes two minutes of processor time on two
+//! cores, built for development. `--quick` takes 300 steps on fewer pictures, four seconds, and has not converged.
 //!
-//! Kingma and Welling (2014), Auto-encoding variational Bayes, on MNIST with pixels white from half of the largest grey;
-//! silos as in Hassan, Salomone and Mengersen (2023), Algorithms 1 and 2.
+//! Kingma and Welling (2014), Auto-encoding variational Bayes, on MNIST with pixels white from half of the largest
+//! grey; silos as in Hassan, Salomone and Mengersen (2023), Algorithms 1 and 2.
 
 use clap::{Args, ValueEnum};
 use partita::inference::plot::{SheetOptions, Tile, contact_sheet};

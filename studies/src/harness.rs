@@ -1,4 +1,4 @@
-//! Carries what all studies share: options, a session with its folder and its end, claims with verdicts, tables, numbers.
+//! Carries what all studies share: options, a session with its folder and its end, claims, tables, numbers.
 
 mod claim;
 mod numbers;

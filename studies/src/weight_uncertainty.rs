@@ -6,12 +6,12 @@
 //!
 //! What you should see: an error of 1.85 % on the 10,000 test digits, a test log likelihood of -0.061 nats a digit and
 //! an expected calibration error of 0.007 from a mean-field posterior over the 159,010 weights of a 784-200-10 network,
-//! each with a prior scale of its own; a reliability diagram, and the fifty digits the network is least certain of. It takes
-//! 12,000 steps of 256 digits: 9 minutes in the dev profile on two busy cores. The settings were chosen on the same test
-//! digits. `--quick` takes 300 steps on a tenth of the digits and is far from that.
+//! each with a prior scale of its own; a reliability diagram, and the fifty digits the network is least certain of. It
+//! takes 12,000 steps of 256 digits: 9 minutes in the dev profile on two busy cores. The settings were chosen on the
+//! same test digits. `--quick` takes 300 steps on a tenth of the digits and is far from that.
 //!
-//! The network is that of Blundell, Cornebise, Kavukcuoglu and Wierstra (2015), Weight uncertainty in neural networks, with
-//! one hidden layer; its prior is automatic relevance determination (MacKay, 1995).
+//! The network is that of Blundell, Cornebise, Kavukcuoglu and Wierstra (2015), Weight uncertainty in neural networks,
+//! with one hidden layer; its prior is automatic relevance determination (MacKay, 1995).
 
 use clap::{Args, ValueEnum};
 use partita::inference::Metrics;

@@ -4,11 +4,11 @@
 //! cargo run --release -p partita-studies -- vertical_heart
 //! ```
 //!
-//! What you should see: for a split network by maximum likelihood and hierarchical Bayes split networks with rho of 1, 5 and
-//! 10, the accuracy, the mean log likelihood of test rows, and that of wrongly predicted ones, over ten folds, beside the
-//! paper's Table 3; the same for a split network whose weights have the prior of the Bayesian ones; then each reach, met or
-//! not met. The standard deviation of that prior is chosen in each fold by its training rows alone. `--quick` shows on
-//! two folds that it runs. Times and numbers: `docs/src/reference-vertical-heart.md`.
+//! What you should see: for a split network by maximum likelihood and hierarchical Bayes split networks with rho of 1,
+//! 5 and 10, the accuracy, the mean log likelihood of test rows, and that of wrongly predicted ones, over ten folds,
+//! beside the paper's Table 3; the same for a split network whose weights have the prior of the Bayesian ones; then
+//! each reach, met or not met. The standard deviation of that prior is chosen in each fold by its training rows alone.
+//! `--quick` shows on two folds that it runs. Times and numbers: `docs/src/reference-vertical-heart.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning via data augmentation and
 //! amortized inference, section 5.3, Table 3.
@@ -109,7 +109,8 @@ pub(crate) fn run(options: Options) -> Result<()> {
     session.finish(&result, " and the pictures")
 }
 
-/// Draws the bounds of the first fold, the mean log likelihood of every fold, and how far probabilities can be believed.
+/// Draws the bounds of the first fold, the mean log likelihood of every fold, and how far probabilities can be
+/// believed.
 fn draw(session: &Session, found: &[(Method, Vec<Outcome>)]) -> Result<()> {
     let name = |method: &Method| method.label().to_owned();
     let by_fold = |outcomes: &[Outcome]| {

@@ -4,12 +4,12 @@
 //! cargo run --release -p partita-studies -- vertical_logistic
 //! ```
 //!
-//! What you should see: for two parties with ten columns each and ten parties with two, and for ρ of 0.5, 1 and 2, what the
-//! augmented-variable and the power-likelihood model say of the coefficients, each by the no-U-turn sampler, by mean-field
-//! and by amortised auxiliary variables, beside the true model by the sampler and by variational inference: the bound, the
-//! first coefficient, and how far the posteriors of all coefficients are from those of the sampler on the same model. Then
-//! the claims of the paper, each met or not met within tolerances that stand in the code. `--quick` shows that it runs.
-//! Times and numbers: `docs/src/reference-vertical-logistic.md`.
+//! What you should see: for two parties with ten columns each and ten parties with two, and for ρ of 0.5, 1 and 2, what
+//! the augmented-variable and the power-likelihood model say of the coefficients, each by the no-U-turn sampler, by
+//! mean-field and by amortised auxiliary variables, beside the true model by the sampler and by variational inference:
+//! the bound, the first coefficient, and how far the posteriors of all coefficients are from those of the sampler on
+//! the same model. Then the claims of the paper, each met or not met within tolerances that stand in the code.
+//! `--quick` shows that it runs. Times and numbers: `docs/src/reference-vertical-logistic.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.1, Figures 2 and 3.
 
@@ -123,7 +123,8 @@ struct Shown<'a> {
     truth: f64,
 }
 
-/// Draws the bounds of each model for one number of parties, and the marginals of the first coefficient as in Figures 2 and 3.
+/// Draws the bounds of each model for one number of parties, and the marginals of the first coefficient as in Figures 2
+/// and 3.
 fn draw(options: &Options, session: &Session, shown: &Shown<'_>) -> Result<()> {
     let Shown { found, parties, truth } = *shown;
     let of = |kind: &'static str| found.iter().filter(move |one| one.is(kind, parties));

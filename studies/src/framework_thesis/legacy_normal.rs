@@ -9,8 +9,8 @@ const AHEAD: usize = 397;
 /// Normal numbers from the Mersenne Twister MT19937 by the polar method, two from each accepted pair.
 ///
 /// # References
-/// Matsumoto and Nishimura (1998), Mersenne Twister; Marsaglia and Bray (1964), A convenient method for generating normal
-/// variables. Only the algorithms are those of NumPy's `RandomState`.
+/// Matsumoto and Nishimura (1998), Mersenne Twister; Marsaglia and Bray (1964), A convenient method for generating
+/// normal variables. Only the algorithms are those of NumPy's `RandomState`.
 #[derive(Debug, Clone)]
 pub(super) struct LegacyNormal {
     state: Vec<u32>,

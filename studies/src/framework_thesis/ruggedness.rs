@@ -4,10 +4,10 @@
 //! cargo run --release -p partita-studies -- ruggedness
 //! ```
 //!
-//! What you should see: outside Africa rugged countries are poorer, inside they are richer, by every schedule and solver;
-//! closed-form local solutions reach the exact mean-field posterior, Adam comes near it. The published table is of another,
-//! unstated noise near 0.03 (`--noise 0.03`), and its sequential row is of a run that had diverged: they are no target.
-//! Numbers and times: `docs/src/reference-pvi-thesis.md`.
+//! What you should see: outside Africa rugged countries are poorer, inside they are richer, by every schedule and
+//! solver; closed-form local solutions reach the exact mean-field posterior, Adam comes near it. The published table is
+//! of another, unstated noise near 0.03 (`--noise 0.03`), and its sequential row is of a run that had diverged: they
+//! are no target. Numbers and times: `docs/src/reference-pvi-thesis.md`.
 
 use clap::Args;
 use partita::inference::plot;

@@ -88,7 +88,8 @@ pub(crate) struct Runs {
     /// The rate of Adam, from which it falls to zero in each visit.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,
-    /// Lets silos go on from their own last solution, with the state of Adam and a constant rate (the thesis's was 0.02).
+    /// Lets silos go on from their own last solution, with the state of Adam and a constant rate (the thesis's was
+    /// 0.02).
     #[arg(long)]
     keep: bool,
 }
@@ -127,8 +128,8 @@ pub(crate) struct Plan {
     samples: usize,
     /// The rate of Adam.
     rate: f64,
-    /// Whether silos go on from their own last solution with the state of their optimiser, at a constant rate, as those of the
-    /// thesis did; else each visit starts at the posterior received, with a rate that falls to zero.
+    /// Whether silos go on from their own last solution with the state of their optimiser, at a constant rate, as those
+    /// of the thesis did; else each visit starts at the posterior received, with a rate that falls to zero.
     keep: bool,
     /// The seed of all randomness.
     seed: u64,
@@ -170,8 +171,8 @@ pub(crate) struct Found {
     pub(crate) loss: f64,
     /// Its divergence from the exact posterior, in nats.
     pub(crate) divergence: f64,
-    /// Communications, counted in answers of silos, and the loss that silos had reported by then, in nats; from the first
-    /// by which every silo had answered.
+    /// Communications, counted in answers of silos, and the loss that silos had reported by then, in nats; from the
+    /// first by which every silo had answered.
     pub(crate) losses: Vec<(f64, f64)>,
     pub(crate) counters: Counters,
     pub(crate) seconds: f64,
@@ -246,7 +247,8 @@ impl Plan {
         }
     }
 
-    /// The damping of the thesis's server: half of 1/N at first, then 1/N, and none where one silo is visited at a time.
+    /// The damping of the thesis's server: half of 1/N at first, then 1/N, and none where one silo is visited at a
+    /// time.
     #[expect(clippy::cast_precision_loss, reason = "silos are few")]
     fn options(self, solver: Solver, way: Way, silos: usize) -> PviOptions {
         let start = if self.keep { Start::Previous } else { Start::Received };

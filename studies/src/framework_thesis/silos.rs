@@ -4,8 +4,8 @@ use super::legacy_normal::LegacyNormal;
 
 /// The ten silos of the thesis' experiment A: 1,000 numbers of mean 5 and standard deviation 1 each.
 ///
-/// Silo $`c`$ of 1 to 10 holds what NumPy's `RandomState(c).normal(5, 1, 1000)` gives, to the last bit. These are data of
-/// a published experiment, not randomness of a run: nothing else draws from this generator.
+/// Silo $`c`$ of 1 to 10 holds what NumPy's `RandomState(c).normal(5, 1, 1000)` gives, to the last bit. These are data
+/// of a published experiment, not randomness of a run: nothing else draws from this generator.
 ///
 /// # Example
 /// ```

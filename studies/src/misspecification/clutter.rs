@@ -1,15 +1,16 @@
-//! Finds a signal in clutter over forty silos of one number each, and shows what robust losses do when the model is wrong.
+//! Finds a signal in clutter over forty silos of one number, and shows what robust losses do to a wrong model.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- clutter
 //! ```
 //!
 //! What you should see: four tables, and below each what was claimed in advance and whether it was met. In the first,
-//! partitioned inference over forty silos agrees with pooled variational inference, expectation propagation and the exact
-//! posterior. In the second, one more number moves a posterior of the log likelihood the more the further off it lies, and
-//! one of the β loss hardly at all. In the third, a normal model that knows of no clutter is fitted to numbers of which half
-//! are clutter. In the fourth, to numbers of which a tenth or a fifth are: β and γ loss keep the mean. `--quick` takes fewer
-//! steps and data sets, to see that it runs. Numbers and times: `docs/src/explanation-losses.md`.
+//! partitioned inference over forty silos agrees with pooled variational inference, expectation propagation and the
+//! exact posterior. In the second, one more number moves a posterior of the log likelihood the more the further off it
+//! lies, and one of the β loss hardly at all. In the third, a normal model that knows of no clutter is fitted to
+//! numbers of which half are clutter. In the fourth, to numbers of which a tenth or a fifth are: β and γ loss keep the
+//! mean. `--quick` takes fewer steps and data sets, to see that it runs. Numbers and times:
+//! `docs/src/explanation-losses.md`.
 //!
 //! Mildner (2024), *Federated learning under misspecification*, sections 3.7.1, 3.7.2, 4.5.1 and 4.5.2.
 

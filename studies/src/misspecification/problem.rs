@@ -15,13 +15,15 @@ use partita::{Model, NoiseStream, Normal, Result, Scope};
 
 /// Numbers of which some are a signal with an unknown mean and the rest known noise.
 ///
-/// $$ \theta \sim N(m_0, s_0^2), \qquad x_i \mid \theta \sim (1-w)\thinspace N(\theta, \sigma^2) + w\thinspace N(\nu, \lambda^2) $$
-/// with $m_0$ = `prior_mean`, $s_0$ = `prior_sd`, $\sigma$ = `signal_sd`, $w$ = `noise_weight`, $\nu$ = `noise_mean` and
-/// $\lambda$ = `noise_sd`, all known.
+/// $$ \theta \sim N(m_0, s_0^2), \qquad
+/// x_i \mid \theta \sim (1-w)\thinspace N(\theta, \sigma^2) + w\thinspace N(\nu, \lambda^2) $$
+/// with $m_0$ = `prior_mean`, $s_0$ = `prior_sd`, $\sigma$ = `signal_sd`, $w$ = `noise_weight`, $\nu$ = `noise_mean`
+/// and $\lambda$ = `noise_sd`, all known.
 ///
 /// # Shapes
-/// Global `theta` `[1]`; data `[rows]` in the plate `row`. A mixture is no distribution of its own, so `x` is a factor; with
-/// $w = 0$ it is the normal observation that a misspecified model takes all numbers for, and robust losses apply to it.
+/// Global `theta` `[1]`; data `[rows]` in the plate `row`. A mixture is no distribution of its own, so `x` is a factor;
+/// with $w = 0$ it is the normal observation that a misspecified model takes all numbers for, and robust losses apply
+/// to it.
 ///
 /// # Example
 /// ```
@@ -33,8 +35,8 @@ use partita::{Model, NoiseStream, Normal, Result, Scope};
 /// ```
 ///
 /// # References
-/// Minka (2001), *Expectation propagation for approximate Bayesian inference*, section 4; Mildner (2024), sections 3.7.1
-/// and 3.7.2, for the settings.
+/// Minka (2001), *Expectation propagation for approximate Bayesian inference*, section 4; Mildner (2024), sections
+/// 3.7.1 and 3.7.2, for the settings.
 #[derive(Module, Debug)]
 pub struct Clutter {
     #[module(skip)]

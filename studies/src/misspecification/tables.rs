@@ -1,14 +1,15 @@
-//! Repeats four tables of a thesis on partitioned inference in the plane, to see whether silos or schedules move the posterior.
+//! Repeats four tables of a thesis on partitioned inference in the plane: do silos or schedules move the posterior.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- clutter_tables
 //! ```
 //!
-//! What you should see: four tables, each with the thesis' numbers (one run) beside ours (means over five data sets, standard
-//! deviations after ±), and below each what is claimed and whether it was met. With the divergence of Kullback
+//! What you should see: four tables, each with the thesis' numbers (one run) beside ours (means over five data sets,
+//! standard deviations after ±), and below each what is claimed and whether it was met. With the divergence of Kullback
 //! and Leibler the posterior is that of pooled inference for every number of silos and every schedule, to 1e-5 standard
-//! deviations. With Rényi's it is not. Fits that end in a cavity or a product that is no density are counted, not hidden.
-//! `--quick` takes one data set and a few silos, to see that it runs. Numbers: `docs/src/reference-pgvi-tables.md`.
+//! deviations. With Rényi's it is not. Fits that end in a cavity or a product that is no density are counted, not
+//! hidden. `--quick` takes one data set and a few silos, to see that it runs. Numbers:
+//! `docs/src/reference-pgvi-tables.md`.
 //!
 //! Mildner (2024), *Federated learning under misspecification*, sections 3.7.3, 3.7.4, 4.5.3 and 4.5.4.
 
@@ -249,7 +250,8 @@ impl Study {
             self.claims.judge(Claim::new(claim, near));
         } else {
             let far = |row: &Row| row.measured(sets).is_none_or(|[_, _, determinant]| determinant.0 > 0.01);
-            // First it was claimed that PGVI is narrower, as the law for silos alike says; the first runs found it wider.
+            // First it was claimed that PGVI is narrower, as the law for silos alike says; the first runs found it
+            // wider.
             let claim = format!("{table}: {own} is not {pooled}: log determinants differ by more than 0.01");
             self.claims.judge(Claim::new(claim, rows.iter().all(far)));
         }

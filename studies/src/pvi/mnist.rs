@@ -1,21 +1,21 @@
-//! Fits a Bayesian neural network to MNIST digits that ten or a hundred silos hold, by partitioned variational inference.
+//! Fits a Bayesian network to MNIST digits of ten or a hundred silos, by partitioned variational inference.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- pvi_mnist
 //! ```
 //!
-//! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network. Two sweeps
-//! of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and synchronous visits later.
-//! Then committees and streaming; which damping makes the product of the silos' factors improper; local problems that start tight
-//! and stop early; silos that hold two digits each; divergences of Rényi; wrong training labels; and point estimates by federated
-//! averaging and its kin. `--part` chooses among these,
-//! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it runs, and
-//! `--quick --stand-in` that it does without a file, on digits of a seven-segment display.
-//! Runs are kept in the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges
-//! them again, and `--list` names all there are. Numbers: `docs/src/reference-pvi-mnist.md`.
+//! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network. Two
+//! sweeps of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and
+//! synchronous visits later. Then committees and streaming; which damping makes the product of the silos' factors
+//! improper; local problems that start tight and stop early; silos that hold two digits each; divergences of Rényi;
+//! wrong training labels; and point estimates by federated averaging and its kin. `--part` chooses among these,
+//! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it
+//! runs, and `--quick --stand-in` that it does without a file, on digits of a seven-segment display. Runs are kept in
+//! the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges them
+//! again, and `--list` names all there are. Numbers: `docs/src/reference-pvi-mnist.md`.
 //!
-//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024), Federated
-//! learning under misspecification, chapter 5.
+//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024),
+//! Federated learning under misspecification, chapter 5.
 
 mod claims;
 mod plan;
@@ -45,7 +45,8 @@ pub(crate) struct Options {
     /// The standard deviation at which posteriors start, where it is not that of the setting.
     #[arg(long)]
     initial_scale: Option<f64>,
-    /// Posterior means start uniformly between minus and plus this, 0.1 in the papers; N(0, 2 / inputs) if it is not given.
+    /// Posterior means start uniformly between minus and plus this, 0.1 in the papers; N(0, 2 / inputs) if it is not
+    /// given.
     #[arg(long)]
     uniform_start: Option<f64>,
     /// So many times as many sweeps and rounds, and steps of global inference, as in the setting.

@@ -4,14 +4,15 @@
 //! cargo run --release -p partita-studies -- pvi_uci
 //! ```
 //!
-//! What you should see: for the tables adult, bank and credit and the splits A (silos alike) and B (small and large silos
-//! with different labels), the test loss of seven methods, mean and standard deviation over five seeds; then the claims of
-//! the paper's Figure 4, each met or not met within tolerances that stand in the code. Global VI reaches its loss after
-//! hundreds of contacts with every silo, PVI after a few. `--quick` shows on credit that it runs. `--stand-in` repeats
-//! section 5.2 instead, a regression and a network over five silos, on a stand-in for its hospital records, which are not
-//! public. Times and numbers: `docs/src/reference-pvi-uci.md`.
+//! What you should see: for the tables adult, bank and credit and the splits A (silos alike) and B (small and large
+//! silos with different labels), the test loss of seven methods, mean and standard deviation over five seeds; then the
+//! claims of the paper's Figure 4, each met or not met within tolerances that stand in the code. Global VI reaches its
+//! loss after hundreds of contacts with every silo, PVI after a few. `--quick` shows on credit that it runs.
+//! `--stand-in` repeats section 5.2 instead, a regression and a network over five silos, on a stand-in for its hospital
+//! records, which are not public. Times and numbers: `docs/src/reference-pvi-uci.md`.
 //!
-//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, sections 5.1 and 5.2, Figures 4 and 5.
+//! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, sections 5.1 and 5.2, Figures 4
+//! and 5.
 
 mod claims;
 mod stand_in;
@@ -41,7 +42,8 @@ pub(crate) struct Options {
     /// Repeats section 5.2 on a stand-in for MIMIC-III: clusters of a table, a regression and a network.
     #[arg(long)]
     stand_in: bool,
-    /// Random splits into training and test rows and over silos, each with its own noise; starts alone for the stand-in.
+    /// Random splits into training and test rows and over silos, each with its own noise; starts alone for the
+    /// stand-in.
     #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "2"))]
     seeds: u64,
     /// Sweeps of sequential methods, ten visits each, and rounds of synchronous PVI.
@@ -53,7 +55,8 @@ pub(crate) struct Options {
     /// Gradient steps of global VI.
     #[arg(long, default_value_t = 2_000, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "4000"))]
     global_steps: u64,
-    /// Draws of a gradient step of a regression: with one alone local solutions are so noisy that sequential PVI runs away on bank B.
+    /// Draws of a gradient step of a regression: with one alone local solutions are so noisy that sequential PVI runs
+    /// away on bank B.
     #[arg(long, default_value_t = 4)]
     particles: usize,
 }
@@ -207,8 +210,8 @@ impl Study {
         Ok(panel)
     }
 
-    /// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis: the mean over seeds,
-    /// and each seed thin.
+    /// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis: the mean over
+    /// seeds, and each seed thin.
     fn draw(&self, panel: &Panel) -> Result<()> {
         let line = |curve: &Curve| -> Vec<(f64, f64)> {
             curve.points.iter().map(|point| (real(point.messages).log10(), -point.loss)).collect()

@@ -4,10 +4,11 @@
 //! cargo run --release -p partita-studies -- mnist_regression
 //! ```
 //!
-//! What you should see: Table 1 of the paper, all eight rows beside the paper's numbers, mean and range over three random
-//! splits, and below them what the paper does not have: a warm start, other averages, shorter rounds. SFVI has the best
-//! bound in both halves. `--figure3` adds how many steps a warm start saves. `--paper` takes the paper's 50,000 steps and 50 rounds
-//! instead of as many as are needed; `--quick` shows in seconds that it runs. `--resume` goes on after an interruption. Times and numbers: `docs/src/reference-table-1.md`.
+//! What you should see: Table 1 of the paper, all eight rows beside the paper's numbers, mean and range over three
+//! random splits, and below them what the paper does not have: a warm start, other averages, shorter rounds. SFVI has
+//! the best bound in both halves. `--figure3` adds how many steps a warm start saves. `--paper` takes the paper's
+//! 50,000 steps and 50 rounds instead of as many as are needed; `--quick` shows in seconds that it runs. `--resume`
+//! goes on after an interruption. Times and numbers: `docs/src/reference-table-1.md`.
 
 mod figure3;
 mod pictures;

@@ -4,9 +4,10 @@
 //! cargo run --release -p partita-studies -- six_cities --bound local --steps 20000 --no-alone
 //! ```
 //!
-//! What you should see: the table of `examples/six_cities.rs` for the algorithm, the family, the bound, the estimator and
-//! the silos of the options. With the locally enhanced bound at sixteen draws a child all five marginals agree with those of
-//! the no-U-turn sampler on the pooled data. Numbers: `docs/src/explanation-estimators.md`, `docs/src/explanation-rounds.md`.
+//! What you should see: the table of `examples/six_cities.rs` for the algorithm, the family, the bound, the estimator
+//! and the silos of the options. With the locally enhanced bound at sixteen draws a child all five marginals agree with
+//! those of the no-U-turn sampler on the pooled data. Numbers: `docs/src/explanation-estimators.md`,
+//! `docs/src/explanation-rounds.md`.
 
 use clap::{Args, ValueEnum};
 use partita::inference::{AlgorithmChoice, Metrics, Panel, SiteSummary, plot};
@@ -25,7 +26,8 @@ use crate::harness::{Result, Session, Shared, State, curve_of};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
-    /// The algorithm: `sfvi-avg` averages after many local steps, `pvi` keeps one factor a silo, `central` pools the data.
+    /// The algorithm: `sfvi-avg` averages after many local steps, `pvi` keeps one factor a silo, `central` pools the
+    /// data.
     #[arg(long, value_enum, default_value_t = AlgorithmName::Sfvi)]
     algorithm: AlgorithmName,
     /// Local steps in a round of `sfvi-avg` and `pvi`.

@@ -1,4 +1,4 @@
-//! Finds topics of 20 Newsgroups over three silos that do not share documents (SFVI paper, section 4.2, Figures 4 and 5).
+//! Finds topics of 20 Newsgroups over three silos that share no documents (SFVI paper, section 4.2).
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- topics
@@ -6,8 +6,9 @@
 //!
 //! What you should see: a table with a row for each way to fit (SFVI; SFVI-Avg as printed and with the entropy of the
 //! local posteriors scaled; SFVI with an encoder; each silo alone), the bound at several numbers of gradient
-//! evaluations, what the paper claims and whether it came out so, and words of topics. See the book's page "Topics". About 800 seconds of
-//! processor time after the build (dev profile). `--quick` takes a few steps on some of the documents: to see that it runs.
+//! evaluations, what the paper claims and whether it came out so, and words of topics. See the book's page "Topics".
+//! About 800 seconds of processor time after the build (dev profile). `--quick` takes a few steps on some of the
+//! documents: to see that it runs.
 
 mod fit;
 mod memory;
@@ -54,7 +55,8 @@ pub(crate) struct Options {
     /// The learning rate, which falls to zero as a cosine.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,
-    /// How far the topics are scattered at the start, alike for all silos; 0 lets every silo break their symmetry itself.
+    /// How far the topics are scattered at the start, alike for all silos; 0 lets every silo break their symmetry
+    /// itself.
     #[arg(long, default_value_t = 1.0)]
     scatter: f64,
     /// Topics.

@@ -113,7 +113,8 @@ impl Study {
         })
     }
 
-    /// Fits a method to the training rows of a fold and predicts its test rows; the prior of weights is chosen unless given.
+    /// Fits a method to the training rows of a fold and predicts its test rows; the prior of weights is chosen unless
+    /// given.
     pub(crate) fn fit(&self, method: Method, fold: usize, weights: Option<f64>) -> Result<Outcome> {
         let start = Instant::now();
         let seed = 1_000 * self.options.shared.seed + fold as u64;
@@ -126,7 +127,8 @@ impl Study {
         Ok(Outcome { seconds: start.elapsed().as_secs_f64(), ..outcome })
     }
 
-    /// The prior of weights whose fit to most of the training rows predicts the others best; test rows are not looked at.
+    /// The prior of weights whose fit to most of the training rows predicts the others best; test rows are not looked
+    /// at.
     fn choose(&self, method: Method, fold: usize, seed: u64) -> Result<f64> {
         let Fold { training, .. } = &self.folds[fold];
         if let [only] = self.options.weights[..] {

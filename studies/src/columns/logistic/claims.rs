@@ -92,8 +92,8 @@ impl Fits<'_> {
         FAMILIES.into_iter().filter_map(one).collect()
     }
 
-    /// V3 and V4: which family has the higher bound, at low and at high ρ. V5 and V6: whose marginals are nearer to those of
-    /// the sampler on the same model.
+    /// V3 and V4: which family has the higher bound, at low and at high ρ. V5 and V6: whose marginals are nearer to
+    /// those of the sampler on the same model.
     fn families(&self, setting: Setting, statement: Statement) -> Vec<Claim> {
         let Setting { parties, rho } = setting;
         let place = format!("J = {parties}, rho {rho}, {}", statement.kind());

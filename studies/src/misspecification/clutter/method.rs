@@ -42,7 +42,10 @@ pub(crate) fn counters(cost: Option<Cost>) -> [String; 3] {
 
 /// A fit, or none where a silo met a cavity that is no density.
 pub(crate) fn settled(fit: Result<Posterior>) -> Result<Option<Posterior>> {
-    let is_refused = |failure: &Failure| matches!(failure.downcast_ref(), Some(Error::InSilo { source, .. }) if matches!(**source, Error::Improper { .. }));
+    let is_refused = |failure: &Failure| match failure.downcast_ref() {
+        Some(Error::InSilo { source, .. }) => matches!(**source, Error::Improper { .. }),
+        _ => false,
+    };
     match fit {
         Err(failure) if is_refused(&failure) => Ok(None),
         other => other.map(Some),

@@ -70,8 +70,8 @@ impl PlanarClutterSettings {
 }
 
 impl PlanarClutter {
-    /// The model with these known numbers. A covariance that is not positive definite shows as a log density that is not a
-    /// number, which fits refuse.
+    /// The model with these known numbers. A covariance that is not positive definite shows as a log density that is
+    /// not a number, which fits refuse.
     #[must_use]
     pub fn new(settings: PlanarClutterSettings) -> Self {
         Self { settings }

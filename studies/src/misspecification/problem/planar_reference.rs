@@ -12,12 +12,12 @@ pub struct PlanarPosterior {
 }
 
 impl PlanarClutter {
-    /// The moments of the exact posterior, by the trapezoidal rule in both directions over two grids: one of eight prior standard
-    /// deviations to each side, and one of ten standard deviations of the posterior as the first found it, an eighth of one
-    /// apart.
+    /// The moments of the exact posterior, by the trapezoidal rule in both directions over two grids: one of eight
+    /// prior standard deviations to each side, and one of ten standard deviations of the posterior as the first found
+    /// it, an eighth of one apart.
     ///
-    /// The second is exact to rounding for smooth densities; what lies outside of it is left out. The first needs a posterior
-    /// whose standard deviations are at least a tenth of the prior's.
+    /// The second is exact to rounding for smooth densities; what lies outside of it is left out. The first needs a
+    /// posterior whose standard deviations are at least a tenth of the prior's.
     #[must_use]
     pub fn exact(&self, x: &[[f64; 2]]) -> PlanarPosterior {
         let wide = self.on_grid(x, [0.0; 2], [8.0 * self.settings.prior_sd; 2]);

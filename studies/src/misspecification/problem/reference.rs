@@ -1,4 +1,4 @@
-//! Computes posteriors of the clutter problem without the framework: on a grid, by expectation propagation, by quadrature.
+//! Computes posteriors of the clutter problem by other means: a grid, expectation propagation, quadrature.
 
 use super::{Clutter, HALF_LOG_TWO_PI};
 
@@ -36,8 +36,8 @@ impl Clutter {
         ClutterPosterior { mean, variance: sum(&|theta| (theta - mean).powi(2)) / total }
     }
 
-    /// Expectation propagation with a factor for each number and moments matched in closed form; `None` if a cavity is no
-    /// density or 10,000 sweeps do not settle.
+    /// Expectation propagation with a factor for each number and moments matched in closed form; `None` if a cavity is
+    /// no density or 10,000 sweeps do not settle.
     ///
     /// With the cavity $N(m, v)$ and $r$ the probability under it that $x$ is signal, the moments to match are
     /// ```math
@@ -62,8 +62,8 @@ impl Clutter {
         })
     }
 
-    /// The normal density nearest to the posterior in $`\mathrm{KL}(q\,\|\,p)`$, started from the exact moments; `None` if it is not
-    /// found.
+    /// The normal density nearest to the posterior in $`\mathrm{KL}(q\,\|\,p)`$, started from the exact moments; `None`
+    /// if it is not found.
     #[must_use]
     pub fn variational(&self, x: &[f64]) -> Option<ClutterPosterior> {
         let prior = ClutterPosterior { mean: self.settings.prior_mean, variance: self.settings.prior_sd.powi(2) };
@@ -77,7 +77,8 @@ impl Clutter {
         self.by_factors(x, |cavity, x| self.tilted(cavity, &[x], cavity))
     }
 
-    /// Sweeps over numbers with a factor each: takes it out of the posterior, and puts back what `solve` finds with the rest.
+    /// Sweeps over numbers with a factor each: takes it out of the posterior, and puts back what `solve` finds with the
+    /// rest.
     fn by_factors(
         &self,
         x: &[f64],
@@ -107,8 +108,8 @@ impl Clutter {
 
     /// The normal density nearest to `prior` times the likelihood of `x` in $`\mathrm{KL}(q\,\|\,\cdot)`$.
     ///
-    /// Its precision is that of the prior less $`\mathrm{E}_q`$ of the second derivative of the log likelihood, and its mean is where the
-    /// expected gradients cancel (Opper and Archambeau, 2009). Half of each step is taken.
+    /// Its precision is that of the prior less $`\mathrm{E}_q`$ of the second derivative of the log likelihood, and its
+    /// mean is where the expected gradients cancel (Opper and Archambeau, 2009). Half of each step is taken.
     fn tilted(&self, prior: ClutterPosterior, x: &[f64], start: ClutterPosterior) -> Option<ClutterPosterior> {
         let mut q = start;
         for _ in 0..SWEEPS {
@@ -134,7 +135,8 @@ impl Clutter {
 
     /// $`\mathrm{E}_q`$ of the first and the second derivative of the log likelihood by the signal's mean.
     fn expected_derivatives(&self, q: ClutterPosterior, x: f64) -> [f64; 2] {
-        // The trapezoidal rule with steps of a sixth of a standard deviation, for integrands this smooth exact to rounding.
+        // The trapezoidal rule with steps of a sixth of a standard deviation, for integrands this smooth exact to
+        // rounding.
         const POINTS: i32 = 54;
         let (mut sums, mut total) = ([0.0; 2], 0.0);
         for z in (-POINTS..=POINTS).map(|k| f64::from(k) / 6.0) {

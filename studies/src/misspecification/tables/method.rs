@@ -42,8 +42,8 @@ pub(crate) struct Method {
 const SETTLED: f64 = 1e-8;
 
 impl Method {
-    /// Sequential visits of a few natural-gradient steps. A fixed point of these solves every local problem exactly, however
-    /// few they are.
+    /// Sequential visits of a few natural-gradient steps. A fixed point of these solves every local problem exactly,
+    /// however few they are.
     pub(crate) fn new(options: &Options, divergence: DivergenceChoice) -> Self {
         let expectation = Expectation::GaussHermite { points: options.points };
         // The gradient of Rényi's divergence is steeper where a posterior is much narrower than its cavity.

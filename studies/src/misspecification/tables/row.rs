@@ -63,7 +63,8 @@ impl Row {
         self.runs.iter().zip(sets).filter_map(|(run, set)| Some((run.found.as_ref().ok()?, set)))
     }
 
-    /// Mean and standard deviation, over the runs that settled, of the distances from pooled inference; none without any.
+    /// Mean and standard deviation, over the runs that settled, of the distances from pooled inference; none without
+    /// any.
     pub(crate) fn measured(&self, sets: &[DataSet]) -> Option<[(f64, f64); 3]> {
         over(&self.settled(sets).map(|(found, set)| found.from(&set.pooled)).collect::<Vec<_>>())
     }
@@ -139,8 +140,8 @@ fn three(found: Option<[(f64, f64); 3]>) -> [String; 3] {
     found.map_or(["-"; 3].map(str::to_owned), |three| three.map(cell))
 }
 
-/// The rows of a table of differences of mean, covariance and log determinant: the thesis', ours from pooled inference, and
-/// ours from the exact posterior; last, how far pooled inference itself is from it.
+/// The rows of a table of differences of mean, covariance and log determinant: the thesis', ours from pooled inference,
+/// and ours from the exact posterior; last, how far pooled inference itself is from it.
 pub(crate) fn table(what: &str, pooled: &str, rows: &[Row], sets: &[DataSet]) -> Table {
     println!(
         "Differences of mean, covariance and log determinant: the thesis', ours from {pooled}, ours from the exact."

@@ -42,8 +42,8 @@ impl<'a> Judge<'a> {
         slugs.into_iter().map(find).collect::<Option<Vec<_>>>()?.try_into().ok()
     }
 
-    /// Holds the curves of these names to a claim, if all are there. About one that was refused it is not met, and about one
-    /// that is not over it cannot be judged.
+    /// Holds the curves of these names to a claim, if all are there. About one that was refused it is not met, and
+    /// about one that is not over it cannot be judged.
     fn hold<const N: usize>(&mut self, name: &str, slugs: [&str; N], finding: impl FnOnce([&Curve; N]) -> Finding) {
         let Some(curves) = self.of(slugs) else { return };
         let refusals = curves.iter().filter_map(|curve| Some((&curve.label, curve.refused.as_ref()?)));
@@ -283,8 +283,8 @@ fn digits(judge: &mut Judge<'_>, size: &Size) {
     });
 }
 
-/// The damping of synchronous visits: Figure 14. Here it is an error that is to be seen: of a product that is no density, or
-/// of a posterior that has run away.
+/// The damping of synchronous visits: Figure 14. Here it is an error that is to be seen: of a product that is no
+/// density, or of a posterior that has run away.
 fn damping(judge: &mut Judge<'_>, size: &Size) {
     let factor = |slug: &str| slug.strip_prefix(DAMPED)?.strip_prefix('_')?.parse::<f64>().ok();
     let mut sweep = Vec::new();

@@ -67,8 +67,8 @@ pub(crate) struct Size {
     pub(crate) synchronous: [u64; 2],
     /// Rounds of the sweep over damping factors: a product that is no density shows in the first ones.
     pub(crate) damped: u64,
-    /// The standard deviation at which posteriors of synchronous visits start: few steps cannot undo a precision that no data
-    /// asked for.
+    /// The standard deviation at which posteriors of synchronous visits start: few steps cannot undo a precision that
+    /// no data asked for.
     pub(crate) wide: f64,
     /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
     pub(crate) shards: [u64; 4],
@@ -128,7 +128,8 @@ pub(crate) const REDUCED: Size = Size {
     points: [30, 5],
 };
 
-/// All digits, and visits long enough for weights that say nothing to go back to the prior; one draw where the papers take ten.
+/// All digits, and visits long enough for weights that say nothing to go back to the prior; one draw where the papers
+/// take ten.
 pub(crate) const LONG: Size = Size {
     name: "long",
     digits: [60_000, 10_000],
@@ -150,8 +151,8 @@ pub(crate) const LONG: Size = Size {
     points: [100, 20],
 };
 
-/// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may run
-/// to convergence; fewer sweeps and rounds than the papers' hundred.
+/// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may
+/// run to convergence; fewer sweeps and rounds than the papers' hundred.
 pub(crate) const PAPER: Size = Size {
     name: "paper",
     digits: [60_000, 10_000],
@@ -173,23 +174,24 @@ pub(crate) const PAPER: Size = Size {
     points: [300, 20],
 };
 
-/// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use it.
+/// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use
+/// it.
 const FLIPPED: f64 = 0.2;
 const ROBUSTNESS: f64 = 0.7;
 /// The index of Rényi's divergence that goes with it.
 const NARROW: f64 = 2.5;
 
-/// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential visits
-/// of silos with two digits.
+/// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential
+/// visits of silos with two digits.
 const SYNCHRONOUS: f64 = 0.2;
 const SHARDS: [f64; 2] = [0.3, 0.025];
 
-/// What the names in files of the sweep over damping factors begin with: its rounds and what it holds are not those of the
-/// synchronous visits beside global inference.
+/// What the names in files of the sweep over damping factors begin with: its rounds and what it holds are not those of
+/// the synchronous visits beside global inference.
 pub(crate) const DAMPED: &str = "damping";
 
-/// The standard deviation at which posteriors start, and at which visits that stop early start again: the square root of
-/// the authors' 1e-3.
+/// The standard deviation at which posteriors start, and at which visits that stop early start again: the square root
+/// of the authors' 1e-3.
 pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
 
 impl Size {
@@ -247,7 +249,8 @@ impl Size {
         Run { every: silos.div_ceil(2), ..run }
     }
 
-    /// Synchronous visits of silos that are alike, measured after every round, in a file called after `part` and the damping.
+    /// Synchronous visits of silos that are alike, measured after every round, in a file called after `part` and the
+    /// damping.
     fn synchronous(&self, part: &str, damping: f64) -> Run {
         let [rounds, steps] = self.synchronous;
         let names = [format!("{part}_{damping}"), format!("synchronous PVI, rho {damping}")];
@@ -286,7 +289,8 @@ impl Size {
         }
     }
 
-    /// Factors of noisy visits can take more precision from a weight than there is: then its next local problem has no maximum.
+    /// Factors of noisy visits can take more precision from a weight than there is: then its next local problem has no
+    /// maximum.
     fn held(&self, options: PviOptions) -> PviOptions {
         PviOptions { hold_improper: self.hold, ..options }
     }
@@ -303,8 +307,8 @@ impl Size {
         vec![self.global("global"), self.plain(), together(SYNCHRONOUS), together(pool)]
     }
 
-    /// What PVI is compared with, all of it PVI configured otherwise: committees are one undamped synchronous round, and
-    /// streaming takes nothing out again, so that its first sweep is continual learning.
+    /// What PVI is compared with, all of it PVI configured otherwise: committees are one undamped synchronous round,
+    /// and streaming takes nothing out again, so that its first sweep is continual learning.
     fn others(&self) -> Vec<Run> {
         let [sweeps, steps] = self.sequential;
         let visits = PviOptions::new(steps);
@@ -384,8 +388,9 @@ impl Size {
         ]
     }
 
-    /// The sequential visits of silos that are alike, with divergences of Rényi from the cavity; with index 1 it is that of
-    /// Kullback and Leibler. No visit starts tight: above 1 a posterior wider than its cavity has no such divergence.
+    /// The sequential visits of silos that are alike, with divergences of Rényi from the cavity; with index 1 it is
+    /// that of Kullback and Leibler. No visit starts tight: above 1 a posterior wider than its cavity has no such
+    /// divergence.
     fn divergences(&self) -> Vec<Run> {
         let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 2.5, 5.0] };
         let run = |index: &f64| {
@@ -417,8 +422,8 @@ impl Size {
         runs.into_iter().map(|run| Run { flipped: FLIPPED, ..run }).collect()
     }
 
-    /// Posterior modes by every server rule, with the local steps of federated averaging by Adam; FedSGD has one plain step a
-    /// round, and as many of them.
+    /// Posterior modes by every server rule, with the local steps of federated averaging by Adam; FedSGD has one plain
+    /// step a round, and as many of them.
     fn points(&self) -> Vec<Run> {
         let [rounds, steps] = self.points;
         let run = |names: [&str; 2], options: FedOptOptions| {

@@ -201,7 +201,8 @@ impl<'a> World<'a> {
         Self { session, device, train, test }
     }
 
-    /// Carries out a run, or what is left of it. A product or a cavity that is refused ends it early; other errors are errors.
+    /// Carries out a run, or what is left of it. A product or a cavity that is refused ends it early; other errors are
+    /// errors.
     ///
     /// After each measurement the curve lies in `folder`, and the state of all parties beside it until the run is over.
     pub(crate) fn curve(&self, plan: &Run, folder: &Path) -> Result<Curve> {
@@ -219,14 +220,7 @@ impl<'a> World<'a> {
             }
         };
         let (start, before) = (Instant::now(), curve.seconds);
-        let model = BayesianNetwork::new(
-            match plan.uniform {
-                Some(half_width) => Mlp::uniform(&WIDTHS, Activation::Relu, half_width, plan.seed, &self.device),
-                None => Mlp::new(&WIDTHS, Activation::Relu, plan.seed, &self.device),
-            },
-            Head::Categorical,
-            Normal::new(0.0, 1.0),
-        );
+        let model = self.model(plan);
         let known = self.known(plan)?;
         let silos = self.silos(plan)?;
         let ends = plan.ends();
@@ -264,6 +258,14 @@ impl<'a> World<'a> {
         }
         remove(&state)?;
         Ok(curve)
+    }
+
+    fn model(&self, plan: &Run) -> BayesianNetwork<Mlp> {
+        let network = match plan.uniform {
+            Some(half_width) => Mlp::uniform(&WIDTHS, Activation::Relu, half_width, plan.seed, &self.device),
+            None => Mlp::new(&WIDTHS, Activation::Relu, plan.seed, &self.device),
+        };
+        BayesianNetwork::new(network, Head::Categorical, Normal::new(0.0, 1.0))
     }
 
     /// The labels of the training digits as silos have them: some are replaced by others.
@@ -383,7 +385,8 @@ fn rows(digits: &Images, labels: &[u8], device: &Device) -> Result<LabelledRows>
     Ok(LabelledRows::new(digits.scaled(), labels, digits.len(), device)?)
 }
 
-/// Lets a run go on from the checkpoint under `state`, if there is one, until `end` steps are done. What it took from the start.
+/// Lets a run go on from the checkpoint under `state`, if there is one, until `end` steps are done. What it took from
+/// the start.
 fn advance(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,

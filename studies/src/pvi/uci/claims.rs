@@ -1,4 +1,4 @@
-//! Holds the curves to the claims of the paper's Figures 4 and 5, with tolerances that were fixed before the first full run.
+//! Holds the curves to the claims of Figures 4 and 5, with tolerances that were fixed before the first full run.
 
 use serde_json::{Value, json};
 

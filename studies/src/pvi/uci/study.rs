@@ -32,7 +32,8 @@ pub(crate) const TRAINING: f64 = 0.8;
 /// A way to find the posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// The gradient of the pooled data, gathered from all silos at every step: SFVI, which without local latents is that.
+    /// The gradient of the pooled data, gathered from all silos at every step: SFVI, which without local latents is
+    /// that.
     GlobalVi,
     Sequential,
     Synchronous,
@@ -178,8 +179,8 @@ pub(crate) struct Setting<'a, M: Model> {
 }
 
 impl<M: Model + 'static> Setting<'_, M> {
-    /// Fits by a method, and measures loss and error after each sweep or round, those of global VI ever more seldom. A product
-    /// or a local solution that is no density ends it early.
+    /// Fits by a method, and measures loss and error after each sweep or round, those of global VI ever more seldom. A
+    /// product or a local solution that is no density ends it early.
     pub(crate) fn curve(&self, method: Method, judge: impl Fn(Posterior<'_>) -> Result<Scores>) -> Result<Curve> {
         let (start, options) = (Instant::now(), &self.study.options);
         let how = method.configuration(options, self.damping);

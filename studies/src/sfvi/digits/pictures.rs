@@ -1,4 +1,4 @@
-//! Draws what was learned: the weights of each class as images, how uncertain they are, and whether predictions come true.
+//! Draws what was learned: weights as images, how uncertain they are, and whether predictions come true.
 
 use partita::inference::Posterior;
 use partita::inference::metrics::{Predictions, calibration};
