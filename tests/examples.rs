@@ -30,3 +30,19 @@ mod vertical_heart;
 mod vertical_logistic;
 #[path = "examples/vertical_poisson.rs"]
 mod vertical_poisson;
+
+use std::process::Command;
+
+use fixtures::example;
+
+/// The command of the study of this name, built by the same `cargo test` that runs this test.
+fn study(name: &str) -> Command {
+    // What cargo builds lies one folder above its examples.
+    let program = example("six_cities").with_file_name("../partita-studies");
+    let program = program.with_extension(std::env::consts::EXE_EXTENSION);
+    let shown = program.display();
+    assert!(program.exists(), "{shown} is not built: run `cargo test --workspace`, which builds it for its own test");
+    let mut command = Command::new(program);
+    command.arg(name);
+    command
+}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn bayesian_mnist_writes_its_measures_and_pictures() {

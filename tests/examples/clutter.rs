@@ -1,6 +1,6 @@
 //! Runs the clutter example small and holds what needs no converged fit: references, influence, contamination.
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() {

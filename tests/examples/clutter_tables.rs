@@ -1,6 +1,6 @@
 //! Runs the tables of the planar clutter problem small: partitioned inference is pooled inference, whatever the schedule.
 
-use crate::fixtures::study;
+use crate::study;
 
 /// The tables of one run with the divergence of this table's kind.
 fn result(table: &str) -> (String, serde_json::Value) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::fixtures::study;
+use crate::study;
 
 /// Runs an experiment of the framework thesis, and what it printed and wrote.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {

@@ -1,6 +1,6 @@
 //! Runs the MNIST study small and holds its table to what every split of the data gives.
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn mnist_regression_writes_its_table_and_pictures() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::fixtures::example;
+use crate::example;
 
 fn run(name: &str, folder: &Path, arguments: &[&str]) -> Output {
     Command::new(example(name)).args(arguments).current_dir(folder).output().unwrap()

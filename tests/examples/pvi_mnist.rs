@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_one_that_was_killed() {

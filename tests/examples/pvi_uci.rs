@@ -6,7 +6,7 @@ use serde_json::Value;
 use partita::inference::Error;
 use partita_studies::harness::is_outcome;
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn pvi_uci_writes_its_curves_claims_and_pictures() {

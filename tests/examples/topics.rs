@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::fixtures::study;
+use crate::study;
 
 /// Megabytes that the example may hold, whatever its settings.
 const MEMORY: f64 = 400.0;

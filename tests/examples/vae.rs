@@ -1,6 +1,6 @@
 //! Runs the autoencoder small and holds the bound of the silo that did not train to those of the silos that did.
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn vae_serves_a_silo_that_did_not_train() {

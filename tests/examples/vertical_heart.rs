@@ -3,7 +3,7 @@
 use partita::models::heart_failure;
 use serde_json::Value;
 
-use crate::fixtures::study;
+use crate::study;
 
 #[test]
 fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bits() {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::fixtures::study;
 use crate::gaussian_mean::assert_drawn;
+use crate::study;
 
 #[test]
 fn vertical_logistic_makes_eight_fits_a_setting_and_judges_every_claim() {

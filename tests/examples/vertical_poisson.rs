@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::fixtures::study;
 use crate::gaussian_mean::assert_drawn;
+use crate::study;
 
 #[test]
 fn vertical_poisson_fits_both_models_by_both_algorithms_and_judges_every_claim() {
