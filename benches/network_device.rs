@@ -62,7 +62,7 @@ fn main() {
     let settings = Settings {
         steps: options.steps * (options.blocks + 1),
         particles: options.particles,
-        threads: options.threads,
+        threads: Some(options.threads),
         minibatch: BTreeMap::from([("row".to_owned(), options.batch)]),
         schedule: Schedule::Constant { rate: 1e-3 },
         family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(0.01),

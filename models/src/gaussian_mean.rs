@@ -1,14 +1,10 @@
-//! States the smallest model there is, the mean of normal numbers, with its exact posterior and the data of a thesis.
-
-mod legacy_normal;
+//! States the smallest model there is, the mean of normal numbers, with its exact posterior and evidence.
 
 use std::f64::consts::PI;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
 use partita_core::{Device, Model, Normal, Result, Scope};
-
-use legacy_normal::LegacyNormal;
 
 /// The unknown mean of normal numbers of standard deviation 1, with a standard normal prior.
 ///
@@ -67,25 +63,6 @@ impl GaussianMean {
     pub fn data(values: &[f64], device: &Device) -> Tensor<1> {
         device.tensor(values.to_vec(), [values.len()])
     }
-}
-
-/// The ten silos of the thesis' experiment A: 1,000 numbers of mean 5 and standard deviation 1 each.
-///
-/// Silo $`c`$ of 1 to 10 holds what NumPy's `RandomState(c).normal(5, 1, 1000)` gives, to the last bit. These are data
-/// of a published experiment, not randomness of a run: nothing else draws from this generator.
-///
-/// # Example
-/// ```
-/// let silos = partita_models::gaussian_mean_silos();
-/// assert!((silos[0].iter().sum::<f64>() - 5038.812476160).abs() < 1e-9);
-/// ```
-#[must_use]
-pub fn gaussian_mean_silos() -> Vec<Vec<f64>> {
-    let silo = |seed| {
-        let mut numbers = LegacyNormal::new(seed);
-        (0..1000).map(|_| 5.0 + numbers.draw()).collect()
-    };
-    (1..=10).map(silo).collect()
 }
 
 impl Model for GaussianMean {

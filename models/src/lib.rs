@@ -1,7 +1,6 @@
 //! States ready-made models that a user fits, models whose answer is known exactly, and the six-cities data.
 
 mod bayesian_network;
-mod clutter;
 mod coefficients;
 mod conjugate_gaussian;
 mod deep_latent_gaussian;
@@ -16,14 +15,11 @@ mod topic_model;
 pub mod vertical;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
-pub use clutter::{
-    Clutter, ClutterPosterior, ClutterSettings, PlanarClutter, PlanarClutterSettings, PlanarCovariance, PlanarPosterior,
-};
 pub use coefficients::Coefficients;
 pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, School, Schools};
-pub use gaussian_mean::{GaussianMean, MeanPosterior, gaussian_mean_silos};
+pub use gaussian_mean::{GaussianMean, MeanPosterior};
 pub use linear_regression::{LinearPosterior, LinearRegression, MeasuredRows};
 pub use logistic_regression::{BinaryRows, LogisticRegression, PROBIT_CONSTANT};
 pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};

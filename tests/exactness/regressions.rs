@@ -7,9 +7,9 @@ use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::models::{
     BinaryRows, Coefficients, GaussianMean, LinearRegression, LogisticRegression, MeasuredRows, PROBIT_CONSTANT,
-    gaussian_mean_silos,
 };
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, Settings, fit};
+use partita_studies::gaussian_mean_silos;
 
 /// Sums over the 1,000 numbers of each silo, from NumPy 2.2.6 by `RandomState(c).normal(5, 1, 1000).sum()`.
 const SUMS: [f64; 10] = [

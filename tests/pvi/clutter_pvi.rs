@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{Expectation, NaturalGradient, Order};
-use partita::models::{Clutter, ClutterSettings};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, PviOptions, Settings, SolverChoice,
     VisitSchedule, fit,
 };
+use partita_studies::{Clutter, ClutterSettings};
 
 /// What the thesis page asks of exact local solutions, in posterior standard deviations.
 const BOUND: f64 = 1e-5;

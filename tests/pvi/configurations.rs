@@ -11,11 +11,11 @@ use partita::inference::{
     Algorithm, EarlyStop, Error, Expectation, ExponentialFamily, Factor, Factors, GradientDescent, Lbfgs, Monitor,
     NaturalGradient, NormalFamily, Order, PowerExpectation, Spread,
 };
-use partita::models::{Clutter, ClutterSettings};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Optimiser, PviOptions, Schedule, Settings, SolverChoice,
     VisitSchedule, fit,
 };
+use partita_studies::{Clutter, ClutterSettings};
 
 /// A logistic regression in one covariate.
 const LOGISTIC: Regression = Regression { columns: 1, binary: true };

@@ -9,11 +9,12 @@ use partita::inference::{
     Algorithm, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
     RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, StillRule, Threads, run, run_by_arrival,
 };
-use partita::models::{GaussianMean, LinearRegression, MeasuredRows, gaussian_mean_silos};
+use partita::models::{GaussianMean, LinearRegression, MeasuredRows};
 use partita::{
     Device, FamilyPlan, Gaussian, Model, Noise, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule,
     partition_equally,
 };
+use partita_studies::gaussian_mean_silos;
 
 /// Sums of 10,000 numbers around 5 in double precision.
 const ROUNDING: f64 = 1e-12;

@@ -1,0 +1,95 @@
+//! Names every study, and runs the one that the command line asks for.
+#![allow(clippy::print_stderr, reason = "what ended a study early is no part of its tables")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::framework_thesis::{gaussian_mean, ruggedness};
+use crate::harness::Result;
+use crate::misspecification::{clutter, tables};
+use crate::pvi;
+use crate::sfvi::{digits, six_cities, topics};
+use crate::{autoencoder, columns, weight_uncertainty};
+
+/// Repeats the tables and figures of papers with Partita.
+#[derive(Parser, Debug)]
+#[command(name = "partita-studies")]
+struct Command {
+    /// The folder of public data files; else the variable `PARTITA_DATA`, else they are downloaded.
+    #[arg(long, global = true)]
+    data: Option<PathBuf>,
+    #[command(subcommand)]
+    study: Study,
+}
+
+#[derive(Subcommand, Debug)]
+#[command(rename_all = "snake_case")]
+enum Study {
+    BayesianMnist(weight_uncertainty::Options),
+    Clutter(clutter::Options),
+    ClutterTables(tables::Options),
+    GaussianMean(gaussian_mean::Options),
+    MnistRegression(digits::Options),
+    PviMnist(pvi::mnist::Options),
+    PviUci(pvi::uci::Options),
+    Ruggedness(ruggedness::Options),
+    SixCities(six_cities::Options),
+    Topics(topics::Options),
+    Vae(autoencoder::Options),
+    VerticalHeart(columns::heart::Options),
+    VerticalLogistic(columns::logistic::Options),
+    VerticalPoisson(columns::poisson::Options),
+}
+
+/// Runs the study that the command line names.
+#[must_use]
+pub fn main() -> ExitCode {
+    let command = Command::parse();
+    let done = match &command.data {
+        Some(folder) => run_with_data(folder),
+        None => run(command.study).map(|()| ExitCode::SUCCESS),
+    };
+    match done {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("partita-studies: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the same command with the variable that names the folder of data, which a process cannot safely set for itself.
+fn run_with_data(folder: &Path) -> Result<ExitCode> {
+    let mut own = std::env::args_os().skip(1).peekable();
+    let mut same = std::process::Command::new(std::env::current_exe()?);
+    while let Some(argument) = own.next() {
+        match argument.to_str() {
+            Some("--data") => drop(own.next()),
+            Some(one) if one.starts_with("--data=") => {}
+            _ => drop(same.arg(argument)),
+        }
+    }
+    let status = same.env("PARTITA_DATA", folder).status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run(study: Study) -> Result<()> {
+    match study {
+        Study::BayesianMnist(options) => weight_uncertainty::run(options),
+        Study::Clutter(options) => clutter::run(options),
+        Study::ClutterTables(options) => tables::run(options),
+        Study::GaussianMean(options) => gaussian_mean::run(options),
+        Study::MnistRegression(options) => digits::run(options),
+        Study::PviMnist(options) => pvi::mnist::run(options),
+        Study::PviUci(options) => pvi::uci::run(options),
+        Study::Ruggedness(options) => ruggedness::run(options),
+        Study::SixCities(options) => six_cities::run(options),
+        Study::Topics(options) => topics::run(options),
+        Study::Vae(options) => autoencoder::run(options),
+        Study::VerticalHeart(options) => columns::heart::run(options),
+        Study::VerticalLogistic(options) => columns::logistic::run(options),
+        Study::VerticalPoisson(options) => columns::poisson::run(options),
+    }
+}

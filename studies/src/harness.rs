@@ -1,0 +1,21 @@
+//! Carries what all studies share: options, a session with its folder and its end, claims, tables, numbers.
+
+mod claim;
+mod numbers;
+mod options;
+mod outcome;
+mod session;
+mod table;
+
+pub use claim::{Claim, Claims};
+pub use numbers::{curve_of, mean, moments, real, sample_sd, thinned};
+pub use options::Shared;
+pub use outcome::is_outcome;
+pub use session::{Session, State};
+pub use table::Table;
+
+/// Why a study ends early.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a part of a study gives.
+pub type Result<T> = std::result::Result<T, Failure>;

@@ -1,0 +1,45 @@
+//! Turns counts, traces and draws into the numbers of tables and the points of curves.
+
+/// A count as a number to compute with.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+pub fn real(count: u64) -> f64 {
+    count as f64
+}
+
+/// The mean; NaN of nothing.
+#[must_use]
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / real(values.len() as u64)
+}
+
+/// The standard deviation with divisor one less than the number; NaN for fewer than two.
+#[must_use]
+pub fn sample_sd(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (real(values.len() as u64) - 1.0)).sqrt()
+}
+
+/// Mean and standard deviation of the draws of each unknown.
+#[must_use]
+pub fn moments(draws: &[Vec<f64>]) -> Vec<(f64, f64)> {
+    draws.iter().map(|values| (mean(values), sample_sd(values))).collect()
+}
+
+/// A trace as the points of a curve.
+#[must_use]
+pub fn curve_of(trace: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    trace.iter().map(|(step, value)| (real(*step), *value)).collect()
+}
+
+/// A trace as so many points at most: means over stretches of it, each at its last step.
+#[must_use]
+pub fn thinned(trace: &[(u64, f64)], points: usize) -> Vec<(f64, f64)> {
+    let stretch = trace.len().div_ceil(points).max(1);
+    let point = |part: &[(u64, f64)]| {
+        let values: Vec<f64> = part.iter().map(|(_, value)| *value).collect();
+        (real(part.last().map_or(0, |(step, _)| *step)), mean(&values))
+    };
+    trace.chunks(stretch).map(point).collect()
+}

@@ -1,0 +1,28 @@
+//! Declares the options that every study has: how small, from where, with which seed, and where results go.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The options of every study.
+#[derive(Args, Debug, Clone)]
+pub struct Shared {
+    /// Takes few rows, steps and draws: to see that it runs.
+    #[arg(long)]
+    pub quick: bool,
+    /// Takes what an earlier run with the same settings has finished from the output folder, and goes on from there.
+    #[arg(long)]
+    pub resume: bool,
+    /// The folder for result.json, the pictures and what `--resume` needs; output/NAME if none is given.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// The seed of all randomness.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The device: flex, ndarray, wgpu, vulkan or cuda; else the variable `BURN_DEVICE`, else flex.
+    #[arg(long)]
+    pub device: Option<String>,
+    /// Threads for silos, parties and chains; the result does not depend on them.
+    #[arg(long, default_value_t = 2)]
+    pub threads: usize,
+}

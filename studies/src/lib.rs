@@ -1,0 +1,18 @@
+//! Repeats the tables and figures of papers, each by one command, and holds what is found to what they claim.
+#![allow(clippy::print_stdout, reason = "a study prints its tables")]
+
+mod autoencoder;
+mod columns;
+mod command;
+mod framework_thesis;
+pub mod harness;
+mod misspecification;
+mod pvi;
+mod sfvi;
+mod weight_uncertainty;
+
+pub use command::main;
+pub use framework_thesis::gaussian_mean_silos;
+pub use misspecification::{
+    Clutter, ClutterPosterior, ClutterSettings, PlanarClutter, PlanarClutterSettings, PlanarCovariance, PlanarPosterior,
+};

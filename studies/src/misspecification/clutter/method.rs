@@ -1,0 +1,131 @@
+//! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors found.
+
+use partita::inference::{Counters, Error, GradientDescent, RunOptions, Silent, parties, run};
+use partita::{
+    AlgorithmChoice, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Loss, NoiseKind, PviOptions, Schedule,
+    Settings, SolverChoice,
+};
+
+use serde::Serialize;
+
+use super::Options;
+use crate::harness::{Failure, Result};
+use crate::misspecification::Clutter;
+
+/// A normal posterior of the signal's mean.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Posterior {
+    pub(crate) mean: f64,
+    pub(crate) sd: f64,
+    /// What it took; nothing where it is computed from all numbers in one place.
+    pub(crate) cost: Option<Cost>,
+}
+
+/// What a fit took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Cost {
+    /// Exchanges.
+    rounds: u64,
+    /// Messages both ways.
+    messages: u64,
+    /// Gradient steps of all silos together.
+    gradient_steps: u64,
+}
+
+/// The three counters of a fit, for the last columns of a table; dashes where there was none.
+pub(crate) fn counters(cost: Option<Cost>) -> [String; 3] {
+    match cost {
+        Some(cost) => [cost.rounds, cost.messages, cost.gradient_steps].map(|count| count.to_string()),
+        None => ["-"; 3].map(str::to_owned),
+    }
+}
+
+/// A fit, or none where a silo met a cavity that is no density.
+pub(crate) fn settled(fit: Result<Posterior>) -> Result<Option<Posterior>> {
+    let is_refused = |failure: &Failure| match failure.downcast_ref() {
+        Some(Error::InSilo { source, .. }) => matches!(**source, Error::Improper { .. }),
+        _ => false,
+    };
+    match fit {
+        Err(failure) if is_refused(&failure) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// How a model is fitted.
+#[derive(Debug, Clone)]
+pub(crate) struct Method {
+    rounds: u64,
+    local_steps: u64,
+    damping: f64,
+    divergence: DivergenceChoice,
+    settings: Settings,
+}
+
+/// The thesis' α of section 4.5.2.
+pub(crate) const RENYI: DivergenceChoice = DivergenceChoice::Renyi(0.75);
+
+impl Method {
+    /// Sequential partitioned inference with `loss` and the divergence of Kullback and Leibler.
+    pub(crate) fn pvi(options: &Options, loss: Loss) -> Self {
+        Self::generalised(options, loss, DivergenceChoice::KullbackLeibler)
+    }
+
+    /// Sequential partitioned generalised inference.
+    pub(crate) fn generalised(options: &Options, loss: Loss, divergence: DivergenceChoice) -> Self {
+        let settings = Settings {
+            seed: options.shared.seed,
+            particles: options.particles,
+            noise: NoiseKind::Sobol,
+            schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
+            // As wide as the prior, so that the first silos do not claim more than one number can tell.
+            family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(3.0),
+            loss,
+            ..Settings::default()
+        };
+        Self {
+            rounds: options.rounds,
+            local_steps: options.local_steps,
+            damping: options.damping,
+            divergence,
+            settings,
+        }
+    }
+
+    /// The same, taking only this part of a silo's answer.
+    pub(crate) fn damped(self, damping: f64) -> Self {
+        Self { damping, ..self }
+    }
+
+    pub(crate) fn fit(&self, model: &Clutter, silos: &[Vec<f64>]) -> Result<Posterior> {
+        let device = Device::flex();
+        let named = |(index, numbers): (usize, &Vec<f64>)| {
+            (format!("silo-{index}"), device.tensor(numbers.clone(), [numbers.len()]))
+        };
+        let data: Vec<_> = silos.iter().enumerate().map(named).collect();
+        // Few silos take as many steps in a round as many do, so that all fits take as many.
+        let local_steps = self.local_steps * (40 / silos.len().max(1) as u64).max(1);
+        let steps = self.rounds * local_steps * silos.len() as u64;
+        let solver = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+        let options = FitOptions {
+            algorithm: AlgorithmChoice::Pvi(PviOptions {
+                solver,
+                damping: Some(self.damping),
+                divergence: self.divergence,
+                ..PviOptions::new(local_steps)
+            }),
+            settings: Settings { steps, ..self.settings.clone() },
+            threads: 1,
+            ..FitOptions::default()
+        };
+        let (mut algorithm, mut exchange) = parties(model, &data, &device, &options)?;
+        let how = RunOptions { steps, ..RunOptions::default() };
+        let Counters { rounds, messages, silo_steps, .. } =
+            run(&mut *algorithm, &mut exchange, &how, &mut Silent)?.counters;
+        let posterior = algorithm.posterior();
+        let mean = posterior.family.mean(posterior.parameters)[0];
+        let sd = posterior.family.spread(posterior.parameters).deviations()[0];
+        let cost = Cost { rounds, messages, gradient_steps: silo_steps };
+        Ok(Posterior { mean, sd, cost: Some(cost) })
+    }
+}

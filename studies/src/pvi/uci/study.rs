@@ -1,0 +1,299 @@
+//! Runs every method on one split of one table, and measures the test loss after each exchange or sweep.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use partita::datasets::{CovariateRows, LabelledTable, Standardisation};
+use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
+use partita::inference::{
+    Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, parties, run,
+};
+use partita::models::{BinaryRows, Coefficients, LogisticRegression, PROBIT_CONSTANT};
+use partita::{
+    AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, PviOptions, Schedule, Settings,
+    VisitSchedule, partition_equally, partition_small_large,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Options, Spread, Study};
+use crate::harness::{Result, is_outcome};
+
+/// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
+const SILOS: usize = 10;
+const RATE: f64 = 1e-2;
+pub(crate) const MINIBATCH: usize = 128;
+const DAMPING: f64 = 0.2;
+
+/// Not in the paper: four rows of five for training, which its numbers of rows imply.
+pub(crate) const TRAINING: f64 = 0.8;
+
+/// A way to find the posterior.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// The gradient of the pooled data, gathered from all silos at every step: SFVI, which without local latents is
+    /// that.
+    GlobalVi,
+    Sequential,
+    Synchronous,
+    /// One undamped synchronous round, every silo with the whole prior.
+    CommitteeSame,
+    /// The same with the prior split by rows.
+    CommitteeSplit,
+    /// One sweep in which nothing is taken out again.
+    Continual,
+    /// More such sweeps.
+    Streaming,
+}
+
+impl Method {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::GlobalVi,
+        Self::Sequential,
+        Self::Synchronous,
+        Self::CommitteeSame,
+        Self::CommitteeSplit,
+        Self::Continual,
+        Self::Streaming,
+    ];
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::GlobalVi => "global VI",
+            Self::Sequential => "sequential PVI",
+            Self::Synchronous => "synchronous PVI",
+            Self::CommitteeSame => "BCM, same prior",
+            Self::CommitteeSplit => "BCM, split prior",
+            Self::Continual => "VCL",
+            Self::Streaming => "streaming VB",
+        }
+    }
+
+    /// PVI configured to be this method, with `damping` where it is synchronous, and its rounds; nothing for global VI.
+    fn configuration(self, options: &Options, damping: f64) -> Option<(PviOptions, u64)> {
+        let base = PviOptions::new(options.local_steps);
+        let together = |damping| PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(damping), ..base };
+        let forgotten = PviOptions { factors: Factors::Forgotten, ..base };
+        Some(match self {
+            Self::GlobalVi => return None,
+            Self::Sequential => (base, options.rounds),
+            Self::Synchronous => (together(damping), options.rounds),
+            Self::CommitteeSame => (together(1.0), 1),
+            Self::CommitteeSplit => (PviOptions { prior: PriorShare::BySize, ..together(1.0) }, 1),
+            Self::Continual => (forgotten, 1),
+            Self::Streaming => (forgotten, options.rounds),
+        })
+    }
+}
+
+/// The test loss of a method as it goes on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Curve {
+    pub(crate) points: Vec<Point>,
+    pub(crate) seconds: f64,
+    /// Why it ended early, in the words of the error.
+    #[serde(default)]
+    pub(crate) refused: Option<String>,
+}
+
+/// Where a method is after an exchange or a sweep.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// Sweeps of sequential methods, rounds of the others.
+    pub(crate) round: u64,
+    /// Messages both ways so far: two for each contact with a silo.
+    pub(crate) messages: u64,
+    /// Gradient steps of all silos so far.
+    pub(crate) steps: u64,
+    /// Minus the mean log probability of the test labels, in nats.
+    pub(crate) loss: f64,
+    /// The share of test rows whose more probable label is wrong.
+    pub(crate) error: f64,
+    /// Local problems so far whose cavity was no density: a sign of noisy local solutions.
+    pub(crate) improper: u64,
+    /// Gradient steps so far that passed one after another; not there in what was kept before they were counted.
+    #[serde(default)]
+    pub(crate) parallel_steps: Option<u64>,
+    /// Bytes of messages so far, to silos and from them; not there in what was kept before they were counted.
+    #[serde(default)]
+    pub(crate) bytes: Option<[u64; 2]>,
+}
+
+/// What all methods share: the silos, the test rows and the settings of one seed.
+pub(crate) struct World<'a> {
+    study: &'a Study,
+    model: LogisticRegression,
+    silos: Vec<(String, BinaryRows)>,
+    test: CovariateRows,
+    settings: Settings,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(study: &'a Study, table: &LabelledTable, spread: Spread, seed: u64) -> Result<Self> {
+        let noise = Noise::new(seed);
+        let [train, test] = table.split(TRAINING, Standardisation::TrainingRows, &noise)?;
+        let mut rows = match spread {
+            Spread::Alike => partition_equally(train.rows(), SILOS, &noise)?,
+            Spread::SmallLarge(imbalance) => partition_small_large(train.labels(), SILOS, imbalance, &noise)?,
+        };
+        // Each seed visits the silos in an order of its own.
+        noise.stream(Key::new(Purpose::Partition, 1)).shuffle(&mut rows);
+        let silo = |(index, rows): (usize, &Vec<usize>)| -> Result<_> {
+            let own = train.select(rows)?;
+            Ok((format!("silo-{index}"), BinaryRows::new(own.inputs(), own.columns(), own.labels(), &study.device)?))
+        };
+        let silos = rows.iter().enumerate().map(silo).collect::<Result<_>>()?;
+        let settings = Settings {
+            seed,
+            particles: study.options.particles,
+            // All methods start at the prior.
+            family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
+            schedule: Schedule::Cosine { initial: RATE, last: 0.0 },
+            minibatch: BTreeMap::from([("row".to_owned(), MINIBATCH)]),
+            ..Settings::default()
+        };
+        Ok(Self { study, model: LogisticRegression::new(train.columns()), silos, test, settings })
+    }
+
+    /// The curve of each method, in the order of [`Method::ALL`].
+    pub(crate) fn curves(&self) -> Result<Vec<Curve>> {
+        let setting = Setting {
+            study: self.study,
+            model: &self.model,
+            silos: &self.silos,
+            damping: DAMPING,
+            settings: &self.settings,
+        };
+        let judge = |posterior: Posterior<'_>| regression_loss(&self.model, &self.test, posterior);
+        Method::ALL.iter().map(|method| setting.curve(*method, judge)).collect()
+    }
+}
+
+/// What is fitted, with which settings, and the damping where silos are visited at once.
+pub(crate) struct Setting<'a, M: Model> {
+    pub(crate) study: &'a Study,
+    pub(crate) model: &'a M,
+    pub(crate) silos: &'a [(String, M::Data)],
+    pub(crate) damping: f64,
+    pub(crate) settings: &'a Settings,
+}
+
+impl<M: Model + 'static> Setting<'_, M> {
+    /// Fits by a method, and measures loss and error after each sweep or round, those of global VI ever more seldom. A
+    /// product or a local solution that is no density ends it early.
+    pub(crate) fn curve(&self, method: Method, judge: impl Fn(Posterior<'_>) -> Result<Scores>) -> Result<Curve> {
+        let (start, options) = (Instant::now(), &self.study.options);
+        let how = method.configuration(options, self.damping);
+        let ends = self.ends(how);
+        let fit = FitOptions {
+            algorithm: how.map_or(AlgorithmChoice::Sfvi, |(how, _)| AlgorithmChoice::Pvi(how)),
+            settings: Settings { steps: ends.last().copied().unwrap_or(0), ..self.settings.clone() },
+            threads: options.shared.threads,
+            ..FitOptions::default()
+        };
+        let (mut algorithm, mut exchange) = parties(self.model, self.silos, &self.study.device, &fit)?;
+        let (mut points, mut refused) = (Vec::new(), None);
+        let mut counted = Counters::default();
+        for (end, round) in ends.iter().zip(1..) {
+            self.study.session.check()?;
+            match advance(&mut *algorithm, &mut exchange, *end) {
+                Ok(more) => counted += more,
+                Err(error) if is_outcome(&error) => {
+                    println!("{} in round {round}: {error}", method.label());
+                    refused = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let round = if how.is_some() { round } else { *end };
+            points.push(Point::new(round, counted, judge(algorithm.posterior())?));
+        }
+        Ok(Curve { points, seconds: start.elapsed().as_secs_f64(), refused })
+    }
+
+    /// The steps after which the loss is measured.
+    fn ends(&self, how: Option<(PviOptions, u64)>) -> Vec<u64> {
+        let Some((how, rounds)) = how else { return measured(self.study.options.global_steps) };
+        let visits = if how.schedule == VisitSchedule::Synchronous { 1 } else { self.silos.len() as u64 };
+        (1..=rounds).map(|round| round * visits * how.local_steps).collect()
+    }
+}
+
+/// How good predictions of test rows are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scores {
+    /// Minus the mean log probability of the labels, in nats.
+    loss: f64,
+    /// The share of rows whose more probable label is wrong.
+    error: f64,
+}
+
+impl Point {
+    fn new(round: u64, counted: Counters, scores: Scores) -> Self {
+        Self {
+            round,
+            messages: counted.messages,
+            steps: counted.silo_steps,
+            loss: scores.loss,
+            error: scores.error,
+            improper: counted.improper_cavities,
+            parallel_steps: Some(counted.gradient_steps),
+            bytes: Some([counted.bytes_to_silos, counted.bytes_from_silos]),
+        }
+    }
+}
+
+/// Test loss and error of a posterior of coefficients, by the probit approximation.
+pub(crate) fn regression_loss(
+    model: &LogisticRegression,
+    test: &CovariateRows,
+    posterior: Posterior<'_>,
+) -> Result<Scores> {
+    let mean = posterior.family.mean(posterior.parameters);
+    let covariance = posterior.family.covariance(posterior.parameters);
+    let variances: Vec<f64> = covariance.iter().step_by(mean.len() + 1).copied().collect();
+    let coefficients = Coefficients::mean_field(mean, &variances)?;
+    loss_and_error(&model.predict(test.inputs(), &coefficients, PROBIT_CONSTANT)?, test)
+}
+
+/// Loss and error of the probabilities of no and yes, row by row.
+pub(crate) fn loss_and_error(probabilities: &[f64], test: &CovariateRows) -> Result<Scores> {
+    let labels: Vec<u8> = test.labels().iter().map(|label| u8::from(*label)).collect();
+    let predictions = Predictions::new(probabilities, 2, &labels)?;
+    Ok(Scores { loss: -test_log_likelihood(&predictions), error: 1.0 - accuracy(&predictions) })
+}
+
+/// Lets a run go on until `end` steps are done.
+fn advance(
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    end: u64,
+) -> std::result::Result<Counters, Error> {
+    // A run counts its steps from the algorithm's own, so that it goes on where the last one ended.
+    Ok(run(algorithm, exchange, &RunOptions { steps: end, ..RunOptions::default() }, &mut Silent)?.counters)
+}
+
+/// The steps of global VI after which the loss is measured: the first, then each a tenth later than the one before.
+fn measured(last: u64) -> Vec<u64> {
+    let mut ends = vec![1];
+    while ends.last().is_some_and(|end| *end < last) {
+        let end = ends.last().copied().unwrap_or(last);
+        ends.push((end + end.div_ceil(10)).min(last));
+    }
+    ends
+}
+
+/// What a curve depends on, to know those of an earlier run again.
+pub(crate) fn settings_of(options: &Options) -> String {
+    let Options { rounds, local_steps, global_steps, particles, .. } = options;
+    format!("{rounds} rounds, {local_steps} local and {global_steps} global steps, {particles} draws")
+}
+
+/// The last losses of some curves in words.
+pub(crate) fn ends(curves: &[Curve]) -> String {
+    let one = |(method, curve): (&Method, &Curve)| {
+        let loss = curve.points.last().map_or(f64::NAN, |point| point.loss);
+        format!("{} {loss:.4} ({:.0} s)", method.label(), curve.seconds)
+    };
+    Method::ALL.iter().zip(curves).map(one).collect::<Vec<_>>().join(", ")
+}
