@@ -105,6 +105,7 @@ where
     let device = Device::flex();
     let fit = run.fit_options(base)?;
     let index = place(run, &file.name)?;
+    run.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
     let (_, rows) = silo_program(model, (&run.silos, index), &data, &device, &fit)?;

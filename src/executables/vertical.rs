@@ -38,6 +38,7 @@ pub fn run_party(
     let device = Device::flex();
     let fit = run.fit_options(base)?;
     let index = place(run, &file.name)?;
+    run.check_allowed(&file.allow)?;
     let party = load(&file.data, &file.name, &device)?;
     let labels = match (&file.labels, chosen(&fit)?.shares_labels()) {
         (Some(path), true) => Some(load_labels(path, &device)?),
