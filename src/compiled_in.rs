@@ -48,12 +48,12 @@ impl CompiledIn {
         let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
         match self {
             Self::SixCities => {
-                let locals = Gaussian::diagonal().given_globals();
+                let locals = Gaussian::diagonal().given_globals().scale_given_globals();
                 let family = FamilyPlan::new().global(Gaussian::full_rank()).local(locals);
                 Settings { family, schedule, ..Settings::default() }
             }
             Self::LogisticRegression => Settings {
-                family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
+                family: FamilyPlan::new().global(Gaussian::full_rank()).initial_scale(1.0),
                 schedule,
                 particles: 4,
                 ..Settings::default()

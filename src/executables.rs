@@ -17,7 +17,7 @@ use partita_flower::{
     SiloOptions, serve,
 };
 use partita_inference::{
-    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator,
+    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, LocalLatents, Progress, Report, Settings, Warning, coordinator,
     coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,11 @@ where
     run.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
-    let (_, rows) = silo_program(model, (&run.silos, index), &data, &device, &fit)?;
+    let (program, rows) = silo_program(model, (&run.silos, index), &data, &device, &fit)?;
+    let locals = LocalLatents::of(&[program])?;
+    for warning in Warning::of(fit.algorithm, locals, run.silos.len()) {
+        (watch.1)(&warning.to_string());
+    }
     let (model, names) = (model.clone(), run.silos.clone());
     let make = move || {
         let program = silo_program(&model, (&names, index), &data, &device, &fit)?.0;
@@ -162,6 +166,9 @@ pub fn run_coordinator<M: Model + 'static>(
 ) -> Result<Report> {
     let device = Device::flex();
     let fit = fit_options((run, base), (file, start), interrupt)?;
+    for warning in Warning::of(fit.algorithm, LocalLatents::Unknown, run.silos.len()) {
+        log(&warning.to_string());
+    }
     let (mut exchange, rows) = connect((run, base), (file, start), log)?;
     let (silos, progress) = ((run.silos.as_slice(), rows.as_slice()), Some(progress));
     let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.is_by_arrival() {

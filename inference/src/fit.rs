@@ -21,7 +21,7 @@ use crate::average::{Averaging, Barycentre, LogPool, ParameterMean};
 use crate::error::{Error, Result};
 use crate::exchange::{Exchange, InProcess, SiloProgram};
 use crate::panic::{COORDINATOR, caught};
-use crate::report::{Report, summary};
+use crate::report::{LocalLatents, Report, Warning, summary};
 use crate::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
 use crate::settings::Settings;
 
@@ -250,7 +250,11 @@ pub fn fit<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
     let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let (report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    let (mut report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    if !report.warnings.is_empty() {
+        let locals = LocalLatents::of(exchange.programs())?;
+        report.warnings = Warning::of(options.algorithm, locals, silos.len());
+    }
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
@@ -307,8 +311,9 @@ fn finished<M: Model + 'static>(
         0 => Vec::new(),
         count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
     };
+    let families = caught(COORDINATOR, || Ok(settings.family.named(&SiteTable::globals(model, device)?)))?;
     let report = Report::new(
-        summary::summarise(&draws),
+        (summary::summarise(&draws), families),
         bound,
         (record.counters, record.seconds, record.ending),
         (options.algorithm, &settings),

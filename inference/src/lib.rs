@@ -52,7 +52,7 @@ pub use exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, 
 pub use exponential_family::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
-    IsotropicGaussian, LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
+    IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use fit::{
     AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator,
@@ -63,7 +63,7 @@ pub use manifest::{Field, Manifest};
 pub use message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
 pub use nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
 pub use optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
-pub use report::{Panel, Report, SiteSummary, plot};
+pub use report::{LocalLatents, Panel, Report, SiteSummary, Warning, plot};
 pub use run::{
     Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
     run_by_arrival,

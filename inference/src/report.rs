@@ -2,9 +2,11 @@
 
 pub mod plot;
 pub(crate) mod summary;
+mod warning;
 
 pub use plot::Panel;
 pub use summary::SiteSummary;
+pub use warning::{LocalLatents, Warning};
 
 use std::fmt;
 use std::path::Path;
@@ -14,6 +16,7 @@ use serde::Serialize;
 use crate::assess::ElboEstimate;
 use crate::checkpoint::write_atomically;
 use crate::error::{Error, Result};
+use crate::family::NamedFamily;
 use crate::fit::AlgorithmChoice;
 use crate::run::{Counters, Ending};
 use crate::settings::Settings;
@@ -26,6 +29,10 @@ const SHOWN_THETA: usize = 32;
 pub struct Report {
     /// Every number of every global site, on its natural scale.
     pub sites: Vec<SiteSummary>,
+    /// The family of every global site.
+    pub families: Vec<NamedFamily>,
+    /// What is known to be wrong with this report.
+    pub warnings: Vec<Warning>,
     /// The bound in nats; not a number if a silo was absent at the end.
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
@@ -80,7 +87,7 @@ pub struct Report {
 impl Report {
     /// Joins what summary, bound and run left.
     pub(crate) fn new(
-        sites: Vec<SiteSummary>,
+        (sites, families): (Vec<SiteSummary>, Vec<NamedFamily>),
         bound: ElboEstimate,
         (counters, seconds, ending): (Counters, f64, Ending),
         (algorithm, settings): (AlgorithmChoice, &Settings),
@@ -88,6 +95,8 @@ impl Report {
     ) -> Self {
         Self {
             sites,
+            families,
+            warnings: Warning::of(algorithm, LocalLatents::Unknown, silos.len()),
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
             elbo_draws: bound.draws,
@@ -153,6 +162,9 @@ impl fmt::Display for Report {
                 writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
             }
         }
+        for family in &self.families {
+            writeln!(formatter, "{family}")?;
+        }
         writeln!(
             formatter,
             "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
@@ -200,6 +212,9 @@ impl fmt::Display for Report {
         }
         if self.clipped_steps > 0 {
             writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
+        }
+        for warning in &self.warnings {
+            writeln!(formatter, "{warning}")?;
         }
         Ok(())
     }
