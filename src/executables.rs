@@ -1,82 +1,24 @@
 //! Runs a party from its configuration file: what the executables do for the models they know, and yours for your own.
 
+mod files;
 mod keys;
 mod lost_silo;
 mod vertical;
 
+pub use files::{CoordinatorFile, SiloFile};
 pub use vertical::{run_label_holder, run_party};
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use partita_core::{Device, Model};
-use partita_flower::{
-    Engine, Error, Flower, Keeper, Length, Limits, Log, Patience, Program, Result, RunFile, STOCK_ROUND_SECONDS,
-    SiloOptions, serve,
-};
+use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, LocalLatents, Progress, Report, Settings, Warning, coordinator,
-    coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
+    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, LocalLatents, Progress, Report, Settings, Warning,
+    coordinator, coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
 };
-use serde::{Deserialize, Serialize};
-
-/// A silo's own file, such as `north.toml`: who it is, where its data are, and what its owner allows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SiloFile {
-    /// The silo's name.
-    pub name: String,
-    /// Its SuperNode.
-    pub engine: Engine,
-    /// What it may be asked: `sfvi`, `avg`, `pvi`, `vertical`, `evaluate`.
-    pub allow: Vec<String>,
-    /// Its data, as the model reads them.
-    pub data: PathBuf,
-    /// The labels of its rows, where columns are at different parties and the algorithm needs them at every one.
-    #[serde(default)]
-    pub labels: Option<PathBuf>,
-    /// Rows never seen in training.
-    #[serde(default)]
-    pub held_out: Option<PathBuf>,
-    /// The folder of its state: its factor, its local posteriors. Nobody else may have it.
-    pub state: PathBuf,
-}
-
-/// The coordinator's own file: where the SuperLink is, and where its results go.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CoordinatorFile {
-    /// The SuperLink.
-    pub engine: Engine,
-    /// The folder of its checkpoints: one after every round.
-    pub state: PathBuf,
-    /// The folder of the report.
-    pub output: PathBuf,
-    /// The labels, where columns are at different parties and labels here.
-    #[serde(default)]
-    pub labels: Option<PathBuf>,
-    /// The labels of rows to be predicted, where columns are at different parties.
-    #[serde(default)]
-    pub held_out: Option<PathBuf>,
-    /// What a round takes here, in seconds: how long a run will take is judged by it.
-    #[serde(default = "stock")]
-    pub round_seconds: f64,
-    /// How long it waits, and how much it reads.
-    #[serde(flatten)]
-    pub patience: Patience,
-    /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
-    #[serde(default)]
-    pub quorum: Option<usize>,
-    /// The files of the public keys of the SuperNodes of silos, by name: nobody with another key is taken for such a silo.
-    #[serde(default)]
-    pub keys: BTreeMap<String, PathBuf>,
-}
-
-fn stock() -> f64 {
-    STOCK_ROUND_SECONDS
-}
+use serde::Serialize;
 
 /// How a coordinator is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

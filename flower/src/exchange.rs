@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use partita_inference::{Exchange, Manifest, Message, Outcome, Request, write_atomically};
+use partita_inference::{Exchange, Manifest, Message, Outcome, Request, Resumable, write_atomically};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{Connection, Engine};
@@ -311,17 +311,11 @@ impl Exchange for Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> partita_inference::Result<Vec<Outcome>> {
-        let kind = requests.first().map(|request| request.message.kind.clone()).unwrap_or_default();
-        if kind == "silo.save" || kind == "silo.restore" {
-            let folder = requests[0].message.get_setting("folder")?.to_owned();
-            let (kept, answer) = match kind == "silo.save" {
-                true => (self.save_place(folder.as_ref()), "silo.saved"),
-                false => (self.restore_place(folder.as_ref()), "silo.restored"),
-            };
-            kept.map_err(outside)?;
-            return Ok(requests.iter().map(|_| Outcome::Reply(Message::new(answer))).collect());
-        }
         self.round(requests, manifest, deadline).map_err(outside)
+    }
+
+    fn resumable(&mut self) -> Option<&mut dyn Resumable> {
+        Some(self)
     }
 }
 

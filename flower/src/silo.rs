@@ -36,10 +36,10 @@ pub(crate) const FAILED: &str = "flower.failed";
 /// Kinds of requests that only the party itself may make, since they name its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
-/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
 /// The engine's name for the tasks of silos.
 const KIND: &str = "flwr-clientapp";
 
+/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 

@@ -81,7 +81,8 @@ fn every_option_of_averaging_reaches_it_and_a_file_without_the_table_is_the_pape
     };
     let paper = RoundOptions::paper(1);
     assert_eq!((rounds(""), rounds("[sfvi-avg]\n")), (paper, paper));
-    let text = "[sfvi-avg]\naveraging = \"LogPool\"\nby_size = true\nkeep_optimiser = true\nscale_entropy = true\nmost = 3\n";
+    let text =
+        "[sfvi-avg]\naveraging = \"LogPool\"\nby_size = true\nkeep_optimiser = true\nscale_entropy = true\nmost = 3\n";
     let expected = RoundOptions {
         local_steps: 1,
         averaging: AverageChoice::LogPool,
@@ -172,8 +173,9 @@ fn a_silo_that_allows_what_there_is_not_or_too_little_for_the_run_is_refused_bef
         let text = format!("model = \"m\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\"]\nsteps = 1\n");
         RunFile::parse(&text).unwrap()
     };
-    let allowed =
-        |algorithm: &str, words: &[&str]| run(algorithm).check_allowed(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
+    let allowed = |algorithm: &str, words: &[&str]| {
+        run(algorithm).check_allowed(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>())
+    };
     for (algorithm, words) in [
         ("sfvi", &["sfvi"][..]),
         ("sfvi-avg", &["evaluate", "sfvi", "avg"]),
