@@ -1,13 +1,16 @@
 //! Fits Bayesian models to data that cannot be pooled: one declaration, many silos, on Burn.
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "cli")]
 pub mod compiled_in;
 #[cfg(doctest)]
 mod doctests;
+#[cfg(feature = "cli")]
 pub mod executables;
 
 pub use burn;
 pub use partita_core::*;
+#[cfg(feature = "flower")]
 pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;

@@ -52,7 +52,7 @@ fn a_logistic_regression_has_the_width_of_its_whole_covariance_and_the_report_na
 
 /// The lines that the how-to page writes into a file of this name.
 fn from_the_how_to(name: &str) -> String {
-    let page = include_str!("../docs/src/how-to-flower.md");
+    let page = include_str!("../../docs/src/how-to-flower.md");
     let (_, rest) = page.split_once(&format!("cat > {name} <<'END'\n")).unwrap();
     rest.split_once("END\n").unwrap().0.to_owned()
 }
@@ -120,8 +120,12 @@ fn a_coordinator_and_a_silo_say_at_the_start_that_averaging_may_narrow_local_pos
     for (table, is_warned) in [("", true), ("[sfvi-avg]\nscale_entropy = true\n", false)] {
         write("run.toml", &format!("{run}{table}"));
         for (program, arguments, said) in [
-            (env!("CARGO_BIN_EXE_partita-coordinator"), &[][..], "warning: where a model has local latents, SFVI-Avg"),
-            (env!("CARGO_BIN_EXE_partita-silo"), &["--silo", "a.toml"], "warning: this model has local latents, and"),
+            (
+                fixtures::executable("partita-coordinator"),
+                &[][..],
+                "warning: where a model has local latents, SFVI-Avg",
+            ),
+            (fixtures::executable("partita-silo"), &["--silo", "a.toml"], "warning: this model has local latents, and"),
         ] {
             let found = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
             let log = String::from_utf8_lossy(&found.stderr).into_owned();

@@ -2,17 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-#[path = "fixtures/engine.rs"]
-mod engine;
-#[path = "fixtures/programs.rs"]
-mod programs;
-
-use engine::{Deployment, Pace, installed};
+use fixtures::engine::{Deployment, Pace, installed};
+use fixtures::programs::{Folder, NAMES, ROUNDS, found_by, run_file};
 use partita::compiled_in::{CompiledIn, labelled_data};
 use partita::flower::RunFile;
 use partita::models::LogisticRegression;
 use partita::{Device, fit};
-use programs::{Folder, NAMES, ROUNDS, found_by, run_file};
 use serde_json::{Value, json};
 
 #[test]
