@@ -16,10 +16,12 @@ pub enum CompiledIn {
     /// of zeros and ones, a row a child, or `example:1` and
     /// `example:2` for the two halves that come with the program.
     SixCities,
-    /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others covariates.
+    /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others
+    /// covariates.
     LogisticRegression,
-    /// A logistic regression whose columns are at different parties: [`Linear`] contributions and a [`BernoulliHead`]. Data of
-    /// a party is a table of covariates, labels a table with a column `label` of zeros and ones, all with the same rows.
+    /// A logistic regression whose columns are at different parties: [`Linear`] contributions and a [`BernoulliHead`].
+    /// Data of a party is a table of covariates, labels a table with a column `label` of zeros and ones, all with the
+    /// same rows.
     VerticalLogistic,
 }
 

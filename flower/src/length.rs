@@ -10,15 +10,25 @@ pub const STOCK_ROUND_SECONDS: f64 = 4.0;
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 24.0 * HOUR;
 
+/// Whether a run of more than a day may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LongRuns {
+    /// It is refused.
+    #[default]
+    Refused,
+    /// Its owner wants it.
+    Welcome,
+}
+
 /// The length of a run: $`n`$ rounds of $`s`$ seconds each are $`n s`$ seconds.
 ///
 /// # Example
 /// ```
-/// use partita_flower::{Error, Length, STOCK_ROUND_SECONDS};
+/// use partita_flower::{Error, Length, LongRuns, STOCK_ROUND_SECONDS};
 /// let length = Length { rounds: 60_000, round_seconds: STOCK_ROUND_SECONDS };
 /// assert_eq!(length.to_string(), "60000 rounds of about 4 s each: 2.8 days");
-/// assert!(matches!(length.check(false), Err(Error::Unwelcome { .. })));
-/// assert!(length.check(true).is_ok());
+/// assert!(matches!(length.check(LongRuns::Refused), Err(Error::Unwelcome { .. })));
+/// assert!(length.check(LongRuns::Welcome).is_ok());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
@@ -36,12 +46,12 @@ impl Length {
         self.rounds as f64 * self.round_seconds
     }
 
-    /// A warning for a run of more than an hour; one of more than a day only where `is_long_welcome`.
+    /// A warning for a run of more than an hour; one of more than a day only where it is welcome.
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for a run of more than a day that nobody asked for.
-    pub fn check(&self, is_long_welcome: bool) -> Result<Option<String>> {
-        if self.seconds() > DAY && !is_long_welcome {
+    pub fn check(&self, long: LongRuns) -> Result<Option<String>> {
+        if self.seconds() > DAY && long == LongRuns::Refused {
             return Err(Error::Unwelcome {
                 what: "the length of this run",
                 found: self.to_string(),

@@ -55,11 +55,12 @@ pub struct RunFile {
     /// Which silos are asked when, for `pvi`; one silo after another where it is not given.
     #[serde(default)]
     pub schedule: Option<ScheduleName>,
-    /// The damping of `pvi`; where it is not given, 1 for one silo after another and 1 over the number of silos otherwise.
+    /// The damping of `pvi`; where it is not given, 1 for one silo after another and 1 over the number of silos
+    /// otherwise.
     #[serde(default)]
     pub damping: Option<f64>,
-    /// How `sfvi-avg` takes its rounds: entries of [`partita_inference::RoundOptions`] that are not those of its paper, such
-    /// as `scale_entropy`.
+    /// How `sfvi-avg` takes its rounds: entries of [`partita_inference::RoundOptions`] that are not those of its paper,
+    /// such as `scale_entropy`.
     #[serde(default, rename = "sfvi-avg")]
     pub sfvi_avg: Option<Map<String, Value>>,
     /// How `fed-opt` estimates a point: entries of [`partita_inference::FedOptOptions`] that are not those of FedAvg.
@@ -111,7 +112,8 @@ impl RunFile {
     ///
     /// # Errors
     /// [`Error::Malformed`] for an entry that settings or options do not have, or of another type;
-    /// [`Error::Unwelcome`] for one that the algorithm does not take; [`Error::Inference`] for options that mean nothing.
+    /// [`Error::Unwelcome`] for one that the algorithm does not take; [`Error::Inference`] for options that mean
+    /// nothing.
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
         self.check_entries()?;
         let settings = self.settings_over(base)?;
@@ -220,8 +222,8 @@ impl RunFile {
         })
     }
 
-    /// A hash of all that parties have to agree on: this file, the settings that follow from it, and the versions of message and
-    /// program.
+    /// A hash of all that parties have to agree on: this file, the settings that follow from it, and the versions of
+    /// message and program.
     ///
     /// # Errors
     /// As for [`RunFile::fit_options`].

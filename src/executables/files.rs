@@ -48,11 +48,13 @@ pub struct CoordinatorFile {
     pub patience: Patience,
     /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
     pub quorum: Option<usize>,
-    /// The files of the public keys of the SuperNodes of silos, by name: a node with another key is not taken for such a silo.
+    /// The files of the public keys of the SuperNodes of silos, by name: a node with another key is not taken for such
+    /// a silo.
     pub keys: BTreeMap<String, PathBuf>,
 }
 
-/// The coordinator's file as it is written. A flattened [`Patience`] would let serde miss `output` before it names `outptu`.
+/// The coordinator's file as it is written. A flattened [`Patience`] would let serde miss `output` before it names
+/// `outptu`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {

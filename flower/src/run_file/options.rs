@@ -1,4 +1,4 @@
-//! Reads the tables of a run file that say how an algorithm goes about it: entries of its options that are not the usual.
+//! Reads the tables of a run file that say how an algorithm goes about it: options that are not the usual ones.
 
 use partita_inference::{
     Expectation, FedOptOptions, GradientDescent, Lbfgs, Mask, Optimiser, PowerExpectation, PviOptions, RoundOptions,
