@@ -53,7 +53,7 @@ impl<M: Model + 'static> Run<M> {
         }
         let exchanges = if options.schedule == VisitSchedule::Synchronous { 1 } else { names.len() };
         let algorithm = Pvi::new(model, device, settings, (&names, sizes), options).unwrap();
-        Self { algorithm, exchange: InProcess::new(programs, settings.threads).unwrap(), exchanges }
+        Self { algorithm, exchange: InProcess::new(programs, settings.silo_threads()).unwrap(), exchanges }
     }
 
     /// Visits every silo once; the bound after it.
@@ -72,7 +72,7 @@ impl<M: Model + 'static> Run<M> {
 fn settings(threads: usize, particles: usize, rate: f64, scale: f64, minibatch: Option<usize>) -> Settings {
     Settings {
         steps: 10_000_000,
-        threads,
+        threads: Some(threads),
         particles,
         estimator: Estimator::ClosedFormEntropy,
         family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(scale),

@@ -36,7 +36,7 @@ impl Run {
         let family = FamilyPlan::new().global(Gaussian::full_rank()).local(rows);
         // As `fit` shares them: silos first, then particles.
         let own = (threads / silos.len()).max(1);
-        let settings = Settings { steps: 20_000, particles, threads: own, family, ..Settings::default() };
+        let settings = Settings { steps: 20_000, particles, threads: Some(own), family, ..Settings::default() };
         let model = MixedLogistic::new(4);
         let names: Vec<String> = (0..silos.len()).map(|index| format!("silo-{index}")).collect();
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();

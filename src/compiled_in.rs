@@ -16,10 +16,12 @@ pub enum CompiledIn {
     /// of zeros and ones, a row a child, or `example:1` and
     /// `example:2` for the two halves that come with the program.
     SixCities,
-    /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others covariates.
+    /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others
+    /// covariates.
     LogisticRegression,
-    /// A logistic regression whose columns are at different parties: [`Linear`] contributions and a [`BernoulliHead`]. Data of
-    /// a party is a table of covariates, labels a table with a column `label` of zeros and ones, all with the same rows.
+    /// A logistic regression whose columns are at different parties: [`Linear`] contributions and a [`BernoulliHead`].
+    /// Data of a party is a table of covariates, labels a table with a column `label` of zeros and ones, all with the
+    /// same rows.
     VerticalLogistic,
 }
 
@@ -48,12 +50,12 @@ impl CompiledIn {
         let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
         match self {
             Self::SixCities => {
-                let locals = Gaussian::diagonal().given_globals();
+                let locals = Gaussian::diagonal().given_globals().scale_given_globals();
                 let family = FamilyPlan::new().global(Gaussian::full_rank()).local(locals);
                 Settings { family, schedule, ..Settings::default() }
             }
             Self::LogisticRegression => Settings {
-                family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
+                family: FamilyPlan::new().global(Gaussian::full_rank()).initial_scale(1.0),
                 schedule,
                 particles: 4,
                 ..Settings::default()

@@ -1,114 +1,52 @@
 //! Runs a party from its configuration file: what the executables do for the models they know, and yours for your own.
 
+mod desk;
+mod files;
 mod keys;
 mod lost_silo;
 mod vertical;
 
+pub use desk::{Desk, Planned, Start, Watch};
+pub use files::{CoordinatorFile, SiloFile};
 pub use vertical::{run_label_holder, run_party};
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use partita_core::{Device, Model};
-use partita_flower::{
-    Engine, Error, Flower, Keeper, Length, Limits, Log, Patience, Program, Result, RunFile, STOCK_ROUND_SECONDS,
-    SiloOptions, serve,
-};
+use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, Progress, Report, Settings, coordinator,
+    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, LocalLatents, Report, Warning, coordinator,
     coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// A silo's own file, such as `north.toml`: who it is, where its data are, and what its owner allows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SiloFile {
-    /// The silo's name.
-    pub name: String,
-    /// Its SuperNode.
-    pub engine: Engine,
-    /// What it may be asked: `sfvi`, `avg`, `pvi`, `vertical`, `evaluate`.
-    pub allow: Vec<String>,
-    /// Its data, as the model reads them.
-    pub data: PathBuf,
-    /// The labels of its rows, where columns are at different parties and the algorithm needs them at every one.
-    #[serde(default)]
-    pub labels: Option<PathBuf>,
-    /// Rows never seen in training.
-    #[serde(default)]
-    pub held_out: Option<PathBuf>,
-    /// The folder of its state: its factor, its local posteriors. Nobody else may have it.
-    pub state: PathBuf,
-}
-
-/// The coordinator's own file: where the SuperLink is, and where its results go.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CoordinatorFile {
-    /// The SuperLink.
-    pub engine: Engine,
-    /// The folder of its checkpoints: one after every round.
-    pub state: PathBuf,
-    /// The folder of the report.
-    pub output: PathBuf,
-    /// The labels, where columns are at different parties and labels here.
-    #[serde(default)]
-    pub labels: Option<PathBuf>,
-    /// The labels of rows to be predicted, where columns are at different parties.
-    #[serde(default)]
-    pub held_out: Option<PathBuf>,
-    /// What a round takes here, in seconds: how long a run will take is judged by it.
-    #[serde(default = "stock")]
-    pub round_seconds: f64,
-    /// How long it waits, and how much it reads.
-    #[serde(flatten)]
-    pub patience: Patience,
-    /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
-    #[serde(default)]
-    pub quorum: Option<usize>,
-    /// The files of the public keys of the SuperNodes of silos, by name: nobody with another key is taken for such a silo.
-    #[serde(default)]
-    pub keys: BTreeMap<String, PathBuf>,
-}
-
-fn stock() -> f64 {
-    STOCK_ROUND_SECONDS
-}
-
-/// How a coordinator is started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Start {
-    /// Goes on from the latest checkpoint.
-    pub resume: bool,
-    /// Begins a run even if it will take days.
-    pub long: bool,
-}
-
-/// Serves as a silo until `stop` is set. `base` are the settings that the model is usually fitted with, and `load` reads the
-/// silo's data.
+/// Serves as a silo until it is stopped; `load` reads the silo's data.
 ///
 /// # Errors
 /// What the files, the data, the model or the engine report.
 pub fn run_silo<M: Model + 'static>(
     model: &M,
-    (run, base): (&RunFile, &Settings),
+    run: Planned<'_>,
     file: &SiloFile,
     load: impl Fn(&Path, &Device) -> Result<M::Data>,
-    watch: (&AtomicBool, &mut dyn FnMut(&str)),
+    watch: Watch<'_>,
 ) -> Result<()>
 where
     M::Data: Clone + Send + 'static,
 {
     let device = Device::flex();
-    let fit = run.fit_options(base)?;
-    let index = place(run, &file.name)?;
+    let fit = run.file.fit_options(run.base)?;
+    let index = place(run.file, &file.name)?;
+    run.file.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
-    let (_, rows) = silo_program(model, (&run.silos, index), &data, &device, &fit)?;
-    let (model, names) = (model.clone(), run.silos.clone());
+    let (program, rows) = silo_program(model, (&run.file.silos, index), &data, &device, &fit)?;
+    let locals = LocalLatents::of(&[program])?;
+    for warning in Warning::of(fit.algorithm, locals, run.file.silos.len()) {
+        (watch.log)(&warning.to_string());
+    }
+    let (model, names) = (model.clone(), run.file.silos.clone());
     let make = move || {
         let program = silo_program(&model, (&names, index), &data, &device, &fit)?.0;
         Ok(match &held_out {
@@ -116,7 +54,7 @@ where
             None => program,
         })
     };
-    sit_down(run, (&run.identity(base)?, rows), file, Box::new(make), watch)
+    sit_down(run, file, rows, Box::new(make), watch)
 }
 
 /// The place of a silo in the run.
@@ -132,38 +70,33 @@ fn place(run: &RunFile, name: &str) -> Result<u32> {
     }
 }
 
-/// Serves what `make` makes until `stop` is set.
-fn sit_down(
-    run: &RunFile,
-    (identity, rows): (&str, usize),
-    file: &SiloFile,
-    make: Program,
-    (stop, log): (&AtomicBool, &mut dyn FnMut(&str)),
-) -> Result<()> {
+/// Serves what `make` makes until it is stopped.
+fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<()> {
+    let identity = run.file.identity(run.base)?;
     let mut keeper = Keeper::open(&file.state, make)?;
     let SiloFile { name, engine, allow, .. } = file.clone();
-    let short = &identity[..12];
-    log(&format!("silo `{name}` of a run of {} `{short}` with {rows} rows, waiting at {}", run.model, engine.address));
-    let options = SiloOptions { name, engine, allow, largest_request: Limits::default().bytes };
-    serve(&options, (identity, rows as u64), &mut keeper, stop, log)
+    let (short, model, address) = (&identity[..12], &run.file.model, &engine.address);
+    (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows, waiting at {address}"));
+    let (rows, largest_request) = (rows as u64, Limits::default().bytes);
+    let options = SiloOptions { name, engine, allow, largest_request, identity, rows };
+    serve(&options, &mut keeper, watch.stop, watch.log)
 }
 
 /// Fits a model over the silos of a run; the report, which is written too.
 ///
 /// # Errors
-/// What the files, the model, the silos or the engine report; [`Error::Unwelcome`] for a run of days without [`Start::long`].
-pub fn run_coordinator<M: Model + 'static>(
-    model: &M,
-    (run, base): (&RunFile, &Settings),
-    (file, start): (&CoordinatorFile, Start),
-    (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
-    log: &Log,
-) -> Result<Report> {
+/// What the files, the model, the silos or the engine report; [`Error::Unwelcome`] for a run of days without
+/// [`Start::long`].
+pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: Desk<'_>) -> Result<Report> {
     let device = Device::flex();
-    let fit = fit_options((run, base), (file, start), interrupt)?;
-    let (mut exchange, rows) = connect((run, base), (file, start), log)?;
-    let (silos, progress) = ((run.silos.as_slice(), rows.as_slice()), Some(progress));
-    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.is_by_arrival() {
+    let fit = fit_options(run, &desk)?;
+    for warning in Warning::of(fit.algorithm, LocalLatents::Unknown, run.file.silos.len()) {
+        (desk.log)(&warning.to_string());
+    }
+    let (mut exchange, rows) = connect(run, &desk)?;
+    let Desk { file, progress, log, .. } = desk;
+    let (silos, progress) = ((run.file.silos.as_slice(), rows.as_slice()), Some(progress));
+    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.file.is_by_arrival() {
         true => {
             let mut own = coordinator_by_arrival(model, silos, &device, &fit)?;
             let fitted = fit_by_arrival(model, &device, &fit, (&mut *own, &mut exchange), progress);
@@ -176,8 +109,8 @@ pub fn run_coordinator<M: Model + 'static>(
         }
     };
     let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
-    if found.is_ok() && run.held_out_draws > 0 {
-        let how = (run.held_out_draws, fit.settings.seed);
+    if found.is_ok() && run.file.held_out_draws > 0 {
+        let how = (run.file.held_out_draws, fit.settings.seed);
         match evaluate(&*algorithm, &mut exchange, how, fit.deadline, &mut Counters::default()) {
             Ok(evaluation) => {
                 log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
@@ -191,23 +124,17 @@ pub fn run_coordinator<M: Model + 'static>(
 }
 
 /// The options of the run file, with a checkpoint after every round.
-fn fit_options(
-    (run, base): (&RunFile, &Settings),
-    (file, start): (&CoordinatorFile, Start),
-    interrupt: Arc<AtomicBool>,
-) -> Result<FitOptions> {
-    let fit = run.fit_options(base)?;
-    let (checkpoint, algorithm) = (Some((file.state.clone(), 1)), file.algorithm(fit.algorithm)?);
-    Ok(FitOptions { algorithm, checkpoint, resume: start.resume, interrupt: Some(interrupt), ..fit })
+fn fit_options(run: Planned<'_>, desk: &Desk<'_>) -> Result<FitOptions> {
+    let fit = run.file.fit_options(run.base)?;
+    let (checkpoint, algorithm) = (Some((desk.file.state.clone(), 1)), desk.file.algorithm(fit.algorithm)?);
+    let (resume, interrupt) = (desk.start.resume, Some(Arc::clone(&desk.interrupt)));
+    Ok(FitOptions { algorithm, checkpoint, resume, interrupt, ..fit })
 }
 
 /// The silos of the run, once all are there, and how many rows each says it has.
-fn connect(
-    (run, base): (&RunFile, &Settings),
-    (file, start): (&CoordinatorFile, Start),
-    log: &Log,
-) -> Result<(Flower, Vec<usize>)> {
-    let length = Length { rounds: run.exchanges(), round_seconds: file.round_seconds };
+fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
+    let Desk { file, start, log, .. } = desk;
+    let length = Length { rounds: run.file.exchanges(), round_seconds: file.round_seconds };
     if let Some(warning) = length.check(start.long)? {
         log(&warning);
     }
@@ -216,7 +143,8 @@ fn connect(
     {
         Flower::end_former_run(&file.engine, &folder)?;
     }
-    let exchange = Flower::connect_with(file.options(&run.silos)?, &run.identity(base)?, Arc::clone(log))?;
+    let exchange =
+        Flower::connect_with(file.options(&run.file.silos)?, &run.file.identity(run.base)?, Arc::clone(log))?;
     let rows: Vec<usize> = exchange.rows().iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)).collect();
     let described = exchange.silos().iter().zip(&rows).map(|(name, rows)| match rows {
         0 => format!("{name} (not yet, or without rows)"),

@@ -1,11 +1,11 @@
 //! Fits Bayesian models to data that cannot be pooled: one declaration, many silos, on Burn.
 #![doc = include_str!("../README.md")]
 
-#[cfg(feature = "flower")]
+#[cfg(feature = "cli")]
 pub mod compiled_in;
 #[cfg(doctest)]
 mod doctests;
-#[cfg(feature = "flower")]
+#[cfg(feature = "cli")]
 pub mod executables;
 
 pub use burn;

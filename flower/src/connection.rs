@@ -20,13 +20,15 @@ use crate::object::hexadecimal;
 pub struct Engine {
     /// `host:port` of the SuperLink, or of the silo's own SuperNode.
     pub address: String,
-    /// A file with the certificate of the authority that signed the engine's; without it, the connection is not encrypted.
+    /// A file with the certificate of the authority that signed the engine's; without it, the connection is not
+    /// encrypted.
     #[serde(default)]
     pub certificate_authority: Option<PathBuf>,
     /// A file with the secret that the engine asks of those who take tasks (`--superexec-auth-secret-file`).
     #[serde(default)]
     pub secret: Option<PathBuf>,
-    /// How long a call is tried again while nothing answers, in seconds: an engine that is restarted is back within a minute.
+    /// How long a call is tried again while nothing answers, in seconds: an engine that is restarted is back within a
+    /// minute.
     #[serde(default = "patience")]
     pub patience_seconds: u64,
 }
@@ -46,8 +48,8 @@ impl Engine {
 /// The most bytes of one answer: a chunk of five megabytes, with room.
 const LARGEST_ANSWER: u64 = 64 * 1024 * 1024;
 
-/// How long a call is tried again that breaks inside the engine: a database that others have locked is free again soon, what breaks
-/// each time will not mend.
+/// How long a call is tried again that breaks inside the engine: a database that others have locked is free again soon,
+/// what breaks each time will not mend.
 const BROKEN: Duration = Duration::from_secs(15);
 
 /// A connection to the engine, with the token of a task once there is one.
@@ -101,7 +103,8 @@ impl Connection {
         Self { patience, ..self.clone() }
     }
 
-    /// Calls `path` of the engine; tried again while nothing answers, until patience ends, and for a while if it breaks.
+    /// Calls `path` of the engine; tried again while nothing answers, until patience ends, and for a while if it
+    /// breaks.
     pub(crate) fn call<A: Message + Default>(
         &self,
         operation: &'static str,

@@ -11,12 +11,15 @@ use crate::wire::current::{
     PushAppMessagesResponse, StartRunResponse,
 };
 
-/// A decoder of bytes from outside: what it is called, and what may be given to it. It returns whether the bytes were taken.
+/// A decoder of bytes from outside: what it is called, and what may be given to it. It returns whether the bytes were
+/// taken.
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
-/// The decoders: none of them may panic, hang, or ask for more memory than a small multiple of its input, whatever the bytes.
+/// The decoders: none of them may panic, hang, or ask for more memory than a small multiple of its input, whatever the
+/// bytes.
 ///
-/// `content` reads a message in objects: each is announced by its length in three bytes, little endian, and the last is the root.
+/// `content` reads a message in objects: each is announced by its length in three bytes, little endian, and the last is
+/// the root.
 ///
 /// # Example
 /// ```

@@ -20,7 +20,8 @@ pub struct Envelope {
     pub attempt: u64,
     /// The latest round whose answer of this silo the coordinator has taken.
     pub accepted: u64,
-    /// The latest such round in the coordinator's checkpoint: the oldest state that this silo may be asked to go back to.
+    /// The latest such round in the coordinator's checkpoint: the oldest state that this silo may be asked to go back
+    /// to.
     pub kept: u64,
     /// What the parties agree on: a hash of model, settings and algorithm.
     pub identity: String,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use partita_inference::{Exchange, Manifest, Message, Outcome, Request, write_atomically};
+use partita_inference::{Exchange, Manifest, Message, Outcome, Request, Resumable, write_atomically};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{Connection, Engine};
@@ -69,13 +69,24 @@ struct Place {
     task: Leftover,
 }
 
+/// One sending of a message.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// The silo; none where the node has yet to say which it is.
+    silo: Option<usize>,
+    round: u64,
+    attempt: u64,
+    /// How long an answer may take.
+    time: Duration,
+}
+
 /// The file of a checkpoint that says where a run is.
 const PLACE: &str = "flower.json";
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How much longer than its deadline the engine keeps a message: a late answer still counts, and what is late is told by this
-/// coordinator's clock alone, however long a call takes.
+/// How much longer than its deadline the engine keeps a message: a late answer still counts, and what is late is told
+/// by this coordinator's clock alone, however long a call takes.
 const GRACE: Duration = Duration::from_secs(60);
 
 impl Flower {
@@ -132,11 +143,12 @@ impl Flower {
         Ok(flower)
     }
 
-    /// Ends the engine's run of a coordinator that was killed, of which `folder` is a checkpoint: silos that still wait for
-    /// what it was sending are free at once, and not in a minute. Whether there was anything to end.
+    /// Ends the engine's run of a coordinator that was killed, of which `folder` is a checkpoint: silos that still wait
+    /// for what it was sending are free at once, and not in a minute. Whether there was anything to end.
     ///
     /// # Errors
-    /// [`Error::File`] for a checkpoint of a run that was not over an engine; [`Error::Transport`], [`Error::Untrusted`].
+    /// [`Error::File`] for a checkpoint of a run that was not over an engine; [`Error::Transport`],
+    /// [`Error::Untrusted`].
     pub fn end_former_run(engine: &Engine, folder: &Path) -> Result<bool> {
         let place = read_place(folder)?;
         match place.task.give_back(&Connection::new(engine)?, "its coordinator was started again") {
@@ -176,14 +188,9 @@ impl Flower {
         Limits { bytes: self.options.patience.largest_answer, ..Limits::default() }
     }
 
-    /// Sends a message to a node: to a silo, or to whoever is there.
-    fn send(
-        &mut self,
-        message: &Message,
-        node: u64,
-        (silo, round, attempt): (Option<usize>, u64, u64),
-        time: Duration,
-    ) -> Result<ObjectId> {
+    /// Sends a message to a node.
+    fn send(&mut self, message: &Message, node: u64, attempt: Attempt) -> Result<ObjectId> {
+        let Attempt { silo, round, attempt, time } = attempt;
         let accepted = silo.map_or(0, |silo| self.place.accepted[silo]);
         let kept = silo.and_then(|silo| Some(self.kept.as_ref()?[silo]));
         let envelope = Envelope {
@@ -218,7 +225,7 @@ impl Flower {
         Ok(id)
     }
 
-    fn note(&mut self, (silo, round): (usize, u64), kind: EventKind, what: String) {
+    fn note(&mut self, silo: usize, round: u64, kind: EventKind, what: String) {
         let event = Event { round, silo: self.options.silos[silo].clone(), kind, what };
         let line = event.to_string();
         self.place.history.push(event);
@@ -230,14 +237,14 @@ impl Flower {
     /// Notes that a silo sits out, unless it does already.
     fn is_missing(&mut self, silo: usize, round: u64, why: &str) {
         if !std::mem::replace(&mut self.missing[silo], true) {
-            self.note((silo, round), EventKind::Missing, format!("missing: {why}"));
+            self.note(silo, round, EventKind::Missing, format!("missing: {why}"));
         }
     }
 
     /// Notes that a silo has answered.
     fn is_back(&mut self, silo: usize, round: u64) {
         if std::mem::replace(&mut self.missing[silo], false) {
-            self.note((silo, round), EventKind::Back, "it takes part".into());
+            self.note(silo, round, EventKind::Back, "it takes part".into());
         }
     }
 
@@ -247,8 +254,8 @@ impl Flower {
         self.write_place(folder, Place { accepted, ..self.place.clone() })
     }
 
-    /// Goes on from where a run was, under a start of its own: silos tell by it what this coordinator asks from what the one
-    /// before it has asked.
+    /// Goes on from where a run was, under a start of its own: silos tell by it what this coordinator asks from what
+    /// the one before it has asked.
     fn restore_place(&mut self, folder: &Path) -> Result<()> {
         let place = read_place(folder)?;
         let (found, silos) = (place.accepted.len(), self.options.silos.len());
@@ -311,17 +318,11 @@ impl Exchange for Flower {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> partita_inference::Result<Vec<Outcome>> {
-        let kind = requests.first().map(|request| request.message.kind.clone()).unwrap_or_default();
-        if kind == "silo.save" || kind == "silo.restore" {
-            let folder = requests[0].message.get_setting("folder")?.to_owned();
-            let (kept, answer) = match kind == "silo.save" {
-                true => (self.save_place(folder.as_ref()), "silo.saved"),
-                false => (self.restore_place(folder.as_ref()), "silo.restored"),
-            };
-            kept.map_err(outside)?;
-            return Ok(requests.iter().map(|_| Outcome::Reply(Message::new(answer))).collect());
-        }
         self.round(requests, manifest, deadline).map_err(outside)
+    }
+
+    fn resumable(&mut self) -> Option<&mut dyn Resumable> {
+        Some(self)
     }
 }
 

@@ -20,8 +20,8 @@ pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProg
 /// the coordinator's checkpoint are deleted. A silo whose process was killed goes on from its folder.
 ///
 /// # Laws
-/// An answer is applied once, however often its request comes. A request that is older than one already answered changes
-/// nothing: it is repeated if the answer is still there, and refused otherwise.
+/// An answer is applied once, however often its request comes. A request that is older than one already answered
+/// changes nothing: it is repeated if the answer is still there, and refused otherwise.
 pub struct Keeper {
     folder: PathBuf,
     make: Program,
@@ -118,8 +118,8 @@ impl Keeper {
     /// Answers a request of a round, or gives the answer that was given before.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state; otherwise what the
-    /// program reports. A failed answer leaves the state as it was.
+    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state; otherwise what
+    /// the program reports. A failed answer leaves the state as it was.
     pub fn answer(&mut self, envelope: &Envelope, request: &Message) -> Result<Message> {
         if envelope.run != self.state.run {
             self.begin(envelope)?;
@@ -151,7 +151,8 @@ impl Keeper {
         let reply = match self.program(envelope.accepted)?.answer(request) {
             Ok(reply) => reply,
             Err(error) => {
-                // What the program did before it failed was never answered: the next request finds the state that was saved.
+                // What the program did before it failed was never answered: the next request finds the state that was
+                // saved.
                 self.program = None;
                 return Err(error.into());
             }

@@ -10,15 +10,25 @@ pub const STOCK_ROUND_SECONDS: f64 = 4.0;
 const HOUR: f64 = 3_600.0;
 const DAY: f64 = 24.0 * HOUR;
 
+/// Whether a run of more than a day may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LongRuns {
+    /// It is refused.
+    #[default]
+    Refused,
+    /// Its owner wants it.
+    Welcome,
+}
+
 /// The length of a run: $`n`$ rounds of $`s`$ seconds each are $`n s`$ seconds.
 ///
 /// # Example
 /// ```
-/// use partita_flower::{Error, Length, STOCK_ROUND_SECONDS};
+/// use partita_flower::{Error, Length, LongRuns, STOCK_ROUND_SECONDS};
 /// let length = Length { rounds: 60_000, round_seconds: STOCK_ROUND_SECONDS };
 /// assert_eq!(length.to_string(), "60000 rounds of about 4 s each: 2.8 days");
-/// assert!(matches!(length.check(false), Err(Error::Unwelcome { .. })));
-/// assert!(length.check(true).is_ok());
+/// assert!(matches!(length.check(LongRuns::Refused), Err(Error::Unwelcome { .. })));
+/// assert!(length.check(LongRuns::Welcome).is_ok());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
@@ -36,12 +46,12 @@ impl Length {
         self.rounds as f64 * self.round_seconds
     }
 
-    /// A warning for a run of more than an hour; one of more than a day only where `is_long_welcome`.
+    /// A warning for a run of more than an hour; one of more than a day only where it is welcome.
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for a run of more than a day that nobody asked for.
-    pub fn check(&self, is_long_welcome: bool) -> Result<Option<String>> {
-        if self.seconds() > DAY && !is_long_welcome {
+    pub fn check(&self, long: LongRuns) -> Result<Option<String>> {
+        if self.seconds() > DAY && long == LongRuns::Refused {
             return Err(Error::Unwelcome {
                 what: "the length of this run",
                 found: self.to_string(),
@@ -73,14 +83,14 @@ mod tests {
     #[test]
     fn a_run_of_days_is_held_back_one_of_hours_announced_and_one_of_minutes_let_through() {
         let steps = |rounds| Length { rounds, round_seconds: STOCK_ROUND_SECONDS };
-        let held = steps(30_000).check(false).unwrap_err().to_string();
+        let held = steps(30_000).check(LongRuns::Refused).unwrap_err().to_string();
         assert!(held.contains("30000 rounds of about 4 s each: 1.4 days") && held.contains("--long"), "{held}");
-        let announced = steps(30_000).check(true).unwrap().unwrap();
+        let announced = steps(30_000).check(LongRuns::Welcome).unwrap().unwrap();
         assert!(announced.contains("1.4 days"), "{announced}");
-        let announced = steps(2_000).check(false).unwrap().unwrap();
+        let announced = steps(2_000).check(LongRuns::Refused).unwrap().unwrap();
         assert!(announced.contains("2000 rounds of about 4 s each: 2.2 hours"), "{announced}");
-        assert_eq!(steps(500).check(false).unwrap(), None);
+        assert_eq!(steps(500).check(LongRuns::Refused).unwrap(), None);
         // A round that was measured counts, not one that is assumed.
-        assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(false).unwrap(), None);
+        assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(LongRuns::Refused).unwrap(), None);
     }
 }

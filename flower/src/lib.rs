@@ -1,4 +1,4 @@
-//! Carries Partita's messages between machines: an `Exchange` over an unmodified Flower deployment, and the silo's loop.
+//! Carries Partita's messages between machines: an exchange over an unmodified Flower deployment, and the silo's loop.
 
 mod connection;
 mod control;
@@ -24,7 +24,7 @@ pub use envelope::{Envelope, LAYOUT_VERSION};
 pub use error::{Error, Result};
 pub use exchange::{CoordinatorOptions, Event, EventKind, Flower, Log, LostSilo, Patience};
 pub use keeper::{Keeper, Program};
-pub use length::{Length, STOCK_ROUND_SECONDS};
+pub use length::{Length, LongRuns, STOCK_ROUND_SECONDS};
 pub use node_key::NodeKey;
 pub use npy::{npy_decode, npy_encode};
 pub use object::{Limits, Object, ObjectId, Objects};

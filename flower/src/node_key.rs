@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Result};
 
-/// The curves that the engine takes, as OpenSSH names them, and what stands before a point of theirs where a key is written as a
-/// `SubjectPublicKeyInfo` (RFC 5480).
+/// The curves that the engine takes, as OpenSSH names them, and what stands before a point of theirs where a key is
+/// written as a `SubjectPublicKeyInfo` (RFC 5480).
 const CURVES: [(&str, &[u8]); 3] = [
     (
         "ecdsa-sha2-nistp256",

@@ -56,7 +56,8 @@ fn descriptor(data_type: DataType) -> &'static str {
 /// Reads such a file as the record of this name, trusting nothing in it.
 ///
 /// # Errors
-/// [`Error::Malformed`] for another version, byte order, order of axes or type, or another number of bytes than its shape says.
+/// [`Error::Malformed`] for another version, byte order, order of axes or type, or another number of bytes than its
+/// shape says.
 pub fn npy_decode(name: &str, bytes: &[u8]) -> Result<Record> {
     let wrong = |problem: String| Error::malformed("an array", format!("`{}`: {problem}", shown(name)));
     let Some(rest) = bytes.strip_prefix(MAGIC) else {

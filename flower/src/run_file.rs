@@ -1,57 +1,22 @@
 //! Reads the file that all parties of a run have alike: which model, which algorithm, which settings.
 
-mod pvi;
+mod names;
+mod options;
+mod table;
+
+pub use names::{AlgorithmName, ScheduleName};
 
 use std::path::Path;
 
-use partita_inference::{
-    AlgorithmChoice, Delays, FitOptions, Order, PviOptions, RoundOptions, Settings, VerticalOptions, VisitSchedule,
-};
+use partita_inference::{AlgorithmChoice, FitOptions, PviOptions, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::object::hexadecimal;
-
-/// The algorithms that may run over an engine, by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AlgorithmName {
-    /// Structured federated variational inference: an exchange a step.
-    Sfvi,
-    /// Rounds of local steps and an average.
-    SfviAvg,
-    /// One approximate factor a silo.
-    Pvi,
-    /// Columns of the same rows at different parties: an exchange or two a step.
-    Vertical,
-}
-
-impl AlgorithmName {
-    /// The name in a run file.
-    fn written(self) -> &'static str {
-        match self {
-            Self::Sfvi => "sfvi",
-            Self::SfviAvg => "sfvi-avg",
-            Self::Pvi => "pvi",
-            Self::Vertical => "vertical",
-        }
-    }
-}
-
-/// Who is visited when, by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ScheduleName {
-    /// One silo after another.
-    #[default]
-    Sequential,
-    /// All at once.
-    Synchronous,
-    /// All at once, each asked again as soon as it has answered: nobody waits for the slowest.
-    Asynchronous,
-}
+use names::{all_verbs, quoted, unknown_verb};
+use table::Table;
 
 /// The file `run.toml`, of which every party has the same.
 ///
@@ -60,10 +25,12 @@ pub enum ScheduleName {
 /// use partita_flower::RunFile;
 /// let run = RunFile::parse(r#"
 ///     model = "six-cities"
-///     algorithm = "sfvi-avg"
+///     algorithm = "pvi"
 ///     silos = ["north", "south"]
 ///     steps = 3000
 ///     local_steps = 300
+///     schedule = "synchronous"
+///     damping = 1.0
 ///     [settings]
 ///     schedule = { Cosine = { initial = 0.02, last = 0.0 } }
 /// "#)?;
@@ -82,21 +49,29 @@ pub struct RunFile {
     pub silos: Vec<String>,
     /// Gradient steps of the run, over all its rounds.
     pub steps: u64,
-    /// Gradient steps of a silo in a round, for `sfvi-avg` and `pvi`.
+    /// Gradient steps of a silo in a round, for `sfvi-avg`, `fed-opt` and `pvi`.
     #[serde(default = "one")]
     pub local_steps: u64,
-    /// Who is visited when, for `pvi`; one silo after another where it is not given.
+    /// Which silos are asked when, for `pvi`; one silo after another where it is not given.
     #[serde(default)]
     pub schedule: Option<ScheduleName>,
-    /// The damping of `pvi`; where it is not given, 1 for one silo after another and 1 over the number of silos otherwise.
+    /// The damping of `pvi`; where it is not given, 1 for one silo after another and 1 over the number of silos
+    /// otherwise.
     #[serde(default)]
     pub damping: Option<f64>,
+    /// How `sfvi-avg` takes its rounds: entries of [`partita_inference::RoundOptions`] that are not those of its paper,
+    /// such as `scale_entropy`.
+    #[serde(default, rename = "sfvi-avg")]
+    pub sfvi_avg: Option<Map<String, Value>>,
+    /// How `fed-opt` estimates a point: entries of [`partita_inference::FedOptOptions`] that are not those of FedAvg.
+    #[serde(default, rename = "fed-opt")]
+    pub fed_opt: Option<Map<String, Value>>,
     /// How `pvi` goes about it: entries of [`PviOptions`] that are not the usual, such as `divergence` and `solver`.
     #[serde(default)]
     pub pvi: Option<Map<String, Value>>,
-    /// How columns at different parties are fitted, for `vertical`.
+    /// How columns at different parties are fitted, for `vertical`: entries of [`partita_inference::VerticalOptions`].
     #[serde(default)]
-    pub vertical: Option<VerticalOptions>,
+    pub vertical: Option<Map<String, Value>>,
     /// Sampled bounds whose mean is reported.
     #[serde(default = "bounds")]
     pub elbo_draws: usize,
@@ -137,76 +112,70 @@ impl RunFile {
     ///
     /// # Errors
     /// [`Error::Malformed`] for an entry that settings or options do not have, or of another type;
-    /// [`Error::Unwelcome`] for one that the algorithm does not take; [`Error::Inference`] for options that mean nothing.
+    /// [`Error::Unwelcome`] for one that the algorithm does not take; [`Error::Inference`] for options that mean
+    /// nothing.
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
         self.check_entries()?;
         let settings = self.settings_over(base)?;
         let algorithm = match self.algorithm {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
-            AlgorithmName::Vertical => match self.vertical {
-                Some(how) => AlgorithmChoice::Vertical(how),
-                None => return Err(wrong("`vertical` needs a table of that name: see the how-to".into())),
-            },
-            AlgorithmName::SfviAvg => AlgorithmChoice::SfviAvg(RoundOptions::paper(self.local_steps)),
-            AlgorithmName::Pvi => AlgorithmChoice::Pvi(self.pvi_options()?),
+            AlgorithmName::SfviAvg => {
+                let entries = self.sfvi_avg.clone().unwrap_or_default();
+                AlgorithmChoice::SfviAvg(options::rounds(&entries, self.local_steps)?)
+            }
+            AlgorithmName::FedOpt => {
+                let entries = self.fed_opt.clone().unwrap_or_default();
+                AlgorithmChoice::FedOpt(options::fed_opt(&entries, self.local_steps)?)
+            }
+            AlgorithmName::Pvi => {
+                let entries = self.pvi.clone().unwrap_or_default();
+                AlgorithmChoice::Pvi(options::pvi(&entries, &self.usual_pvi())?)
+            }
+            AlgorithmName::Vertical => AlgorithmChoice::Vertical(options::vertical(self.vertical.as_ref())?),
         };
         Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
     }
 
     /// Refuses entries that the algorithm does not take: whoever wrote them expects that they do something.
     fn check_entries(&self) -> Result<()> {
-        use AlgorithmName::{Pvi, SfviAvg, Vertical};
-        let entries: [(&str, bool, &[AlgorithmName]); 5] = [
-            ("local_steps", self.local_steps != 1, &[SfviAvg, Pvi]),
+        use AlgorithmName::{FedOpt, Pvi, SfviAvg, Vertical};
+        let entries: [(&str, bool, &[AlgorithmName]); 7] = [
+            ("local_steps", self.local_steps != 1, &[SfviAvg, FedOpt, Pvi]),
             ("schedule", self.schedule.is_some(), &[Pvi]),
             ("damping", self.damping.is_some(), &[Pvi]),
+            ("sfvi-avg", self.sfvi_avg.is_some(), &[SfviAvg]),
+            ("fed-opt", self.fed_opt.is_some(), &[FedOpt]),
             ("pvi", self.pvi.is_some(), &[Pvi]),
             ("vertical", self.vertical.is_some(), &[Vertical]),
         ];
         let foreign =
             |(_, is_given, takers): &&(&str, bool, &[AlgorithmName])| *is_given && !takers.contains(&self.algorithm);
         let Some((name, _, takers)) = entries.iter().find(foreign) else { return Ok(()) };
-        let takers: Vec<String> = takers.iter().map(|taker| format!("`{}`", taker.written())).collect();
+        let takers: Vec<&str> = takers.iter().map(|taker| taker.written()).collect();
         Err(Error::Unwelcome {
             what: "an entry of the run file",
             found: format!("`{name}` with the algorithm `{}`, which does not take it", self.algorithm.written()),
-            expected: format!("it with {} alone", takers.join(" or ")),
+            expected: format!("it with {} alone", quoted(&takers, " or ")),
             remedy: "Take the entry out of the run file of every party, or change `algorithm` there.",
         })
     }
 
     /// The settings of the model, with the entries of the file in their place.
     fn settings_over(&self, base: &Settings) -> Result<Settings> {
-        let mut value = serde_json::to_value(base).map_err(|error| wrong(error.to_string()))?;
-        let Value::Object(known) = &mut value else { return Err(wrong("they are no table".into())) };
-        for (name, entry) in &self.settings {
-            let Some(slot) = known.get_mut(name) else {
-                let names: Vec<&str> = known.keys().map(String::as_str).collect();
-                return Err(wrong(format!("`{name}` is none of {}", names.join(", "))));
-            };
-            *slot = entry.clone();
-        }
+        let table = Table { what: "the table `settings` of a run file", elsewhere: &[], usual: Vec::new() };
         if let Some(other) = self.settings.get("steps").filter(|given| given.as_u64() != Some(self.steps)) {
             let problem = format!("`steps` is {other} in `[settings]` and {} before the first table", self.steps);
-            return Err(wrong(problem));
+            return Err(table.wrong(problem));
         }
-        known.insert("steps".into(), self.steps.into());
-        serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+        Ok(Settings { steps: self.steps, ..table.over(base, &self.settings)? })
     }
 
-    /// How PVI goes about it.
-    fn pvi_options(&self) -> Result<PviOptions> {
-        let schedule = match self.schedule.unwrap_or_default() {
-            ScheduleName::Sequential => VisitSchedule::Sequential(Order::Fixed),
-            ScheduleName::Synchronous => VisitSchedule::Synchronous,
-            // The delays are those of a simulated clock: here silos take the time that they take.
-            ScheduleName::Asynchronous => VisitSchedule::Asynchronous(Delays::default()),
-        };
+    /// PVI where the file has no table of that name.
+    fn usual_pvi(&self) -> PviOptions {
         let base = PviOptions::new(self.local_steps);
         // A step of a model's own parameters needs all silos at one posterior.
         let theta_every = if self.is_by_arrival() { 0 } else { base.theta_every };
-        let base = PviOptions { schedule, damping: self.damping, theta_every, ..base };
-        pvi::options(self.pvi.as_ref().unwrap_or(&Map::new()), base)
+        PviOptions { schedule: self.schedule.unwrap_or_default().into(), damping: self.damping, theta_every, ..base }
     }
 
     /// Whether silos are asked one by one, each as soon as it has answered.
@@ -218,23 +187,43 @@ impl RunFile {
     /// The exchanges of a whole run, without those of its report.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
-        let steps = self.steps.div_ceil(self.local_steps.max(1));
-        steps * self.vertical.as_ref().map_or(1, VerticalOptions::exchanges_a_step)
-    }
-
-    /// What the beginnings of its requests are: what silos have to allow.
-    #[must_use]
-    pub fn verb(&self) -> &'static str {
+        let local_steps = self.local_steps.max(1);
+        let rounds = self.steps.div_ceil(local_steps);
         match self.algorithm {
-            AlgorithmName::Sfvi => "sfvi",
-            AlgorithmName::SfviAvg => "avg",
-            AlgorithmName::Pvi => "pvi",
-            AlgorithmName::Vertical => "vertical",
+            // After its rounds each step is an exchange.
+            AlgorithmName::SfviAvg => {
+                let most = self.sfvi_avg.as_ref().and_then(|table| table.get("most")?.as_u64()).unwrap_or(rounds);
+                most.min(rounds) + self.steps.saturating_sub(most.saturating_mul(local_steps))
+            }
+            AlgorithmName::Vertical => {
+                rounds * options::vertical(self.vertical.as_ref()).map_or(1, |how| how.exchanges_a_step())
+            }
+            AlgorithmName::Sfvi | AlgorithmName::FedOpt | AlgorithmName::Pvi => rounds,
         }
     }
 
-    /// A hash of all that parties have to agree on: this file, the settings that follow from it, and the versions of message and
-    /// program.
+    /// Refuses an `allow` of a silo that has a word which no request begins with, or lacks one that this run needs.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`], with the word.
+    pub fn check_allowed(&self, allowed: &[String]) -> Result<()> {
+        let what = "what a silo allows";
+        if let Some(word) = unknown_verb(allowed) {
+            let remedy = "Correct `allow` in the silo's file.";
+            return Err(Error::Unwelcome { what, found: format!("`{word}`"), expected: all_verbs(), remedy });
+        }
+        let is_missing = |verb: &&&str| !allowed.iter().any(|word| word == **verb);
+        let Some(missing) = self.algorithm.verbs().iter().find(is_missing) else { return Ok(()) };
+        Err(Error::Unwelcome {
+            what,
+            found: format!("no `{missing}` among {}", allowed.join(", ")),
+            expected: format!("{}, which `{}` asks", quoted(self.algorithm.verbs(), " and "), self.algorithm.written()),
+            remedy: "Add it to `allow` in the silo's file, if its owner agrees.",
+        })
+    }
+
+    /// A hash of all that parties have to agree on: this file, the settings that follow from it, and the versions of
+    /// message and program.
     ///
     /// # Errors
     /// As for [`RunFile::fit_options`].
@@ -244,10 +233,6 @@ impl RunFile {
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))
     }
-}
-
-fn wrong(problem: String) -> Error {
-    Error::malformed("the settings of a run file", problem)
 }
 
 /// Reads a configuration file.

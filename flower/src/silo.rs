@@ -15,7 +15,7 @@ use crate::record::{pack, unpack};
 use crate::task::{Arrived, COORDINATOR, Leftover, Task, Trouble, now};
 use crate::wire::current::Metadata;
 
-/// What a silo's owner allows.
+/// Who a silo is, what it takes part with, and what its owner allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiloOptions {
     /// The silo's name in the run.
@@ -26,6 +26,10 @@ pub struct SiloOptions {
     pub allow: Vec<String>,
     /// The most bytes of a request.
     pub largest_request: usize,
+    /// The hash of the model and the settings that it takes part with.
+    pub identity: String,
+    /// How many rows it says it has.
+    pub rows: u64,
 }
 
 /// What a silo says about itself when asked who it is.
@@ -36,112 +40,134 @@ pub(crate) const FAILED: &str = "flower.failed";
 /// Kinds of requests that only the party itself may make, since they name its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
-/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to work.
 /// The engine's name for the tasks of silos.
 const KIND: &str = "flwr-clientapp";
 
+/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to
+/// work.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Serves requests until `stop` is set. `rows` is how many rows the silo says it has, `identity` the hash of the model and the
-/// settings it takes part with, `log` is told one line an event.
+/// The file in a silo's folder that notes a task which was begun.
+const UNFINISHED: &str = "task.json";
+
+/// Serves requests until `stop` is set; `log` is told one line an event.
 ///
 /// # Errors
-/// [`Error::Transport`] if the SuperNode is gone for longer than the patience; [`Error::File`] for a state that cannot be kept.
-pub fn serve(
-    options: &SiloOptions,
-    (identity, rows): (&str, u64),
-    keeper: &mut Keeper,
-    stop: &AtomicBool,
-    log: &mut dyn FnMut(&str),
-) -> Result<()> {
+/// [`Error::Transport`] if the SuperNode is gone for longer than the patience; [`Error::File`] for a state that cannot
+/// be kept.
+pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
     let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
-    let unfinished = keeper.folder().join("task.json");
-    give_back(&unfinished, &connection, log);
+    give_back(&keeper.folder().join(UNFINISHED), &connection, log);
     let (mut pause, mut newer) = (PAUSE, None);
     while !stop.load(Ordering::Relaxed) {
         let taken = match newer.take() {
             Some(task) => Ok(Some(task)),
             None => Task::acquire(&connection, KIND, 0),
         };
-        let task = match taken {
-            Ok(Some(task)) => task,
+        match taken {
+            Ok(Some(task)) => {
+                pause = PAUSE;
+                let taken = receive(task, &connection, limits, log)?;
+                newer = taken.newer;
+                if let Some((task, arrived)) = taken.request {
+                    answer(task, arrived, options, keeper, log)?;
+                }
+            }
             Ok(None) => {
                 std::thread::sleep(pause);
                 pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
-                continue;
             }
-            // A task that was stopped between being taken and being started is nobody's.
+            // A task that was stopped between being taken and being started belongs to no silo.
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));
                 std::thread::sleep(10 * PAUSE);
-                continue;
             }
             Err(error) => return Err(error),
-        };
-        pause = PAUSE;
-        // A SuperNode hands over one message after another: behind one that is not whole there comes none, unless its sender is gone.
-        let mut looked = Instant::now();
-        let mut is_given_up = || {
-            // Where many share a machine, looking is what keeps a SuperNode from handing over.
-            if looked.elapsed() < 20 * PAUSE {
-                return false;
-            }
-            looked = Instant::now();
-            newer = Task::acquire(&connection, KIND, 0).ok().flatten();
-            newer.is_some()
-        };
-        let arrived = match task.pull(&[], limits, &mut is_given_up) {
-            Ok(_) if newer.is_some() => {
-                log("a request that never came whole was given up: there is another");
-                // Its sender waits for no answer, and the SuperNode for that to the other alone.
-                report(task.end(Some("its sender is gone")), log);
-                continue;
-            }
-            Ok(arrived) => arrived.into_iter().next(),
-            Err(error @ Error::Transport { .. }) => return Err(error),
-            Err(error) => {
-                log(&format!("a task failed: {error}"));
-                None
-            }
-        };
-        let Some(Arrived { metadata, content }) = arrived else {
-            // Without its head a message cannot be answered: the engine says so to its sender once the task's time is over.
-            log("a task without a message");
-            continue;
-        };
-        let head = answering(metadata);
-        keep_unfinished(&unfinished, &task, &head)?;
-        let party = Party { options, identity, rows };
-        let served =
-            content.map_err(unreadable).and_then(|content| party.serve(&head, (&content.0, &content.1), keeper));
-        let served = match served {
-            Ok((mut objects, root, line)) => {
-                let sent = task.push(head, &mut objects, &root);
-                let problem = sent.as_ref().err().map(|_| "the answer was not taken");
-                log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
-                // The engine has had the answer's head, or wants none: an error now would be taken for the next answer.
-                report(task.end(problem), log);
-                Ok(())
-            }
-            Err(error) => {
-                let reason = match error {
-                    Error::File { .. } => "the silo cannot keep its state",
-                    _ => "the silo could not answer",
-                };
-                log(&format!("a task failed: {error}"));
-                report(task.push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
-                Err(error)
-            }
-        };
-        // What stays is given back in vain at the next start, which is said there.
-        let _ = std::fs::remove_file(&unfinished);
-        if let Err(error @ Error::File { .. }) = served {
-            return Err(error);
         }
     }
     Ok(())
+}
+
+/// What came with a task, and the task after it where that was taken already.
+struct Taken {
+    request: Option<(Task, Arrived)>,
+    newer: Option<Task>,
+}
+
+/// Waits for the message of a task.
+fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn FnMut(&str)) -> Result<Taken> {
+    // A SuperNode hands over one message after another: behind one that is not whole there comes none, unless its
+    // sender is gone.
+    let (mut looked, mut newer) = (Instant::now(), None);
+    let mut is_given_up = || {
+        // Where many share a machine, looking is what keeps a SuperNode from handing over.
+        if looked.elapsed() < 20 * PAUSE {
+            return false;
+        }
+        looked = Instant::now();
+        newer = Task::acquire(connection, KIND, 0).ok().flatten();
+        newer.is_some()
+    };
+    let arrived = match task.pull(&[], limits, &mut is_given_up) {
+        Ok(_) if newer.is_some() => {
+            log("a request that never came whole was given up: there is another");
+            // Its sender waits for no answer, and the SuperNode for that to the other alone.
+            report(task.end(Some("its sender is gone")), log);
+            return Ok(Taken { request: None, newer });
+        }
+        Ok(arrived) => arrived.into_iter().next(),
+        Err(error @ Error::Transport { .. }) => return Err(error),
+        Err(error) => {
+            log(&format!("a task failed: {error}"));
+            None
+        }
+    };
+    if arrived.is_none() {
+        // Without its head a message cannot be answered: the engine says so to its sender once the task's time is over.
+        log("a task without a message");
+    }
+    Ok(Taken { request: arrived.map(|arrived| (task, arrived)), newer })
+}
+
+/// Answers the request of a task, or tells the engine why there is no answer.
+fn answer(
+    task: Task,
+    arrived: Arrived,
+    options: &SiloOptions,
+    keeper: &mut Keeper,
+    log: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let unfinished = keeper.folder().join(UNFINISHED);
+    let head = answering(arrived.metadata);
+    keep_unfinished(&unfinished, &task, &head)?;
+    let content = arrived.content.map_err(unreadable);
+    let served = match content.and_then(|(objects, root)| options.serve(&head, &objects, &root, keeper)) {
+        Ok((mut objects, root, line)) => {
+            let sent = task.push(head, &mut objects, &root);
+            let problem = sent.as_ref().err().map(|_| "the answer was not taken");
+            log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
+            // The engine has had the answer's head, or wants none: an error now would be taken for the next answer.
+            report(task.end(problem), log);
+            Ok(())
+        }
+        Err(error) => {
+            let reason = match error {
+                Error::File { .. } => "the silo cannot keep its state",
+                _ => "the silo could not answer",
+            };
+            log(&format!("a task failed: {error}"));
+            report(task.push_error(head, reason).and_then(|()| task.end(Some(reason))), log);
+            Err(error)
+        }
+    };
+    // What stays is given back in vain at the next start, which is said there.
+    let _ = std::fs::remove_file(&unfinished);
+    match served {
+        Err(error @ Error::File { .. }) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn report(ended: Result<()>, log: &mut dyn FnMut(&str)) {
@@ -181,7 +207,8 @@ fn keep_unfinished(path: &Path, task: &Task, head: &Metadata) -> Result<()> {
     write_atomically(path, &bytes).map_err(|error| wrong(error.to_string()))
 }
 
-/// Gives back what the process before this one was doing when it was killed: otherwise the engine waits for it for a minute.
+/// Gives back what the process before this one was doing when it was killed: otherwise the engine waits for it for a
+/// minute.
 fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
     let Ok(bytes) = std::fs::read(path) else { return };
     let leftover = serde_json::from_slice::<Leftover>(&bytes);
@@ -193,18 +220,13 @@ fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
     let _ = std::fs::remove_file(path);
 }
 
-struct Party<'a> {
-    options: &'a SiloOptions,
-    identity: &'a str,
-    rows: u64,
-}
-
-impl Party<'_> {
+impl SiloOptions {
     /// The answer to the content of a message, and what happened in a line.
     fn serve(
         &self,
         head: &Metadata,
-        (objects, root): (&Objects, &ObjectId),
+        objects: &Objects,
+        root: &ObjectId,
         keeper: &mut Keeper,
     ) -> Result<(Objects, ObjectId, String)> {
         if head.ttl <= 0.0 {
@@ -213,13 +235,14 @@ impl Party<'_> {
         }
         let (message, envelope) = unpack(objects, root)?;
         let (reply, line) = self.reply(&message, &envelope, keeper)?;
-        let own = Envelope { silo: self.options.name.clone(), identity: self.identity.to_owned(), ..envelope };
+        let own = Envelope { silo: self.name.clone(), identity: self.identity.clone(), ..envelope };
         let mut objects = Objects::default();
         let root = pack(&reply, &own, &mut objects)?;
         Ok((objects, root, line))
     }
 
-    /// The answer to a request: what was asked for, or the kind of the error. Its words stay here, since they may quote data.
+    /// The answer to a request: what was asked for, or the kind of the error. Its words stay here, since they may quote
+    /// data.
     fn reply(&self, message: &Message, envelope: &Envelope, keeper: &mut Keeper) -> Result<(Message, String)> {
         let asked = format!("round {}, attempt {}: {}", envelope.round, envelope.attempt, message.kind);
         if message.kind == HELLO {
@@ -247,19 +270,14 @@ impl Party<'_> {
         let unwelcome = |what, found: &str, expected: String, remedy| {
             Err(Error::Unwelcome { what, found: crate::npy::shown(found), expected, remedy })
         };
-        let SiloOptions { name, allow, .. } = self.options;
+        let Self { name, allow, .. } = self;
         if envelope.silo != *name {
             let remedy = "Give every silo the name that the coordinator calls it by.";
             return unwelcome("the silo that a request is for", &envelope.silo, format!("`{name}`"), remedy);
         }
         if envelope.identity != self.identity {
             let remedy = "Start all parties with the same model, settings and algorithm.";
-            return unwelcome(
-                "the model and settings of a request",
-                &envelope.identity,
-                self.identity.to_owned(),
-                remedy,
-            );
+            return unwelcome("the model and settings of a request", &envelope.identity, self.identity.clone(), remedy);
         }
         let verb = message.kind.split_once('.').map_or(message.kind.as_str(), |(algorithm, _)| algorithm);
         if OWN.contains(&message.kind.as_str()) || !(verb == "silo" || allow.iter().any(|known| known == verb)) {

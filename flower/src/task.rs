@@ -64,8 +64,8 @@ pub(crate) struct Leftover {
 }
 
 impl Leftover {
-    /// Ends the task, and tells whoever waits for its answer that none will come; otherwise the engine waits until the task's
-    /// time is over.
+    /// Ends the task, and tells whoever waits for its answer that none will come; otherwise the engine waits until the
+    /// task's time is over.
     pub(crate) fn give_back(self, connection: &Connection, reason: &str) -> Result<()> {
         let Self { token, task_id, run_id, answer } = self;
         let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
@@ -159,8 +159,9 @@ impl Task {
         Ok((id, sent))
     }
 
-    /// What has arrived: the replies to these messages, at most one to each, or, for none, the message of the task. While objects
-    /// of a message are on their way `is_given_up` is asked, again and again, whether they will ever come.
+    /// What has arrived: the replies to these messages, at most one to each, or, for none, the message of the task.
+    /// While objects of a message are on their way `is_given_up` is asked, again and again, whether they will ever
+    /// come.
     pub(crate) fn pull(
         &self,
         ids: &[ObjectId],
@@ -174,7 +175,8 @@ impl Task {
         let mut arrived = Vec::new();
         for (head, tree) in answer.messages_list.into_iter().zip(answer.message_object_trees) {
             let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
-            // An answer to what was not asked for, or was answered already, is nobody's: its content is left with the engine.
+            // An answer to what was not asked for, or was answered already, is nobody's: its content is left with the
+            // engine.
             let is_open = if ids.is_empty() { arrived.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
             if !is_open {
                 continue;
@@ -194,7 +196,8 @@ impl Task {
         Ok(arrived)
     }
 
-    /// What is needed to give this task back, should its process end first: before it has given `answer`, if it owes one.
+    /// What is needed to give this task back, should its process end first: before it has given `answer`, if it owes
+    /// one.
     pub(crate) fn leftover(&self, answer: Option<&Metadata>) -> Leftover {
         let token = self.connection.token.clone().unwrap_or_default();
         let answer = answer.map(Metadata::encode_to_vec);

@@ -1,6 +1,7 @@
 //! Goes over the fuzzer's corpus: honest bytes are taken, hostile ones refused, and changed ones do no harm.
 //!
-//! The files are what `files` writes, so that a change of the layout shows; `PARTITA_WRITE_CORPUS=1 cargo test --workspace
+//! The files are what `files` writes, so that a change of the layout shows; `PARTITA_WRITE_CORPUS=1 cargo test
+//! --workspace
 //! --test fuzz_corpus` writes them anew.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]

@@ -4,8 +4,9 @@
 
 use partita_flower::{Error, RunFile};
 use partita_inference::{
-    AlgorithmChoice, DivergenceChoice, EarlyStop, Expectation, Factors, FitOptions, GradientDescent, Lbfgs, Monitor,
-    NaturalGradient, PowerExpectation, PriorShare, PviOptions, Settings, SolverChoice, Start, VisitSchedule,
+    AlgorithmChoice, AverageChoice, Delays, DivergenceChoice, EarlyStop, Expectation, Factors, FedOptOptions,
+    FitOptions, GradientDescent, Lbfgs, Mask, Monitor, NaturalGradient, Optimiser, Order, PowerExpectation, PriorShare,
+    PviOptions, RoundOptions, Settings, SolverChoice, Start, VerticalOptions, VisitSchedule,
 };
 
 fn options(algorithm: &str, more: &str) -> Result<FitOptions, Error> {
@@ -52,6 +53,146 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
         ("\"None\"", DivergenceChoice::None),
     ] {
         assert_eq!(pvi(&format!("[pvi]\ndivergence = {words}\n")), PviOptions { divergence, ..usual }, "{words}");
+    }
+}
+
+#[test]
+fn every_schedule_of_pvi_can_be_said() {
+    let said = |words: &str| pvi(&format!("schedule = {words}\n")).schedule;
+    for (words, schedule) in [
+        ("\"sequential\"", VisitSchedule::Sequential(Order::Fixed)),
+        ("\"random\"", VisitSchedule::Sequential(Order::Random)),
+        ("\"residual\"", VisitSchedule::Sequential(Order::Residual)),
+        ("\"synchronous\"", VisitSchedule::Synchronous),
+        ("{ subset = 2 }", VisitSchedule::Subset(2)),
+        ("\"asynchronous\"", VisitSchedule::Asynchronous(Delays::default())),
+    ] {
+        assert_eq!(said(words), schedule, "{words}");
+    }
+    let found = options("pvi", "schedule = { subset = 0 }\n").unwrap_err().to_string();
+    assert!(found.contains("a subset of 0 silos"), "{found}");
+}
+
+#[test]
+fn every_option_of_averaging_reaches_it_and_a_file_without_the_table_is_the_paper() {
+    let rounds = |more: &str| match options("sfvi-avg", more).unwrap().algorithm {
+        AlgorithmChoice::SfviAvg(found) => found,
+        other => panic!("{other:?}"),
+    };
+    let paper = RoundOptions::paper(1);
+    assert_eq!((rounds(""), rounds("[sfvi-avg]\n")), (paper, paper));
+    let text =
+        "[sfvi-avg]\naveraging = \"LogPool\"\nby_size = true\nkeep_optimiser = true\nscale_entropy = true\nmost = 3\n";
+    let expected = RoundOptions {
+        local_steps: 1,
+        averaging: AverageChoice::LogPool,
+        by_size: true,
+        keep_optimiser: true,
+        scale_entropy: true,
+        most: Some(3),
+    };
+    assert_eq!(rounds(text), expected);
+    for averaging in [AverageChoice::Barycentre, AverageChoice::ParameterMean] {
+        let found = rounds(&format!("[sfvi-avg]\naveraging = \"{averaging:?}\"\n"));
+        assert_eq!(found, RoundOptions { averaging, ..paper });
+    }
+}
+
+#[test]
+fn every_option_of_point_estimation_reaches_it_and_a_file_without_the_table_is_fed_avg() {
+    let points = |more: &str| match options("fed-opt", more).unwrap().algorithm {
+        AlgorithmChoice::FedOpt(found) => found,
+        other => panic!("{other:?}"),
+    };
+    let usual = FedOptOptions::fed_avg(1);
+    assert_eq!((points(""), points("[fed-opt]\n")), (usual, usual));
+    let server = |words: &str| points(&format!("[fed-opt]\nserver = {words}\n")).server;
+    for (words, expected) in [
+        ("{ Mean = { rate = 1.0 } }", usual),
+        ("{ Mean = {} }", usual),
+        ("{ Adagrad = { rate = 0.5 } }", FedOptOptions::fed_adagrad(1, 0.5)),
+        ("{ Adam = { rate = 0.5 } }", FedOptOptions::fed_adam(1, 0.5)),
+        ("{ Yogi = { rate = 0.5, decay = [0.9, 0.99], adaptivity = 1e-3 } }", FedOptOptions::fed_yogi(1, 0.5)),
+    ] {
+        assert_eq!(server(words), expected.server, "{words}");
+    }
+    let text = "[fed-opt]\nproximal = 0.1\nmask = { threshold = 0.4, soft = true }\nsilos_a_round = 1\nprior = false\n\
+                optimiser = { Adam = {} }\n";
+    let expected = FedOptOptions {
+        proximal: 0.1,
+        mask: Some(Mask { threshold: 0.4, soft: true }),
+        silos_a_round: Some(1),
+        prior: false,
+        optimiser: Optimiser::adam(),
+        ..usual
+    };
+    assert_eq!(points(text), expected);
+}
+
+#[test]
+fn columns_at_different_parties_are_fitted_as_the_table_says() {
+    let vertical = |more: &str| options("vertical", &format!("[vertical]\n{more}")).map(|found| found.algorithm);
+    let augmentation = "augmentation = { Auxiliary = { rho = 0.5 } }\n";
+    let expected = VerticalOptions::augmented(0.5).mean_field();
+    let found = vertical(&format!("{augmentation}auxiliary = \"MeanField\"\n")).unwrap();
+    assert_eq!(found, AlgorithmChoice::Vertical(expected));
+    let found = vertical(&format!("{augmentation}auxiliary = \"MeanField\"\nlocal_steps = 3\n")).unwrap();
+    assert_eq!(found, AlgorithmChoice::Vertical(expected.local_steps(3)));
+    for (text, words) in [
+        ("auxiliary = \"MeanField\"\n", "missing field `augmentation`"),
+        (augmentation, "missing field `auxiliary`"),
+        (
+            "augmentation = { Auxiliary = { rho = 0.5, roh = 1 } }\nauxiliary = \"MeanField\"\n",
+            "augmentation.Auxiliary.roh",
+        ),
+    ] {
+        let found = vertical(text).unwrap_err().to_string();
+        assert!(found.contains(words), "`{words}` is not in: {found}");
+    }
+}
+
+#[test]
+fn a_run_counts_its_exchanges_by_its_algorithm() {
+    let exchanges = |algorithm: &str, more: &str| {
+        let text = format!(
+            "model = \"m\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\"]\nsteps = 45\nlocal_steps = 10\n{more}"
+        );
+        RunFile::parse(&text).unwrap().exchanges()
+    };
+    for algorithm in ["sfvi-avg", "fed-opt", "pvi"] {
+        assert_eq!(exchanges(algorithm, ""), 5);
+    }
+    // Two rounds of ten steps, and after that an exchange a step.
+    assert_eq!(exchanges("sfvi-avg", "[sfvi-avg]\nmost = 2\n"), 27);
+    assert_eq!(exchanges("sfvi-avg", "[sfvi-avg]\nmost = 9\n"), 5);
+}
+
+#[test]
+fn a_silo_that_allows_what_there_is_not_or_too_little_for_the_run_is_refused_before_the_first_round() {
+    let run = |algorithm: &str| {
+        let text = format!("model = \"m\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\"]\nsteps = 1\n");
+        RunFile::parse(&text).unwrap()
+    };
+    let allowed = |algorithm: &str, words: &[&str]| {
+        run(algorithm).check_allowed(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>())
+    };
+    for (algorithm, words) in [
+        ("sfvi", &["sfvi"][..]),
+        ("sfvi-avg", &["evaluate", "sfvi", "avg"]),
+        ("fed-opt", &["fed", "sfvi"]),
+        ("pvi", &["pvi", "sfvi", "avg"]),
+        ("vertical", &["vertical"]),
+    ] {
+        assert!(allowed(algorithm, words).is_ok(), "{algorithm} {words:?}");
+    }
+    for (algorithm, words, said) in [
+        ("sfvi-avg", &["average", "sfvi"][..], "found `average`, expected `sfvi`, `avg`, `fed`"),
+        ("sfvi-avg", &["sfvi"], "found no `avg` among sfvi, expected `avg` and `sfvi`, which `sfvi-avg` asks"),
+        ("pvi", &["pvi"], "found no `sfvi` among pvi"),
+        ("vertical", &["sfvi", "pvi"], "found no `vertical`"),
+    ] {
+        let found = allowed(algorithm, words).unwrap_err().to_string();
+        assert!(found.contains(said), "`{said}` is not in: {found}");
     }
 }
 
@@ -104,6 +245,10 @@ fn entries_that_an_algorithm_does_not_take_are_refused_with_its_name_and_what_to
         ),
         ("sfvi-avg", "pvi", "[pvi]\nbacktracking = 1\n"),
         ("sfvi", "pvi", "[pvi]\n"),
+        ("pvi", "sfvi-avg", "[sfvi-avg]\nscale_entropy = true\n"),
+        ("sfvi-avg", "fed-opt", "[fed-opt]\n"),
+        ("fed-opt", "sfvi-avg", "[sfvi-avg]\n"),
+        ("fed-opt", "damping", "damping = 0.5\n"),
         ("pvi", "vertical", table),
     ] {
         let found = options(algorithm, text).unwrap_err();
@@ -115,7 +260,7 @@ fn entries_that_an_algorithm_does_not_take_are_refused_with_its_name_and_what_to
     }
     let run = "model = \"m\"\nalgorithm = \"sfvi\"\nsilos = [\"a\"]\nsteps = 40\nlocal_steps = 2\n";
     let found = RunFile::parse(run).unwrap().fit_options(&Settings::default()).unwrap_err().to_string();
-    assert!(found.contains("`local_steps`") && found.contains("`sfvi-avg` or `pvi`"), "{found}");
+    assert!(found.contains("`local_steps`") && found.contains("`sfvi-avg` or `fed-opt` or `pvi`"), "{found}");
 }
 
 #[test]
@@ -134,8 +279,22 @@ fn entries_that_there_are_not_are_elsewhere_or_mean_nothing_are_refused_by_name(
         ("[pvi]\nfirst_damping = 1.5\n", "first_damping"),
         ("[pvi]\ndivergence = { Renyi = 0.5 }\nsolver = \"Conjugate\"\n", "a solver that takes any divergence"),
         ("[settings]\nsteps = 41\n", "`steps` is 41 in `[settings]` and 40"),
+        ("[settings]\nparticle = 4\n", "`particle` is none of"),
+        ("[settings]\nschedule = { Constant = { rate = 0.1, decay = 2 } }\n", "`schedule.Constant.decay`"),
     ] {
         let found = options("pvi", text).unwrap_err().to_string();
+        assert!(found.contains(words), "`{words}` is not in: {found}");
+    }
+    for (algorithm, text, words) in [
+        ("sfvi-avg", "scaled_entropy = true\n", "`scaled_entropy` is none of averaging, by_size, keep_optimiser, most"),
+        ("sfvi-avg", "local_steps = 3\n", "`local_steps` is said before"),
+        ("sfvi-avg", "averaging = \"Mean\"\n", "Mean"),
+        ("fed-opt", "proximity = 0.1\n", "`proximity` is none of mask, optimiser, prior"),
+        ("fed-opt", "server = { Adam = {} }\n", "missing field `rate`"),
+        ("fed-opt", "server = { Adam = { rate = -1.0 } }\n", "rate > 0"),
+        ("fed-opt", "mask = { threshold = -1.0, soft = true }\n", "mask.threshold"),
+    ] {
+        let found = options(algorithm, &format!("[{algorithm}]\n{text}")).unwrap_err().to_string();
         assert!(found.contains(words), "`{words}` is not in: {found}");
     }
     // The same number twice is no contradiction.

@@ -21,7 +21,7 @@ use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{Report, summary};
+use crate::engine::report::{LocalLatents, Report, Warning, summary};
 use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::assess_within;
@@ -254,7 +254,11 @@ pub fn fit<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
     let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let (report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    let (mut report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    if !report.warnings.is_empty() {
+        let locals = LocalLatents::of(exchange.programs())?;
+        report.warnings = Warning::of(options.algorithm, locals, silos.len());
+    }
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
@@ -311,8 +315,9 @@ fn finished<M: Model + 'static>(
         0 => Vec::new(),
         count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
     };
+    let families = caught(COORDINATOR, || Ok(settings.family.named(&SiteTable::globals(model, device)?)))?;
     let report = Report::new(
-        summary::summarise(&draws),
+        (summary::summarise(&draws), families),
         bound,
         (record.counters, record.seconds, record.ending),
         (options.algorithm, &settings),

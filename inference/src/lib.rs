@@ -17,15 +17,15 @@ pub use engine::estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
 pub use engine::exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
 pub use engine::family::{
     Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
-    IsotropicGaussian, LowRankGaussian, MomentGradient, RowDraw, RowGaussian, RowOptions, Spread,
+    IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian, RowOptions, Spread,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
+pub use engine::report::{LocalLatents, Report, SiteSummary, Warning};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
-pub use engine::report::{Report, SiteSummary};
 pub use engine::run::{
     Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
     run_by_arrival,

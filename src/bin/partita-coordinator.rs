@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 use partita::Metrics;
 use partita::compiled_in::{CompiledIn, binary_head};
-use partita::executables::{CoordinatorFile, Start, run_coordinator, run_label_holder};
-use partita::flower::{Log, Result, RunFile, read_toml};
+use partita::executables::{CoordinatorFile, Desk, Planned, Start, run_coordinator, run_label_holder};
+use partita::flower::{Log, LongRuns, Result, RunFile, read_toml};
 use partita::inference::Report;
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -64,15 +64,13 @@ fn coordinate(options: &Options, interrupt: Arc<AtomicBool>) -> Result<Report> {
     let base = model.settings();
     let mut metrics = Metrics::new(run.steps, Some(&file.output.join("metrics.jsonl")), 1)?.resume(options.resume);
     let log: Log = Arc::new(|line: &str| eprintln!("{line}"));
-    let (files, how) = (
-        (&file, Start { resume: options.resume, long: options.long }),
-        (interrupt, &mut metrics as &mut dyn partita::inference::Progress),
-    );
+    let long = if options.long { LongRuns::Welcome } else { LongRuns::Refused };
+    let start = Start { resume: options.resume, long };
+    let desk = Desk { file: &file, start, interrupt, progress: &mut metrics, log: &log };
+    let run = Planned { file: &run, base: &base };
     match model {
-        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), (&run, &base), files, how, &log),
-        CompiledIn::LogisticRegression => {
-            run_coordinator(&LogisticRegression::new(options.columns), (&run, &base), files, how, &log)
-        }
-        CompiledIn::VerticalLogistic => run_label_holder((&run, &base), files, binary_head, how, &log),
+        CompiledIn::SixCities => run_coordinator(&MixedLogistic::new(4), run, desk),
+        CompiledIn::LogisticRegression => run_coordinator(&LogisticRegression::new(options.columns), run, desk),
+        CompiledIn::VerticalLogistic => run_label_holder(run, desk, binary_head),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use partita::compiled_in::{CompiledIn, binary_head, labelled_data, party_of, six_cities_data};
-use partita::executables::{SiloFile, run_party, run_silo};
+use partita::executables::{Planned, SiloFile, Watch, run_party, run_silo};
 use partita::flower::{Result, RunFile, read_toml};
 use partita::models::{LogisticRegression, MixedLogistic};
 
@@ -49,17 +49,18 @@ fn serve(options: &Options, stop: &AtomicBool) -> Result<()> {
     let model = CompiledIn::named(&run.model)?;
     let base = model.settings();
     let mut log = |line: &str| eprintln!("{line}");
-    let how = (stop, &mut log as &mut dyn FnMut(&str));
+    let watch = Watch { stop, log: &mut log };
+    let run = Planned { file: &run, base: &base };
     match model {
         CompiledIn::SixCities => {
             let load = |path: &Path, device: &partita::Device| six_cities_data(path, device);
-            run_silo(&MixedLogistic::new(4), (&run, &base), &file, load, how)
+            run_silo(&MixedLogistic::new(4), run, &file, load, watch)
         }
         CompiledIn::LogisticRegression => {
             let (columns, _) = labelled_data(&file.data, &partita::Device::flex())?;
             let load = |path: &Path, device: &partita::Device| Ok(labelled_data(path, device)?.1);
-            run_silo(&LogisticRegression::new(columns), (&run, &base), &file, load, how)
+            run_silo(&LogisticRegression::new(columns), run, &file, load, watch)
         }
-        CompiledIn::VerticalLogistic => run_party((&run, &base), &file, party_of, binary_head, how),
+        CompiledIn::VerticalLogistic => run_party(run, &file, party_of, binary_head, watch),
     }
 }

@@ -1,20 +1,18 @@
 //! Runs a party or the label holder of a vertical model from its configuration file.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use partita_core::Device;
 use partita_core::vertical::{Labels, Party};
-use partita_flower::{Error, Log, Result, RunFile};
+use partita_flower::{Error, Result, RunFile};
 use partita_inference::vertical::{Prediction, Predictive, coordinator, fit_parties, party_program, predict};
 use partita_inference::{
-    AlgorithmChoice, Counters, FitOptions, Message, Progress, Report, Settings, SiloProgram, VerticalOptions,
-    VerticalParty, write_atomically,
+    AlgorithmChoice, Counters, FitOptions, Message, Report, SiloProgram, VerticalOptions, VerticalParty,
+    write_atomically,
 };
 use serde_json::json;
 
-use super::{CoordinatorFile, SiloFile, Start, connect, fit_options, leave, place, sit_down, write_json};
+use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, sit_down, write_json};
 
 /// Draws of a party's summary for its owner.
 const SUMMARY_DRAWS: u32 = 4_000;
@@ -22,22 +20,23 @@ const SUMMARY_DRAWS: u32 = 4_000;
 /// The request of a report, at the end of a run.
 const ASSESS: &str = "vertical.assess";
 
-/// Serves as a party of a vertical model until `stop` is set. `load` reads the columns of a file as a party of this name, and
-/// `load_labels` labels where the algorithm needs them at every party. What the party finds about its own unknowns is in
-/// `own.json` of its state folder when a run ends: no message carries it.
+/// Serves as a party of a vertical model until it is stopped. `load` reads the columns of a file as a party of this
+/// name, and `load_labels` labels where the algorithm needs them at every party. What the party finds about its own
+/// unknowns is in `own.json` of its state folder when a run ends: no message carries it.
 ///
 /// # Errors
 /// What the files, the columns or the engine report; [`Error::File`] for labels that are needed and not named.
 pub fn run_party(
-    (run, base): (&RunFile, &Settings),
+    run: Planned<'_>,
     file: &SiloFile,
     load: impl Fn(&Path, &str, &Device) -> Result<Party>,
     load_labels: impl Fn(&Path, &Device) -> Result<Labels>,
-    watch: (&AtomicBool, &mut dyn FnMut(&str)),
+    watch: Watch<'_>,
 ) -> Result<()> {
     let device = Device::flex();
-    let fit = run.fit_options(base)?;
-    let index = place(run, &file.name)?;
+    let fit = run.file.fit_options(run.base)?;
+    let index = place(run.file, &file.name)?;
+    run.file.check_allowed(&file.allow)?;
     let party = load(&file.data, &file.name, &device)?;
     let labels = match (&file.labels, chosen(&fit)?.shares_labels()) {
         (Some(path), true) => Some(load_labels(path, &device)?),
@@ -53,30 +52,31 @@ pub fn run_party(
         }
         Ok(Box::new(Recording { own, path: path.clone() }) as Box<dyn SiloProgram>)
     };
-    sit_down(run, (&run.identity(base)?, rows), file, Box::new(make), watch)
+    sit_down(run, file, rows, Box::new(make), watch)
 }
 
-/// Fits a vertical model over the parties of a run; the report, which is written too. `load` reads the labels, and those of
-/// the rows to be predicted, if the coordinator's file names any: then `prediction.json` has their means and log densities.
+/// Fits a vertical model over the parties of a run; the report, which is written too. `load` reads the labels, and
+/// those of the rows to be predicted, if the coordinator's file names any: then `prediction.json` has their means and
+/// log densities.
 ///
 /// # Errors
-/// What the files, the head, the parties or the engine report; [`Error::Unwelcome`] for a run of days without [`Start::long`].
+/// What the files, the head, the parties or the engine report; [`Error::Unwelcome`] for a run of days without
+/// [`Start::long`].
 pub fn run_label_holder(
-    (run, base): (&RunFile, &Settings),
-    (file, start): (&CoordinatorFile, Start),
+    run: Planned<'_>,
+    desk: Desk<'_>,
     load: impl Fn(&Path, &Device) -> Result<Labels>,
-    (interrupt, progress): (Arc<AtomicBool>, &mut dyn Progress),
-    log: &Log,
 ) -> Result<Report> {
     let device = Device::flex();
-    let fit = fit_options((run, base), (file, start), interrupt)?;
+    let fit = fit_options(run, &desk)?;
     let how = chosen(&fit)?;
-    let labels = match &file.labels {
+    let labels = match &desk.file.labels {
         Some(path) => load(path, &device)?,
         None => return Err(unnamed("the coordinator's file")),
     };
-    let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
-    let (mut exchange, rows) = connect((run, base), (file, start), log)?;
+    let held_out = desk.file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
+    let (mut exchange, rows) = connect(run, &desk)?;
+    let (run, Desk { file, progress, log, .. }) = (run.file, desk);
     let mut fitted = || {
         same_rows(run, &rows, &labels)?;
         let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;

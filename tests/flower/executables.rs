@@ -19,6 +19,10 @@ fn a_misspelt_entry_of_a_configuration_file_is_refused_by_name() {
     std::fs::write(&path, format!("{honest}deadline_second = 7\n{engine}")).unwrap();
     let found = read_toml::<CoordinatorFile>(&path).unwrap_err();
     assert!(found.to_string().contains("deadline_second"), "{found}");
+    // The key that is wrong is named, not the one that is missing because of it.
+    std::fs::write(&path, format!("{}{engine}", honest.replace("output", "outptu"))).unwrap();
+    let found = read_toml::<CoordinatorFile>(&path).unwrap_err().to_string();
+    assert!(found.contains("unknown field `outptu`") && found.contains("line 2"), "{found}");
     let silo = "name = \"north\"\nallow = [\"avg\"]\ndata = \"example:1\"\nstate = \"s\"\n";
     std::fs::write(&path, format!("{silo}{engine}")).unwrap();
     assert_eq!(read_toml::<SiloFile>(&path).unwrap().name, "north");

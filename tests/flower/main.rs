@@ -1,7 +1,9 @@
-//! Claims what holds over a real engine on this machine; each test skips where it is not installed.
+//! Claims what holds over a real engine on this machine, and of the executables; tests of the engine skip where it is not installed.
 
+mod algorithms;
 mod asynchronous;
 mod bytes;
+mod compiled_in;
 mod engine;
 mod executables;
 mod faults;

@@ -25,7 +25,8 @@ pub struct CoordinatorOptions {
     pub keys: BTreeMap<String, NodeKey>,
 }
 
-/// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they say.
+/// How long a coordinator waits for its silos, what becomes of one that is lost, and how much it reads of what they
+/// say.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Patience {
@@ -92,13 +93,13 @@ impl Patience {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LostSilo {
-    /// It asks again until the attempts are used up, and then ends the run with an error; started again, it goes on from its
-    /// checkpoint. What is found is what an undisturbed run finds, to the bit.
+    /// It asks again until the attempts are used up, and then ends the run with an error; started again, it goes on
+    /// from its checkpoint. What is found is what an undisturbed run finds, to the bit.
     #[default]
     Wait,
-    /// The silo sits the round out as long as a quorum of others is there: its factor stays in the posterior as it was. When
-    /// it comes back it takes part again, with its factor; one that was never there joins with the factor 1. For algorithms
-    /// whose silos keep a factor: partitioned variational inference.
+    /// The silo sits the round out as long as a quorum of others is there: its factor stays in the posterior as it was.
+    /// When it comes back it takes part again, with its factor; one that was never there joins with the factor 1. For
+    /// algorithms whose silos keep a factor: partitioned variational inference.
     GoOn,
     /// The first request without an answer ends the run with an error that names the silo.
     Fail,

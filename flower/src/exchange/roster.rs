@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use partita_inference::Message;
 
-use super::{EventKind, Flower, PAUSE};
+use super::{Attempt, EventKind, Flower, PAUSE};
 use crate::error::{Error, Result};
 use crate::exchange::LostSilo;
 use crate::object::ObjectId;
@@ -17,7 +17,8 @@ use crate::silo::HELLO;
 pub(super) struct Roster {
     /// The node of each silo; 0 for none.
     pub(super) nodes: Vec<u64>,
-    /// The node at which each silo was found last, as long as it is connected; 0 for none. No other is taken for the silo.
+    /// The node at which each silo was found last, as long as it is connected; 0 for none. No other is taken for the
+    /// silo.
     first: Vec<u64>,
     /// The rows that each silo says it has.
     pub(super) rows: Vec<u64>,
@@ -37,10 +38,28 @@ struct Greeting {
     claims: Option<usize>,
 }
 
+/// When the engine is asked which nodes there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Before the first round: at once, and a silo that takes part with something else ends the run.
+    Start,
+    /// While the run goes: not too often.
+    Run,
+}
+
+/// A node's word that it is a silo.
+struct Claim<'a> {
+    silo: usize,
+    node: u64,
+    key: &'a [u8],
+    identity: &'a str,
+    rows: u64,
+}
+
 /// How often the engine is asked who is there, once the run goes.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with many silos
-/// on a slow engine the first may take long.
+/// How long after a hello without an answer a node is asked again; after a second one twice as long, and so on: with
+/// many silos on a slow engine the first may take long.
 const AGAIN: Duration = Duration::from_secs(20);
 
 impl Roster {
@@ -69,12 +88,13 @@ impl Roster {
 }
 
 impl Flower {
-    /// Waits until all silos are there; where the run may go on without some, until the time is over and a quorum is there.
+    /// Waits until all silos are there; where the run may go on without some, until the time is over and a quorum is
+    /// there.
     pub(super) fn assemble(&mut self) -> Result<()> {
         let started = Instant::now();
         let seconds = self.options.patience.appear_seconds;
         loop {
-            let connected = self.look(true)?;
+            let connected = self.look(Moment::Start)?;
             let here = self.roster.here();
             if here == self.options.silos.len() {
                 return Ok(());
@@ -94,85 +114,84 @@ impl Flower {
         }
     }
 
-    /// Looks, without waiting, who is there: says hello to nodes that are no silo yet, and takes their answers. How many nodes
-    /// are connected.
-    pub(super) fn look(&mut self, is_start: bool) -> Result<usize> {
-        if !is_start && Instant::now() < self.roster.next_look {
+    /// Looks, without waiting, who is there: says hello to nodes that are no silo yet, and takes their answers. How
+    /// many nodes are connected.
+    pub(super) fn look(&mut self, moment: Moment) -> Result<usize> {
+        if moment == Moment::Run && Instant::now() < self.roster.next_look {
             return Ok(0);
         }
         self.roster.next_look = Instant::now() + LOOK;
         let connected: BTreeMap<u64, Vec<u8>> =
             self.task.nodes()?.into_iter().map(|node| (node.node_id, node.public_key)).collect();
         self.roster.keep(|node| connected.contains_key(&node));
-        for node in connected.keys() {
-            let known = self.roster.greeted.iter().position(|one| one.node == *node);
-            let is_due = known.is_none_or(|place| {
-                let one = &self.roster.greeted[place];
-                let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
-                !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
-            });
-            if self.roster.nodes.contains(node) || !is_due {
-                continue;
-            }
-            let sent = self.send(&Message::new(HELLO), *node, (None, self.place.round, 1), Duration::from_secs(60));
-            // Who cannot be reached now is asked at the next look.
-            let Ok(id) = sent else { continue };
-            match known.and_then(|place| self.roster.greeted.get_mut(place)) {
-                Some(one) => {
-                    one.ids.push(id);
-                    one.at = Instant::now();
-                }
-                None => {
-                    let (ids, at) = (vec![id], Instant::now());
-                    self.roster.greeted.push(Greeting { node: *node, ids, at, is_answered: false, claims: None });
-                }
-            }
-        }
-        let open = self.roster.greeted.iter().filter(|one| !one.is_answered);
-        let ids: Vec<ObjectId> = open.flat_map(|one| one.ids.clone()).collect();
-        if !ids.is_empty() {
-            for arrived in self.task.pull(&ids, self.limits(), &mut || false)? {
-                let id = arrived.metadata.reply_to_message_id;
-                let mut greeted = self.roster.greeted.iter_mut();
-                let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
-                greeting.ids.retain(|own| own.as_str() != id);
-                let Ok((objects, root)) = arrived.content else { continue };
-                let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
-                if message.kind != HELLO || envelope.run != self.place.run {
-                    continue;
-                }
-                // One that takes part with something else is asked again, as one that did not answer.
-                greeting.is_answered = envelope.identity == self.identity;
-                let node = greeting.node;
-                if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
-                    let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
-                    self.welcome(
-                        silo,
-                        (node, key),
-                        &envelope.identity,
-                        message.get_word("rows").unwrap_or(0),
-                        is_start,
-                    )?;
-                }
-            }
-        }
+        connected.keys().for_each(|node| self.greet(*node));
+        self.hear(&connected, moment)?;
         Ok(connected.len())
     }
 
-    /// Takes a node for a silo, if it has the silo's key, or no other that is connected was taken for it, and if it takes part with
-    /// the same model and settings.
-    fn welcome(
-        &mut self,
-        silo: usize,
-        (node, key): (u64, &[u8]),
-        identity: &str,
-        rows: u64,
-        is_start: bool,
-    ) -> Result<()> {
+    /// Says hello to a node that is no silo yet, if it is time to.
+    fn greet(&mut self, node: u64) {
+        let known = self.roster.greeted.iter().position(|one| one.node == node);
+        let is_due = known.is_none_or(|place| {
+            let one = &self.roster.greeted[place];
+            let hellos = u32::try_from(one.ids.len()).unwrap_or(u32::MAX);
+            !one.is_answered && one.at.elapsed() > AGAIN * hellos.max(1)
+        });
+        if self.roster.nodes.contains(&node) || !is_due {
+            return;
+        }
+        let attempt = Attempt { silo: None, round: self.place.round, attempt: 1, time: Duration::from_secs(60) };
+        // A node that cannot be reached now is asked at the next look.
+        let Ok(id) = self.send(&Message::new(HELLO), node, attempt) else { return };
+        match known.and_then(|place| self.roster.greeted.get_mut(place)) {
+            Some(one) => {
+                one.ids.push(id);
+                one.at = Instant::now();
+            }
+            None => {
+                let (ids, at) = (vec![id], Instant::now());
+                self.roster.greeted.push(Greeting { node, ids, at, is_answered: false, claims: None });
+            }
+        }
+    }
+
+    /// Takes the answers to hellos that have come.
+    fn hear(&mut self, connected: &BTreeMap<u64, Vec<u8>>, moment: Moment) -> Result<()> {
+        let open = self.roster.greeted.iter().filter(|one| !one.is_answered);
+        let ids: Vec<ObjectId> = open.flat_map(|one| one.ids.clone()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        for arrived in self.task.pull(&ids, self.limits(), &mut || false)? {
+            let id = arrived.metadata.reply_to_message_id;
+            let mut greeted = self.roster.greeted.iter_mut();
+            let Some(greeting) = greeted.find(|one| one.ids.iter().any(|own| own.as_str() == id)) else { continue };
+            greeting.ids.retain(|own| own.as_str() != id);
+            let Ok((objects, root)) = arrived.content else { continue };
+            let Ok((message, envelope)) = unpack(&objects, &root) else { continue };
+            if message.kind != HELLO || envelope.run != self.place.run {
+                continue;
+            }
+            // One that takes part with something else is asked again, as one that did not answer.
+            greeting.is_answered = envelope.identity == self.identity;
+            let node = greeting.node;
+            if let Some(silo) = self.options.silos.iter().position(|name| *name == envelope.silo) {
+                let key = connected.get(&node).map_or(&[][..], Vec::as_slice);
+                let rows = message.get_word("rows").unwrap_or(0);
+                self.welcome(&Claim { silo, node, key, identity: &envelope.identity, rows }, moment)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a node for a silo, if it has the silo's key, or no other that is connected was taken for it, and if it
+    /// takes part with the same model and settings.
+    fn welcome(&mut self, claim: &Claim<'_>, moment: Moment) -> Result<()> {
+        let Claim { silo, node, key, identity, rows } = *claim;
         let (own, first) = (self.options.keys.get(&self.options.silos[silo]), self.roster.first[silo]);
         if own.is_some_and(|own| !own.is(key)) {
             let what = format!("node {node} says that it is this silo, and has another key: refused");
-            self.note((silo, self.place.round), EventKind::Refused, what);
+            self.note(silo, self.place.round, EventKind::Refused, what);
             return Ok(());
         }
         // A key shows who it is. A name alone does not: whoever had it first keeps it.
@@ -180,7 +199,7 @@ impl Flower {
             let what = format!(
                 "node {node} says that it is this silo, which is at node {first} that is still connected: refused until that one is gone"
             );
-            self.note((silo, self.place.round), EventKind::Refused, what);
+            self.note(silo, self.place.round, EventKind::Refused, what);
             if let Some(one) = self.roster.greeted.iter_mut().find(|one| one.node == node) {
                 (one.is_answered, one.claims) = (true, Some(silo));
             }
@@ -188,8 +207,8 @@ impl Flower {
         }
         if identity != self.identity {
             let what = "it takes part with another model or other settings: refused";
-            self.note((silo, self.place.round), EventKind::Refused, what.into());
-            if is_start && self.options.patience.lost_silo != LostSilo::GoOn {
+            self.note(silo, self.place.round, EventKind::Refused, what.into());
+            if moment == Moment::Start && self.options.patience.lost_silo != LostSilo::GoOn {
                 return Err(Error::Unwelcome {
                     what: "the model and settings of a silo",
                     found: format!("{} at silo `{}`", crate::npy::shown(identity), self.options.silos[silo]),

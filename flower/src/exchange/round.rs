@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use partita_inference::{Manifest, Outcome, Request};
 
-use super::{EventKind, Flower, LostSilo, PAUSE};
+use super::roster::Moment;
+use super::{Attempt, EventKind, Flower, LostSilo, PAUSE};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Objects};
 use crate::record::unpack;
@@ -28,6 +29,13 @@ pub(super) struct Waiting {
     due: Instant,
     /// When a silo that a run can do without has taken too long.
     until: Instant,
+}
+
+impl Waiting {
+    /// The sending of this request that is due.
+    fn attempt(&self) -> Attempt {
+        Attempt { silo: Some(self.request.silo), round: self.round, attempt: self.attempt, time: self.time }
+    }
 }
 
 /// What becomes of a request after something happened to it.
@@ -73,8 +81,8 @@ impl Flower {
         Waiting { request, slot, round, time, ids, attempt: 1, sent: None, not_before: now, due: until, until }
     }
 
-    /// Does what is to be done now, without waiting: sends requests, takes answers, gives up what takes too long. The slots and
-    /// outcomes of requests that are over, which `waiting` no longer holds.
+    /// Does what is to be done now, without waiting: sends requests, takes answers, gives up what takes too long. The
+    /// slots and outcomes of requests that are over, which `waiting` no longer holds.
     pub(super) fn pass(&mut self, waiting: &mut Vec<Waiting>, manifest: &Manifest) -> Result<Vec<(usize, Outcome)>> {
         let mut over = Vec::new();
         for mut one in std::mem::take(waiting) {
@@ -119,7 +127,7 @@ impl Flower {
                 remedy: "Start the coordinator again: it goes on from its checkpoint.",
             });
         }
-        self.look(false)?;
+        self.look(Moment::Run)?;
         Ok(over)
     }
 
@@ -152,7 +160,7 @@ impl Flower {
             }
             return Ok(Verdict::Again);
         }
-        match self.send(&one.request.message, node, (Some(silo), one.round, one.attempt), time) {
+        match self.send(&one.request.message, node, one.attempt()) {
             Ok(id) => {
                 one.ids.push(id);
                 (one.sent, one.due) = (Some(node), now + time);
@@ -169,7 +177,7 @@ impl Flower {
     /// Notes what went wrong with an attempt, and makes the next one if there is to be one.
     fn failed(&mut self, one: &mut Waiting, reason: String, pause: Duration) -> Verdict {
         let silo = one.request.silo;
-        self.note((silo, one.round), EventKind::Unanswered, format!("attempt {}: {reason}", one.attempt));
+        self.note(silo, one.round, EventKind::Unanswered, format!("attempt {}: {reason}", one.attempt));
         let now = Instant::now();
         let is_over = match self.options.patience.lost_silo {
             LostSilo::Wait => false,
@@ -184,7 +192,8 @@ impl Flower {
         Verdict::Again
     }
 
-    /// Whether the run has to do without this silo, or can: under [`LostSilo::GoOn`], whether a quorum of others is there.
+    /// Whether the run has to do without this silo, or can: under [`LostSilo::GoOn`], whether a quorum of others is
+    /// there.
     fn is_dispensable(&self, silo: usize) -> bool {
         let others = (0..self.missing.len()).filter(|other| *other != silo && !self.missing[*other]).count();
         self.options.patience.lost_silo != LostSilo::GoOn || others >= self.options.quorum
@@ -264,8 +273,8 @@ impl Flower {
         Ok(Ok(Outcome::Reply(reply)))
     }
 
-    /// What a silo's refusal comes to. A silo whose state is of another time may join again where the run goes on without it:
-    /// from the state that it has, with its factor as the coordinator has it.
+    /// What a silo's refusal comes to. A silo whose state is of another time may join again where the run goes on
+    /// without it: from the state that it has, with its factor as the coordinator has it.
     fn refused(&mut self, reply: &partita_inference::Message, one: &Waiting) -> Result<Outcome> {
         let silo = one.request.silo;
         let error = reply.get_setting("error").map_or("unknown", |kind| kind);
@@ -275,7 +284,7 @@ impl Flower {
             crate::npy::shown(error),
             what.unwrap_or_default()
         );
-        self.note((silo, one.round), EventKind::Refused, problem.clone());
+        self.note(silo, one.round, EventKind::Refused, problem.clone());
         if self.options.patience.lost_silo == LostSilo::GoOn {
             let own = reply.get_word("state").unwrap_or(0).min(one.round);
             self.place.accepted[silo] = own;

@@ -75,6 +75,11 @@ pub trait Exchange: Send {
         manifest: &Manifest,
         deadline: Option<Duration>,
     ) -> Result<Vec<Outcome>>;
+
+    /// What saves where this exchange is and its silos are; `None` if silos are to be asked one by one to save themselves.
+    fn resumable(&mut self) -> Option<&mut dyn Resumable> {
+        None
+    }
 }
 
 /// What a silo does with a request: the silo's side of an algorithm.

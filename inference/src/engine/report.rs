@@ -3,10 +3,12 @@
 #[cfg(feature = "plots")]
 pub mod plot;
 pub(crate) mod summary;
+mod warning;
 
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use summary::SiteSummary;
+pub use warning::{LocalLatents, Warning};
 
 use std::fmt;
 use std::path::Path;
@@ -15,6 +17,7 @@ use serde::Serialize;
 
 use crate::engine::checkpoint::write_atomically;
 use crate::engine::error::{Error, Result};
+use crate::engine::family::NamedFamily;
 use crate::engine::run::{Counters, Ending};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
@@ -28,6 +31,10 @@ const SHOWN_THETA: usize = 32;
 pub struct Report {
     /// Every number of every global site, on its natural scale.
     pub sites: Vec<SiteSummary>,
+    /// The family of every global site.
+    pub families: Vec<NamedFamily>,
+    /// What is known to be wrong with this report.
+    pub warnings: Vec<Warning>,
     /// The bound in nats; not a number if a silo was absent at the end.
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
@@ -82,7 +89,7 @@ pub struct Report {
 impl Report {
     /// Joins what summary, bound and run left.
     pub(crate) fn new(
-        sites: Vec<SiteSummary>,
+        (sites, families): (Vec<SiteSummary>, Vec<NamedFamily>),
         bound: ElboEstimate,
         (counters, seconds, ending): (Counters, f64, Ending),
         (algorithm, settings): (AlgorithmChoice, &Settings),
@@ -90,6 +97,8 @@ impl Report {
     ) -> Self {
         Self {
             sites,
+            families,
+            warnings: Warning::of(algorithm, LocalLatents::Unknown, silos.len()),
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
             elbo_draws: bound.draws,
@@ -155,6 +164,9 @@ impl fmt::Display for Report {
                 writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
             }
         }
+        for family in &self.families {
+            writeln!(formatter, "{family}")?;
+        }
         writeln!(
             formatter,
             "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
@@ -202,6 +214,9 @@ impl fmt::Display for Report {
         }
         if self.clipped_steps > 0 {
             writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
+        }
+        for warning in &self.warnings {
+            writeln!(formatter, "{warning}")?;
         }
         Ok(())
     }

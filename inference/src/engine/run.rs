@@ -180,7 +180,7 @@ pub fn run(
     let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.still));
     let mut step = match options.resume {
         true => {
-            let restore = |folder: &Path, step| keep(exchange, "silo.restore", folder, options, step);
+            let restore = |folder: &Path, step| keep(exchange, Keep::Restore, folder, options, step);
             saved::resume(algorithm, options, (&mut record, &mut stop), restore)?
         }
         false => 0,
@@ -205,7 +205,7 @@ pub fn run(
         if let Some((root, every)) = &options.checkpoint
             && options.is_due(*every, before, step)
         {
-            save(algorithm, root, (&record, &stop), |folder, step| keep(exchange, "silo.save", folder, options, step))?;
+            save(algorithm, root, (&record, &stop), |folder, step| keep(exchange, Keep::Save, folder, options, step))?;
         }
         if is_over {
             record.ending = Ending::Converged;
@@ -215,7 +215,7 @@ pub fn run(
             record.ending = Ending::Interrupted;
             if let Some((root, _)) = &options.checkpoint {
                 save(algorithm, root, (&record, &stop), |folder, step| {
-                    keep(exchange, "silo.save", folder, options, step)
+                    keep(exchange, Keep::Save, folder, options, step)
                 })?;
             }
             break;
@@ -265,8 +265,21 @@ pub(crate) fn counted(
     Ok(outcomes)
 }
 
-/// Asks every silo to save its state in the folder of a checkpoint, or to restore it from there.
-fn keep(exchange: &mut dyn Exchange, kind: &str, folder: &Path, options: &RunOptions, step: u64) -> Result<()> {
+/// What is done with the folder of a checkpoint.
+#[derive(Clone, Copy)]
+enum Keep {
+    Save,
+    Restore,
+}
+
+/// Has all silos save their state in the folder of a checkpoint, or restore it from there.
+fn keep(exchange: &mut dyn Exchange, what: Keep, folder: &Path, options: &RunOptions, step: u64) -> Result<()> {
+    let kind = match (exchange.resumable(), what) {
+        (Some(own), Keep::Save) => return own.save(folder),
+        (Some(own), Keep::Restore) => return own.restore(folder),
+        (None, Keep::Save) => "silo.save",
+        (None, Keep::Restore) => "silo.restore",
+    };
     let message = Message::new(kind).setting("folder", &folder.to_string_lossy());
     let names = exchange.silos().to_vec();
     let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();

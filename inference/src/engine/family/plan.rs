@@ -1,6 +1,7 @@
 //! Lets a user choose the family of each site in words, and turns the choice into families for a site table.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
@@ -103,6 +104,20 @@ impl Choice {
             Self::Gaussian(Gaussian { covariance: Covariance::FullRank, .. }) => Ok(DeviceKind::FullRank),
             Self::Gaussian(Gaussian { covariance: Covariance::Isotropic, .. }) => refuse("isotropic"),
             Self::Gaussian(Gaussian { covariance: Covariance::LowRank(_), .. }) => refuse("low_rank"),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delta => formatter.write_str("point mass"),
+            Self::Gaussian(Gaussian { covariance, .. }) => match covariance {
+                Covariance::Diagonal => formatter.write_str("Gaussian, diagonal covariance"),
+                Covariance::Isotropic => formatter.write_str("Gaussian, one standard deviation"),
+                Covariance::FullRank => formatter.write_str("Gaussian, full covariance"),
+                Covariance::LowRank(rank) => write!(formatter, "Gaussian, covariance diagonal plus rank {rank}"),
+            },
         }
     }
 }

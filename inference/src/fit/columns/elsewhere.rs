@@ -111,7 +111,7 @@ pub fn fit_parties(
         }
     };
     let report = Report::new(
-        summary::summarise(&draws),
+        (summary::summarise(&draws), settings.family.named(&labels.table(device)?)),
         bound,
         (record.counters, record.seconds, record.ending),
         (options.algorithm, settings),

@@ -1,0 +1,95 @@
+//! Names the algorithms and schedules of a run file, and what silos have to allow for each algorithm.
+
+use partita_inference::{Delays, Order, VisitSchedule};
+use serde::{Deserialize, Serialize};
+
+/// The algorithms that may run over an engine, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlgorithmName {
+    /// Structured federated variational inference: an exchange a step.
+    Sfvi,
+    /// Rounds of local steps and an average.
+    SfviAvg,
+    /// Federated point estimation: FedAvg and its kin.
+    FedOpt,
+    /// One approximate factor a silo.
+    Pvi,
+    /// Columns of the same rows at different parties: an exchange or two a step.
+    Vertical,
+}
+
+/// Every word that a silo's `allow` may have.
+const VERBS: [&str; 6] = ["sfvi", "avg", "fed", "pvi", "vertical", "evaluate"];
+
+impl AlgorithmName {
+    /// The name in a run file.
+    pub(super) fn written(self) -> &'static str {
+        match self {
+            Self::Sfvi => "sfvi",
+            Self::SfviAvg => "sfvi-avg",
+            Self::FedOpt => "fed-opt",
+            Self::Pvi => "pvi",
+            Self::Vertical => "vertical",
+        }
+    }
+
+    /// What the beginnings of its requests are, those for the bound of the report included.
+    pub(super) fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Sfvi => &["sfvi"],
+            Self::SfviAvg => &["avg", "sfvi"],
+            Self::FedOpt => &["fed", "sfvi"],
+            Self::Pvi => &["pvi", "sfvi"],
+            Self::Vertical => &["vertical"],
+        }
+    }
+}
+
+/// The first word that no request begins with.
+pub(super) fn unknown_verb(allowed: &[String]) -> Option<&String> {
+    allowed.iter().find(|word| !VERBS.contains(&word.as_str()))
+}
+
+/// Words in quotation marks, as in "`sfvi` or `avg`".
+pub(super) fn quoted(words: &[&str], between: &str) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between)
+}
+
+/// All words of `allow`, as an error lists them.
+pub(super) fn all_verbs() -> String {
+    quoted(&VERBS, ", ")
+}
+
+/// Which silos are asked when, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScheduleName {
+    /// One silo after another.
+    #[default]
+    Sequential,
+    /// One silo after another, in a new random order in every sweep.
+    Random,
+    /// One silo at a time: the one whose last answer moved the posterior most.
+    Residual,
+    /// All at once.
+    Synchronous,
+    /// So many at once, drawn anew for each round.
+    Subset(usize),
+    /// All at once, each asked again as soon as it has answered: no silo waits for the slowest.
+    Asynchronous,
+}
+
+impl From<ScheduleName> for VisitSchedule {
+    fn from(name: ScheduleName) -> Self {
+        match name {
+            ScheduleName::Sequential => Self::Sequential(Order::Fixed),
+            ScheduleName::Random => Self::Sequential(Order::Random),
+            ScheduleName::Residual => Self::Sequential(Order::Residual),
+            ScheduleName::Synchronous => Self::Synchronous,
+            ScheduleName::Subset(silos) => Self::Subset(silos),
+            // The delays are those of a simulated clock: here silos take the time that they take.
+            ScheduleName::Asynchronous => Self::Asynchronous(Delays::default()),
+        }
+    }
+}

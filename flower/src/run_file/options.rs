@@ -1,0 +1,83 @@
+//! Reads the tables of a run file that say how an algorithm goes about it: options that are not the usual ones.
+
+use partita_inference::{
+    Expectation, FedOptOptions, GradientDescent, Lbfgs, Mask, Optimiser, PowerExpectation, PviOptions, RoundOptions,
+    SolverChoice, VerticalOptions,
+};
+use serde_json::{Map, Value};
+
+use super::table::{Elsewhere, Table, Usual};
+use crate::error::Result;
+
+/// Entries of a table.
+type Entries = Map<String, Value>;
+
+/// Where a run says what every algorithm with rounds has.
+const LOCAL_STEPS: Elsewhere = Elsewhere { entry: "local_steps", place: BEFORE };
+const BEFORE: &str = "before the first table of the run file";
+
+/// How SFVI-Avg takes its rounds.
+///
+/// # Errors
+/// As for [`Table::over`].
+pub(super) fn rounds(entries: &Entries, local_steps: u64) -> Result<RoundOptions> {
+    let table = Table { what: "the table `sfvi-avg` of a run file", elsewhere: &[LOCAL_STEPS], usual: Vec::new() };
+    table.over(&RoundOptions::paper(local_steps), entries)
+}
+
+/// How points are estimated.
+///
+/// # Errors
+/// As for [`Table::over`]; [`crate::Error::Inference`] for constants with which a rule is not defined.
+pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptions> {
+    let usual = vec![
+        Usual::new("server", FedOptOptions::fed_avg(1).server, "")?,
+        Usual::new("server", FedOptOptions::fed_adagrad(1, 1.0).server, "rate")?,
+        Usual::new("server", FedOptOptions::fed_adam(1, 1.0).server, "rate")?,
+        Usual::new("server", FedOptOptions::fed_yogi(1, 1.0).server, "rate")?,
+        Usual::new("optimiser", Optimiser::adam(), "")?,
+        Usual::new("optimiser", Optimiser::Sgd { momentum: 0.0 }, "")?,
+    ];
+    let table = Table { what: "the table `fed-opt` of a run file", elsewhere: &[LOCAL_STEPS], usual };
+    let options = table.over(&FedOptOptions::fed_avg(local_steps), entries)?;
+    options.server.check()?;
+    options.mask.map_or(Ok(()), Mask::check)?;
+    options.optimiser.check()?;
+    Ok(options)
+}
+
+/// How PVI goes about it.
+///
+/// # Errors
+/// As for [`Table::over`]; [`crate::Error::Inference`] for options that mean nothing.
+pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
+    const ELSEWHERE: [Elsewhere; 4] = [
+        LOCAL_STEPS,
+        Elsewhere { entry: "schedule", place: BEFORE },
+        Elsewhere { entry: "damping", place: BEFORE },
+        Elsewhere { entry: "absence", place: "in the coordinator's file, as `lost_silo`" },
+    ];
+    let expectation = Expectation::GaussHermite { points: 1 };
+    let usual = vec![
+        Usual::new("solver", SolverChoice::Gradient(GradientDescent::default()), "")?,
+        Usual::new("solver", SolverChoice::Lbfgs(Lbfgs::new(expectation)), "expectation")?,
+        Usual::new("solver", SolverChoice::PowerExpectation(PowerExpectation::new(1.0)), "alpha")?,
+    ];
+    let table = Table { what: "the table `pvi` of a run file", elsewhere: &ELSEWHERE, usual };
+    let options = table.over(base, entries)?;
+    options.check()?;
+    Ok(options)
+}
+
+/// How columns at different parties are fitted; the table has to say what hides the contributions.
+///
+/// # Errors
+/// As for [`Table::over`]; [`crate::Error::Malformed`] without `augmentation` or `auxiliary`.
+pub(super) fn vertical(entries: Option<&Entries>) -> Result<VerticalOptions> {
+    let table = Table { what: "the table `vertical` of a run file", elsewhere: &[], usual: Vec::new() };
+    let Some(entries) = entries else { return Err(table.wrong("it is not there: see the how-to".into())) };
+    match ["augmentation", "auxiliary"].into_iter().find(|entry| !entries.contains_key(*entry)) {
+        Some(entry) => Err(table.wrong(format!("missing field `{entry}`"))),
+        None => table.over(&VerticalOptions::direct(), entries),
+    }
+}

@@ -1,0 +1,135 @@
+//! Fits the models of the executables with the settings that they come with, where an answer is known.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use partita::compiled_in::{CompiledIn, labelled_data, six_cities_data};
+use partita::executables::SiloFile;
+use partita::flower::{RunFile, read_toml};
+use partita::models::{BinaryRows, LogisticRegression, MixedLogistic};
+use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, Report, RoundOptions, Settings, fit};
+
+/// The table of a silo: whether the toenails of a patient are bad at a visit, the treatment, and the months since its beginning.
+fn toenails(staged: &str) -> String {
+    let text = std::fs::read_to_string(Path::new(staged).join("mixed_models/toenail.csv")).unwrap();
+    let mut table = "label,treatment,months\n".to_owned();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').map(|field| field.trim_matches('"')).collect();
+        let (is_bad, is_treated) = (fields[2] == "moderate or severe", fields[3] == "terbinafine");
+        writeln!(table, "{},{},{}", u8::from(is_bad), u8::from(is_treated), fields[4]).unwrap();
+    }
+    table
+}
+
+#[test]
+fn a_logistic_regression_has_the_width_of_its_whole_covariance_and_the_report_names_its_family() {
+    let Some(staged) = std::env::var("PARTITA_DATA").ok().filter(|path| Path::new(path).join("mixed_models").is_dir())
+    else {
+        eprintln!("skipped: PARTITA_DATA does not name a folder with mixed_models");
+        return;
+    };
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("toenails.csv");
+    std::fs::write(&path, toenails(&staged)).unwrap();
+    let (columns, rows) = labelled_data(&path, &device).unwrap();
+    let settings = Settings { steps: 8_000, ..CompiledIn::LogisticRegression.settings() };
+    let options = FitOptions { settings, ..FitOptions::default() };
+    let report = fit(&LogisticRegression::new(columns), &[("clinic".to_owned(), rows)], &device, &options, None);
+    let report = report.unwrap().report;
+    // Newton's method finds the mode -0.1897 with sd 0.1152 from the inverse of the curvature matrix. The inverse of its
+    // diagonal is 0.0829, with which the interval of the treatment would exclude zero.
+    let treatment = report.site("beta[1]").unwrap();
+    assert!((treatment.mean + 0.1897).abs() < 0.015, "{report}");
+    assert!((treatment.sd - 0.1152).abs() < 0.006, "{report}");
+    assert!(treatment.quantiles.p2_5 < 0.0 && treatment.quantiles.p97_5 > 0.0, "{report}");
+    assert!(report.to_string().contains("posterior of beta: Gaussian, full covariance over 3 numbers"), "{report}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["families"][0]["family"], "Gaussian, full covariance");
+}
+
+/// The lines that the how-to page writes into a file of this name.
+fn from_the_how_to(name: &str) -> String {
+    let page = include_str!("../../docs/src/how-to-flower.md");
+    let (_, rest) = page.split_once(&format!("cat > {name} <<'END'\n")).unwrap();
+    rest.split_once("END\n").unwrap().0.to_owned()
+}
+
+#[test]
+fn the_run_of_the_how_to_page_ends_where_the_page_says_and_its_silos_allow_it() {
+    let run = RunFile::parse(&from_the_how_to("run.toml")).unwrap();
+    let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());
+    let silos = run.silos.iter().map(|name| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, from_the_how_to(&format!("{name}.toml"))).unwrap();
+        let file: SiloFile = read_toml(&path).unwrap();
+        run.check_allowed(&file.allow).unwrap();
+        (name.clone(), six_cities_data(&file.data, &device).unwrap())
+    });
+    let (silos, model) = (silos.collect::<Vec<_>>(), MixedLogistic::new(4));
+    let options = FitOptions { threads: 2, ..run.fit_options(&CompiledIn::SixCities.settings()).unwrap() };
+    let report = fit(&model, &silos, &device, &options, None).unwrap().report;
+    // SFVI with the same family ends at -827.0 in 30,000 exchanges; the page prints -827.10 and -0.672.
+    assert!(report.elbo > -827.9 && report.elbo < -826.4, "{report}");
+    assert!((report.site("omega").unwrap().mean + 0.672).abs() < 0.02, "{report}");
+    assert!(report.warnings.is_empty(), "{report}");
+}
+
+/// A short run of six cities over so many silos, all with the same children.
+fn wheeze(algorithm: AlgorithmChoice, silos: usize) -> Report {
+    let device = Device::flex();
+    let children = six_cities_data(Path::new("example:1"), &device).unwrap();
+    let silos: Vec<_> = (0..silos).map(|silo| (format!("silo-{silo}"), children.clone())).collect();
+    let settings = Settings { steps: 4, ..CompiledIn::SixCities.settings() };
+    let options = FitOptions { algorithm, settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
+    fit(&MixedLogistic::new(4), &silos, &device, &options, None).unwrap().report
+}
+
+#[test]
+fn averaging_that_narrows_local_posteriors_is_warned_of_and_no_other_fit_is() {
+    let printed = AlgorithmChoice::SfviAvg(RoundOptions::paper(2));
+    let report = wheeze(printed, 2);
+    assert_eq!(report.warnings.len(), 1, "{report}");
+    let said = "warning: this model has local latents, and SFVI-Avg without `scale_entropy`";
+    assert!(report.to_string().contains(said) && report.to_string().contains("Set `scale_entropy`"), "{report}");
+    // A silo alone stands in for no other, and with the entropy scaled or factors instead of averages nothing is narrowed.
+    assert!(wheeze(printed, 1).warnings.is_empty());
+    let scaled = AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy: true, ..RoundOptions::paper(2) });
+    assert!(wheeze(scaled, 2).warnings.is_empty());
+    assert!(wheeze(AlgorithmChoice::Pvi(PviOptions::new(2)), 2).warnings.is_empty());
+    // Without local latents there is nothing to narrow.
+    let device = Device::flex();
+    let rows = BinaryRows::new(&[0.5, -1.0, 2.0], 1, &[true, false, true], &device).unwrap();
+    let silos = [("a".to_owned(), rows.clone()), ("b".to_owned(), rows)];
+    let settings = Settings { steps: 4, ..CompiledIn::LogisticRegression.settings() };
+    let options = FitOptions { algorithm: printed, settings, elbo_draws: 2, ..FitOptions::default() };
+    assert!(fit(&LogisticRegression::new(1), &silos, &device, &options, None).unwrap().report.warnings.is_empty());
+}
+
+#[test]
+fn a_coordinator_and_a_silo_say_at_the_start_that_averaging_may_narrow_local_posteriors() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    // Nothing listens there, and no party waits for it.
+    let engine = "state = \"s\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
+    write("coordinator.toml", &format!("output = \"o\"\n{engine}"));
+    write("a.toml", &format!("name = \"a\"\nallow = [\"avg\", \"sfvi\"]\ndata = \"example:1\"\n{engine}"));
+    let run = "model = \"six-cities\"\nalgorithm = \"sfvi-avg\"\nsilos = [\"a\", \"b\"]\nsteps = 4\n";
+    for (table, is_warned) in [("", true), ("[sfvi-avg]\nscale_entropy = true\n", false)] {
+        write("run.toml", &format!("{run}{table}"));
+        for (program, arguments, said) in [
+            (
+                fixtures::executable("partita-coordinator"),
+                &[][..],
+                "warning: where a model has local latents, SFVI-Avg",
+            ),
+            (fixtures::executable("partita-silo"), &["--silo", "a.toml"], "warning: this model has local latents, and"),
+        ] {
+            let found = Command::new(program).args(arguments).current_dir(folder.path()).output().unwrap();
+            let log = String::from_utf8_lossy(&found.stderr).into_owned();
+            assert_eq!(log.contains(said), is_warned, "{log}");
+        }
+    }
+}
