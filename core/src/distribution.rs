@@ -4,7 +4,10 @@
 //! which are numbers or tensors. [`Distribution`] carries the batch shape and the rank, and puts the whole batch on
 //! Burn's tape as one fused operation.
 
+#[cfg(test)]
+mod agreement;
 mod batch;
+mod batch_loss;
 mod bernoulli;
 mod beta;
 mod binomial;
@@ -50,6 +53,7 @@ pub use half_normal::HalfNormal;
 pub use inverse_gamma::InverseGamma;
 pub use laplace::Laplace;
 pub use log_normal::LogNormal;
+pub use loss::Loss;
 pub use multinomial::Multinomial;
 pub use multivariate_normal::MultivariateNormal;
 pub use negative_binomial::NegativeBinomial;

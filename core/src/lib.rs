@@ -2,35 +2,23 @@
 
 pub use burn;
 
-mod amortised;
+// Ground: numbers on the host, tensors on a device, random numbers, every way to fail.
 mod array;
+mod device;
+mod error;
+mod handle;
+mod noise;
+
+// Rooms, from the mathematics up to the readings of a model.
 mod bijector;
 pub mod data;
-mod design;
-mod device;
+mod declare;
 mod distribution;
-mod error;
-mod gathered;
-mod handle;
-pub mod kernel;
 #[cfg(feature = "laws")]
 pub mod laws;
-mod linear;
-mod loss;
-mod model;
-mod noise;
-mod operation;
-mod reading;
-mod rows;
-mod scope;
-mod site;
-mod sparse;
-pub mod special;
-mod theta;
-mod uploaded;
-pub mod vertical;
+mod math;
+mod read;
 
-pub use amortised::{Amortised, Encoder, Encoding};
 pub use array::Array;
 pub use bijector::{
     AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, IdentityMap, IntervalMap,
@@ -42,22 +30,19 @@ pub use data::{
     partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row,
     partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
-pub use design::Design;
+pub use declare::{
+    Amortised, BayesianLinear, Design, Encoder, Encoding, LocalBlock, Minibatch, Model, Moments, Part, Role, Rows,
+    Scope, Site, SiteTable, SparseRows, device_theta, low_rank_multinomial, shared_theta, theta, with_device_theta,
+    with_shared_theta, with_theta,
+};
 pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
-pub use linear::BayesianLinear;
-pub use loss::Loss;
-pub use model::Model;
+pub use math::operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
+pub use math::{kernel, special};
 pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
-pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
-pub use reading::{
+pub use read::{
     Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, natural_values,
-    pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
+    pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw, vertical,
 };
-pub use rows::Rows;
-pub use scope::{Minibatch, Moments, Scope};
-pub use site::{LocalBlock, Part, Role, Site, SiteTable};
-pub use sparse::SparseRows;
-pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
 use super::{Bijector, above_zero, empty_event, outside};
 use crate::distribution::Term;
 use crate::error::Result;
-use crate::kernel::{exponential, stick};
+use crate::math::kernel::{exponential, stick};
 
 const MAP: &str = "simplex map";
 const SUPPORT: &str = "vectors of positive numbers that sum to 1";

@@ -6,11 +6,11 @@ use std::ops::Range;
 use burn::tensor::{Tensor, TensorCreationOptions};
 
 use super::evaluate;
+use super::loss::Loss;
 use super::{Density, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::loss::Loss;
 use crate::noise::NoiseStream;
 
 /// Marks distributions with a density on real numbers: they may be latent.

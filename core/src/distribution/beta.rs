@@ -2,8 +2,8 @@
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid};
 use crate::noise::NoiseStream;
-use crate::special::{binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid};
 
 /// The beta distribution.
 ///

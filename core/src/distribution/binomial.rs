@@ -2,8 +2,8 @@
 
 use super::power::log_power_sum;
 use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 use crate::noise::NoiseStream;
-use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
 /// The binomial distribution: the number of successes in a number of trials.
 ///

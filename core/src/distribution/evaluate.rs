@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use super::batch::{Law, Parameter};
+use super::loss::Loss;
 use super::{Batch, Density, Domain, Gradient, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::loss::Loss;
-use crate::operation::{self, PullBack};
+use crate::math::operation::{self, PullBack};
 
 /// Which derivatives are asked for: by the value, and by each parameter.
 #[derive(Debug, Clone, Copy, Default)]

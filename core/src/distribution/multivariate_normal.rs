@@ -1,8 +1,8 @@
 //! Gives the multivariate normal distribution by its mean and the Cholesky factor of its covariance.
 
 use super::{Density, Domain, Gradient, ParameterRule, Support};
+use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
-use crate::special::HALF_LOG_TWO_PI;
 
 /// The multivariate normal distribution.
 ///

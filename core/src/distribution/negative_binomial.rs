@@ -4,8 +4,8 @@ use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
 use super::power::log_power_sum;
 use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 use crate::noise::NoiseStream;
-use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
 /// The negative binomial distribution: a Poisson count whose rate is a gamma number.
 ///

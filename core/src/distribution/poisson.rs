@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use super::power::log_power_sum;
 use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
-use crate::kernel::poisson_log;
+use crate::math::kernel::poisson_log;
+use crate::math::special::{ln_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
-use crate::special::{ln_gamma, poisson_kernel};
 
 /// The Poisson distribution on counts.
 ///

@@ -1,8 +1,8 @@
 //! Gives Student's t distribution with location and scale.
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
 use crate::noise::NoiseStream;
-use crate::special::{digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
 
 use std::f64::consts::PI;
 

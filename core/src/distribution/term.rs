@@ -4,7 +4,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use burn::tensor::{Tensor, activation};
 
-use crate::special;
+use crate::math::special;
 
 /// A number, or a tensor on a device with one row an event: what the device forms of densities are written with.
 ///

@@ -1,13 +1,13 @@
 //! Checks the laws of models: gradients of every reading against differences, and that the joint density splits.
 
 use super::difference::derivative;
+use crate::declare::model::Model;
+use crate::declare::site::SiteTable;
+use crate::declare::theta::{theta, with_theta};
 use crate::device::Device;
 use crate::error::Error;
-use crate::model::Model;
 use crate::noise::{Key, Noise, Purpose};
-use crate::reading::{Assessment, Latents, LogDensity};
-use crate::site::SiteTable;
-use crate::theta::{theta, with_theta};
+use crate::read::{Assessment, Latents, LogDensity};
 
 const SEED: u64 = 161_803;
 /// Points of the latents at which a model is checked.

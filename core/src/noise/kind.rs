@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Key, Noise};
-use crate::special::normal_quantile;
+use crate::math::special::normal_quantile;
 
 /// How the noise of the particles of one step of a fit hangs together.
 ///
@@ -106,7 +106,8 @@ mod tests {
                     (0..4_000).map(|step| numbers(kind, 5, (step, particle), 10)[dimension]).collect();
                 found.sort_by(f64::total_cmp);
                 let distance = found.iter().zip(0_u32..).map(|(z, rank)| {
-                    (crate::special::normal_cumulative(*z) - (f64::from(rank) + 0.5) / 4_000.0).abs() + 0.5 / 4_000.0
+                    (crate::math::special::normal_cumulative(*z) - (f64::from(rank) + 0.5) / 4_000.0).abs()
+                        + 0.5 / 4_000.0
                 });
                 let largest = distance.fold(0.0, f64::max);
                 let bound = (-(5e-7_f64).ln() / 2.0 / 4_000.0).sqrt();
@@ -146,7 +147,7 @@ mod tests {
             let mut seen = [false; 16];
             for point in &points {
                 #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "between 0 and 16")]
-                let stratum = (16.0 * crate::special::normal_cumulative(point[dimension])) as usize;
+                let stratum = (16.0 * crate::math::special::normal_cumulative(point[dimension])) as usize;
                 seen[stratum] = true;
             }
             assert_eq!(seen, [true; 16], "dimension {dimension}");
