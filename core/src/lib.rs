@@ -25,8 +25,8 @@ pub use bijector::{
     OrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
-    Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyRows, RepeatedKey, Scaling,
-    SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class, partition_by_k_means,
+    Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyKeys, PartyRows, RepeatedKey,
+    Scaling, SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class, partition_by_k_means,
     partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row,
     partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
@@ -41,8 +41,8 @@ pub use error::{Error, Result};
 pub use handle::Handle;
 pub use math::operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
 pub use math::{kernel, special};
-pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
+pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use read::{
-    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, natural_values,
-    pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw, vertical,
+    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, Predictive,
+    natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw, vertical,
 };

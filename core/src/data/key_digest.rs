@@ -17,7 +17,8 @@ const BLOCK: usize = 64;
 /// ```
 ///
 /// # References
-/// Krawczyk, Bellare and Canetti (1997), HMAC: keyed-hashing for message authentication, RFC 2104; test vectors in RFC 4231.
+/// Krawczyk, Bellare and Canetti (1997), HMAC: keyed-hashing for message authentication, RFC 2104; test vectors in RFC
+/// 4231.
 #[must_use]
 pub fn keyed_digest(secret: &[u8], key: &str) -> String {
     let mut block = [0_u8; BLOCK];

@@ -15,7 +15,9 @@ use crate::error::Result;
 ///
 /// # Example
 /// ```
-/// use partita_core::{Amortised, Device, Encoded, Encoder, Encoding, Model, Normal, Result, Rows, Scope, SiteTable, burn};
+/// use partita_core::{
+///     Amortised, Device, Encoded, Encoder, Encoding, Model, Normal, Result, Rows, Scope, SiteTable, burn,
+/// };
 /// use burn::{module::{Module, Param}, tensor::Tensor};
 /// # #[derive(Module, Debug)]
 /// # struct Means {}

@@ -38,7 +38,8 @@ impl Gathered {
         self.with(rows, |kept| find_or(&mut kept.numbers, source, Numbers::ptr_eq, || Arc::new(gather())))
     }
 
-    /// These rows of a tensor, by `gather` the first time; every time where it cannot be told that the tensor is the same.
+    /// These rows of a tensor, by `gather` the first time; every time where it cannot be told that the tensor is the
+    /// same.
     pub(crate) fn tensor(&self, rows: &[usize], source: &Handle, gather: impl FnOnce() -> Handle) -> Handle {
         if !source.is_same_constant(source) {
             return gather();

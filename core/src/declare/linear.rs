@@ -114,8 +114,8 @@ impl BayesianLinear {
 impl LocalNoise {
     /// The mean and the standard deviation of every pre-activation of `rows`.
     ///
-    /// Particles on one tape share those of the same constant rows: they depend on the parameters alone, so that their matrix
-    /// products are done once, and the gradients of all particles are summed before they go back through them.
+    /// Particles on one tape share those of the same constant rows: they depend on the parameters alone, so that their
+    /// matrix products are done once, and the gradients of all particles are summed before they go back through them.
     fn moments(&self, [rows, weight]: [Tensor<2>; 2], bias: Tensor<1>) -> (Tensor<2>, Tensor<2>) {
         let mut passes = self.passes();
         let source = Handle::from(rows.clone());

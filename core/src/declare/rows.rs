@@ -21,7 +21,17 @@ pub struct Rows<'a> {
     pub(crate) on_device: bool,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    /// These rows (all for `None`) of a plate of `total`, of which the host reads what it needs.
+    pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
+        Self { total, chosen, gathered: None, on_device: false }
+    }
+
+    /// The same rows, of which what is taken stays on the device.
+    pub(crate) fn on_device(total: usize, chosen: Option<&'a [usize]>) -> Self {
+        Self { on_device: true, ..Self::on_host(total, chosen) }
+    }
+
     /// The number of rows now evaluated.
     #[must_use]
     pub fn len(&self) -> usize {

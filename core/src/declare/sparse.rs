@@ -57,7 +57,8 @@ impl SparseRows {
     /// A matrix of `columns` columns from the entries (column, value) of each row, in any order.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a column out of range or named twice in a row, [`Error::NotFinite`] for a value that is not.
+    /// [`Error::Argument`] for a column out of range or named twice in a row, [`Error::NotFinite`] for a value that is
+    /// not.
     pub fn new(rows: &[Vec<(u32, f64)>], columns: usize) -> Result<Self> {
         let count = rows.iter().map(Vec::len).sum();
         let mut starts = Vec::with_capacity(rows.len() + 1);

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 /// | loss | formula | no longer robust at |
 /// |---|---|---|
 /// | `NegativeLogLikelihood` | $-\log p$ | |
-/// | `Beta(β)` | $-\frac1{\beta-1}p^{\beta-1} + \frac1\beta\int p(y\mid\theta)^\beta dy + s$ | $\beta = 1$ |
-/// | `Gamma(γ)` | $-\frac\gamma{\gamma-1}p^{\gamma-1}\bigl(\int p(y\mid\theta)^\gamma dy\bigr)^{-(\gamma-1)/\gamma} + s$ | $\gamma = 1$ |
+/// | `Beta(β)` | $-\frac1{\beta-1}p^{\beta-1} + \frac1\beta\int p(y)^\beta dy + s$ | $\beta = 1$ |
+/// | `Gamma(γ)` | $-\frac\gamma{\gamma-1}p^{\gamma-1}\bigl(\int p(y)^\gamma dy\bigr)^{-(\gamma-1)/\gamma} + s$ | $\gamma = 1$ |
 /// | `GeneralisedCrossEntropy(q)` | $\frac1q(1 - p^q)$ | $q = 0$ |
 ///
 /// The shift $s$ = [`Loss::shift`] holds no parameter. It makes every loss tend to $-\log p$ as its index tends to the
@@ -37,9 +37,9 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// # References
-/// Basu et al. (1998) for the β loss; Fujisawa and Eguchi (2008), Hung et al. (2018) for the γ loss; Zhang and Sabuncu
-/// (2018), arXiv:1805.07836, for the generalised cross-entropy; Mildner et al. (2025), arXiv:2502.00846, for all of
-/// them in federated posteriors.
+/// Basu et al. (1998) for the β loss; Fujisawa and Eguchi (2008), Hung et al. (2018) for the γ loss; Zhang and
+/// Sabuncu (2018), arXiv:1805.07836, for the generalised cross-entropy; Mildner et al. (2025), arXiv:2502.00846, for
+/// all of them in federated posteriors.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
@@ -48,7 +48,8 @@ pub enum Loss {
     NegativeLogLikelihood,
     /// The β loss (density power divergence), index at least 1.
     Beta(f64),
-    /// The γ loss, index at least 1; unlike the β loss it does not change when densities are multiplied by a constant.
+    /// The γ loss, index at least 1; unlike the β loss it does not change when densities are multiplied by a
+    /// constant.
     Gamma(f64),
     /// The generalised cross-entropy of classes and counts, index between 0 and 1; at 1 it is the probability of error.
     GeneralisedCrossEntropy(f64),
@@ -58,8 +59,8 @@ impl Loss {
     /// Refuses an index outside its domain.
     ///
     /// # Errors
-    /// [`Error::Argument`]: β and γ are finite and at least 1 (below, an outlier would weigh *more* than under the log
-    /// likelihood), q lies between 0 and 1.
+    /// [`Error::Argument`]: β and γ are finite and at least 1 (below, an outlier would weigh *more* than under the
+    /// log likelihood), q lies between 0 and 1.
     pub fn check(self) -> Result<()> {
         let (index, within, expected) = match self {
             Self::NegativeLogLikelihood => return Ok(()),

@@ -75,7 +75,9 @@ pub enum ModelViolation {
 ///     type Data = Tensor<1>;
 ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("sd", HalfNormal::new(1.0)) }
 ///     fn local(&self, scope: &mut Scope, sd: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(0.0, sd.clone()).over(rows), rows.take(data)?))
+///         scope.plate("row", data.dims()[0], |s, rows| {
+///             s.observe("y", Normal::new(0.0, sd.clone()).over(rows), rows.take(data)?)
+///         })
 ///     }
 /// }
 /// let device = Device::flex();

@@ -7,7 +7,7 @@ mod quantile;
 
 pub use gamma::{digamma, digamma_difference, ln_beta, ln_gamma, ln_gamma_difference, stirling_error, trigamma};
 pub use incomplete::{regularised_beta, regularised_gamma};
-pub use kernel::{binomial_kernel, deviance, poisson_kernel};
+pub use kernel::{Chance, LogChance, binomial_kernel, deviance, poisson_kernel};
 pub use quantile::normal_quantile;
 
 /// $\tfrac12\log 2\pi$, the constant of every normal log density.

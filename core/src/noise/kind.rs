@@ -7,8 +7,8 @@ use crate::math::special::normal_quantile;
 
 /// How the noise of the particles of one step of a fit hangs together.
 ///
-/// Each particle's noise is standard normal whatever the kind, so that a mean over particles is unbiased; what changes is
-/// its variance. All noise of other purposes is independent.
+/// Each particle's noise is standard normal whatever the kind, so that a mean over particles is unbiased; what changes
+/// is its variance. All noise of other purposes is independent.
 ///
 /// # Laws
 /// Like all noise it depends on seed and key alone: every party makes the same, on any number of threads.
@@ -23,8 +23,8 @@ pub enum NoiseKind {
     Antithetic,
     /// Particles $0, 1, \ldots, K - 1$ are an Owen-scrambled Sobol point set, mapped by the inverse of the normal
     /// cumulative distribution function. The error of a smooth mean falls faster than $1/\sqrt K$, fastest along powers
-    /// of two (Owen, 1997). Sets of four dimensions are scrambled and shuffled apart, so that there may be any number of
-    /// dimensions (Burley, 2020).
+    /// of two (Owen, 1997). Sets of four dimensions are scrambled and shuffled apart, so that there may be any number
+    /// of dimensions (Burley, 2020).
     Sobol,
 }
 
@@ -45,8 +45,8 @@ const GRAIN: f64 = 1.0 / (1 << 23) as f64;
 
 /// The normal quantiles of point `key.particle` of scrambled Sobol sets, one set for every four numbers.
 ///
-/// The generator scrambles 23 bits. An Owen scramble of further bits makes them independent and uniform, as no two points
-/// share the first 23: they come from the particle's own stream, and keep the numbers off 0 and 1.
+/// The generator scrambles 23 bits. An Owen scramble of further bits makes them independent and uniform, as no two
+/// points share the first 23: they come from the particle's own stream, and keep the numbers off 0 and 1.
 pub(super) fn sobol(noise: &Noise, key: Key, out: &mut [f64]) {
     let (set, point) = (key.particle / POINTS, key.particle % POINTS);
     // The seeds of the scrambles are shared by the particles of a set: no particle has this number.

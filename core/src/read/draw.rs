@@ -3,11 +3,11 @@
 use super::latents::Latents;
 use crate::array::Array;
 use crate::declare::model::Model;
-use crate::declare::scope::{Observing, Scope, Source, Table};
-use crate::declare::site::{Part, SiteTable};
+use crate::declare::scope::{LocalPart, Origin, Reading, Scope, Source};
+use crate::declare::site::SiteTable;
 use crate::device::Device;
 use crate::error::Result;
-use crate::noise::Noise;
+use crate::noise::DrawNoise;
 
 /// Values of all sites from one draw, on the natural scale.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,27 @@ impl Draw {
     }
 }
 
+/// What a prediction is made at: latents, or where they are drawn from.
+#[derive(Debug, Clone, Copy)]
+pub struct Predictive<'a> {
+    /// The unconstrained global vector.
+    pub globals: &'a [f64],
+    /// One unconstrained vector for each local block; for `None` local latents are drawn from their prior given the
+    /// globals: what is expected of rows, or of a silo, never seen.
+    pub locals: Option<&'a [Vec<f64>]>,
+    /// The noise of what is drawn.
+    pub noise: DrawNoise,
+}
+
+impl<'a> Predictive<'a> {
+    /// Checks the latents; the source of a reading at them.
+    fn source(self, table: &SiteTable) -> Result<Source<'a>> {
+        table.check_latents(self.globals, self.locals, |block| table.blocks[block].rows)?;
+        let locals = self.locals.map_or(Origin::Prior(self.noise), Origin::Given);
+        Ok(Source { globals: Origin::Given(self.globals), locals })
+    }
+}
+
 /// Draws all latents from the prior, and new data given them; `data` gives the shapes.
 ///
 /// The draw depends on seed, index and sites, not on a silo: to simulate several silos give each another seed or index.
@@ -37,16 +58,13 @@ pub fn prior_draw<M: Model>(
     device: &Device,
     table: &SiteTable,
     data: &M::Data,
-    (noise, index): (Noise, u64),
+    noise: DrawNoise,
 ) -> Result<Draw> {
-    let source = Source { prior: Some((noise, index)), ..Source::default() };
-    draw(model, data, simulating(device, table, source, noise, index))
+    let source = Source { globals: Origin::Prior(noise), locals: Origin::Prior(noise) };
+    draw(model, data, Scope::new(device, table, source, Reading::Simulate(noise)))
 }
 
 /// Draws new data given latents: a posterior predictive draw where the latents are a posterior draw.
-///
-/// With `locals` = `None` the local latents are drawn from their prior given the globals: what is expected of rows, or
-/// of a silo, never seen.
 ///
 /// # Errors
 /// [`crate::Error::Length`] for vectors of the wrong length; otherwise what the model's statements refuse.
@@ -55,12 +73,10 @@ pub fn predictive_draw<M: Model>(
     device: &Device,
     table: &SiteTable,
     data: &M::Data,
-    (globals, locals): (&[f64], Option<&[Vec<f64>]>),
-    (noise, index): (Noise, u64),
+    predictive: Predictive<'_>,
 ) -> Result<Draw> {
-    table.check_latents(globals, locals, |block| table.blocks[block].rows)?;
-    let source = Source { globals: Some(globals), locals, prior: Some((noise, index)), moments: None };
-    draw(model, data, simulating(device, table, source, noise, index))
+    let source = predictive.source(table)?;
+    draw(model, data, Scope::new(device, table, source, Reading::Simulate(predictive.noise)))
 }
 
 /// The log likelihood (nats) of every observation, unscaled, by observed site.
@@ -75,16 +91,14 @@ pub fn pointwise_log_likelihood<M: Model>(
     latents: Latents<'_>,
 ) -> Result<Vec<(String, Array)>> {
     table.check_latents(latents.globals, Some(latents.locals), |block| table.blocks[block].rows)?;
-    let source = Source { globals: Some(latents.globals), locals: Some(latents.locals), ..Source::default() };
-    let mut scope = Scope::new(device, Table::Known(table), source);
-    scope.observing = Observing::Pointwise;
+    let scope = Scope::new(device, table, latents.source(), Reading::Pointwise);
     draw(model, data, scope).map(|draw| draw.observed)
 }
 
-/// The same with local latents drawn from their prior given the globals: what rows never seen in training have.
+/// The same where local latents may be drawn from their prior given the globals: what rows never seen in training have.
 ///
 /// Averaged as densities over draws of globals from a posterior and of these, it is the posterior-predictive density of
-/// the rows. `noise` with `index` names the draw.
+/// the rows.
 ///
 /// # Errors
 /// As for [`predictive_draw`].
@@ -93,13 +107,9 @@ pub fn predictive_log_likelihood<M: Model>(
     device: &Device,
     table: &SiteTable,
     data: &M::Data,
-    globals: &[f64],
-    (noise, index): (Noise, u64),
+    predictive: Predictive<'_>,
 ) -> Result<Vec<(String, Array)>> {
-    table.check_latents(globals, None, |block| table.blocks[block].rows)?;
-    let source = Source { globals: Some(globals), prior: Some((noise, index)), ..Source::default() };
-    let mut scope = Scope::new(device, Table::Known(table), source);
-    scope.observing = Observing::Pointwise;
+    let scope = Scope::new(device, table, predictive.source(table)?, Reading::Pointwise);
     draw(model, data, scope).map(|draw| draw.observed)
 }
 
@@ -115,21 +125,13 @@ pub fn natural_values<M: Model>(
     latents: Latents<'_>,
 ) -> Result<Vec<(String, Array)>> {
     table.check_latents(latents.globals, Some(latents.locals), |block| table.blocks[block].rows)?;
-    let source = Source { globals: Some(latents.globals), locals: Some(latents.locals), ..Source::default() };
-    let mut scope = Scope::new(device, Table::Known(table), source);
-    scope.keeping = true;
+    let scope = Scope::new(device, table, latents.source(), Reading::NaturalValues);
     draw(model, data, scope).map(|draw| draw.values)
-}
-
-fn simulating<'a>(device: &'a Device, table: &'a SiteTable, source: Source<'a>, noise: Noise, index: u64) -> Scope<'a> {
-    let mut scope = Scope::new(device, Table::Known(table), source);
-    (scope.observing, scope.keeping) = (Observing::Simulate(noise, index), true);
-    scope
 }
 
 fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Draw> {
     let globals = model.global(&mut scope)?;
-    scope.part = Part::Local;
+    scope.begin_local(LocalPart::WHOLE);
     model.local(&mut scope, &globals, data)?;
     scope.ended()?;
     Ok(Draw { values: scope.outcome.values, observed: scope.outcome.observed })
@@ -142,7 +144,7 @@ impl SiteTable {
     /// As for [`SiteTable::natural_globals`].
     pub fn globals_at<M: Model>(&self, model: &M, device: &Device, globals: &[f64]) -> Result<M::Globals> {
         self.check_latents(globals, None, |_| 0)?;
-        let mut scope = Scope::new(device, Table::Known(self), Source { globals: Some(globals), ..Source::default() });
+        let mut scope = Scope::new(device, self, Source::globals(globals), Reading::Values);
         let globals = model.global(&mut scope)?;
         scope.ended()?;
         Ok(globals)
@@ -159,9 +161,7 @@ impl SiteTable {
         globals: &[f64],
     ) -> Result<Vec<(String, Array)>> {
         self.check_latents(globals, None, |_| 0)?;
-        let source = Source { globals: Some(globals), ..Source::default() };
-        let mut scope = Scope::new(device, Table::Known(self), source);
-        scope.keeping = true;
+        let mut scope = Scope::new(device, self, Source::globals(globals), Reading::NaturalValues);
         model.global(&mut scope)?;
         scope.ended()?;
         Ok(scope.outcome.values)

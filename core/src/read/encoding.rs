@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use crate::declare::encoding::Encoding;
 use crate::declare::model::Model;
 use crate::declare::rows::Rows;
-use crate::declare::site::SiteTable;
+use crate::declare::site::{LocalBlock, SiteTable};
 use crate::declare::theta;
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -25,11 +25,13 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes `rows` (all for `None`) of block `block` of the site table; `None` if the model does not encode its plate.
+    /// Encodes `rows` (all for `None`) of block `block` of the site table; `None` if the model does not encode its
+    /// plate.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the encoder does not give one number for each latent of each row, [`Error::NotFiniteMade`] for
-    /// numbers that are not finite, [`Error::Argument`] for a block there is not; otherwise what the encoder refuses.
+    /// [`Error::Shape`] if the encoder does not give one number for each latent of each row, [`Error::NotFiniteMade`]
+    /// for numbers that are not finite, [`Error::Argument`] for a block there is not; otherwise what the encoder
+    /// refuses.
     pub fn of<M: Model>(
         model: &M,
         table: &SiteTable,
@@ -37,15 +39,15 @@ impl Encoded {
         data: &M::Data,
         rows: Option<&[usize]>,
     ) -> Result<Option<Self>> {
-        let Some((Encoding { mean, log_scale }, plate)) = encode(model, table, block, data, (rows, false))? else {
-            return Ok(None);
-        };
+        let block = block_at(table, block)?;
+        let rows = Rows::on_host(block.rows, rows);
+        let Some(Encoding { mean, log_scale }) = encode(model, block, data, &rows)? else { return Ok(None) };
         let shape = mean.dims();
         let mut parameters = Vec::with_capacity(2 * shape[0] * shape[1]);
         for (name, tensor) in [("mean", &mean), ("log-scale", &log_scale)] {
             let values = Handle::from(tensor.clone()).read()?.values;
             if let Some(found) = values.iter().copied().find(|value| !value.is_finite()) {
-                return Err(Error::NotFiniteMade { operation: operation(name, plate), found });
+                return Err(Error::NotFiniteMade { operation: operation(name, block), found });
             }
             parameters.extend(values);
         }
@@ -60,8 +62,8 @@ impl Encoded {
         &self.parameters
     }
 
-    /// The transpose of the encoder's Jacobian times `gradient` (one number for each of [`Encoded::parameters`]): a gradient
-    /// by the trained parameters of `model`, the one that encoded, in the order Burn visits them.
+    /// The transpose of the encoder's Jacobian times `gradient` (one number for each of [`Encoded::parameters`]): a
+    /// gradient by the trained parameters of `model`, the one that encoded, in the order Burn visits them.
     ///
     /// # Errors
     /// [`Error::Length`] for a gradient of the wrong length; [`Error::Device`] if a gradient cannot be read.
@@ -87,34 +89,34 @@ impl Encoded {
     }
 }
 
-fn operation(name: &str, plate: &str) -> String {
-    format!("the {name} from the encoder of plate `{plate}`")
+fn operation(name: &str, block: &LocalBlock) -> String {
+    format!("the {name} from the encoder of plate `{}`", block.plate.as_deref().unwrap_or_default())
 }
 
-/// What the model's encoder gives for some rows of a block, with the block's plate; refuses other shapes.
-pub(super) fn encode<'a, M: Model>(
+/// A block of the site table by its place.
+pub(super) fn block_at(table: &SiteTable, place: usize) -> Result<&LocalBlock> {
+    table.blocks().get(place).ok_or_else(|| Error::Argument {
+        operation: "encoding rows".into(),
+        argument: "block",
+        found: place.to_string(),
+        expected: "the place of a block of the site table",
+    })
+}
+
+/// What the model's encoder gives for some rows of a block; refuses other shapes.
+pub(super) fn encode<M: Model>(
     model: &M,
-    table: &'a SiteTable,
-    block: usize,
+    block: &LocalBlock,
     data: &M::Data,
-    (chosen, on_device): (Option<&[usize]>, bool),
-) -> Result<Option<(Encoding, &'a str)>> {
-    let Some(block) = table.blocks().get(block) else {
-        return Err(Error::Argument {
-            operation: "encoding rows".into(),
-            argument: "block",
-            found: block.to_string(),
-            expected: "the place of a block of the site table",
-        });
-    };
+    rows: &Rows<'_>,
+) -> Result<Option<Encoding>> {
     let Some(plate) = &block.plate else { return Ok(None) };
-    let rows = Rows { total: block.rows, chosen, gathered: None, on_device };
-    let Some(encoding) = model.encode(plate, data, &rows)? else { return Ok(None) };
+    let Some(encoding) = model.encode(plate, data, rows)? else { return Ok(None) };
     let expected = [rows.len(), block.width];
     for (name, tensor) in [("mean", &encoding.mean), ("log-scale", &encoding.log_scale)] {
         if tensor.dims() != expected {
             return Err(Error::Shape {
-                operation: operation(name, plate),
+                operation: operation(name, block),
                 found: tensor.dims().to_vec(),
                 expected: expected.to_vec(),
                 remedy: "An encoder gives every row evaluated as many numbers as its plate has latents in a row."
@@ -122,5 +124,5 @@ pub(super) fn encode<'a, M: Model>(
             });
         }
     }
-    Ok(Some((encoding, plate)))
+    Ok(Some(encoding))
 }

@@ -1,5 +1,6 @@
 //! Holds unconstrained values of the latents of one silo, and refuses those of the wrong length.
 
+use crate::declare::scope::{Origin, Source};
 use crate::declare::site::SiteTable;
 use crate::error::{Error, Result};
 
@@ -14,6 +15,13 @@ pub struct Latents<'a> {
     pub globals: &'a [f64],
     /// One vector for each local block.
     pub locals: &'a [Vec<f64>],
+}
+
+impl<'a> Latents<'a> {
+    /// The source of a reading at these values.
+    pub(crate) fn source(self) -> Source<'a> {
+        Source { globals: Origin::Given(self.globals), locals: Origin::Given(self.locals) }
+    }
 }
 
 impl SiteTable {

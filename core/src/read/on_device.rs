@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::density::LogDensity;
 use crate::declare::model::Model;
-use crate::declare::scope::{Resident, Scope, Source};
+use crate::declare::scope::{OnDevice, Reading, Scope, Source};
 use crate::declare::site::{Part, Role};
 use crate::declare::theta;
 use crate::error::{Error, Result};
@@ -25,8 +25,8 @@ impl<M: Model> LogDensity<'_, M> {
     ///
     /// The same number as [`LogDensity::joint`] to the rounding of the device's precision, but nothing is read and so
     /// nothing is checked: data outside a support were refused when the site table was made, and a number that is not
-    /// finite shows in the value. What a model computes with host functions ([`crate::elementwise`] and its like) is still
-    /// copied to the host and back; [`crate::host_reads`] counts it.
+    /// finite shows in the value. What a model computes with host functions ([`crate::elementwise`] and its like) is
+    /// still copied to the host and back; [`crate::host_reads`] counts it.
     ///
     /// # Shapes
     /// `latents`: the unconstrained values of each latent site in the order of the site table, `[1, width]` for globals
@@ -88,10 +88,10 @@ impl<M: Model> LogDensity<'_, M> {
                 },
             });
         }
-        let mut scope: Scope<'_> = self.scope(Source::default());
-        scope.resident = Some(Resident { leaves, next: 0 });
+        let reading = Reading::OnDevice(OnDevice { leaves, next: 0 });
+        let mut scope = Scope::new(self.device, self.table, Source::START, reading);
         let globals = self.model.global(&mut scope)?;
-        (scope.part, scope.weight, scope.minibatch) = (Part::Local, self.weight, self.minibatch);
+        scope.begin_local(self.local_part());
         self.model.local(&mut scope, &globals, data)?;
         scope.ended()?;
         Ok((scope.outcome.total, scope.outcome.tape))

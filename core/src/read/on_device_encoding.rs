@@ -3,8 +3,9 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::encoding::encode;
+use super::encoding::{block_at, encode};
 use crate::declare::model::Model;
+use crate::declare::rows::Rows;
 use crate::declare::site::SiteTable;
 use crate::declare::theta;
 use crate::error::Result;
@@ -20,7 +21,8 @@ pub struct DeviceEncoded {
 }
 
 impl DeviceEncoded {
-    /// Encodes `rows` (all for `None`) of block `block` of the site table; `None` if the model does not encode its plate.
+    /// Encodes `rows` (all for `None`) of block `block` of the site table; `None` if the model does not encode its
+    /// plate.
     ///
     /// # Errors
     /// As for [`crate::Encoded::of`], but for numbers that are not finite, which nobody sees.
@@ -31,8 +33,9 @@ impl DeviceEncoded {
         data: &M::Data,
         rows: Option<&[usize]>,
     ) -> Result<Option<Self>> {
-        let encoded = encode(model, table, block, data, (rows, true))?;
-        Ok(encoded.map(|(encoding, _)| Self { tapes: [encoding.mean, encoding.log_scale] }))
+        let block = block_at(table, block)?;
+        let encoded = encode(model, block, data, &Rows::on_device(block.rows, rows))?;
+        Ok(encoded.map(|encoding| Self { tapes: [encoding.mean, encoding.log_scale] }))
     }
 
     /// Means and log-scales as constants.
@@ -41,8 +44,8 @@ impl DeviceEncoded {
         self.tapes.clone().map(Tensor::inner)
     }
 
-    /// The transpose of the encoder's Jacobian times gradients by means and log-scales: one flat gradient for each trained
-    /// parameter of `model`, the one that encoded; `None` where it depends on none.
+    /// The transpose of the encoder's Jacobian times gradients by means and log-scales: one flat gradient for each
+    /// trained parameter of `model`, the one that encoded; `None` where it depends on none.
     #[must_use]
     pub fn pull_back<M: Module>(self, model: &M, gradients: [Tensor<2>; 2]) -> Option<Vec<Tensor<1>>> {
         let terms = self.tapes.into_iter().zip(gradients).filter(|(tape, _)| tape.is_autodiff());

@@ -17,7 +17,8 @@ pub(super) struct Taken {
 }
 
 impl Design {
-    /// The rows of a plate's evaluation, to be taken on the device: the design is uploaded once, not its rows every step.
+    /// The rows of a plate's evaluation, to be taken on the device: the design is uploaded once, not its rows every
+    /// step.
     pub(super) fn take_on_device(&self, rows: &Rows<'_>) -> Self {
         let [total, repeats, columns] = self.shape;
         let chosen = rows.indices().map(|chosen| Arc::new(chosen.to_vec()));

@@ -7,8 +7,16 @@ use crate::handle::Handle;
 use crate::math::kernel::dot;
 use crate::math::operation::apply;
 
-/// `location + scale · value`, where location and scale are numbers, one-element tensors or of the value's shape.
-pub(crate) fn affine(location: Parameter, scale: Parameter, value: Handle) -> Result<Handle> {
+/// What a standardised value is brought to its natural scale with: numbers, one-element tensors or of the value's shape.
+#[derive(Debug)]
+pub(super) struct Affine {
+    pub(super) location: Parameter,
+    pub(super) scale: Parameter,
+}
+
+/// `location + scale · value`.
+pub(super) fn affine(map: Affine, value: Handle) -> Result<Handle> {
+    let Affine { location, scale } = map;
     let shape = value.shape();
     let tracked = [location.is_tracked(), scale.is_tracked(), value.is_tracked()];
     let parameters = [location, scale, Parameter::Tensor(value)];

@@ -4,157 +4,176 @@ use std::borrow::Cow;
 
 use burn::tensor::Tensor;
 
-use super::affine::affine;
-use super::{Leaf, Scope, Table};
-use crate::bijector;
+use super::affine::{Affine, affine};
+use super::{Leaf, Origin, Quantity, Reading, Scope, Score, Tape};
 use crate::declare::site::{Part, Role};
 use crate::distribution::{Law, Parameter, Support, Wanted};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::noise::{Key, Purpose};
 
-/// Unconstrained value, constrained value and the log-determinant of each event of a latent.
-type Values<'a> = (Cow<'a, [f64]>, Cow<'a, [f64]>, Vec<f64>);
+/// A latent site in the table, with the law of the numbers that are its latents.
+#[derive(Debug)]
+pub(super) struct Entered<'n> {
+    pub(super) name: &'n str,
+    pub(super) index: usize,
+    pub(super) law: Law,
+}
+
+/// The values of a latent site.
+#[derive(Debug)]
+struct Values<'a> {
+    /// Empty where the bijector is the identity, and for draws from the prior.
+    unconstrained: Cow<'a, [f64]>,
+    constrained: Cow<'a, [f64]>,
+    /// The log-determinant of each event; empty where the bijector is the identity, and for draws from the prior.
+    log_dets: Vec<f64>,
+}
+
+impl<'a> Values<'a> {
+    /// Values that are what the vector holds, or what was drawn.
+    fn plain(constrained: Cow<'a, [f64]>) -> Self {
+        Self { unconstrained: Cow::Borrowed(&[]), constrained, log_dets: Vec::new() }
+    }
+}
 
 impl<'a> Scope<'a> {
     /// The value of a latent site; its log density and leaf are recorded as the reading asks.
     pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
-        let outer = if law.non_centred { Some(law.location_and_scale()?) } else { None };
-        let inner = if law.non_centred { law.standardised() } else { law };
-        let index = match self.enter(name, Role::Latent, Some(&inner))? {
-            Some(index) => index,
-            None => self.register(&inner)?,
-        };
-        if self.resident.is_some() {
-            return self.latent_on_device(name, index, inner, outer);
+        let (law, outer) = law.centred()?;
+        let index = self.enter(name, Role::Latent, Some(&law))?;
+        if let Reading::SiteTable = self.reading {
+            self.register(index, &law)?;
         }
-        let (unconstrained, constrained, log_dets) = self.value(name, index, &inner)?;
-        let shape: [usize; D] = inner.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
+        let entered = Entered { name, index, law };
+        if self.stays_on_device() {
+            return self.latent_on_device(entered, outer);
+        }
+        let values = self.value(&entered)?;
+        let shape: [usize; D] = entered.law.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
             operation: self.operation(name),
             expected: vec![0; D],
             found,
             remedy: "The rank of the distribution differs from the rank of the value.".into(),
         })?;
-        let score = self.scoring && !self.quiet;
-        let by_row = self.by_row();
-        let weight = match (score, by_row) {
-            (false, _) => 0.0,
-            (true, true) => 1.0,
-            (true, false) => self.weight_here(),
-        };
-        let mut host_gradient = Vec::new();
-        let on_host = inner.constant_parameters();
-        if score && by_row {
-            self.add_rows(&log_dets, None);
-        } else if score {
-            self.outcome.total += weight * log_dets.iter().sum::<f64>();
-        }
-        if score && on_host {
-            let arrays = inner.arrays()?;
-            let wanted = Wanted { value: self.tracking, ..Wanted::default() };
-            let view = inner.view(&arrays);
-            let evaluation = view.evaluate(&constrained, weight, wanted);
-            view.finite(&constrained, evaluation.total).map_err(|error| made(error).at(|| self.operation(name)))?;
-            if by_row {
-                let events = view.pointwise(&constrained);
-                self.add_rows(&events, None);
-            } else {
-                self.outcome.total += evaluation.total;
+        let handle = match &self.reading {
+            Reading::Density(density) => {
+                let tape = density.latents;
+                self.scored(entered, values, tape, shape)?
             }
-            host_gradient = evaluation.value;
-        }
-        let real = self.table.get().sites[index].support == Some(Support::Real);
-        let kept = if self.tracking && !real { constrained.to_vec() } else { Vec::new() };
-        let value: Tensor<D> = if self.tracking && self.taping {
-            self.device.leaf(constrained, shape)
-        } else {
-            self.device.tensor(constrained.into_owned(), shape)
+            _ => Handle::from(self.device.tensor(values.constrained.into_owned(), shape)),
         };
-        let handle = Handle::from(value);
-        if score && !on_host && by_row {
-            let rows = inner.shape()[0];
-            let scored = inner.score_rows(handle.clone(), rows);
-            let scored = scored.map_err(|error| made(error).at(|| self.operation(name)))?;
-            self.add_rows(&scored.rows, scored.tape);
-        } else if score && !on_host {
-            let scored = inner.score(handle.clone(), weight);
-            let scored = scored.map_err(|error| made(error).at(|| self.operation(name)))?;
-            self.add(scored.total, scored.tape);
-        }
-        if self.tracking {
-            let unconstrained = if real { Vec::new() } else { unconstrained.into_owned() };
-            let leaf = Leaf {
-                site: index,
-                handle: handle.clone(),
-                unconstrained,
-                constrained: kept,
-                host_gradient,
-                weight,
-                rowwise: by_row,
-                variance: false,
-            };
-            self.outcome.leaves.push(leaf);
-        }
         let natural = match outer {
-            Some((location, scale)) => affine(location, scale, handle)?,
+            Some(outer) => affine(outer, handle)?,
             None => handle,
         };
         self.keep(name, &natural)?;
         Ok(natural.typed())
     }
 
-    /// Writes support, bijector and place of the latent just entered into the table being built.
-    fn register(&mut self, law: &Law) -> Result<usize> {
-        let arrays = law.arrays()?;
-        let view = law.view(&arrays);
-        let numbers = law.shape().iter().product::<usize>();
-        view.check_parameters(numbers)?;
-        let support = view.support();
-        let events = numbers / law.event_len().max(1);
-        let bijector = bijector::for_support(&support)?;
-        let one = bijector.unconstrained_len(law.event_len())?;
-        let rows = self.plate.as_ref().map_or(1, |plate| plate.total);
-        let plate = self.plate.as_ref().map(|plate| plate.name.clone());
-        let local = self.part == Part::Local;
-        let block = if local { self.block(plate.as_deref(), rows)? } else { 0 };
-        let Table::Building(table) = &mut self.table else {
-            unreachable!("invariant: a site is registered only while the table is built")
-        };
-        let width = events / rows * one;
-        let offset = if local { table.blocks[block].width } else { table.global_len };
-        if local {
-            table.blocks[block].width += width
-        } else {
-            table.global_len += width
+    /// Scores the values of a latent and keeps them as a leaf.
+    fn scored<const D: usize>(
+        &mut self,
+        entered: Entered<'_>,
+        values: Values<'a>,
+        tape: Tape,
+        shape: [usize; D],
+    ) -> Result<Handle> {
+        let Values { unconstrained, constrained, log_dets } = values;
+        let score = self.score();
+        match score {
+            Score::Skip => {}
+            Score::ByRow => self.outcome.add_rows(self.rows_here(), &log_dets, None),
+            Score::Sum(weight) => self.outcome.total += weight * log_dets.iter().sum::<f64>(),
         }
-        let index = table.sites.len() - 1;
-        let site = &mut table.sites[index];
-        (site.support, site.block, site.offset, site.width) = (Some(support), block, offset, width);
-        site.bijector = Some(bijector.into());
-        Ok(index)
+        let on_host = entered.law.constant_parameters();
+        let host_gradient = if on_host { self.score_on_host(&entered, &constrained, score)? } else { Vec::new() };
+        let site = entered.index;
+        let real = self.table().sites[site].support == Some(Support::Real);
+        let kept = if real { Vec::new() } else { constrained.to_vec() };
+        let value: Tensor<D> = match tape {
+            Tape::Leaves => self.device.leaf(constrained, shape),
+            Tape::Constants => self.device.tensor(constrained.into_owned(), shape),
+        };
+        let handle = Handle::from(value);
+        if !on_host {
+            self.score_on_tape(entered, handle.clone(), score)?;
+        }
+        self.outcome.leaves.push(Leaf {
+            site,
+            quantity: Quantity::Value,
+            handle: handle.clone(),
+            unconstrained: if real { Vec::new() } else { unconstrained.into_owned() },
+            constrained: kept,
+            host_gradient,
+            score,
+        });
+        Ok(handle)
     }
 
-    /// Unconstrained value, constrained value and the log-determinant of each event of a latent.
-    fn value(&self, name: &str, index: usize, law: &Law) -> Result<Values<'a>> {
-        let site = &self.table.get().sites[index];
-        let numbers = law.shape().iter().product::<usize>();
-        let globals: Option<&'a [f64]> = self.source.globals;
-        let vector = match self.part {
-            Part::Global => globals.map(|globals| Cow::Borrowed(&globals[site.offset..site.offset + site.width])),
-            Part::Local => self.source.locals.map(|locals| Cow::Owned(self.gather(&locals[site.block], index))),
+    /// Adds the log density of a latent whose parameters are constants; its gradient by the value.
+    fn score_on_host(&mut self, entered: &Entered<'_>, constrained: &[f64], score: Score) -> Result<Vec<f64>> {
+        let weight = match score {
+            Score::Skip => return Ok(Vec::new()),
+            Score::ByRow => 1.0,
+            Score::Sum(weight) => weight,
         };
-        let none = Cow::Borrowed(&[] as &[f64]);
-        let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
-        if let (None, Some((noise, draw))) = (&vector, self.source.prior) {
-            let values = law.draw(&mut noise.stream(self.key(Purpose::Prior, draw)))?.values;
-            return Ok((none, values.into(), Vec::new()));
+        let arrays = entered.law.arrays()?;
+        let wanted = Wanted { value: true, ..Wanted::default() };
+        let view = entered.law.view(&arrays);
+        let evaluation = view.evaluate(constrained, weight, wanted);
+        let finite = view.finite(constrained, evaluation.total);
+        finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
+        if score == Score::ByRow {
+            let events = view.pointwise(constrained);
+            self.outcome.add_rows(self.rows_here(), &events, None);
+        } else {
+            self.outcome.total += evaluation.total;
         }
+        Ok(evaluation.value)
+    }
+
+    /// Adds the log density of a latent whose parameters are on the tape.
+    fn score_on_tape(&mut self, entered: Entered<'_>, value: Handle, score: Score) -> Result<()> {
+        let Entered { name, law, .. } = entered;
+        match score {
+            Score::Skip => {}
+            Score::ByRow => {
+                let rows = law.shape()[0];
+                let scored = law.score_rows(value, rows).map_err(|error| made(error).at(|| self.operation(name)))?;
+                self.outcome.add_rows(self.rows_here(), &scored.rows, scored.tape);
+            }
+            Score::Sum(weight) => {
+                let scored = law.score(value, weight).map_err(|error| made(error).at(|| self.operation(name)))?;
+                self.outcome.add(scored.total, scored.tape);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of a latent site, from where the reading takes them.
+    fn value(&self, entered: &Entered<'_>) -> Result<Values<'a>> {
+        let Entered { name, index, law } = entered;
+        let site = &self.table().sites[*index];
+        let numbers = law.shape().iter().product::<usize>();
+        let given = match self.place.part {
+            Part::Global => self.source.globals.map(|all| Cow::Borrowed(&all[site.offset..site.offset + site.width])),
+            Part::Local => self.source.locals.map(|all| Cow::Owned(self.gather(&all[site.block], *index))),
+        };
+        let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
+        let vector = match given {
+            Origin::Prior(draw) => {
+                let values = law.draw(&mut draw.noise.stream(self.key(Purpose::Prior, draw.index)))?.values;
+                return Ok(Values::plain(values.into()));
+            }
+            Origin::Start => None,
+            Origin::Given(vector) => Some(vector),
+        };
         if site.support == Some(Support::Real) {
-            let values = vector.unwrap_or_else(|| vec![0.0; numbers].into());
-            return Ok((none, values, Vec::new()));
+            return Ok(Values::plain(vector.unwrap_or_else(|| vec![0.0; numbers].into())));
         }
         if let Some(Support::Interval(..)) = site.support {
-            self.same_support(name, index, law)?;
+            self.same_support(name, *index, law)?;
         }
         let events = numbers / site.event.max(1);
         let one = bijector.unconstrained_len(site.event)?;
@@ -164,12 +183,12 @@ impl<'a> Scope<'a> {
         for (u, x) in unconstrained.chunks_exact(one.max(1)).zip(constrained.chunks_exact_mut(site.event.max(1))) {
             log_dets.push(bijector.forward(u, x));
         }
-        Ok((unconstrained, constrained.into(), log_dets))
+        Ok(Values { unconstrained, constrained: constrained.into(), log_dets })
     }
 
     /// One site's columns of a block's row-major vector.
     fn gather(&self, block: &[f64], index: usize) -> Vec<f64> {
-        let table = self.table.get();
+        let table = self.table();
         let site = &table.sites[index];
         let width = table.blocks[site.block].width;
         if width == site.width {
@@ -183,7 +202,7 @@ impl<'a> Scope<'a> {
         let arrays = law.arrays()?;
         let view = law.view(&arrays);
         let events = law.shape().iter().product::<usize>() / law.event_len().max(1);
-        let expected = self.table.get().sites[index].support;
+        let expected = self.table().sites[index].support;
         match (0..events).map(|event| view.density.support(view.at(event))).find(|support| Some(*support) != expected) {
             None => Ok(()),
             Some(found) => Err(Error::Argument {
@@ -197,7 +216,7 @@ impl<'a> Scope<'a> {
 
     /// The noise key of the site now being read.
     pub(super) fn key(&self, purpose: Purpose, index: u64) -> Key {
-        let site = u32::try_from(self.next).unwrap_or(u32::MAX);
+        let site = u32::try_from(self.place.next).unwrap_or(u32::MAX);
         Key::new(purpose, index).block(site)
     }
 }
@@ -211,12 +230,21 @@ fn made(error: Error) -> Error {
 }
 
 impl Law {
+    /// The law of the latent and, where it is the standardised value, what brings it to its natural scale.
+    fn centred(self) -> Result<(Self, Option<Affine>)> {
+        if !self.non_centred {
+            return Ok((self, None));
+        }
+        let outer = self.location_and_scale()?;
+        Ok((self.standardised(), Some(outer)))
+    }
+
     /// The location and scale of a location-scale family.
-    fn location_and_scale(&self) -> Result<(Parameter, Parameter)> {
+    fn location_and_scale(&self) -> Result<Affine> {
         let find = |wanted: &str| self.density.parameters().iter().position(|rule| rule.name == wanted);
         match (find("location"), find("scale")) {
             (Some(location), Some(scale)) if self.density.event_rank() == 0 => {
-                Ok((self.parameters[location].clone(), self.parameters[scale].clone()))
+                Ok(Affine { location: self.parameters[location].clone(), scale: self.parameters[scale].clone() })
             }
             _ => Err(Error::Argument {
                 operation: format!("{}::non_centred", self.density.name()),

@@ -4,28 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Tensor;
 
-use super::{Leaf, Scope, Table};
+use super::{Layers, Leaf, Origin, Quantity, Reading, Scope, Score, Table};
 use crate::declare::linear::{BayesianLinear, LocalNoise, Passes};
 use crate::declare::site::Part;
 use crate::distribution::{Distribution, Support};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::noise::{Key, Noise};
 
-/// Means and variances of the globals, which linear layers are evaluated with in place of a draw.
-#[derive(Debug, Clone, Copy)]
-pub struct Moments<'a> {
-    /// The means; those of linear layers are read.
-    pub means: &'a [f64],
-    /// The variances; those of linear layers are read.
-    pub variances: &'a [f64],
-    /// The seed of the noise of pre-activations.
-    pub noise: Noise,
-    /// Names that noise: purpose, step, silo and particle. Its block is chosen by layer and pass.
-    pub key: Key,
-}
-
-impl Scope<'_> {
+impl<'a> Scope<'a> {
     /// Makes a linear layer Bayesian: weight and bias become latents with the prior `prior`.
     ///
     /// As [`Scope::module`], sites `name.0` (the weight) and `name.1` (the bias); in addition an estimator with local
@@ -35,12 +21,12 @@ impl Scope<'_> {
     /// As for [`Scope::module`].
     pub fn linear(&mut self, name: &str, layer: &BayesianLinear, prior: Distribution<1>) -> Result<BayesianLinear> {
         let first = self.next_site();
-        let Some(moments) = self.source.moments else {
+        let Some(moments) = self.layers().map(|layers| layers.moments) else {
             let lifted = self.module(name, layer, prior)?;
             self.mark_layer(name, first)?;
             return Ok(lifted);
         };
-        let drawn = self.source.globals.replace(moments.means);
+        let drawn = std::mem::replace(&mut self.source.globals, Origin::Given(moments.means));
         let lifted = self.module(name, layer, prior);
         self.source.globals = drawn;
         let layer = lifted?;
@@ -49,7 +35,9 @@ impl Scope<'_> {
         // Above the blocks of local latents, and with room for passes.
         let block = (u32::try_from(first).unwrap_or(u32::MAX).wrapping_add(1)) << 16;
         let passes = Arc::<Mutex<Passes>>::default();
-        self.layers.push(Arc::clone(&passes));
+        if let Some(layers) = self.layers() {
+            layers.passes.push(Arc::clone(&passes));
+        }
         Ok(layer.with_local(LocalNoise {
             weight,
             bias,
@@ -62,15 +50,23 @@ impl Scope<'_> {
 
     /// Begins another evaluation of the local function on the same tape, with the noise of another particle.
     pub(crate) fn begin_particle(&mut self, first_site: usize, particle: u32) {
-        self.next = first_site;
-        for passes in &self.layers {
+        self.place.next = first_site;
+        for passes in self.layers().into_iter().flat_map(|layers| &layers.passes) {
             passes.lock().unwrap_or_else(PoisonError::into_inner).begin(particle);
         }
     }
 
     /// The index of the next site.
-    fn next_site(&self) -> usize {
-        if let Table::Building(table) = &self.table { table.sites.len() } else { self.next }
+    pub(crate) fn next_site(&self) -> usize {
+        if let Table::Building(table) = &self.table { table.sites.len() } else { self.place.next }
+    }
+
+    /// Linear layers evaluated with moments, in a reading that has them.
+    fn layers(&mut self) -> Option<&mut Layers<'a>> {
+        match &mut self.reading {
+            Reading::Density(density) => density.layers.as_mut(),
+            _ => None,
+        }
     }
 
     /// Marks the sites from `first` on as those of a layer.
@@ -97,7 +93,7 @@ impl Scope<'_> {
 
     /// The variances of a layer's site as a leaf of the tape.
     fn variance_leaf<const D: usize>(&mut self, index: usize, variances: &[f64]) -> Result<Tensor<D>> {
-        let site = &self.table.get().sites[index];
+        let site = &self.table().sites[index];
         let values = &variances[site.offset..site.offset + site.width];
         let shape: [usize; D] = match site.shape.as_slice().try_into() {
             Ok(shape) => shape,
@@ -106,13 +102,12 @@ impl Scope<'_> {
         let value: Tensor<D> = self.device.leaf(values, shape);
         self.outcome.leaves.push(Leaf {
             site: index,
+            quantity: Quantity::Variance,
             handle: Handle::from(value.clone()),
             unconstrained: Vec::new(),
             constrained: Vec::new(),
             host_gradient: Vec::new(),
-            weight: 0.0,
-            rowwise: false,
-            variance: true,
+            score: Score::Skip,
         });
         Ok(value)
     }

@@ -2,37 +2,23 @@
 
 use burn::tensor::Tensor;
 
-use super::Scope;
+use super::affine::Affine;
+use super::latent::Entered;
+use super::{Reading, Scope};
 use crate::distribution::{Law, Parameter, Support, Term};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 
-/// The unconstrained latents of a reading that stays on the device, one tensor a latent site in the order of declaration.
-#[derive(Debug)]
-pub(crate) struct Resident<'a> {
-    pub(crate) leaves: &'a [Tensor<2>],
-    /// How many have been used.
-    pub(crate) next: usize,
-}
-
 impl Scope<'_> {
-    /// Whether this reading leaves every number on the device, so that a host function such as [`crate::elementwise`]
-    /// would copy to the host and back: a model may then prefer Burn's operations.
-    #[must_use]
-    pub fn stays_on_device(&self) -> bool {
-        self.resident.is_some()
-    }
-
     /// The value of the latent site at `index` of the table; its log density is added.
     pub(super) fn latent_on_device<const D: usize>(
         &mut self,
-        name: &str,
-        index: usize,
-        law: Law,
-        outer: Option<(Parameter, Parameter)>,
+        entered: Entered<'_>,
+        outer: Option<Affine>,
     ) -> Result<Tensor<D>> {
+        let Entered { name, index, law } = entered;
         let shape = law.shape();
-        let site = &self.table.get().sites[index];
+        let site = &self.table().sites[index];
         let Some(bijector) = site.bijector.clone() else { unreachable!("invariant: a latent site has a bijector") };
         let fixed = |parameter: &Parameter| matches!(parameter, Parameter::Number(_));
         if matches!(site.support, Some(Support::Interval(..))) && !law.parameters.iter().all(fixed) {
@@ -40,11 +26,8 @@ impl Scope<'_> {
         }
         let (event, one) = (site.event.max(1), bijector.unconstrained_len(site.event)?);
         let events = shape.iter().product::<usize>() / event;
-        let leaf = self.resident.as_mut().and_then(|resident| {
-            resident.next += 1;
-            resident.leaves.get(resident.next - 1)
-        });
-        let leaf = leaf.map(|leaf| Term::Tensor(leaf.clone().reshape([events, one])));
+        let leaf = self.next_leaf();
+        let leaf = leaf.map(|leaf| Term::Tensor(leaf.reshape([events, one])));
         let mapped = leaf.filter(|_| one > 0).and_then(|leaf| bijector.on_device(leaf));
         let Some((Term::Tensor(value), log_det)) = mapped else {
             return Err(self.no_device_form(name, &format!("the map onto the support of {}", law.density.name())));
@@ -54,7 +37,7 @@ impl Scope<'_> {
         self.score_on_device(name, law, Handle::from(value.clone()))?;
         let value = match outer {
             None => value,
-            Some((location, scale)) => match location.term(1) + scale.term(1) * Term::Tensor(value) {
+            Some(outer) => match outer.location.term(1) + outer.scale.term(1) * Term::Tensor(value) {
                 Term::Tensor(value) => value,
                 Term::Number(_) => unreachable!("invariant: a term with a tensor is one"),
             },
@@ -68,6 +51,13 @@ impl Scope<'_> {
         Ok(value.reshape(shape))
     }
 
+    /// The next latents of this reading.
+    fn next_leaf(&mut self) -> Option<Tensor<2>> {
+        let Reading::OnDevice(latents) = &mut self.reading else { return None };
+        latents.next += 1;
+        latents.leaves.get(latents.next - 1).cloned()
+    }
+
     /// Adds the log density of a value that stays on the device.
     pub(super) fn score_on_device(&mut self, name: &str, law: Law, value: Handle) -> Result<()> {
         let (distribution, events, weight) = (law.density.name(), law.batch.iter().product(), self.weight_here());
@@ -79,7 +69,7 @@ impl Scope<'_> {
     fn add_terms(&mut self, terms: Vec<Term>, events: usize, weight: f64) {
         let (constant, sum) = Term::total(terms, events);
         let scaled = |sum: Tensor<1>| if (weight - 1.0).abs() > 0.0 { sum * weight } else { sum };
-        self.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum))));
+        self.outcome.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum))));
     }
 
     fn no_device_form(&self, name: &str, what: &str) -> Error {

@@ -15,8 +15,8 @@ use crate::math::operation::apply;
 /// \ell_d = \sum_v c_{dv}\thinspace\eta_{dv} - n_d \log\sum_v e^{\eta_{dv}}, \qquad
 /// \eta_{dv} = \sum_k w_{dk}\thinspace t_{kv}, \qquad n_d = \sum_v c_{dv}
 /// ```
-/// with $`c`$ = `counts`, $`w`$ = `factors`, $`t`$ = `loadings`. It is the log probability of the words of a document in
-/// their order; the multinomial coefficient, which depends on the counts alone, is left out.
+/// with $`c`$ = `counts`, $`w`$ = `factors`, $`t`$ = `loadings`. It is the log probability of the words of a document
+/// in their order; the multinomial coefficient, which depends on the counts alone, is left out.
 ///
 /// # Shapes
 /// `counts` `[rows, columns]`, `factors` `[rows, k]`, `loadings` `[k, columns]` → `[rows]`.
@@ -34,7 +34,8 @@ use crate::math::operation::apply;
 /// use partita_core::{Device, SparseRows, low_rank_multinomial};
 /// let device = Device::flex();
 /// let counts = SparseRows::new(&[vec![(0, 2.0), (1, 1.0)]], 2)?;
-/// let value = low_rank_multinomial(&counts, device.tensor(vec![1.0], [1, 1]), device.tensor(vec![0.0, 3.0_f64.ln()], [1, 2]))?;
+/// let loadings = device.tensor(vec![0.0, 3.0_f64.ln()], [1, 2]);
+/// let value = low_rank_multinomial(&counts, device.tensor(vec![1.0], [1, 1]), loadings)?;
 /// // Probabilities 1/4 and 3/4.
 /// assert!((value.into_scalar::<f64>() - (0.25 * 0.25 * 0.75_f64).ln()).abs() < 1e-14);
 /// # Ok::<(), partita_core::Error>(())
@@ -43,7 +44,30 @@ use crate::math::operation::apply;
 /// # References
 /// Srivastava and Sutton (2017), Autoencoding variational inference for topic models.
 pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: Tensor<2>) -> Result<Tensor<1>> {
-    let ([rows, rank], [own, columns]) = (factors.dims(), loadings.dims());
+    check(counts, factors.dims(), loadings.dims())?;
+    if counts.stays_on_device() {
+        return Ok(counts.low_rank_multinomial_on_device(factors, loadings));
+    }
+    let (rows, columns) = (counts.rows(), counts.columns());
+    let (factors, loadings) = (Handle::from(factors), Handle::from(loadings));
+    let tracked = factors.is_tracked() || loadings.is_tracked();
+    let counts = counts.clone();
+    let output = apply(
+        vec![factors, loadings],
+        Box::new(move |arrays| {
+            let mut arrays = arrays.into_iter().map(|array| array.values);
+            let factors = arrays.next().unwrap_or_default();
+            let problem = Problem { counts, factors, loadings: padded(arrays.next().unwrap_or_default(), columns) };
+            let mut evaluation = problem.evaluate(if tracked { Weights::Same(1.0) } else { Weights::None });
+            let value = Array { values: std::mem::take(&mut evaluation.value), shape: vec![rows] };
+            (value, Box::new(move |gradient| problem.pull_back(evaluation, gradient)))
+        }),
+    );
+    Ok(output.typed())
+}
+
+/// Refuses factors and loadings of shapes that disagree with the counts, and negative counts.
+fn check(counts: &SparseRows, factors: [usize; 2], loadings: [usize; 2]) -> Result<()> {
     let refuse = |what: &str, found: [usize; 2], expected: [usize; 2], remedy: &str| {
         Err(Error::Shape {
             operation: format!("{what} of a low-rank multinomial"),
@@ -52,19 +76,15 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
             remedy: remedy.into(),
         })
     };
-    if rows != counts.rows() {
-        return refuse(
-            "factors",
-            [rows, rank],
-            [counts.rows(), rank],
-            "Give one row of factors for each row of counts.",
-        );
+    let rank = factors[1];
+    if factors[0] != counts.rows() {
+        return refuse("factors", factors, [counts.rows(), rank], "Give one row of factors for each row of counts.");
     }
-    if own != rank || columns != counts.columns() {
+    if loadings != [rank, counts.columns()] {
         let remedy = "Give one loading for each factor and each column of the counts.";
-        return refuse("loadings", [own, columns], [rank, counts.columns()], remedy);
+        return refuse("loadings", loadings, [rank, counts.columns()], remedy);
     }
-    for row in 0..rows {
+    for row in 0..counts.rows() {
         if let Some(found) = counts.row(row).1.iter().find(|count| **count < 0.0) {
             return Err(Error::Support {
                 operation: "low-rank multinomial".into(),
@@ -75,46 +95,7 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
             });
         }
     }
-    if counts.stays_on_device() {
-        return Ok(counts.low_rank_multinomial_on_device(factors, loadings));
-    }
-    let (factors, loadings) = (Handle::from(factors), Handle::from(loadings));
-    let tracked = factors.is_tracked() || loadings.is_tracked();
-    let counts = counts.clone();
-    let output = apply(
-        vec![factors, loadings],
-        Box::new(move |arrays| {
-            let mut arrays = arrays.into_iter().map(|array| array.values);
-            let factors = arrays.next().unwrap_or_default();
-            let problem = Problem { counts, factors, loadings: padded(arrays.next().unwrap_or_default(), columns) };
-            let evaluation = problem.evaluate(if tracked { Weights::Same(1.0) } else { Weights::None });
-            let Evaluation { value, by_factors, by_loadings } = evaluation;
-            let pull_back = move |gradient: &[f64]| {
-                // Mostly every row has the same weight: then what the forward pass found is right up to it.
-                let same =
-                    gradient.first().copied().filter(|first| gradient.iter().all(|g| g.to_bits() == first.to_bits()));
-                let (mut by_factors, mut by_loadings) = match same {
-                    Some(_) => (by_factors, by_loadings),
-                    None => {
-                        let evaluation = problem.evaluate(Weights::Each(gradient));
-                        (evaluation.by_factors, evaluation.by_loadings)
-                    }
-                };
-                if let Some(weight) = same {
-                    [&mut by_factors, &mut by_loadings].into_iter().flatten().for_each(|slot| *slot *= weight);
-                }
-                let width = columns.next_multiple_of(BLOCK).max(1);
-                let by_loadings = if width == columns {
-                    by_loadings
-                } else {
-                    by_loadings.chunks_exact(width).flat_map(|row| &row[..columns]).copied().collect()
-                };
-                vec![by_factors, by_loadings]
-            };
-            (Array { values: value, shape: vec![rows] }, Box::new(pull_back))
-        }),
-    );
-    Ok(output.typed())
+    Ok(())
 }
 
 /// Rows of `columns` numbers, each filled up with zeros to whole blocks.
@@ -155,6 +136,25 @@ struct Evaluation {
 }
 
 impl Problem {
+    /// The gradients by factors and loadings, given those by the rows and what the forward pass found.
+    fn pull_back(&self, forward: Evaluation, gradient: &[f64]) -> Vec<Vec<f64>> {
+        // Mostly every row has the same weight: then what the forward pass found is right up to it.
+        let same = gradient.first().copied().filter(|first| gradient.iter().all(|g| g.to_bits() == first.to_bits()));
+        let Evaluation { mut by_factors, mut by_loadings, .. } = match same {
+            Some(_) => forward,
+            None => self.evaluate(Weights::Each(gradient)),
+        };
+        if let Some(weight) = same {
+            [&mut by_factors, &mut by_loadings].into_iter().flatten().for_each(|slot| *slot *= weight);
+        }
+        let columns = self.counts.columns();
+        let width = columns.next_multiple_of(BLOCK).max(1);
+        if width != columns {
+            by_loadings = by_loadings.chunks_exact(width).flat_map(|row| &row[..columns]).copied().collect();
+        }
+        vec![by_factors, by_loadings]
+    }
+
     fn evaluate(&self, weights: Weights<'_>) -> Evaluation {
         let (rows, columns) = (self.counts.rows(), self.counts.columns());
         let (width, rank) = (columns.next_multiple_of(BLOCK), self.factors.len() / rows.max(1));

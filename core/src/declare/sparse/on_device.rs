@@ -14,7 +14,8 @@ pub(super) struct Uploads {
 }
 
 impl SparseRows {
-    /// The same matrix, of which products stay on the device where those of `other` do: for a matrix made of another one.
+    /// The same matrix, of which products stay on the device where those of `other` do: for a matrix made of another
+    /// one.
     #[must_use]
     pub fn like(self, other: &Self) -> Self {
         Self { on_device: other.on_device, ..self }

@@ -34,13 +34,14 @@ dispatch! {
     /// One step of Adam down `gradient`, in place.
     ///
     /// $$ m \leftarrow \beta_1 m + (1-\beta_1) g, \quad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \quad
-    ///    \theta \leftarrow \theta - \mathrm{rate}\thinspace \frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon} $$
-    /// with $\theta$ = `parameters`, $g$ = `gradient`, $m$ = `first`, $v$ = `second`; $m$ and $v$ are zero before the first step.
+    /// \theta \leftarrow \theta - \mathrm{rate}\thinspace \frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon} $$
+    /// with $\theta$ = `parameters`, $g$ = `gradient`, $m$ = `first`, $v$ = `second`; $m$ and $v$ are zero before the
+    /// first step.
     ///
     /// # Numerics
-    /// The operations and their order are those of `burn::optim::Adam` on f64 tensors, and the bits those of the loop for
-    /// other machines. Burn rounds $\beta$, $\epsilon$ and the bias corrections to single precision; [`AdamUpdate::at`]
-    /// does not, so that $1-\beta_2$ differs by 5e-5 of itself.
+    /// The operations and their order are those of `burn::optim::Adam` on f64 tensors, and the bits those of the loop
+    /// for other machines. Burn rounds $\beta$, $\epsilon$ and the bias corrections to single precision;
+    /// [`AdamUpdate::at`] does not, so that $1-\beta_2$ differs by 5e-5 of itself.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.

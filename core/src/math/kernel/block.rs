@@ -74,8 +74,8 @@ impl Padded {
 
 /// Adds up the terms of blocks: one running sum a lane, the lanes added in pairs at the end.
 ///
-/// `sum_blocks!(count, |io, start| body)` evaluates `body`, an array of [`BLOCK`] terms, for each block from `start` on, with
-/// `io` the [`Whole`] or [`Padded`] access to slices. A macro, because a closure would not be compiled for the
+/// `sum_blocks!(count, |io, start| body)` evaluates `body`, an array of [`BLOCK`] terms, for each block from `start`
+/// on, with `io` the [`Whole`] or [`Padded`] access to slices. A macro, because a closure would not be compiled for the
 /// instruction set of its caller.
 macro_rules! sum_blocks {
     ($count:expr, |$io:ident, $start:ident| $body:block) => {{

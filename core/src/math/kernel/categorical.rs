@@ -4,14 +4,16 @@ use super::block::{BLOCK, sum_blocks};
 use super::polynomial::{exp, log};
 
 dispatch! {
-    /// The log probability of `class` under the softmax of each row of `logits`, in nats; writes `scale` times its derivatives.
+    /// The log probability of `class` under the softmax of each row of `logits`, in nats; writes `scale` times its
+    /// derivatives.
     ///
     /// ```math
     /// \sum_i \ell_{i,c_i} - \log\sum_k e^{\ell_{ik}}, \qquad
     ///    g_{ik} = s \Bigl([k = c_i] - \frac{e^{\ell_{ik}}}{\sum_m e^{\ell_{im}}}\Bigr)
     /// ```
-    /// with $\ell$ = `logits`, $c$ = `class` (0, 1, ... as numbers), $g$ = `gradient` and $s$ = `scale`. The sum is not multiplied by `scale`. `gradient` is
-    /// also the workspace and always required. A class that is no index of a row gives NaN.
+    /// with $\ell$ = `logits`, $c$ = `class` (0, 1, ... as numbers), $g$ = `gradient` and $s$ = `scale`. The sum is not
+    /// multiplied by `scale`. `gradient` is also the workspace and always required. A class that is no index of a row
+    /// gives NaN.
     ///
     /// # Shapes
     /// `class`: `n`; `logits` and `gradient`: `n` rows of `k`, row after row.

@@ -11,7 +11,8 @@ mod product {
         /// The dot product $\sum_i a_i b_i$.
         ///
         /// # Numerics
-        /// Sixteen running sums, so that the rounding error grows with $n/16$: below 1e-15 of $\sum_i|a_i b_i|$ at 2,144.
+        /// Sixteen running sums, so that the rounding error grows with $n/16$: below 1e-15 of $\sum_i|a_i b_i|$ at
+        /// 2,144.
         ///
         /// # Panics
         /// If the lengths disagree: callers have checked them.

@@ -1,7 +1,7 @@
 //! Multiplies a few rows by a wide matrix and back, block by block, as a likelihood with low-rank logits needs it.
 //!
-//! All matrices are row-major and their rows padded to a multiple of [`BLOCK`] columns; the rows of a block are [`ROWS`],
-//! the last of them zero where there are fewer.
+//! All matrices are row-major and their rows padded to a multiple of [`BLOCK`] columns; the rows of a block are
+//! [`ROWS`], the last of them zero where there are fewer.
 
 pub use back::low_rank_factors;
 pub use forward::low_rank_logits;

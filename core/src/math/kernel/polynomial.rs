@@ -22,7 +22,8 @@ const EXPONENTIAL: [f64; 10] = [
     5.000_000_000_000_001e-1,
 ];
 
-/// $(2\thinspace \mathrm{artanh}(s) - 2s)/s^3$ in $s^2$ on $|s| \le 3 - 2\sqrt2$, highest power first (fdlibm's `e_log.c`).
+/// $(2\thinspace \mathrm{artanh}(s) - 2s)/s^3$ in $s^2$ on $|s| \le 3 - 2\sqrt2$, highest power first (fdlibm's
+/// `e_log.c`).
 const ARTANH: [f64; 7] = [
     1.479_819_860_511_658_6e-1,
     1.531_383_769_920_937_3e-1,

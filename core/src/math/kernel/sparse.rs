@@ -170,59 +170,76 @@ fn padded<const W: usize>(row: &[f64], first: usize) -> [f64; W] {
     block
 }
 
-/// The rows of a row-major matrix of `outputs` columns, cut to `W` and `T` more columns from `first` on.
-#[inline(always)]
-fn padded_rows<const W: usize, const T: usize>(
-    matrix: &[f64],
-    outputs: usize,
+/// Which outputs a pass is over: `W` and `T` more from `first` on, of `all`.
+#[derive(Clone, Copy)]
+struct Outputs {
+    all: usize,
     first: usize,
-) -> (Vec<Lanes<W>>, Vec<Half<T>>) {
-    let rows = matrix.chunks_exact(outputs);
-    rows.map(|row| (Lanes(padded(row, first)), Half(padded(row, first + W)))).unzip()
+}
+
+/// One number for each output of a pass.
+#[derive(Clone, Copy)]
+struct Sums<const W: usize, const T: usize> {
+    wide: [f64; W],
+    tail: [f64; T],
+}
+
+/// The rows of a matrix, cut to the outputs of a pass.
+struct Cut<const W: usize, const T: usize> {
+    wide: Vec<Lanes<W>>,
+    tails: Vec<Half<T>>,
+}
+
+impl<const W: usize, const T: usize> Cut<W, T> {
+    /// Of a row-major matrix with one column for each output.
+    #[inline(always)]
+    fn of(matrix: &[f64], outputs: Outputs) -> Self {
+        let rows = matrix.chunks_exact(outputs.all);
+        let cut = |row: &[f64]| (Lanes(padded(row, outputs.first)), Half(padded(row, outputs.first + W)));
+        let (wide, tails) = rows.map(cut).unzip();
+        Self { wide, tails }
+    }
 }
 
 /// `start` plus the sum over the entries of a row of the value times the coefficients of the column.
 #[inline(always)]
 fn sum_of_products<E: Read, const W: usize, const T: usize>(
     row: E,
-    (lanes, tails): &(Vec<Lanes<W>>, Vec<Half<T>>),
-    start: ([f64; W], [f64; T]),
-) -> ([f64; W], [f64; T]) {
-    let (lanes, tails) = (lanes.as_slice(), &tails[..lanes.len()]);
-    let mut parts = [([0.0; W], [0.0; T]); PARTS];
+    coefficients: &Cut<W, T>,
+    start: Sums<W, T>,
+) -> Sums<W, T> {
+    let lanes = coefficients.wide.as_slice();
+    let tails = &coefficients.tails[..lanes.len()];
+    let mut parts = [Sums { wide: [0.0; W], tail: [0.0; T] }; PARTS];
     parts[0] = start;
     let whole = row.len() - row.len() % PARTS;
     for from in (0..whole).step_by(PARTS) {
         for (offset, part) in parts.iter_mut().enumerate() {
-            add_product(part, row.entry(from + offset), lanes, tails);
+            let (column, value) = row.entry(from + offset);
+            add_product(part, value, &lanes[column], &tails[column]);
         }
     }
     for index in whole..row.len() {
-        add_product(&mut parts[0], row.entry(index), lanes, tails);
+        let (column, value) = row.entry(index);
+        add_product(&mut parts[0], value, &lanes[column], &tails[column]);
     }
     let [mut sum, b, c, d] = parts;
     for lane in 0..W {
-        sum.0[lane] = (sum.0[lane] + b.0[lane]) + (c.0[lane] + d.0[lane]);
+        sum.wide[lane] = (sum.wide[lane] + b.wide[lane]) + (c.wide[lane] + d.wide[lane]);
     }
     for lane in 0..T {
-        sum.1[lane] = (sum.1[lane] + b.1[lane]) + (c.1[lane] + d.1[lane]);
+        sum.tail[lane] = (sum.tail[lane] + b.tail[lane]) + (c.tail[lane] + d.tail[lane]);
     }
     sum
 }
 
 /// Adds the value of an entry times the coefficients of its column.
 #[inline(always)]
-fn add_product<const W: usize, const T: usize>(
-    sum: &mut ([f64; W], [f64; T]),
-    (column, value): (usize, f64),
-    lanes: &[Lanes<W>],
-    tails: &[Half<T>],
-) {
-    let (own, tail) = (&lanes[column].0, &tails[column].0);
-    for (sum, own) in sum.0.iter_mut().zip(own) {
+fn add_product<const W: usize, const T: usize>(sum: &mut Sums<W, T>, value: f64, wide: &Lanes<W>, tail: &Half<T>) {
+    for (sum, own) in sum.wide.iter_mut().zip(&wide.0) {
         *sum = value.mul_add(*own, *sum);
     }
-    for (sum, own) in sum.1.iter_mut().zip(tail) {
+    for (sum, own) in sum.tail.iter_mut().zip(&tail.0) {
         *sum = value.mul_add(*own, *sum);
     }
 }

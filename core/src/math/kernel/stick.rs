@@ -11,7 +11,8 @@ dispatch! {
     /// `unconstrained` $u$, `shifted` $a$ and `softplus`: `n`.
     ///
     /// # Numerics
-    /// Against the libm loop: 1e-15 of the larger of the number and one; the same bits under every vector instruction set.
+    /// Against the libm loop: 1e-15 of the larger of the number and one; the same bits under every vector instruction
+    /// set.
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.

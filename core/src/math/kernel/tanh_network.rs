@@ -1,4 +1,4 @@
-//! Passes rows through a small network of one hidden layer and their gradients back, hidden units never leaving registers.
+//! Passes rows through a small network of one hidden layer and back, hidden units never leaving registers.
 
 mod back;
 mod forward;
@@ -14,8 +14,8 @@ use super::polynomial::exp_below_zero;
 /// $$ o = W_2 \tanh(W_1 x + b_1) + A x + b_2 $$
 ///
 /// # Shapes
-/// $W_1$ `[hidden, inputs]`, $b_1$ `[hidden]`, $W_2$ `[heads, hidden]`, $A$ `[heads, inputs]`, $b_2$ `[heads]`, one after another
-/// in `parameters`. Columns of rows are stored one after another.
+/// $W_1$ `[hidden, inputs]`, $b_1$ `[hidden]`, $W_2$ `[heads, hidden]`, $A$ `[heads, inputs]`, $b_2$ `[heads]`, one
+/// after another in `parameters`. Columns of rows are stored one after another.
 #[derive(Debug, Clone, Copy)]
 pub struct TanhNetwork<'a> {
     /// All weights.

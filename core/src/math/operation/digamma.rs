@@ -7,7 +7,8 @@ use crate::math::special;
 
 /// The digamma function $\psi$, the derivative of the logarithm of the gamma function, for entries > 0.
 ///
-/// $$ \psi(x) = \frac{d}{dx} \log\Gamma(x), \qquad \frac{d}{dx}\psi(x) = \psi_1(x) $$ with $\psi_1$ the trigamma function.
+/// $$ \psi(x) = \frac{d}{dx} \log\Gamma(x), \qquad \frac{d}{dx}\psi(x) = \psi_1(x) $$
+/// with $\psi_1$ the trigamma function.
 ///
 /// # Laws
 /// `laws::operation` checks the value at one and one half, and the gradient against differences.

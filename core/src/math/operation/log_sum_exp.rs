@@ -15,8 +15,8 @@ use crate::math::special::log_sum_exp_parts;
 /// `[..., n]` → `[..., 1]`.
 ///
 /// # Numerics
-/// The largest entry is taken out first. Entries of −∞ (impossible cases) contribute nothing; if all are −∞ so is the
-/// value, with gradient zero.
+/// The largest entry is taken out first. Entries of −∞ (impossible cases) contribute nothing; if all are −∞ so
+/// is the value, with gradient zero.
 ///
 /// # Laws
 /// `laws::operation` checks the value at equal entries, and the gradient against differences.

@@ -53,19 +53,45 @@ pub fn poisson_kernel(count: f64, mean: f64, log_mean: f64) -> f64 {
     }
 }
 
+/// A probability and its complement, apart, so that neither loses digits where it is small.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chance {
+    /// The probability $p$.
+    pub success: f64,
+    /// Its complement $1 - p$.
+    pub failure: f64,
+}
+
+impl Chance {
+    /// The logarithms of both.
+    pub(super) fn ln(self) -> LogChance {
+        LogChance { success: self.success.ln(), failure: self.failure.ln() }
+    }
+}
+
+/// The logarithms of a probability and of its complement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LogChance {
+    /// $\log p$.
+    pub success: f64,
+    /// $\log(1 - p)$.
+    pub failure: f64,
+}
+
 /// $\log\binom{k+m}{k} + k\log p + m\log(1-p)$ for real $k$ = `successes`, $m$ = `failures` ≥ 0.
 ///
-/// `log_odds_parts` are $\log p$ and $\log(1-p)$; gamma functions stand for factorials.
+/// `log` holds $\log p$ and $\log(1-p)$; gamma functions stand for factorials.
 ///
 /// # Example
 /// ```
+/// use partita_core::special::{LogChance, binomial_kernel};
 /// let half = 0.5_f64.ln();
-/// let found = partita_core::special::binomial_kernel(2.0, 2.0, [half, half]);
+/// let found = binomial_kernel(2.0, 2.0, LogChance { success: half, failure: half });
 /// assert!((found - (6.0_f64 / 16.0).ln()).abs() < 1e-14);
 /// ```
 #[must_use]
-pub fn binomial_kernel(successes: f64, failures: f64, log_odds_parts: [f64; 2]) -> f64 {
-    let [log_success, log_failure] = log_odds_parts;
+pub fn binomial_kernel(successes: f64, failures: f64, log: LogChance) -> f64 {
+    let LogChance { success: log_success, failure: log_failure } = log;
     if successes <= 0.0 {
         return if failures <= 0.0 { 0.0 } else { failures * log_failure };
     }
@@ -102,7 +128,7 @@ mod tests {
 
     #[test]
     fn binomial_kernel_survives_an_underflown_probability() {
-        let found = binomial_kernel(1.0, 1.0, [-800.0, 0.0]);
+        let found = binomial_kernel(1.0, 1.0, LogChance { success: -800.0, failure: 0.0 });
         assert!((found - (2.0_f64.ln() - 800.0)).abs() < 1e-12);
     }
 }

@@ -1,4 +1,6 @@
 //! Gives the inverse of the normal cumulative distribution function, to the last digits in both tails.
+//!
+//! Not `statrs`: antithetic and Sobol noise is made of it, whose bits for a seed would change with every release.
 
 /// Degree-seven polynomials in powers 0 to 7: numerator and denominator.
 struct Ratio([f64; 8], [f64; 8]);

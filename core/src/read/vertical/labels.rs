@@ -5,13 +5,13 @@ use burn::tensor::Tensor;
 use super::party::{at, chosen};
 use crate::array::Array;
 use crate::declare::rows::Rows;
-use crate::declare::scope::{Minibatch, Observing, Scope, Source, Table};
-use crate::declare::site::{Part, SiteTable};
+use crate::declare::scope::{Density, LocalPart, Minibatch, Reading, Scope, Terms};
+use crate::declare::site::SiteTable;
 use crate::declare::vertical::{Columns, Head};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::read::density::{Assessment, gradients_of};
+use crate::read::gradient::{Assessment, gradients_of};
 
 /// The plate that all rows stand in.
 pub(super) const PLATE: &str = "row";
@@ -37,6 +37,22 @@ pub struct LikelihoodShare {
     pub latents: Vec<f64>,
     /// Its gradient by the predictors, `[rows, outputs]`.
     pub eta: Vec<f64>,
+}
+
+/// What a log likelihood is evaluated at.
+///
+/// # Shapes
+/// `eta`: `[rows, outputs]`, row by row.
+#[derive(Debug, Clone, Copy)]
+pub struct LikelihoodAt<'a> {
+    /// The unconstrained unknowns of the head.
+    pub latents: &'a [f64],
+    /// The predictors.
+    pub eta: &'a [f64],
+    /// The rows evaluated, whose log likelihood is multiplied by $`N/B`$; all for `None`.
+    pub rows: Option<&'a [usize]>,
+    /// What the log likelihood is multiplied by in addition.
+    pub weight: f64,
 }
 
 /// A head and its data, whatever their types.
@@ -123,13 +139,12 @@ impl Labels {
     /// # Errors
     /// What the head refuses of its labels.
     pub fn table(&self, device: &Device) -> Result<SiteTable> {
-        let mut scope = Scope::new(device, Table::Building(SiteTable::default()), Source::default());
+        let mut scope = Scope::of_site_table(device);
         let stated = self.held.declare(&mut scope)?;
-        scope.part = Part::Local;
+        scope.begin_local(LocalPart::WHOLE);
         let eta = device.tensor(vec![0.0; self.rows() * self.outputs()], [self.rows(), self.outputs()]);
         scope.plate(PLATE, self.rows(), |scope, rows| stated.observe(scope, eta, rows))?;
-        let Table::Building(table) = scope.table else { unreachable!("invariant: this scope builds its table") };
-        Ok(table)
+        Ok(scope.into_table())
     }
 
     /// $`\log p(\gamma)`$ and its gradient by the unconstrained unknowns.
@@ -137,35 +152,23 @@ impl Labels {
     /// # Errors
     /// [`Error::Length`] for latents of the wrong length; otherwise what the prior refuses.
     pub fn prior(&self, device: &Device, table: &SiteTable, latents: &[f64]) -> Result<Assessment> {
-        let mut scope = at(device, table, latents)?;
-        (scope.scoring, scope.tracking) = (true, true);
+        let mut scope = at(device, table, latents, Reading::Density(Density::of(Terms::Joint)))?;
         self.held.declare(&mut scope)?;
         scope.ended()?;
         gradients_of(scope.outcome, table, |_| Ok(Vec::new()))
     }
 
-    /// The log likelihood of predictors `eta` at unknowns `latents`, without the prior: $`N/B`$ times that of `rows` where
-    /// rows are given, and `weight` times that.
-    ///
-    /// # Shapes
-    /// `eta`: `[rows, outputs]`, row by row.
+    /// The log likelihood at predictors and unknowns, without the prior.
     ///
     /// # Errors
     /// [`Error::Length`] for latents or predictors of the wrong length; otherwise what the head refuses.
-    pub fn likelihood(
-        &self,
-        device: &Device,
-        table: &SiteTable,
-        (latents, eta): (&[f64], &[f64]),
-        rows: Option<&[usize]>,
-        weight: f64,
-    ) -> Result<LikelihoodShare> {
+    pub fn likelihood(&self, device: &Device, table: &SiteTable, given: LikelihoodAt<'_>) -> Result<LikelihoodShare> {
+        let LikelihoodAt { latents, eta, rows, weight } = given;
         let shape = self.shape(eta, rows)?;
         let batch: Vec<Minibatch> = rows.map(|rows| Minibatch::new(PLATE, rows.to_vec())).into_iter().collect();
-        let mut scope = at(device, table, latents)?;
-        (scope.scoring, scope.tracking, scope.quiet) = (true, true, true);
+        let mut scope = at(device, table, latents, Reading::Density(Density::of(Terms::Local)))?;
         let stated = self.held.declare(&mut scope)?;
-        (scope.quiet, scope.part, scope.weight, scope.minibatch) = (false, Part::Local, weight, &batch);
+        scope.begin_local(LocalPart { minibatch: &batch, weight });
         let leaf: Tensor<2> = device.leaf(eta, shape);
         scope.plate(PLATE, self.rows(), |scope, rows| stated.observe(scope, leaf.clone(), rows))?;
         scope.ended()?;
@@ -186,10 +189,9 @@ impl Labels {
     /// As for [`Labels::likelihood`].
     pub fn pointwise(&self, device: &Device, table: &SiteTable, latents: &[f64], eta: &[f64]) -> Result<Vec<f64>> {
         let shape = self.shape(eta, None)?;
-        let mut scope = at(device, table, latents)?;
-        scope.observing = Observing::Pointwise;
+        let mut scope = at(device, table, latents, Reading::Pointwise)?;
         let stated = self.held.declare(&mut scope)?;
-        scope.part = Part::Local;
+        scope.begin_local(LocalPart::WHOLE);
         let eta = device.tensor(eta.to_vec(), shape);
         scope.plate(PLATE, self.rows(), |scope, rows| stated.observe(scope, eta, rows))?;
         scope.ended()?;
@@ -209,11 +211,10 @@ impl Labels {
     /// As for [`Labels::likelihood`].
     pub fn mean(&self, device: &Device, table: &SiteTable, latents: &[f64], eta: &[f64]) -> Result<Array> {
         let shape = self.shape(eta, None)?;
-        let mut scope = at(device, table, latents)?;
+        let mut scope = at(device, table, latents, Reading::Values)?;
         let stated = self.held.declare(&mut scope)?;
         let eta = device.tensor(eta.to_vec(), shape);
-        Handle::from(stated.mean(eta, &Rows { total: self.rows(), chosen: None, gathered: None, on_device: false })?)
-            .read()
+        Handle::from(stated.mean(eta, &Rows::on_host(self.rows(), None))?).read()
     }
 
     /// The unknowns and deterministic sites on their natural scale, for one unconstrained vector.
@@ -221,8 +222,7 @@ impl Labels {
     /// # Errors
     /// [`Error::Length`] for a vector of the wrong length; otherwise what the prior refuses.
     pub fn natural(&self, device: &Device, table: &SiteTable, latents: &[f64]) -> Result<Vec<(String, Array)>> {
-        let mut scope = at(device, table, latents)?;
-        scope.keeping = true;
+        let mut scope = at(device, table, latents, Reading::NaturalValues)?;
         self.held.declare(&mut scope)?;
         Ok(scope.outcome.values)
     }

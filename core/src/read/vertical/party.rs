@@ -4,7 +4,7 @@ use burn::tensor::{Gradients, Tensor};
 
 use crate::array::Array;
 use crate::declare::rows::Rows;
-use crate::declare::scope::{Outcome, Scope, Source, Table};
+use crate::declare::scope::{Density, Outcome, Reading, Scope, Source, Terms};
 use crate::declare::site::SiteTable;
 use crate::declare::theta;
 use crate::declare::vertical::{Columns, Contribution};
@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::operation;
-use crate::read::density::{Assessment, gradients_of};
+use crate::read::gradient::{Assessment, gradients_of};
 
 /// A party by name: what it declares, and the columns it holds. Parties of one model may declare different things.
 ///
@@ -140,10 +140,9 @@ impl Party {
     /// # Errors
     /// What the prior refuses.
     pub fn table(&self, device: &Device) -> Result<SiteTable> {
-        let mut scope = Scope::new(device, Table::Building(SiteTable::default()), Source::default());
+        let mut scope = Scope::of_site_table(device);
         drop(self.declared.declare(&mut scope)?);
-        let Table::Building(table) = scope.table else { unreachable!("invariant: this scope builds its table") };
-        Ok(table)
+        Ok(scope.into_table())
     }
 
     /// The point parameters that the party trains, in the order Burn visits them.
@@ -167,8 +166,7 @@ impl Party {
     /// # Errors
     /// [`Error::Length`] for a vector of the wrong length; otherwise what the prior refuses.
     pub fn natural(&self, device: &Device, table: &SiteTable, latents: &[f64]) -> Result<Vec<(String, Array)>> {
-        let mut scope = at(device, table, latents)?;
-        scope.keeping = true;
+        let mut scope = at(device, table, latents, Reading::NaturalValues)?;
         drop(self.declared.declare(&mut scope)?);
         scope.ended()?;
         Ok(scope.outcome.values)
@@ -187,8 +185,7 @@ impl Party {
         latents: &[f64],
         rows: Option<&[usize]>,
     ) -> Result<Contributed> {
-        let mut scope = at(device, table, latents)?;
-        (scope.scoring, scope.tracking) = (true, true);
+        let mut scope = at(device, table, latents, Reading::Density(Density::of(Terms::Joint)))?;
         let share = self.declared.declare(&mut scope)?;
         scope.ended()?;
         let rows = chosen(&self.name, self.rows(), rows)?;
@@ -229,7 +226,12 @@ fn weight_prior(declared: &dyn Declared) -> Result<(f64, Vec<f64>)> {
 }
 
 /// A scope at known latents.
-pub(super) fn at<'a>(device: &'a Device, table: &'a SiteTable, latents: &'a [f64]) -> Result<Scope<'a>> {
+pub(super) fn at<'a>(
+    device: &'a Device,
+    table: &'a SiteTable,
+    latents: &'a [f64],
+    reading: Reading<'a>,
+) -> Result<Scope<'a>> {
     if latents.len() != table.global_len() {
         return Err(Error::Length {
             operation: "latents of a party".into(),
@@ -238,13 +240,13 @@ pub(super) fn at<'a>(device: &'a Device, table: &'a SiteTable, latents: &'a [f64
             remedy: "Take the length from the party's site table.".into(),
         });
     }
-    Ok(Scope::new(device, Table::Known(table), Source { globals: Some(latents), ..Source::default() }))
+    Ok(Scope::new(device, table, Source::globals(latents), reading))
 }
 
 /// Rows by index; refuses an index that is no row.
 pub(super) fn chosen<'a>(who: &str, total: usize, chosen: Option<&'a [usize]>) -> Result<Rows<'a>> {
     match chosen.and_then(|chosen| chosen.iter().find(|row| **row >= total)) {
-        None => Ok(Rows { total, chosen, gathered: None, on_device: false }),
+        None => Ok(Rows::on_host(total, chosen)),
         Some(row) => Err(Error::Plate {
             plate: "row".into(),
             problem: format!(
@@ -285,8 +287,8 @@ impl Contributed {
         &self.values
     }
 
-    /// The log prior of the unconstrained latents in nats, log-Jacobians included, and that of the point parameters where they
-    /// have one.
+    /// The log prior of the unconstrained latents in nats, log-Jacobians included, and that of the point parameters
+    /// where they have one.
     #[must_use]
     pub fn log_prior(&self) -> f64 {
         self.outcome.total
@@ -310,10 +312,7 @@ impl Contributed {
         let outputs = Handle::from(outputs);
         if outputs.is_tracked() {
             let term: Tensor<1> = operation::linear_form(outputs, adjoint.to_vec()).typed();
-            outcome.tape = Some(match outcome.tape.take() {
-                Some(sum) => sum + term,
-                None => term,
-            });
+            outcome.add_tape(term);
         }
         gradients_of(outcome, &table, |gradients| {
             let mut gradient = declared.theta_gradient(gradients)?;

@@ -62,8 +62,8 @@ impl Augmentation {
 /// All parties of a vertical model in one place, as a [`Model`]: what gold standards and checks are run on.
 ///
 /// Point parameters of contributions are constants here. Sites of a party's prior are called `party.site`; auxiliary
-/// variables are local latents `party.z` `[rows, outputs]` in the plate `row`. The observed site is the head's, once for
-/// each party in the power-likelihood model (`party.site`).
+/// variables are local latents `party.z` `[rows, outputs]` in the plate `row`. The observed site is the head's, once
+/// for each party in the power-likelihood model (`party.site`).
 ///
 /// # Shapes
 /// Data: none, everything is inside.
@@ -124,8 +124,8 @@ impl Pooled {
         Ok(Self { parties, labels, augmentation, centred: true })
     }
 
-    /// The same model with standardised auxiliary variables as latents, $`z_j = g_j + \rho\,\zeta_j`$: easier for samplers
-    /// where $`\rho`$ is small beside what the labels say of a row.
+    /// The same model with standardised auxiliary variables as latents, $`z_j = g_j + \rho\,\zeta_j`$: easier for
+    /// samplers where $`\rho`$ is small beside what the labels say of a row.
     #[must_use]
     pub fn non_centred(self) -> Self {
         Self { centred: false, ..self }

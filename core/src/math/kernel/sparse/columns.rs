@@ -1,6 +1,6 @@
 //! Multiplies the transpose of sparse rows by a gradient, column after column, the sums of a column in registers.
 
-use super::{Coded, Half, Lanes, NARROW, Plain, Read, SparseEntries, TAIL, WIDE, padded_rows, sum_of_products};
+use super::{Coded, Cut, Half, Lanes, NARROW, Outputs, Plain, Read, SparseEntries, Sums, TAIL, WIDE, sum_of_products};
 
 /// The entries of some rows of a sparse matrix, column after column.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +25,9 @@ dispatch! {
     /// ```math
     /// s_{ck} = \sum_r x_{rc}\thinspace g_{rk}
     /// ```
-    /// with $x$ = `blocks`, rows after rows, $g$ = `gradient` and $s$ = `sums`, which is overwritten. A sum is stored once
-    /// a block and not once an entry, as [`super::sparse_transposed`] must; the gradients of a block should fit the
-    /// first-level cache.
+    /// with $x$ = `blocks`, rows after rows, $g$ = `gradient` and $s$ = `sums`, which is overwritten. A sum is stored
+    /// once a block and not once an entry, as [`super::sparse_transposed`] must; the gradients of a block should fit
+    /// the first-level cache.
     ///
     /// # Shapes
     /// `gradient`: rows × `outputs`, row-major; `sums`: columns × `outputs`, row-major.
@@ -45,31 +45,32 @@ dispatch! {
 
 #[inline(always)]
 pub(super) fn vector(blocks: &[SparseColumns<'_>], gradient: &[f64], outputs: usize, sums: &mut [f64]) {
-    passes!(outputs, |first, W, T| pass::<W, T>(blocks, gradient, (outputs, first), sums));
+    passes!(outputs, |first, W, T| pass::<W, T>(blocks, gradient, Outputs { all: outputs, first }, sums));
 }
 
 #[inline(always)]
 fn pass<const W: usize, const T: usize>(
     blocks: &[SparseColumns<'_>],
     gradient: &[f64],
-    (outputs, first): (usize, usize),
+    outputs: Outputs,
     sums: &mut [f64],
 ) {
-    let mut running = vec![(Lanes([0.0; W]), Half([0.0; T])); sums.len() / outputs];
+    let Outputs { all, first } = outputs;
+    let mut running = vec![(Lanes([0.0; W]), Half([0.0; T])); sums.len() / all];
     let mut rest = gradient;
     for block in blocks {
-        let (own, others) = rest.split_at(block.rows * outputs);
+        let (own, others) = rest.split_at(block.rows * all);
         rest = others;
-        let own = padded_rows::<W, T>(own, outputs, first);
+        let own = Cut::<W, T>::of(own, outputs);
         reading!(block.entries, |read| {
             for (bounds, sum) in block.starts.windows(2).zip(&mut running) {
-                let start = (sum.0.0, sum.1.0);
-                let (lanes, tail) = sum_of_products(read.row(bounds[0], bounds[1]), &own, start);
-                *sum = (Lanes(lanes), Half(tail));
+                let start = Sums { wide: sum.0.0, tail: sum.1.0 };
+                let Sums { wide, tail } = sum_of_products(read.row(bounds[0], bounds[1]), &own, start);
+                *sum = (Lanes(wide), Half(tail));
             }
         });
     }
-    for (out, (sum, tail)) in sums.chunks_exact_mut(outputs).zip(&running) {
+    for (out, (sum, tail)) in sums.chunks_exact_mut(all).zip(&running) {
         for (slot, number) in out[first..].iter_mut().zip(sum.0.iter().chain(&tail.0)) {
             *slot = *number;
         }

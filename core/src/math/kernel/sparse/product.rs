@@ -1,6 +1,6 @@
 //! Multiplies sparse rows by a few columns of coefficients, a row's sums in registers.
 
-use super::{Coded, NARROW, Plain, Read, SparseEntries, TAIL, WIDE, padded, padded_rows, sum_of_products};
+use super::{Coded, Cut, NARROW, Outputs, Plain, Read, SparseEntries, Sums, TAIL, WIDE, padded, sum_of_products};
 
 dispatch! {
     /// The product of sparse rows with coefficients, plus an intercept for each output.
@@ -36,8 +36,21 @@ pub(super) fn vector(
     eta: &mut [f64],
 ) {
     passes!(intercepts.len(), |first, W, T| {
-        reading!(entries, |read| pass::<_, W, T>(starts, read, coefficients, (intercepts, first), eta))
+        reading!(entries, |read| pass::<_, W, T>(
+            starts,
+            read,
+            coefficients,
+            Intercepts { all: intercepts, first },
+            eta
+        ))
     });
+}
+
+/// The intercepts of all outputs, of which a pass is over those from `first` on.
+#[derive(Clone, Copy)]
+struct Intercepts<'a> {
+    all: &'a [f64],
+    first: usize,
 }
 
 #[inline(always)]
@@ -45,15 +58,15 @@ fn pass<E: Read, const W: usize, const T: usize>(
     starts: &[usize],
     entries: E,
     coefficients: &[f64],
-    (intercepts, first): (&[f64], usize),
+    intercepts: Intercepts<'_>,
     eta: &mut [f64],
 ) {
-    let outputs = intercepts.len();
-    let coefficients = padded_rows::<W, T>(coefficients, outputs, first);
-    let start = (padded(intercepts, first), padded(intercepts, first + W));
-    for (bounds, out) in starts.windows(2).zip(eta.chunks_exact_mut(outputs)) {
-        let (sum, tail) = sum_of_products(entries.row(bounds[0], bounds[1]), &coefficients, start);
-        for (slot, number) in out[first..].iter_mut().zip(sum.into_iter().chain(tail)) {
+    let Intercepts { all, first } = intercepts;
+    let coefficients = Cut::<W, T>::of(coefficients, Outputs { all: all.len(), first });
+    let start = Sums { wide: padded(all, first), tail: padded(all, first + W) };
+    for (bounds, out) in starts.windows(2).zip(eta.chunks_exact_mut(all.len())) {
+        let Sums { wide, tail } = sum_of_products(entries.row(bounds[0], bounds[1]), &coefficients, start);
+        for (slot, number) in out[first..].iter_mut().zip(wide.into_iter().chain(tail)) {
             *slot = number;
         }
     }

@@ -1,6 +1,6 @@
 //! Multiplies the transpose of sparse rows by a gradient, row after row.
 
-use super::{Coded, Half, Lanes, NARROW, Plain, Read, SparseEntries, TAIL, WIDE, padded};
+use super::{Coded, Half, Lanes, NARROW, Outputs, Plain, Read, SparseEntries, TAIL, WIDE, padded};
 
 dispatch! {
     /// The transpose of sparse rows times a gradient: what the product's coefficients get in a backward pass.
@@ -28,7 +28,7 @@ dispatch! {
 #[inline(always)]
 pub(super) fn vector(starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]) {
     passes!(outputs, |first, W, T| {
-        reading!(entries, |read| pass::<_, W, T>(starts, read, gradient, (outputs, first), sums))
+        reading!(entries, |read| pass::<_, W, T>(starts, read, gradient, Outputs { all: outputs, first }, sums))
     });
 }
 
@@ -37,13 +37,14 @@ fn pass<E: Read, const W: usize, const T: usize>(
     starts: &[usize],
     entries: E,
     gradient: &[f64],
-    (outputs, first): (usize, usize),
+    outputs: Outputs,
     sums: &mut [f64],
 ) {
-    let columns = sums.len() / outputs;
+    let Outputs { all, first } = outputs;
+    let columns = sums.len() / all;
     let (mut lanes, mut tails) = (vec![Lanes([0.0; W]); columns], vec![Half([0.0; T]); columns]);
     let (lanes, tails) = (lanes.as_mut_slice(), &mut tails[..columns]);
-    for (bounds, own) in starts.windows(2).zip(gradient.chunks_exact(outputs)) {
+    for (bounds, own) in starts.windows(2).zip(gradient.chunks_exact(all)) {
         let row = entries.row(bounds[0], bounds[1]);
         let (own, rest): ([f64; W], [f64; T]) = (padded(own, first), padded(own, first + W));
         for index in 0..row.len() {
@@ -57,7 +58,7 @@ fn pass<E: Read, const W: usize, const T: usize>(
             }
         }
     }
-    for (out, (sum, tail)) in sums.chunks_exact_mut(outputs).zip(lanes.iter().zip(tails)) {
+    for (out, (sum, tail)) in sums.chunks_exact_mut(all).zip(lanes.iter().zip(tails)) {
         for (slot, number) in out[first..].iter_mut().zip(sum.0.iter().chain(&tail.0)) {
             *slot = *number;
         }

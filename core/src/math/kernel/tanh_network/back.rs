@@ -120,8 +120,8 @@ fn add_products(sums: &mut [[f64; BLOCK]], parameter: usize, a: &[f64; BLOCK], b
     sums[parameter] = own;
 }
 
-/// The same for a known number of inputs and outputs: a block of rows stays in registers from unit to unit, and the sums
-/// over rows, one block of lanes a parameter, in the first-level cache.
+/// The same for a known number of inputs and outputs: a block of rows stays in registers from unit to unit, and the
+/// sums over rows, one block of lanes a parameter, in the first-level cache.
 #[inline(always)]
 fn known<const INPUTS: usize, const HEADS: usize>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
     let [w1, b1, w2, a, _] = network.split();
