@@ -10,6 +10,7 @@ pub use reference::ClutterPosterior;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use partita_core::special::HALF_LOG_TWO_PI;
 use partita_core::{Model, NoiseStream, Normal, Result, Scope};
 
 /// Numbers of which some are a signal with an unknown mean and the rest known noise.
@@ -120,6 +121,3 @@ impl Model for Clutter {
         })
     }
 }
-
-/// $\frac12\log 2\pi$.
-const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;

@@ -2,9 +2,7 @@
 
 use super::block::{BLOCK, serves, sum_blocks, takes};
 use super::polynomial::log;
-
-/// Half of $\log 2\pi$, the constant of every normal density.
-const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;
+use crate::math::special::HALF_LOG_TWO_PI;
 
 /// What [`normal`] reads, and where it writes derivatives.
 #[derive(Debug)]
