@@ -1,22 +1,30 @@
 //! What a Partita probability statement is made of: data, sites, scope, distributions, bijectors, noise.
+//!
+//! | room | what stands in it |
+//! |---|---|
+//! | `array`, `device`, `handle`, `error`, `noise` | the ground: numbers, tensors, ways to fail, every random number |
+//! | `math` | special functions, vectorised loops, host functions as nodes of Burn's tape |
+//! | `distribution` | densities with their draws and derivatives, and the losses of observations |
+//! | `bijector` | maps between unconstrained numbers and supports |
+//! | `data` | tables, partitions, minibatches, alignment by key |
+//! | `declare` | models: the trait, the scope it speaks to, sites, rows, matrices, layers, encoders |
+//! | `read` | the five readings of a model: site table, draws, density, predictive, pointwise |
+//! | `laws` | one callable suite for each trait (feature `laws`) |
 
 pub use burn;
 
-// Ground: numbers on the host, tensors on a device, random numbers, every way to fail.
 mod array;
-mod device;
-mod error;
-mod handle;
-mod noise;
-
-// Rooms, from the mathematics up to the readings of a model.
 mod bijector;
 pub mod data;
 mod declare;
+mod device;
 mod distribution;
+mod error;
+mod handle;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod math;
+mod noise;
 mod read;
 
 pub use array::Array;
