@@ -60,7 +60,8 @@ pub trait Bijector: Debug + Send + Sync {
     /// [`Error::Support`] if x is not in the support; it names the offending number.
     fn inverse(&self, constrained: &[f64], unconstrained: &mut [f64]) -> Result<()>;
 
-    /// Writes Jᵀ·gradient + weight·∇log|det J|: the pull-back of a gradient by x, plus `weight` times the log-determinant's.
+    /// Writes Jᵀ·gradient + weight·∇log|det J|: the pull-back of a gradient by x, plus `weight` times the
+    /// log-determinant's.
     fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]);
 
     /// The map in tensor operations: $x$ with one row an event, and terms whose sum over events is $\log|\det J|$.

@@ -3,6 +3,7 @@
 mod align;
 mod error;
 mod key_digest;
+mod keys;
 mod minibatch;
 mod partition;
 mod party;
@@ -11,6 +12,7 @@ mod table;
 pub use align::Alignment;
 pub use error::{BadCell, DataError, MissingCell, RepeatedKey};
 pub use key_digest::keyed_digest;
+pub use keys::PartyKeys;
 pub use minibatch::Minibatches;
 pub use partition::{
     Fold, Scaling, SmallLarge, distinct_labels, folds, partition_by_class, partition_by_k_means, partition_by_key,

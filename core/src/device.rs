@@ -89,7 +89,8 @@ impl Device {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
     }
 
-    /// Makes a constant tensor of standard normal noise, in the precision of the device: no tensor of numbers in the other.
+    /// Makes a constant tensor of standard normal noise, in the precision of the device: no tensor of numbers in the
+    /// other.
     pub(crate) fn noise<const D: usize>(&self, noise: Noise, key: Key, shape: [usize; D]) -> Tensor<D> {
         let count = shape.iter().product();
         let data = match self.precision {
@@ -154,8 +155,8 @@ pub(crate) fn slice_to_array(numbers: &[f64], shape: Vec<usize>) -> Array {
     Array { values: numbers.to_vec(), shape }
 }
 
-/// Reads a tensor of any rank to the host as f64, whatever its precision; every read of a tensor passes here, or through
-/// [`slice_to_array`] or [`add_data`].
+/// Reads a tensor of any rank to the host as f64, whatever its precision; every read of a tensor passes here, or
+/// through [`slice_to_array`] or [`add_data`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
     READS.set(READS.get() + 1);
     let shape = data.shape().to_vec();

@@ -4,7 +4,10 @@
 //! which are numbers or tensors. [`Distribution`] carries the batch shape and the rank, and puts the whole batch on
 //! Burn's tape as one fused operation.
 
+#[cfg(test)]
+mod agreement;
 mod batch;
+mod batch_loss;
 mod bernoulli;
 mod beta;
 mod binomial;
@@ -19,6 +22,7 @@ mod half_cauchy;
 mod half_normal;
 mod inverse_gamma;
 mod laplace;
+mod law;
 mod log_normal;
 mod loss;
 mod multinomial;
@@ -34,7 +38,6 @@ mod term;
 mod uniform;
 
 pub use batch::{Continuous, Discrete, Distribution, Latent};
-pub(crate) use batch::{Law, Parameter};
 pub use bernoulli::Bernoulli;
 pub use beta::Beta;
 pub use binomial::Binomial;
@@ -49,7 +52,9 @@ pub use half_cauchy::HalfCauchy;
 pub use half_normal::HalfNormal;
 pub use inverse_gamma::InverseGamma;
 pub use laplace::Laplace;
+pub(crate) use law::{Law, Parameter};
 pub use log_normal::LogNormal;
+pub use loss::Loss;
 pub use multinomial::Multinomial;
 pub use multivariate_normal::MultivariateNormal;
 pub use negative_binomial::NegativeBinomial;
@@ -198,8 +203,8 @@ pub struct Gradient<'a> {
 ///
 /// # Laws
 /// `laws::density` checks: gradients against central differences, draws inside the support, draws against
-/// `mean` and `variance` (k·SE) and, for univariate densities with a `cdf`, against the Kolmogorov-Smirnov bound; integrals
-/// of powers against differences and draws.
+/// `mean` and `variance` (k·SE) and, for univariate densities with a `cdf`, against the Kolmogorov-Smirnov bound;
+/// integrals of powers against differences and draws.
 pub trait Density: Debug + Send + Sync {
     /// The distribution's name in error messages.
     fn name(&self) -> &'static str;
@@ -234,16 +239,17 @@ pub trait Density: Debug + Send + Sync {
         None
     }
 
-    /// A parameter at odds with the others (such as an upper bound below the lower): its name, value, and what was expected.
+    /// A parameter at odds with the others (such as an upper bound below the lower): its name, value, and what was
+    /// expected.
     fn conflict(&self, _parameters: [&[f64]; 3]) -> Option<(&'static str, f64, &'static str)> {
         None
     }
 
-    /// $\log\int p(y)^\beta\thinspace dy$ with $\beta$ = `power` ≥ 1, a sum over a discrete support; adds `scale` times its
-    /// derivatives by the parameters.
+    /// $\log\int p(y)^\beta\thinspace dy$ with $\beta$ = `power` ≥ 1, a sum over a discrete support; adds `scale`
+    /// times its derivatives by the parameters.
     ///
-    /// The normalising integral of [`crate::Loss::Beta`] and [`crate::Loss::Gamma`]. Infinite where it diverges, with no
-    /// derivative added; `None` where it is not known, and the distribution then takes no part in these losses.
+    /// The normalising integral of [`crate::Loss::Beta`] and [`crate::Loss::Gamma`]. Infinite where it diverges, with
+    /// no derivative added; `None` where it is not known, and the distribution then takes no part in these losses.
     fn log_power_integral(
         &self,
         _power: f64,
@@ -263,9 +269,9 @@ pub trait Density: Debug + Send + Sync {
 
     /// The log density in tensor operations, for readings that leave everything on the device.
     ///
-    /// Returns terms whose sum over events is the log density, each a number (counted once an event) or a tensor; `None`
-    /// where tensor operations do not suffice. Must agree with [`Density::log_prob`] to rounding, gradients included;
-    /// nothing is checked against support and domains, which only the host can do.
+    /// Returns terms whose sum over events is the log density, each a number (counted once an event) or a tensor;
+    /// `None` where tensor operations do not suffice. Must agree with [`Density::log_prob`] to rounding, gradients
+    /// included; nothing is checked against support and domains, which only the host can do.
     fn on_device(&self, _value: Term, _parameters: [Term; 3]) -> Option<Vec<Term>> {
         None
     }

@@ -81,7 +81,8 @@ impl Handle {
         Ok(data_to_array(data))
     }
 
-    /// The numbers where they lie, row-major, if this process can see them: Burn's own way to the host copies them twice.
+    /// The numbers where they lie, row-major, if this process can see them: Burn's own way to the host copies them
+    /// twice.
     fn numbers(&self) -> Option<&[f64]> {
         match &self.tensor.kind {
             #[cfg(feature = "flex")]

@@ -1,63 +1,56 @@
 //! What a Partita probability statement is made of: data, sites, scope, distributions, bijectors, noise.
+//!
+//! | room | what stands in it |
+//! |---|---|
+//! | `array`, `device`, `handle`, `error`, `noise` | the ground: numbers, tensors, ways to fail, every random number |
+//! | `math` | special functions, vectorised loops, host functions as nodes of Burn's tape |
+//! | `distribution` | densities with their draws and derivatives, and the losses of observations |
+//! | `bijector` | maps between unconstrained numbers and supports |
+//! | `data` | tables, partitions, minibatches, alignment by key |
+//! | `declare` | models: the trait, the scope it speaks to, sites, rows, matrices, layers, encoders |
+//! | `read` | the five readings of a model: site table, draws, density, predictive, pointwise |
+//! | `laws` | one callable suite for each trait (feature `laws`) |
 
 pub use burn;
 
-mod amortised;
 mod array;
 mod bijector;
 pub mod data;
-mod design;
+mod declare;
 mod device;
 mod distribution;
 mod error;
-mod gathered;
 mod handle;
-pub mod kernel;
 #[cfg(feature = "laws")]
 pub mod laws;
-mod linear;
-mod loss;
-mod model;
+mod math;
 mod noise;
-mod operation;
-mod reading;
-mod rows;
-mod scope;
-mod site;
-mod sparse;
-pub mod special;
-mod theta;
-mod uploaded;
-pub mod vertical;
+mod read;
 
-pub use amortised::{Amortised, Encoder, Encoding};
 pub use array::Array;
 pub use bijector::{
     AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, IdentityMap, IntervalMap,
     OrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
-    Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyRows, RepeatedKey, Scaling,
-    SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class, partition_by_k_means,
+    Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyKeys, PartyRows, RepeatedKey,
+    Scaling, SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class, partition_by_k_means,
     partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row,
     partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
-pub use design::Design;
+pub use declare::{
+    Amortised, BayesianLinear, Design, Encoder, Encoding, LocalBlock, Minibatch, Model, Moments, Part, Role, Rows,
+    Scope, Site, SiteTable, SparseRows, device_theta, low_rank_multinomial, shared_theta, theta, with_device_theta,
+    with_shared_theta, with_theta,
+};
 pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
-pub use linear::BayesianLinear;
-pub use loss::Loss;
-pub use model::Model;
-pub use noise::{Key, Noise, NoiseKind, NoiseStream, Purpose};
-pub use operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, low_rank_multinomial, triangular_solve};
-pub use reading::{
-    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, natural_values,
-    pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
+pub use math::operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
+pub use math::{kernel, special};
+pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
+pub use read::{
+    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, Predictive,
+    natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw, vertical,
 };
-pub use rows::Rows;
-pub use scope::{Minibatch, Moments, Scope};
-pub use site::{LocalBlock, Part, Role, Site, SiteTable};
-pub use sparse::SparseRows;
-pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

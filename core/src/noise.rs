@@ -87,6 +87,15 @@ pub enum Purpose {
     Sampling = 10,
 }
 
+/// Names the random numbers of one draw of a model: the seed, and which draw it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrawNoise {
+    /// The seed.
+    pub noise: Noise,
+    /// Which draw it is; draws of other indices are independent.
+    pub index: u64,
+}
+
 /// The numbers of a key that come from one stream of its generator.
 const STREAM_LENGTH: usize = 16_384;
 
@@ -134,8 +143,8 @@ impl Noise {
     }
 
     /// Fills `out` with the standard normal noise of `key`, whose particles depend on each other as the kind of noise
-    /// says; only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from a stream of
-    /// its own, with the same numbers for any number of threads.
+    /// says; only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from a
+    /// stream of its own, with the same numbers for any number of threads.
     pub fn normal(&self, key: Key, out: &mut [f64]) {
         match (key.purpose, self.kind) {
             (Purpose::Fit, NoiseKind::Antithetic) => kind::antithetic(self, key, out),

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use partita::{Alignment, DataError, Key, MissingCell, Noise, PartyColumn, PartyRows, Purpose, RepeatedKey, Table};
+use partita::{
+    Alignment, DataError, Key, MissingCell, Noise, PartyColumn, PartyKeys, PartyRows, Purpose, RepeatedKey, Table,
+};
 use proptest::prelude::*;
 
 /// Party `name` with these keys and a column that says for each row what its key is worth to this party.
@@ -104,7 +106,9 @@ fn repeated_keys_are_named_with_party_and_rows() {
     );
     // Keys that were sent are held to the same.
     let one = vec!["Ada".to_owned()];
-    let error = Alignment::of_keys(&[("insurer", &one), ("clinic", &keys)]).unwrap_err();
+    let error =
+        Alignment::of_keys(&[PartyKeys { party: "insurer", keys: &one }, PartyKeys { party: "clinic", keys: &keys }])
+            .unwrap_err();
     assert!(matches!(&error, DataError::RepeatedKeys { party, .. } if party == "clinic"), "{error}");
 }
 

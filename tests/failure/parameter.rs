@@ -160,7 +160,8 @@ fn readings_off_the_tape_refuse_bad_parameters_too() {
     let latents = partita::Latents { globals: &[-1.0], locals: &[] };
     let result = pointwise_log_likelihood(&model, &device, &table, &data, latents);
     refused!(result, Error::Parameter { parameter: "scale", .. }, ["Normal", "-999"]);
-    let noise = (Noise::new(1), 0);
-    let result = partita::predictive_draw(&model, &device, &table, &data, (&[-1.0], None), noise);
+    let noise = partita::DrawNoise { noise: Noise::new(1), index: 0 };
+    let at = partita::Predictive { globals: &[-1.0], locals: None, noise };
+    let result = partita::predictive_draw(&model, &device, &table, &data, at);
     refused!(result, Error::Parameter { parameter: "scale", .. }, ["Normal", "-999"]);
 }

@@ -8,9 +8,13 @@ use partita::burn::nn::{Linear, LinearConfig};
 use partita::burn::tensor::Tensor;
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{
-    Device, HalfNormal, Latents, LogDensity, Model, Noise, Normal, Part, Result, Role, Scope, SiteTable,
-    pointwise_log_likelihood, predictive_draw, prior_draw,
+    Device, DrawNoise, HalfNormal, Latents, LogDensity, Model, Noise, Normal, Part, Predictive, Result, Role, Scope,
+    SiteTable, pointwise_log_likelihood, predictive_draw, prior_draw,
 };
+
+fn noise(seed: u64, index: u64) -> DrawNoise {
+    DrawNoise { noise: Noise::new(seed), index }
+}
 
 #[test]
 fn site_table_lists_every_site_with_its_place() {
@@ -53,9 +57,7 @@ fn prior_draws_have_the_moments_of_the_prior() {
     let data = ConjugateGaussian::data(&groups(2, 1), &device).unwrap();
     let table = SiteTable::of(&model, &device, &data).unwrap();
     let draws: Vec<f64> = (0..4_000)
-        .map(|index| {
-            prior_draw(&model, &device, &table, &data, (Noise::new(9), index)).unwrap().value("y").unwrap().values[0]
-        })
+        .map(|index| prior_draw(&model, &device, &table, &data, noise(9, index)).unwrap().value("y").unwrap().values[0])
         .collect();
     // y ~ N(0.5, 2² + 0.8² + 0.6²) = N(0.5, 5): 5 standard errors at 4,000 draws.
     let mean = draws.iter().sum::<f64>() / 4_000.0;
@@ -71,7 +73,8 @@ fn predictive_draws_with_unseen_rows_take_locals_from_their_prior() {
     let table = SiteTable::of(&model, &device, &data).unwrap();
     let known = vec![vec![100.0, 100.0, 100.0]];
     let of = |locals: Option<&[Vec<f64>]>| {
-        let draw = predictive_draw(&model, &device, &table, &data, (&[1.0], locals), (Noise::new(2), 0)).unwrap();
+        let at = Predictive { globals: &[1.0], locals, noise: noise(2, 0) };
+        let draw = predictive_draw(&model, &device, &table, &data, at).unwrap();
         draw.value("y").unwrap().values[0]
     };
     assert!((of(Some(&known)) - 100.0).abs() < 6.0 * 0.6);
@@ -83,7 +86,7 @@ fn equal_keys_give_equal_draws_and_other_keys_others() {
     let device = Device::flex();
     let data = Schools::new(&EIGHT_SCHOOLS, &device);
     let table = SiteTable::of(&EightSchools {}, &device, &data).unwrap();
-    let draw = |index| prior_draw(&EightSchools {}, &device, &table, &data, (Noise::new(4), index)).unwrap();
+    let draw = |index| prior_draw(&EightSchools {}, &device, &table, &data, noise(4, index)).unwrap();
     assert_eq!(draw(0), draw(0));
     assert_ne!(draw(0), draw(1));
 }

@@ -100,7 +100,8 @@ impl Bijector for CorrelationCholeskyMap {
                 *slot = before;
             }
             // ∂L_ij/∂u_ij = (1 − z²) √ρ_ij, and every later entry of the row shrinks by −z of itself; the
-            // log-determinant contains −2 log cosh u_ij once, and half of it for each later entry left of the diagonal.
+            // log-determinant contains −2 log cosh u_ij once, and half of it for each later entry left of the
+            // diagonal.
             let (mut later, mut later_count) = (row[i] * g[i], 0.0);
             for j in (0..i).rev() {
                 let (u, half_log_rest) = (angles[j], out[start + j]);

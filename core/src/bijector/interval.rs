@@ -3,7 +3,7 @@
 use super::{Bijector, outside};
 use crate::distribution::Term;
 use crate::error::{Error, Result};
-use crate::special::{sigmoid, softplus};
+use crate::math::special::{sigmoid, softplus};
 
 /// The map $x = a + (b - a)\thinspace \sigma(u)$, elementwise, onto the open interval $(a, b)$ = (`low`, `high`).
 ///

@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
 use super::{Bijector, above_zero, empty_event, outside};
 use crate::distribution::Term;
 use crate::error::Result;
-use crate::kernel::{exponential, stick};
+use crate::math::kernel::{exponential, stick};
 
 const MAP: &str = "simplex map";
 const SUPPORT: &str = "vectors of positive numbers that sum to 1";
@@ -82,7 +82,8 @@ impl Bijector for SimplexMap {
     }
 
     fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
-        // ∂log xⱼ/∂aᵢ is 1 − zᵢ for j = i, −zᵢ for j > i and 0 before; log|det J| = Σ log xᵢ + log(1 − zᵢ).
+        // ∂log xⱼ/∂aᵢ is 1 − zᵢ for j = i, −zᵢ for j > i and 0 before; log|det J| = Σ log xᵢ + log(1
+        // − zᵢ).
         let count = unconstrained.len();
         let (mut broken, mut left) = (vec![0.0; count], vec![0.0; count]);
         stick(unconstrained, &mut broken, &mut left);

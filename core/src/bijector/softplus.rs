@@ -3,7 +3,7 @@
 use super::{Bijector, above_zero, outside};
 use crate::distribution::Term;
 use crate::error::Result;
-use crate::special::{sigmoid, softplus};
+use crate::math::special::{sigmoid, softplus};
 
 /// The map $x = \log(1 + e^u)$, elementwise, onto the positive numbers.
 ///

@@ -1,25 +1,27 @@
 //! Brings the rows of parties that hold different columns of the same people into one order, by a shared key.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::error::{DataError, LISTED, RepeatedKey};
+use super::error::DataError;
+use super::keys::{PartyKeys, check_keys};
 use super::party::PartyRows;
 
 /// The keys that every party has, in ascending order, and how many rows of each party are left out.
 ///
-/// Vertical data are aligned before anything else: row $`i`$ of every party is then the row of key $`i`$. The order comes
-/// from the keys alone.
+/// Vertical data are aligned before anything else: row $`i`$ of every party is then the row of key $`i`$. The order
+/// comes from the keys alone.
 ///
 /// # Laws
 /// The result does not depend on the order of rows in a party's file, nor on the order of the parties but for that of
 /// [`Alignment::unmatched`]. A key that each party holds once is never dropped, and no other key is kept.
 ///
 /// # What keys reveal
-/// Whoever compares keys learns who is in which file: all keys of all parties at the place where they are compared, and the
-/// shared ones at every party. Membership may itself be what has to be kept secret, such as that of a clinic's patients.
-/// [`PartyRows::with_keyed_digests`] replaces keys before they leave a party by digests that nobody can compute without a
-/// secret the parties share. Parties that have the secret still can, by digesting every name they think of, and the digests
-/// still show how many rows two parties have in common. Private set intersection would show less; Partita does not do it.
+/// Whoever compares keys learns who is in which file: all keys of all parties at the place where they are compared, and
+/// the shared ones at every party. Membership may itself be what has to be kept secret, such as that of a clinic's
+/// patients. [`PartyRows::with_keyed_digests`] replaces keys before they leave a party by digests that nobody can
+/// compute without a secret the parties share. Parties that have the secret still can, by digesting every name they
+/// think of, and the digests still show how many rows two parties have in common. Private set intersection would show
+/// less; Partita does not do it.
 ///
 /// # Example
 /// ```
@@ -48,30 +50,31 @@ impl Alignment {
     /// # Errors
     /// As [`Alignment::of_keys`].
     pub fn of(parties: &[&PartyRows]) -> Result<Self, DataError> {
-        let keys: Vec<(&str, &[String])> = parties.iter().map(|rows| (rows.party(), rows.keys())).collect();
+        let keys: Vec<PartyKeys<'_>> =
+            parties.iter().map(|rows| PartyKeys { party: rows.party(), keys: rows.keys() }).collect();
         Self::of_keys(&keys)
     }
 
-    /// Aligns by the keys that each named party has sent, its name first.
+    /// Aligns by the keys that each party has sent.
     ///
     /// # Errors
     /// [`DataError::Argument`] for fewer than two parties or two of one name; [`DataError::MissingKey`] and
-    /// [`DataError::RepeatedKeys`] for a party's keys, see [`PartyRows::new`]; [`DataError::NoSharedKey`] if the parties
-    /// have no key in common: look whether they write it alike, or digest it with the same secret.
-    pub fn of_keys(parties: &[(&str, &[String])]) -> Result<Self, DataError> {
+    /// [`DataError::RepeatedKeys`] for a party's keys, see [`PartyRows::new`]; [`DataError::NoSharedKey`] if the
+    /// parties have no key in common: look whether they write it alike, or digest it with the same secret.
+    pub fn of_keys(parties: &[PartyKeys<'_>]) -> Result<Self, DataError> {
         const OPERATION: &str = "aligning rows by key";
-        let names: BTreeSet<&str> = parties.iter().map(|(name, _)| *name).collect();
+        let names: BTreeSet<&str> = parties.iter().map(|own| own.party).collect();
         if parties.len() < 2 || names.len() < parties.len() {
             return Err(DataError::Argument {
                 operation: OPERATION,
                 argument: "the list of parties",
-                found: format!("{:?}", parties.iter().map(|(name, _)| *name).collect::<Vec<_>>()),
+                found: format!("{:?}", parties.iter().map(|own| own.party).collect::<Vec<_>>()),
                 expected: "two parties or more, of names that differ",
             });
         }
         let mut shared: Option<BTreeSet<&str>> = None;
-        for (name, keys) in parties {
-            check_keys(name, keys)?;
+        for PartyKeys { party, keys } in parties {
+            check_keys(party, keys)?;
             let own: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
             shared = Some(match shared {
                 Some(shared) => shared.intersection(&own).copied().collect(),
@@ -79,7 +82,7 @@ impl Alignment {
             });
         }
         let keys: Vec<String> = shared.into_iter().flatten().map(String::from).collect();
-        let rows = parties.iter().map(|(name, own)| ((*name).to_owned(), own.len()));
+        let rows = parties.iter().map(|own| (own.party.to_owned(), own.keys.len()));
         if keys.is_empty() {
             return Err(DataError::NoSharedKey { parties: rows.collect() });
         }
@@ -106,21 +109,12 @@ impl Alignment {
     }
 }
 
-/// Refuses keys that are empty or occur twice.
-pub(super) fn check_keys(party: &str, keys: &[String]) -> Result<(), DataError> {
-    if let Some(row) = keys.iter().position(String::is_empty) {
-        return Err(DataError::MissingKey { party: party.into(), row: row + 1 });
+impl PartyRows {
+    /// These rows in the order of `alignment`, without those that another party lacks.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownKeys`] if the alignment has keys that this party does not have: it is that of other data.
+    pub fn aligned(&self, alignment: &Alignment) -> Result<Self, DataError> {
+        self.in_order_of(alignment.keys())
     }
-    let mut rows: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (row, key) in keys.iter().enumerate() {
-        rows.entry(key).or_default().push(row + 1);
-    }
-    let repeated = rows.into_iter().filter(|(_, rows)| rows.len() > 1);
-    let mut keys: Vec<RepeatedKey> = repeated.map(|(key, rows)| RepeatedKey { key: key.into(), rows }).collect();
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let count = keys.len();
-    keys.truncate(LISTED);
-    Err(DataError::RepeatedKeys { party: party.into(), count, keys })
 }

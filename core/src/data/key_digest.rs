@@ -14,7 +14,8 @@ use hmac_sha256::HMAC;
 /// ```
 ///
 /// # References
-/// Krawczyk, Bellare and Canetti (1997), HMAC: keyed-hashing for message authentication, RFC 2104; test vectors in RFC 4231.
+/// Krawczyk, Bellare and Canetti (1997), HMAC: keyed-hashing for message authentication, RFC 2104; test vectors in RFC
+/// 4231.
 #[must_use]
 pub fn keyed_digest(secret: &[u8], key: &str) -> String {
     HMAC::mac(key, secret).iter().map(|byte| format!("{byte:02x}")).collect()

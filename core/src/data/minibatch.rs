@@ -9,12 +9,12 @@ use crate::noise::{Key, Noise, Purpose};
 ///
 /// The order of an epoch comes from the seed, the silo and the number of the epoch; nothing needs saving for a resume.
 /// The last batch of an epoch is shorter if the batch size does not divide the rows. A sum over a batch of B out of N
-/// rows is scaled by N/B with its *own* B, as [`Minibatches::scale_at`] does: each batch is by itself a uniform subset of
-/// its size, so the scaled sum is unbiased at every step.
+/// rows is scaled by N/B with its *own* B, as [`Minibatches::scale_at`] does: each batch is by itself a uniform subset
+/// of its size, so the scaled sum is unbiased at every step.
 ///
 /// # Laws
-/// The batches of one epoch hold every row exactly once; equal (step, seed, silo) give equal rows; a batch of all rows is
-/// all rows in ascending order.
+/// The batches of one epoch hold every row exactly once; equal (step, seed, silo) give equal rows; a batch of all rows
+/// is all rows in ascending order.
 ///
 /// # Numerics
 /// The order of the latest epoch is kept, so that a step costs its batch only; clones share it. Give each silo its own.

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::align::{Alignment, check_keys};
 use super::error::{DataError, LISTED, MissingCell};
 use super::key_digest::keyed_digest;
+use super::keys::check_keys;
 use super::table::Table;
 
 /// A column of numbers as a party declares it: with every cell present, or with cells that may be missing.
 ///
 /// # Missing cells
-/// A missing cell is an error unless the column is declared as one that may have some. Declaring means this and no more:
-/// the column becomes two, its values with 0 where the cell is missing, and `NAME is missing` with 1 there and 0
-/// elsewhere. No value is invented. A model that is linear in both gives the rows without a value a level of their own; one
-/// that looks at the first column alone would take them for zeros, which is why the second is not optional.
+/// A missing cell is an error unless the column is declared as one that may have some. Declaring means this and no
+/// more: the column becomes two, its values with 0 where the cell is missing, and `NAME is missing` with 1 there and 0
+/// elsewhere. No value is invented. A model that is linear in both gives the rows without a value a level of their own;
+/// one that looks at the first column alone would take them for zeros, which is why the second is not optional.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartyColumn {
     name: String,
@@ -34,11 +34,12 @@ impl PartyColumn {
         Self { name: name.into(), cells, may_miss: true }
     }
 
-    /// The column `name` of `table`, in which cells that are empty or say `NA`, `NaN` or `?` are missing by declaration.
+    /// The column `name` of `table`, in which cells that are empty or say `NA`, `NaN` or `?` are missing by
+    /// declaration.
     ///
     /// # Errors
-    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] for cells that are no number and not missing
-    /// either.
+    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] for cells that are no number and not
+    /// missing either.
     pub fn with_missing_from(table: &Table, name: &str) -> Result<Self, DataError> {
         Ok(Self::with_missing(name, table.numbers_or_missing(name)?))
     }
@@ -69,8 +70,8 @@ impl PartyRows {
     /// The rows of the party called `party`, with `keys` of which none is empty and no two are equal.
     ///
     /// # Errors
-    /// [`DataError::MissingKey`] for a row without a key; [`DataError::RepeatedKeys`] with the rows of each key that occurs
-    /// twice: decide which row is the right one; [`DataError::DuplicateColumn`] for two columns of one name;
+    /// [`DataError::MissingKey`] for a row without a key; [`DataError::RepeatedKeys`] with the rows of each key that
+    /// occurs twice: decide which row is the right one; [`DataError::DuplicateColumn`] for two columns of one name;
     /// [`DataError::Argument`] for a column of another length; [`DataError::MissingCells`] with column and row of cells
     /// that are not finite numbers in columns that did not declare missing ones, and of infinite ones in any column.
     pub fn new(party: &str, keys: Vec<String>, columns: Vec<PartyColumn>) -> Result<Self, DataError> {
@@ -100,22 +101,19 @@ impl PartyRows {
     /// The same rows with each key replaced by its keyed digest, for keys that are not to be shown in the clear.
     ///
     /// All parties have to share `secret` and to write keys alike, to the last space. See [`keyed_digest`], and
-    /// [`Alignment`] for what digests do not hide.
+    /// [`crate::Alignment`] for what digests do not hide.
     #[must_use]
     pub fn with_keyed_digests(self, secret: &[u8]) -> Self {
         Self { keys: self.keys.iter().map(|key| keyed_digest(secret, key)).collect(), ..self }
     }
 
-    /// These rows in the order of `alignment`, without those that another party lacks.
-    ///
-    /// # Errors
-    /// [`DataError::UnknownKeys`] if the alignment has keys that this party does not have: it is that of other data.
-    pub fn aligned(&self, alignment: &Alignment) -> Result<Self, DataError> {
-        let rows = self.rows_of(alignment.keys())?;
+    /// The rows of `keys`, in their order.
+    pub(super) fn in_order_of(&self, keys: &[String]) -> Result<Self, DataError> {
+        let rows = self.rows_of(keys)?;
         let take = |column: &Vec<f64>| rows.iter().map(|row| column[*row]).collect();
         Ok(Self {
             party: self.party.clone(),
-            keys: alignment.keys().to_vec(),
+            keys: keys.to_vec(),
             names: self.names.clone(),
             columns: self.columns.iter().map(take).collect(),
         })

@@ -49,7 +49,8 @@ impl Table {
         Self::delimited(file, reader, b',', None)
     }
 
-    /// As [`Table::from_reader`], with cells that `delimiter` separates, and `names` where no first line names the columns.
+    /// As [`Table::from_reader`], with cells that `delimiter` separates, and `names` where no first line names the
+    /// columns.
     ///
     /// # Errors
     /// As [`Table::from_path`].
@@ -143,7 +144,8 @@ impl Table {
     /// [`PartyColumn`](crate::PartyColumn) is one way.
     ///
     /// # Errors
-    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is no finite number.
+    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is no finite
+    /// number.
     pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<Option<f64>>, DataError> {
         let missing = |cell: &&str| ["", "NA", "NaN", "?"].contains(cell);
         let (mut cells, mut count) = (Vec::new(), 0);

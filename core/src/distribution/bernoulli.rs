@@ -1,9 +1,9 @@
 //! Gives the Bernoulli distribution by its log odds.
 
 use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
-use crate::kernel::bernoulli_logit;
+use crate::math::kernel::bernoulli_logit;
+use crate::math::special::{sigmoid, softplus};
 use crate::noise::NoiseStream;
-use crate::special::{sigmoid, softplus};
 
 /// The Bernoulli distribution on 0 and 1.
 ///

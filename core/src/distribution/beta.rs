@@ -2,8 +2,10 @@
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{
+    Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid,
+};
 use crate::noise::NoiseStream;
-use crate::special::{binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid};
 
 /// The beta distribution.
 ///
@@ -71,7 +73,10 @@ impl Density for Beta {
         if one.min(zero) < LARGE_CONCENTRATION {
             (one - 1.0) * log_value + (zero - 1.0) * log_rest - ln_beta(one, zero)
         } else {
-            binomial_kernel(one, zero, [log_value, log_rest]) + (one / (one + zero) * zero).ln() - log_value - log_rest
+            binomial_kernel(one, zero, LogChance { success: log_value, failure: log_rest })
+                + (one / (one + zero) * zero).ln()
+                - log_value
+                - log_rest
         }
     }
 
@@ -121,6 +126,6 @@ impl Density for Beta {
     }
 
     fn cumulative(&self, value: f64, [one, zero, _]: [&[f64]; 3]) -> Option<f64> {
-        Some(regularised_beta(one[0], zero[0], [value, 1.0 - value]))
+        Some(regularised_beta(one[0], zero[0], Chance { success: value, failure: 1.0 - value }))
     }
 }

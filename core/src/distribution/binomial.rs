@@ -1,9 +1,9 @@
 //! Gives the binomial distribution by its total and its log odds.
 
-use super::power::log_power_sum;
+use super::power::{Counts, log_power_sum};
 use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmoid, softplus};
 use crate::noise::NoiseStream;
-use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
 /// The binomial distribution: the number of successes in a number of trials.
 ///
@@ -64,13 +64,13 @@ impl Density for Binomial {
         gradient: &mut Gradient<'_>,
     ) -> f64 {
         let (successes, failures, logits) = (value[0], total[0] - value[0], logits[0]);
-        let (log_success, log_failure) = (-softplus(-logits), -softplus(logits));
+        let log = LogChance { success: -softplus(-logits), failure: -softplus(logits) };
         if gradient.is_wanted() {
-            let by_total = digamma_difference(failures + 1.0, successes) + log_failure;
+            let by_total = digamma_difference(failures + 1.0, successes) + log.failure;
             let by_logits = successes * sigmoid(-logits) - failures * sigmoid(logits);
             gradient.add(factor, [0.0, by_total, by_logits, 0.0]);
         }
-        binomial_kernel(successes, failures, [log_success, log_failure])
+        binomial_kernel(successes, failures, log)
     }
 
     fn on_device(&self, value: Term, [total, logits, _]: [Term; 3]) -> Option<Vec<Term>> {
@@ -92,7 +92,8 @@ impl Density for Binomial {
     ) -> Option<f64> {
         let [total, logits, _] = parameters;
         let mode = ((total[0] + 1.0) * sigmoid(logits[0])).floor().min(total[0]);
-        log_power_sum((self, parameters), power, (mode, total[0], 0.0), factor, gradient)
+        let counts = Counts { density: self, parameters, mode, last: total[0], ratio: 0.0 };
+        log_power_sum(&counts, power, factor, gradient)
     }
 
     fn draw(&self, [total, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,9 +1,9 @@
 //! Gives the categorical distribution on class indices by its logits.
 
 use super::{Batch, Density, Domain, Gradient, ParameterRule, Support, Term};
-use crate::kernel::categorical_logit;
+use crate::math::kernel::categorical_logit;
+use crate::math::special::log_sum_exp_parts;
 use crate::noise::NoiseStream;
-use crate::special::log_sum_exp_parts;
 
 /// The categorical distribution on the class indices 0, 1, ..., K - 1.
 ///

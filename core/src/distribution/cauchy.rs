@@ -1,8 +1,8 @@
 //! Gives the Cauchy distribution, whose tails are too heavy for a mean.
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{ln_gamma_difference, log1p_square};
 use crate::noise::NoiseStream;
-use crate::special::{ln_gamma_difference, log1p_square};
 
 use std::f64::consts::PI;
 

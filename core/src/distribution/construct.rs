@@ -2,7 +2,8 @@
 
 use burn::tensor::Tensor;
 
-use super::batch::{Discrete, Distribution, Law, Parameter};
+use super::batch::{Discrete, Distribution};
+use super::law::{Law, Parameter};
 use super::{Categorical, Density, Dirichlet, Multinomial, MultivariateNormal, SymmetricDirichlet};
 use crate::error::Error;
 use crate::handle::Handle;

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::batch::{Law, Parameter};
+use super::law::{Law, Parameter};
+use super::loss::Loss;
 use super::{Batch, Density, Domain, Gradient, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::loss::Loss;
-use crate::operation::{self, PullBack};
+use crate::math::operation::{self, PullBack};
 
 /// Which derivatives are asked for: by the value, and by each parameter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -170,8 +170,8 @@ impl<'a> View<'a> {
         self.evaluate_batch(values, scale, wanted).unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
     }
 
-    /// As [`View::evaluate`]; where rows are asked for, the derivatives of a parameter that is one number for all events are
-    /// left event by event, for the pull-back to weigh by rows.
+    /// As [`View::evaluate`]; where rows are asked for, the derivatives of a parameter that is one number for all
+    /// events are left event by event, for the pull-back to weigh by rows.
     fn evaluate_for(&self, values: &[f64], scale: f64, wanted: Wanted, rows: Option<usize>) -> Evaluation {
         let events = values.len() / self.event.max(1);
         let single = |k: usize| wanted.parameters[k] && events > 1 && self.parameters[k].len() == self.widths[k];

@@ -1,8 +1,8 @@
 //! Gives the gamma distribution on numbers above zero.
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
-use crate::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 
 /// From this concentration on Loader's form is the more accurate one.
 pub(super) const LARGE_CONCENTRATION: f64 = 10.0;

@@ -2,8 +2,8 @@
 
 use super::cauchy::{log_standard_integral, slopes};
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::log1p_square;
 use crate::noise::NoiseStream;
-use crate::special::log1p_square;
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, LN_2};
 

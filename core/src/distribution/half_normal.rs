@@ -1,8 +1,8 @@
 //! Gives the half-normal distribution on numbers above zero.
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
-use crate::special::HALF_LOG_TWO_PI;
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, LN_2};
 

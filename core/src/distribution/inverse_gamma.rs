@@ -2,8 +2,8 @@
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
-use crate::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 
 /// The inverse gamma distribution: one over a gamma number.
 ///

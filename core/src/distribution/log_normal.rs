@@ -1,8 +1,8 @@
 //! Gives the log-normal distribution on numbers above zero.
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
 use crate::noise::NoiseStream;
-use crate::special::{HALF_LOG_TWO_PI, normal_cumulative};
 
 /// The log-normal distribution: the exponential of a normal number.
 ///

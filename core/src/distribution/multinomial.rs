@@ -1,8 +1,8 @@
 //! Gives the multinomial distribution on vectors of counts by its logits.
 
 use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
+use crate::math::special::{deviance, log_sum_exp_parts, stirling_error};
 use crate::noise::NoiseStream;
-use crate::special::{deviance, log_sum_exp_parts, stirling_error};
 
 use std::f64::consts::TAU;
 

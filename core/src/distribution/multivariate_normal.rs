@@ -1,8 +1,8 @@
 //! Gives the multivariate normal distribution by its mean and the Cholesky factor of its covariance.
 
 use super::{Density, Domain, Gradient, ParameterRule, Support};
+use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
-use crate::special::HALF_LOG_TWO_PI;
 
 /// The multivariate normal distribution.
 ///
@@ -115,7 +115,8 @@ impl Density for MultivariateNormal {
 /// Adds the derivatives, given $z$.
 ///
 /// With $w = L^{-\top} z$: $\partial\log p/\partial x = -w$, $\partial/\partial\mu = w$, and, as
-/// $dz = -L^{-1}\thinspace dL\thinspace z$, $\partial/\partial L = \operatorname{tril}(w z^\top) - \operatorname{diag}(1/L_{ii})$.
+/// $dz = -L^{-1}\thinspace dL\thinspace z$,
+/// $\partial/\partial L = \operatorname{tril}(w z^\top) - \operatorname{diag}(1/L_{ii})$.
 fn add_gradient(z: &[f64], scale_tril: &[f64], factor: f64, gradient: &mut Gradient<'_>) {
     let order = z.len();
     let mut w = z.to_vec();

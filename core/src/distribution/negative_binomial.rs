@@ -2,15 +2,15 @@
 
 use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
-use super::power::log_power_sum;
+use super::power::{Counts, log_power_sum};
 use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmoid, softplus};
 use crate::noise::NoiseStream;
-use crate::special::{binomial_kernel, digamma_difference, sigmoid, softplus};
 
 /// The negative binomial distribution: a Poisson count whose rate is a gamma number.
 ///
-/// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l),\qquad k = 0, 1, 2, \dots $$
-/// with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r e^l$ and the
+/// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l) $$
+/// for $k = 0, 1, 2, \dots$, with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r e^l$ and the
 /// variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is `NegativeBinomialLogits` of
 /// NumPyro; SciPy's `p` is $\sigma(-l)$.
 ///
@@ -64,14 +64,13 @@ impl Density for NegativeBinomial {
         gradient: &mut Gradient<'_>,
     ) -> f64 {
         let (count, concentration, logits) = (value[0], concentration[0], logits[0]);
-        let (log_success, log_failure) = (-softplus(-logits), -softplus(logits));
+        let log = LogChance { success: -softplus(-logits), failure: -softplus(logits) };
         if gradient.is_wanted() {
-            let by_concentration = digamma_difference(concentration, count) + log_failure;
+            let by_concentration = digamma_difference(concentration, count) + log.failure;
             let by_logits = count * sigmoid(-logits) - concentration * sigmoid(logits);
             gradient.add(factor, [0.0, by_concentration, by_logits, 0.0]);
         }
-        (concentration / (concentration + count)).ln()
-            + binomial_kernel(count, concentration, [log_success, log_failure])
+        (concentration / (concentration + count)).ln() + binomial_kernel(count, concentration, log)
     }
 
     fn on_device(&self, value: Term, [concentration, logits, _]: [Term; 3]) -> Option<Vec<Term>> {
@@ -95,7 +94,8 @@ impl Density for NegativeBinomial {
         let mode = ((concentration[0] - 1.0).max(0.0) * logits[0].exp()).floor();
         // The ratio of one probability to the last tends to the probability of a success, from below if α < 1.
         let ratio = (-power * softplus(-logits[0])).exp();
-        log_power_sum((self, parameters), power, (mode, f64::INFINITY, ratio), factor, gradient)
+        let counts = Counts { density: self, parameters, mode, last: f64::INFINITY, ratio };
+        log_power_sum(&counts, power, factor, gradient)
     }
 
     fn draw(&self, [concentration, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,9 +1,9 @@
 //! Gives the normal distribution, by location and standard deviation.
 
 use super::{Batch, Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
-use crate::kernel::{NormalTerms, normal};
+use crate::math::kernel::{NormalTerms, normal};
+use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
 use crate::noise::NoiseStream;
-use crate::special::{HALF_LOG_TWO_PI, normal_cumulative};
 
 /// The normal distribution.
 ///

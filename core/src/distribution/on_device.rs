@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::Term;
-use super::batch::{Law, Parameter};
+use super::law::{Law, Parameter};
 use crate::handle::Handle;
 
 impl Law {

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::power::log_power_sum;
+use super::power::{Counts, log_power_sum};
 use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
-use crate::kernel::poisson_log;
+use crate::math::kernel::poisson_log;
+use crate::math::special::{ln_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
-use crate::special::{ln_gamma, poisson_kernel};
 
 /// The Poisson distribution on counts.
 ///
@@ -75,7 +75,8 @@ impl Density for Poisson {
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         let mode = parameters[0][0].exp().floor();
-        log_power_sum((self, parameters), power, (mode, f64::INFINITY, 0.0), factor, gradient)
+        let counts = Counts { density: self, parameters, mode, last: f64::INFINITY, ratio: 0.0 };
+        log_power_sum(&counts, power, factor, gradient)
     }
 
     fn draw(&self, [log_rate, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

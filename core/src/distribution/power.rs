@@ -7,19 +7,26 @@ const MOST: usize = 1 << 20;
 /// What the rest of a sum may be, relative to the sum.
 const REST: f64 = 1e-17;
 
+/// A distribution of counts, and where the sum over them starts and ends.
+pub(super) struct Counts<'a> {
+    pub(super) density: &'a dyn Density,
+    pub(super) parameters: [&'a [f64]; 3],
+    /// Where the sum starts: a count of the largest probability.
+    pub(super) mode: f64,
+    /// The last count.
+    pub(super) last: f64,
+    /// What no term of the tail exceeds, relative to the one before.
+    pub(super) ratio: f64,
+}
+
 /// $\log\sum_k p(k)^\beta$ with $\beta$ = `power`, over all counts from 0 to `last`.
 ///
 /// Adds `scale` times the derivatives by the parameters, all of which are numbers. The sum starts at `mode`, from which
-/// the ratio of one term to the last one must not rise in either direction, except towards `ratio`, which no term of the
-/// tail exceeds. Stops where a geometric series bounds the rest by 1e-17 of the sum; `None` if that takes more than a
-/// million terms.
-pub(super) fn log_power_sum(
-    (density, parameters): (&dyn Density, [&[f64]; 3]),
-    power: f64,
-    (mode, last, ratio): (f64, f64, f64),
-    scale: f64,
-    gradient: &mut Gradient<'_>,
-) -> Option<f64> {
+/// the ratio of one term to the last one must not rise in either direction, except towards `ratio`, which no term of
+/// the tail exceeds. Stops where a geometric series bounds the rest by 1e-17 of the sum; `None` if that takes more than
+/// a million terms.
+pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, scale: f64, gradient: &mut Gradient<'_>) -> Option<f64> {
+    let Counts { density, parameters, mode, last, ratio } = *counts;
     let wanted = gradient.parameters.each_ref().map(|slots| !slots.is_empty());
     let evaluate = |count: f64| {
         let mut slots = [[0.0]; 3];

@@ -1,8 +1,8 @@
 //! Gives Student's t distribution with location and scale.
 
 use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use crate::math::special::{Chance, digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
 use crate::noise::NoiseStream;
-use crate::special::{digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
 
 use std::f64::consts::PI;
 
@@ -107,7 +107,8 @@ impl Density for StudentT {
         factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
-        // A power of the density is another one of the same kind, with ν' = β(ν + 1) - 1 degrees of freedom, up to its scale.
+        // A power of the density is another one of the same kind, with ν' = β(ν + 1) - 1 degrees of freedom, up to
+        // its scale.
         let (degrees, scale) = (degrees[0], scale[0]);
         let own = power * (degrees + 1.0) - 1.0;
         let log_peak = ln_gamma_difference(0.5 * degrees, 0.5) - 0.5 * (degrees * PI).ln();
@@ -137,7 +138,8 @@ impl Density for StudentT {
     fn cumulative(&self, value: f64, [degrees, location, scale]: [&[f64]; 3]) -> Option<f64> {
         let square = ((value - location[0]) / scale[0]).powi(2);
         let inner = degrees[0] / (degrees[0] + square);
-        let tail = 0.5 * regularised_beta(0.5 * degrees[0], 0.5, [inner, square / (degrees[0] + square)]);
+        let at = Chance { success: inner, failure: square / (degrees[0] + square) };
+        let tail = 0.5 * regularised_beta(0.5 * degrees[0], 0.5, at);
         Some(if value < location[0] { tail } else { 1.0 - tail })
     }
 }

@@ -2,8 +2,8 @@
 
 use super::gamma::log_gamma_draw;
 use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
+use crate::math::special::{digamma_difference, ln_gamma, log_sum_exp};
 use crate::noise::NoiseStream;
-use crate::special::{digamma_difference, ln_gamma, log_sum_exp};
 
 /// The Dirichlet distribution on vectors of $n$ positive numbers that sum to one, with one concentration for all.
 ///

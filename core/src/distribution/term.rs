@@ -1,10 +1,10 @@
-//! Gives densities and bijectors numbers and tensors under one set of operations, to be written as formulas on a device.
+//! Gives densities and bijectors numbers and tensors under one set of operations, for formulas on a device.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use burn::tensor::{Tensor, activation};
 
-use crate::special;
+use crate::math::special;
 
 /// A number, or a tensor on a device with one row an event: what the device forms of densities are written with.
 ///
@@ -88,8 +88,8 @@ impl Term {
     /// $\log\Gamma(x)$ for $x > 0$, with a gradient.
     ///
     /// # Numerics
-    /// $\log\Gamma(x + 7)$ by Stirling's series with seven terms (7e-15 at the smallest argument), less the logarithms of the
-    /// seven factors between.
+    /// $\log\Gamma(x + 7)$ by Stirling's series with seven terms (7e-15 at the smallest argument), less the logarithms
+    /// of the seven factors between.
     #[must_use]
     pub fn ln_gamma(self) -> Self {
         /// $B_{2k}/(2k(2k-1))$.

@@ -66,7 +66,8 @@ impl Place<'_> {
     }
 }
 
-/// The sum of terms over one event and its gradient by each leaf, read to the host; zeros where it does not depend on one.
+/// The sum of terms over one event and its gradient by each leaf, read to the host; zeros where it does not depend on
+/// one.
 fn read(terms: Vec<Term>, leaves: &[Tensor<2>]) -> Result<(f64, Vec<Vec<f64>>), Error> {
     let events = leaves.first().map_or(1, |leaf| leaf.dims()[0]);
     let (constant, sum) = Term::total(terms, events);
@@ -147,8 +148,8 @@ pub fn density_on_device(
     Ok(takes_tensors)
 }
 
-/// Checks the device form of `bijector` against its twin on the host for events of `event` numbers, two at a time: value,
-/// log-determinant and the gradient of $g \cdot x + \log|\det J|$, to `bound` relative to one plus their size.
+/// Checks the device form of `bijector` against its twin on the host for events of `event` numbers, two at a time:
+/// value, log-determinant and the gradient of $g \cdot x + \log|\det J|$, to `bound` relative to one plus their size.
 ///
 /// # Errors
 /// The first [`DeviceViolation`] found.

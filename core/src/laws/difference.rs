@@ -8,7 +8,8 @@ const STEP: f64 = 1e-3;
 /// The derivative of `function` by entry `index` at `point`, by central differences of fourth order.
 ///
 /// # Numerics
-/// Truncation is $h^4/30$ times the fifth derivative with $h$ = 1e-3, rounding about 1e-13 times the size of `function`.
+/// Truncation is $h^4/30$ times the fifth derivative with $h$ = 1e-3, rounding about 1e-13 times the size of
+/// `function`.
 ///
 /// # Panics
 /// If `point` has no entry `index`.

@@ -1,13 +1,13 @@
 //! Checks the laws of models: gradients of every reading against differences, and that the joint density splits.
 
 use super::difference::derivative;
+use crate::declare::model::Model;
+use crate::declare::site::SiteTable;
+use crate::declare::theta::{theta, with_theta};
 use crate::device::Device;
 use crate::error::Error;
-use crate::model::Model;
 use crate::noise::{Key, Noise, Purpose};
-use crate::reading::{Assessment, Latents, LogDensity};
-use crate::site::SiteTable;
-use crate::theta::{theta, with_theta};
+use crate::read::{Assessment, Latents, LogDensity};
 
 const SEED: u64 = 161_803;
 /// Points of the latents at which a model is checked.
@@ -75,7 +75,9 @@ pub enum ModelViolation {
 ///     type Data = Tensor<1>;
 ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("sd", HalfNormal::new(1.0)) }
 ///     fn local(&self, scope: &mut Scope, sd: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(0.0, sd.clone()).over(rows), rows.take(data)?))
+///         scope.plate("row", data.dims()[0], |s, rows| {
+///             s.observe("y", Normal::new(0.0, sd.clone()).over(rows), rows.take(data)?)
+///         })
 ///     }
 /// }
 /// let device = Device::flex();

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Key, Noise};
-use crate::special::normal_quantile;
+use crate::math::special::normal_quantile;
 
 /// How the noise of the particles of one step of a fit hangs together.
 ///
-/// Each particle's noise is standard normal whatever the kind, so that a mean over particles is unbiased; what changes is
-/// its variance. All noise of other purposes is independent.
+/// Each particle's noise is standard normal whatever the kind, so that a mean over particles is unbiased; what changes
+/// is its variance. All noise of other purposes is independent.
 ///
 /// # Laws
 /// Like all noise it depends on seed and key alone: every party makes the same, on any number of threads.
@@ -23,8 +23,8 @@ pub enum NoiseKind {
     Antithetic,
     /// Particles $0, 1, \ldots, K - 1$ are an Owen-scrambled Sobol point set, mapped by the inverse of the normal
     /// cumulative distribution function. The error of a smooth mean falls faster than $1/\sqrt K$, fastest along powers
-    /// of two (Owen, 1997). Sets of four dimensions are scrambled and shuffled apart, so that there may be any number of
-    /// dimensions (Burley, 2020).
+    /// of two (Owen, 1997). Sets of four dimensions are scrambled and shuffled apart, so that there may be any number
+    /// of dimensions (Burley, 2020).
     Sobol,
 }
 
@@ -45,8 +45,8 @@ const GRAIN: f64 = 1.0 / (1 << 23) as f64;
 
 /// The normal quantiles of point `key.particle` of scrambled Sobol sets, one set for every four numbers.
 ///
-/// The generator scrambles 23 bits. An Owen scramble of further bits makes them independent and uniform, as no two points
-/// share the first 23: they come from the particle's own stream, and keep the numbers off 0 and 1.
+/// The generator scrambles 23 bits. An Owen scramble of further bits makes them independent and uniform, as no two
+/// points share the first 23: they come from the particle's own stream, and keep the numbers off 0 and 1.
 pub(super) fn sobol(noise: &Noise, key: Key, out: &mut [f64]) {
     let (set, point) = (key.particle / POINTS, key.particle % POINTS);
     // The seeds of the scrambles are shared by the particles of a set: no particle has this number.
@@ -106,7 +106,8 @@ mod tests {
                     (0..4_000).map(|step| numbers(kind, 5, (step, particle), 10)[dimension]).collect();
                 found.sort_by(f64::total_cmp);
                 let distance = found.iter().zip(0_u32..).map(|(z, rank)| {
-                    (crate::special::normal_cumulative(*z) - (f64::from(rank) + 0.5) / 4_000.0).abs() + 0.5 / 4_000.0
+                    (crate::math::special::normal_cumulative(*z) - (f64::from(rank) + 0.5) / 4_000.0).abs()
+                        + 0.5 / 4_000.0
                 });
                 let largest = distance.fold(0.0, f64::max);
                 let bound = (-(5e-7_f64).ln() / 2.0 / 4_000.0).sqrt();
@@ -146,7 +147,7 @@ mod tests {
             let mut seen = [false; 16];
             for point in &points {
                 #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "between 0 and 16")]
-                let stratum = (16.0 * crate::special::normal_cumulative(point[dimension])) as usize;
+                let stratum = (16.0 * crate::math::special::normal_cumulative(point[dimension])) as usize;
                 seen[stratum] = true;
             }
             assert_eq!(seen, [true; 16], "dimension {dimension}");

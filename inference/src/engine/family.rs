@@ -33,10 +33,10 @@ pub(crate) use plan::DeviceKind;
 
 use std::fmt::Debug;
 
-use crate::engine::error::{Error, Result};
+pub(crate) use partita_core::special::HALF_LOG_TWO_PI;
 
-/// $\tfrac12 \log 2\pi$ in nats.
-pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+
+use crate::engine::error::{Error, Result};
 
 /// One draw from a family with what gradients need of it.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use partita_core::{
-    Assessment, Device, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable, prior_draw,
+    Assessment, Device, DrawNoise, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable,
+    prior_draw,
 };
 
 use crate::engine::error::{Error, Result};
@@ -150,7 +151,7 @@ impl<'a, M: Model> Checked<'a, M> {
                 self.report.checks.push((check, discrepancy, bound));
             }
         }
-        prior_draw(model, device, &table, data, (noise, 0)).map_err(located)?;
+        prior_draw(model, device, &table, data, DrawNoise { noise, index: 0 }).map_err(located)?;
         self.total.0 += share.value;
         add(&mut self.total.1, &share.globals);
         self.joint.0 += joint.value - self.prior.value;

@@ -42,11 +42,12 @@ impl BernoulliHead {
     ///
     /// # Example
     /// ```
-    /// use partita_core::{Device, Normal, vertical::Labels};
+    /// use partita_core::{Device, Normal, vertical::{Labels, LikelihoodAt}};
     /// use partita_models::vertical::{BernoulliHead, binary_labels};
     /// let device = Device::flex();
     /// let labels = Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&[true, false], &device));
-    /// let share = labels.likelihood(&device, &labels.table(&device)?, (&[0.0], &[0.0, 0.0]), None, 1.0)?;
+    /// let at = LikelihoodAt { latents: &[0.0], eta: &[0.0, 0.0], rows: None, weight: 1.0 };
+    /// let share = labels.likelihood(&device, &labels.table(&device)?, at)?;
     /// assert!((share.value - 2.0 * 0.5_f64.ln()).abs() < 1e-15);
     /// assert_eq!(share.eta, [0.5, -0.5]);
     /// # Ok::<(), partita_core::Error>(())

@@ -11,6 +11,7 @@ pub use reference::ClutterPosterior;
 use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
+use partita::special::HALF_LOG_TWO_PI;
 use partita::{Model, NoiseStream, Normal, Result, Scope};
 
 /// Numbers of which some are a signal with an unknown mean and the rest known noise.
@@ -123,6 +124,3 @@ impl Model for Clutter {
         })
     }
 }
-
-/// $\frac12\log 2\pi$.
-const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_8;

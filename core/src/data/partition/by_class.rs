@@ -6,9 +6,9 @@ use crate::noise::{Key, Noise, Purpose};
 
 /// Assigns rows so that each silo holds as few classes as the numbers allow: one class a silo where there are as many.
 ///
-/// With $`S`$ = `silos` and $`C`$ distinct values of `labels`, in ascending order, pair $`i`$ of $`\max(S, C)`$ joins silo
-/// $`i \bmod S`$ with class $`i \bmod C`$. With fewer silos than classes a silo holds several whole classes; with more, a
-/// class is split at random into parts whose sizes differ by at most one, and a silo holds one class.
+/// With $`S`$ = `silos` and $`C`$ distinct values of `labels`, in ascending order, pair $`i`$ of $`\max(S, C)`$ joins
+/// silo $`i \bmod S`$ with class $`i \bmod C`$. With fewer silos than classes a silo holds several whole classes; with
+/// more, a class is split at random into parts whose sizes differ by at most one, and a silo holds one class.
 ///
 /// # Laws
 /// Every row is in exactly one silo; no silo is empty; equal seeds give equal assignments.

@@ -16,7 +16,8 @@ pub struct Fold {
 /// Splits rows at random into `count` folds whose test parts differ in size by at most one, whatever their labels.
 ///
 /// # Laws
-/// Every row is in the test part of exactly one fold, and in the training parts of all others; equal seeds give equal folds.
+/// Every row is in the test part of exactly one fold, and in the training parts of all others; equal seeds give equal
+/// folds.
 ///
 /// # Errors
 /// [`DataError::Argument`] for fewer than two folds; [`DataError::EmptySilo`] for more folds than rows.
@@ -35,8 +36,8 @@ pub fn folds(rows: usize, count: usize, noise: &Noise) -> Result<Vec<Fold>, Data
 
 /// Splits rows at random into `count` folds that have the same number of rows of each label, up to one.
 ///
-/// The rows of one label after the other are shuffled and dealt to the folds in turn, so that test parts differ in size by
-/// at most one as well.
+/// The rows of one label after the other are shuffled and dealt to the folds in turn, so that test parts differ in size
+/// by at most one as well.
 ///
 /// # Laws
 /// As [`folds`].

@@ -1,6 +1,6 @@
 //! Assigns rows by what they look like: each silo is one cluster of k-means on the inputs.
 //!
-//! `linfa-clustering` would bring ndarray and random numbers of its own: here starts come from keyed noise.
+//! Not `linfa-clustering`: it brings `ndarray`, and draws from a generator of its own instead of a keyed stream.
 
 use super::argument;
 use crate::data::error::DataError;
@@ -22,10 +22,10 @@ pub enum Scaling {
 
 /// Assigns rows to `silos` clusters of nearby rows.
 ///
-/// Lloyd's iteration on squared Euclidean distances: every row goes to its nearest centre, the first of equally near ones,
-/// and every centre to the mean of its rows, until no row moves or after 1,000 sweeps. The first centres are drawn by
-/// k-means++: one uniformly, each further one with probability proportional to the squared distance to the nearest centre so
-/// far. A cluster that loses all rows is given the row farthest from its own centre.
+/// Lloyd's iteration on squared Euclidean distances: every row goes to its nearest centre, the first of equally near
+/// ones, and every centre to the mean of its rows, until no row moves or after 1,000 sweeps. The first centres are
+/// drawn by k-means++: one uniformly, each further one with probability proportional to the squared distance to the
+/// nearest centre so far. A cluster that loses all rows is given the row farthest from its own centre.
 ///
 /// # Shapes
 /// `inputs`: `[rows, columns]`, row by row.
@@ -34,8 +34,8 @@ pub enum Scaling {
 /// Every row is in exactly one silo; no silo is empty; equal seeds give equal assignments.
 ///
 /// # Errors
-/// [`DataError::Argument`] if `silos` or `columns` is zero, if `inputs` is not a whole number of rows, or for an input that
-/// is not finite; [`DataError::Shortage`] if fewer rows than silos are distinct.
+/// [`DataError::Argument`] if `silos` or `columns` is zero, if `inputs` is not a whole number of rows, or for an input
+/// that is not finite; [`DataError::Shortage`] if fewer rows than silos are distinct.
 ///
 /// # Example
 /// ```
@@ -48,8 +48,8 @@ pub enum Scaling {
 /// ```
 ///
 /// # References
-/// Lloyd (1982), Least squares quantization in PCM; Arthur and Vassilvitskii (2007), k-means++: the advantages of careful
-/// seeding.
+/// Lloyd (1982), Least squares quantization in PCM; Arthur and Vassilvitskii (2007), k-means++: the advantages of
+/// careful seeding.
 pub fn partition_by_k_means(
     inputs: &[f64],
     columns: usize,

@@ -9,9 +9,9 @@ const ATTEMPTS: u64 = 100;
 
 /// Assigns rows at random to `silos` silos with different mixes of labels.
 ///
-/// For each label, the shares of the silos are drawn from a symmetric Dirichlet distribution with `concentration`: large
-/// ones give every silo the same mix, small ones give each label to few silos. If a silo would get no row, all shares are
-/// drawn again, up to 100 times.
+/// For each label, the shares of the silos are drawn from a symmetric Dirichlet distribution with `concentration`:
+/// large ones give every silo the same mix, small ones give each label to few silos. If a silo would get no row, all
+/// shares are drawn again, up to 100 times.
 ///
 /// # Laws
 /// Every row is in exactly one silo; no silo is empty; equal seeds give equal assignments.

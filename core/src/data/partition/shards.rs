@@ -7,14 +7,15 @@ use crate::noise::{Key, Noise, Purpose};
 /// Sorts the rows by label, cuts them into `silos` times `shards` shards and deals `shards` at random to each silo.
 ///
 /// Rows of one label stay in their order, and shards differ by at most one row. McMahan et al. cut the 60,000 rows of
-/// MNIST into 200 shards of 300 and deal two to each of 100 silos. A shard that lies across a border holds two labels, so
-/// that a silo may end with more than `shards` labels: [`distinct_labels`] counts them.
+/// MNIST into 200 shards of 300 and deal two to each of 100 silos. A shard that lies across a border holds two labels,
+/// so that a silo may end with more than `shards` labels: [`distinct_labels`] counts them.
 ///
 /// # Laws
 /// Every row is in exactly one silo; no silo is empty; equal seeds give equal assignments.
 ///
 /// # Errors
-/// [`DataError::Argument`] if `silos` or `shards` is zero; [`DataError::EmptySilo`] if there are fewer rows than shards.
+/// [`DataError::Argument`] if `silos` or `shards` is zero; [`DataError::EmptySilo`] if there are fewer rows than
+/// shards.
 ///
 /// # Example
 /// ```

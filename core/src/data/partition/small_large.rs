@@ -7,7 +7,8 @@ use crate::noise::{Key, Noise, Purpose};
 /// How small and large silos differ, in size and in their share of positive labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SmallLarge {
-    /// $`\beta`$ in $`[0, 1)`$: a small silo has $`1 - \beta`$ times the rows of an equal share, a large one $`1 + \beta`$.
+    /// $`\beta`$ in $`[0, 1)`$: a small silo has $`1 - \beta`$ times the rows of an equal share, a large one
+    /// $`1 + \beta`$.
     pub size_imbalance: f64,
     /// $`\kappa \le 1`$: the share of positive labels in small silos is $`1 - \kappa`$ times that of all rows.
     pub label_imbalance: f64,
@@ -22,11 +23,12 @@ const OPERATION: &str = "splitting rows into small and large silos";
 /// 1. a small silo gets $`n_s = \lfloor (1 - \beta) N / M \rfloor`$ rows. Of these
 ///    $`\lfloor n_s (1 - \eta(1 - \kappa)) \rfloor`$ are negative and the rest positive, drawn without replacement;
 /// 2. all rows that are left are shuffled and dealt to the large silos in runs of
-///    $`n_l = \lfloor (1 + \beta) N / M \rfloor`$ rows. The rows that rounding leaves over, fewer than $`M`$, are not dropped:
+/// $`n_l = \lfloor (1 + \beta) N / M \rfloor`$ rows. The rows that rounding leaves over, fewer than $`M`$, are not
+/// dropped:
 ///    the large silos share them, the first ones having one more.
 ///
-/// The paper prints $`\eta + (1 - \eta)\kappa`$ for the share of positive labels in small silos, which is the rule for the
-/// share of negative ones; with $`\eta(1 - \kappa)`$ its Table 2 is reproduced.
+/// The paper prints $`\eta + (1 - \eta)\kappa`$ for the share of positive labels in small silos, which is the rule for
+/// the share of negative ones; with $`\eta(1 - \kappa)`$ its Table 2 is reproduced.
 ///
 /// # Laws
 /// Every row is in exactly one silo; no silo is empty; equal seeds give equal assignments.
@@ -48,8 +50,8 @@ const OPERATION: &str = "splitting rows into small and large silos";
 /// ```
 ///
 /// # References
-/// Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, appendix E.1; the procedure is that of Sharma
-/// et al. (2019), Differentially private federated variational inference, arXiv:1911.10563.
+/// Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, appendix E.1; the procedure is that of
+/// Sharma et al. (2019), Differentially private federated variational inference, arXiv:1911.10563.
 pub fn partition_small_large(
     positive: &[bool],
     silos: usize,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use partita_core::special::log_sum_exp;
-use partita_core::{Device, Model, Noise, SiteTable, predictive_log_likelihood, theta, with_theta};
+use partita_core::{
+    Device, DrawNoise, Model, Noise, Predictive, SiteTable, predictive_log_likelihood, theta, with_theta,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::{Algorithm, Posterior, finite, replies};
@@ -147,9 +149,9 @@ impl<M: Model> EvaluatingSilo<M> {
         let mut sums: Vec<f64> = Vec::new();
         for draw in 0..draws {
             let globals = posterior.draw(&noise, draw);
-            let index = draw | u64::from(self.index) << 32;
-            let observed =
-                predictive_log_likelihood(&model, &self.device, &self.table, &self.rows, &globals, (noise, index))?;
+            let noise = DrawNoise { noise, index: draw | u64::from(self.index) << 32 };
+            let at = Predictive { globals: &globals, locals: None, noise };
+            let observed = predictive_log_likelihood(&model, &self.device, &self.table, &self.rows, at)?;
             let rows = by_row(&self.table, &observed);
             sums.resize(rows.len(), f64::NEG_INFINITY);
             sums.iter_mut().zip(rows).for_each(|(sum, density)| *sum = log_sum_exp(&[*sum, density]));

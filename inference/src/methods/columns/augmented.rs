@@ -1,6 +1,6 @@
 //! Gives the coordinator of the augmented-variable model: labels stay with it, parties send auxiliary variables.
 
-use partita_core::vertical::{Augmentation, Labels};
+use partita_core::vertical::{Augmentation, Labels, LikelihoodAt};
 use partita_core::{Device, Purpose};
 
 use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, finite, replies};
@@ -86,9 +86,9 @@ impl AugmentedVariable {
         let (mut gradients, mut by_sum) = (Vec::with_capacity(count), Vec::new());
         for ((bound, own), particle) in bounds.iter_mut().zip(eta.chunks_exact(each.max(1))).zip(0_u32..) {
             let head = holder.draw(purpose, step, particle);
-            let at = (head.draw.latent.as_slice(), own);
+            let at = LikelihoodAt { latents: &head.draw.latent, eta: own, rows, weight: 1.0 };
             let located = |error| Error::Model(error).in_silo("the coordinator", holder.step);
-            let likelihood = holder.labels.likelihood(&holder.device, &holder.table, at, rows, 1.0).map_err(located)?;
+            let likelihood = holder.labels.likelihood(&holder.device, &holder.table, at).map_err(located)?;
             let (own, gradient) = holder.share(&head, &likelihood.latents)?;
             *bound += likelihood.value + own;
             gradients.push(gradient);

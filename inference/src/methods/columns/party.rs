@@ -1,7 +1,7 @@
 //! Gives a party's side of vertical inference: its posterior, its draws, and the pull-back with the noise of the draw.
 
 use partita_core::kernel::add_scaled;
-use partita_core::vertical::{Contributed, Labels, Party};
+use partita_core::vertical::{Contributed, Labels, LikelihoodAt, Party};
 use partita_core::{Assessment, Device, Key, Noise, Purpose, SiteTable};
 
 use crate::engine::algorithm::finite;
@@ -398,7 +398,9 @@ fn label_features(labels: &Labels, table: &SiteTable, device: &Device) -> Result
     let (rows, outputs) = (labels.rows(), labels.outputs());
     let zeros = vec![0.0; rows * outputs];
     let unknowns = vec![0.0; table.global_len()];
-    let mut scores = labels.likelihood(device, table, (&unknowns, &zeros), None, 1.0)?.eta;
+    let mut scores = labels
+        .likelihood(device, table, LikelihoodAt { latents: &unknowns, eta: &zeros, rows: None, weight: 1.0 })?
+        .eta;
     #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
     let count = rows as f64;
     for output in 0..outputs {

@@ -13,7 +13,7 @@ use crate::engine::trust::estimate::DRAWS_A_REQUEST;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::methods::columns::party::{Drawn, Pending, VerticalParty};
 use crate::methods::columns::{ASSESS, ASSESS_SHARE, PREDICT, SHARE, STEP, as_rows};
-use partita_core::vertical::Augmentation;
+use partita_core::vertical::{Augmentation, LikelihoodAt};
 
 impl VerticalParty {
     fn refuse<T>(&self, request: &Message, problem: String) -> Result<T> {
@@ -150,7 +150,7 @@ impl VerticalParty {
         add_scaled(&mut eta, 1.0, &drawn.contributed.outputs().values);
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 parties")]
         let weight = 1.0 / parties as f64;
-        let share = labels.likelihood(&self.device, table, (head, &eta), rows, weight)?;
+        let share = labels.likelihood(&self.device, table, LikelihoodAt { latents: head, eta: &eta, rows, weight })?;
         Ok((self.bound(drawn) + share.value, share.latents, share.eta))
     }
 

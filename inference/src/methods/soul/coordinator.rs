@@ -1,6 +1,6 @@
 //! Gives the coordinator of SOUL: it adds up the auxiliary variables and answers with one gradient a row.
 
-use partita_core::vertical::{Labels, Party};
+use partita_core::vertical::{Labels, LikelihoodAt, Party};
 use partita_core::{Device, SiteTable};
 
 use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
@@ -117,8 +117,8 @@ impl Algorithm for SoulCoordinator {
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let step = self.step;
         let predictor = self.sum(outcomes)?;
-        let at = (self.head.as_slice(), predictor.as_slice());
-        let share = self.labels.likelihood(&self.device, &self.table, at, None, 1.0)?;
+        let at = LikelihoodAt { latents: &self.head, eta: &predictor, rows: None, weight: 1.0 };
+        let share = self.labels.likelihood(&self.device, &self.table, at)?;
         let prior = self.labels.prior(&self.device, &self.table, &self.head)?;
         let elbo = share.value + prior.value;
         // The optimisers descend; the log density is to ascend.
@@ -145,8 +145,8 @@ impl Algorithm for SoulCoordinator {
 
     fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
         let predictor = self.sum(outcomes)?;
-        let at = (self.head.as_slice(), predictor.as_slice());
-        let share = self.labels.likelihood(&self.device, &self.table, at, None, 1.0)?;
+        let at = LikelihoodAt { latents: &self.head, eta: &predictor, rows: None, weight: 1.0 };
+        let share = self.labels.likelihood(&self.device, &self.table, at)?;
         let value = share.value + self.labels.prior(&self.device, &self.table, &self.head)?.value;
         finite("the coordinator", self.step, |_| "the log likelihood".into(), &[value])?;
         // Points have no draws that differ.

@@ -1,0 +1,26 @@
+//! Declares models: what a user writes, the sites it comes to, and the rows, matrices and layers it is made of.
+
+mod amortised;
+mod design;
+pub(crate) mod encoding;
+mod gathered;
+mod linear;
+pub(crate) mod model;
+pub(crate) mod rows;
+pub(crate) mod scope;
+pub(crate) mod site;
+mod sparse;
+pub(crate) mod theta;
+mod uploaded;
+pub(crate) mod vertical;
+
+pub use amortised::Amortised;
+pub use design::Design;
+pub use encoding::{Encoder, Encoding};
+pub use linear::BayesianLinear;
+pub use model::Model;
+pub use rows::Rows;
+pub use scope::{Minibatch, Moments, Scope};
+pub use site::{LocalBlock, Part, Role, Site, SiteTable};
+pub use sparse::{SparseRows, low_rank_multinomial};
+pub use theta::{device_theta, shared_theta, theta, with_device_theta, with_shared_theta, with_theta};

@@ -1,0 +1,57 @@
+//! Computes a linear predictor with tensor operations, for readings that leave everything on the device.
+
+use std::sync::Arc;
+
+use burn::tensor::{Tensor, TensorData};
+
+use super::Design;
+use crate::declare::rows::Rows;
+use crate::declare::uploaded::indices;
+
+/// The rows of a design that are taken on the device.
+#[derive(Debug, Clone)]
+pub(super) struct Taken {
+    /// Rows of the whole design.
+    total: usize,
+    chosen: Option<Arc<Vec<usize>>>,
+}
+
+impl Design {
+    /// The rows of a plate's evaluation, to be taken on the device: the design is uploaded once, not its rows every
+    /// step.
+    pub(super) fn take_on_device(&self, rows: &Rows<'_>) -> Self {
+        let [total, repeats, columns] = self.shape;
+        let chosen = rows.indices().map(|chosen| Arc::new(chosen.to_vec()));
+        Self { shape: [rows.len(), repeats, columns], taken: Some(Taken { total, chosen }), ..self.clone() }
+    }
+
+    /// As [`Design::predictor`], without reading anything from the device.
+    pub(super) fn predictor_on_device(
+        &self,
+        taken: &Taken,
+        coefficients: Tensor<1>,
+        intercepts: Option<Tensor<1>>,
+    ) -> Tensor<2> {
+        let [rows, repeats, columns] = self.shape;
+        let whole = self.uploaded.for_tensor(&coefficients, |options| {
+            let cells = taken.total * repeats;
+            let values: Vec<f64> =
+                (0..cells).flat_map(|cell| self.values.iter().skip(cell).step_by(cells.max(1)).copied()).collect();
+            let data = TensorData::new(values, [taken.total, repeats * columns]);
+            Tensor::<2>::from_data(data.convert_dtype(coefficients.dtype()), options.clone())
+        });
+        let own = match &taken.chosen {
+            None => whole,
+            Some(chosen) => {
+                let indices = indices(chosen.iter().copied(), &whole.device());
+                whole.select(0, indices)
+            }
+        };
+        let eta = own.reshape([rows * repeats, columns]).matmul(coefficients.reshape([columns, 1]));
+        let eta = eta.reshape([rows, repeats]);
+        match intercepts {
+            Some(intercepts) => eta + intercepts.reshape([rows, 1]),
+            None => eta,
+        }
+    }
+}

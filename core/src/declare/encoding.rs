@@ -1,0 +1,32 @@
+//! Says what an encoder is: a module that turns the data of rows into their local posteriors.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use super::rows::Rows;
+use crate::error::Result;
+
+/// Gaussian local posteriors of some rows, independent over rows and columns, on the unconstrained scale.
+///
+/// # Shapes
+/// Both `[rows, width]` with the rows evaluated and the width of the plate's block in the site table.
+#[derive(Debug, Clone)]
+pub struct Encoding {
+    /// The means.
+    pub mean: Tensor<2>,
+    /// The logarithms of the standard deviations.
+    pub log_scale: Tensor<2>,
+}
+
+/// A Burn module that turns the data of rows into their local posteriors.
+///
+/// # Laws
+/// A row has the same local posterior whatever other rows are encoded with it: no statistics over a batch. `check` of a
+/// model with an encoder compares.
+pub trait Encoder<D>: Module {
+    /// The local posteriors of these rows of `data`.
+    ///
+    /// # Errors
+    /// What taking the rows refuses.
+    fn encode(&self, data: &D, rows: &Rows<'_>) -> Result<Encoding>;
+}

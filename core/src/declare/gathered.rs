@@ -1,0 +1,113 @@
+//! Keeps the rows that a minibatch took of constants, so that they are gathered once and not by every draw.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::handle::Handle;
+
+/// Rows taken of constants by the evaluations of one minibatch, on any thread.
+///
+/// A constant is told by where its numbers are in memory; what is kept holds it, so that no other can take its place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gathered(Arc<Mutex<Kept>>);
+
+type Numbers = Arc<Vec<f64>>;
+
+/// What was taken of each constant, for these rows.
+#[derive(Debug, Default)]
+struct Kept {
+    rows: Vec<usize>,
+    numbers: Vec<(Numbers, Numbers)>,
+    tensors: Vec<(Handle, Handle)>,
+}
+
+/// Constants kept: more than data have parts. A model that takes rows of what it computes anew makes more, to no use.
+const MOST: usize = 8;
+
+/// What was gathered is no part of what a minibatch is.
+impl PartialEq for Gathered {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Gathered {}
+
+impl Gathered {
+    /// These rows of host numbers, by `gather` the first time.
+    pub(crate) fn numbers(&self, rows: &[usize], source: &Numbers, gather: impl FnOnce() -> Vec<f64>) -> Numbers {
+        self.with(rows, |kept| find_or(&mut kept.numbers, source, Numbers::ptr_eq, || Arc::new(gather())))
+    }
+
+    /// These rows of a tensor, by `gather` the first time; every time where it cannot be told that the tensor is the
+    /// same.
+    pub(crate) fn tensor(&self, rows: &[usize], source: &Handle, gather: impl FnOnce() -> Handle) -> Handle {
+        if !source.is_same_constant(source) {
+            return gather();
+        }
+        self.with(rows, |kept| find_or(&mut kept.tensors, source, Handle::is_same_constant, gather))
+    }
+
+    /// What is kept for these rows; nothing where it was for others.
+    fn with<T>(&self, rows: &[usize], read: impl FnOnce(&mut Kept) -> T) -> T {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.rows != rows {
+            *kept = Kept { rows: rows.to_vec(), ..Kept::default() };
+        }
+        read(&mut kept)
+    }
+}
+
+fn find_or<S: Clone, T: Clone>(
+    kept: &mut Vec<(S, T)>,
+    source: &S,
+    same: impl Fn(&S, &S) -> bool,
+    gather: impl FnOnce() -> T,
+) -> T {
+    if let Some((_, taken)) = kept.iter().find(|(known, _)| same(known, source)) {
+        return taken.clone();
+    }
+    let taken = gather();
+    if kept.len() < MOST {
+        kept.push((source.clone(), taken.clone()));
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+
+    fn take(gathered: &Gathered, rows: &[usize], source: &Arc<Vec<f64>>) -> (Vec<f64>, bool) {
+        let mut fresh = false;
+        let taken = gathered.numbers(rows, source, || {
+            fresh = true;
+            rows.iter().map(|row| source[*row]).collect()
+        });
+        (taken.to_vec(), fresh)
+    }
+
+    #[test]
+    fn rows_are_gathered_once_for_each_constant_and_list_of_rows() {
+        let gathered = Gathered::default();
+        let (a, b) = (Arc::new(vec![1.0, 2.0, 3.0]), Arc::new(vec![1.0, 5.0, 6.0]));
+        assert_eq!(take(&gathered, &[2, 0], &a), (vec![3.0, 1.0], true));
+        assert_eq!(take(&gathered, &[2, 0], &b), (vec![6.0, 1.0], true));
+        assert_eq!(take(&gathered.clone(), &[2, 0], &a), (vec![3.0, 1.0], false));
+        assert_eq!(take(&gathered, &[1], &a), (vec![2.0], true));
+        assert_eq!(take(&gathered, &[2, 0], &a), (vec![3.0, 1.0], true));
+    }
+
+    #[test]
+    fn a_tensor_is_the_same_only_if_its_memory_is() {
+        let device = Device::flex();
+        let a = Handle::from(device.tensor(vec![1.0, 2.0], [2]));
+        let equal = Handle::from(device.tensor(vec![1.0, 2.0], [2]));
+        let tracked = Handle::from(device.leaf(vec![1.0, 2.0], [2]));
+        assert!(a.is_same_constant(&a.clone()));
+        assert!(!a.is_same_constant(&equal) && !tracked.is_same_constant(&tracked.clone()));
+        // Another view of the same memory is another constant.
+        let view = Handle::from(a.clone().typed::<1>().narrow(0, 1, 1));
+        assert!(!a.is_same_constant(&view));
+    }
+}

@@ -1,0 +1,78 @@
+//! Says what a model is: two functions that declare its global and its local sites.
+
+use burn::module::Module;
+
+use crate::declare::encoding::Encoding;
+use crate::declare::rows::Rows;
+use crate::declare::scope::Scope;
+use crate::error::Result;
+
+/// A probability model of data that several silos hold.
+///
+/// [`Model::global`] declares what all silos share, [`Model::local`] what one silo has and sees, given the globals.
+/// Nothing global can be counted twice, and what a silo keeps to itself shows in the signature. A model is a Burn
+/// module: parameters it holds as `Param` are trained as point estimates ($\theta$, empirical Bayes).
+///
+/// # Laws
+/// At every evaluation a model declares the same sites, with the same shapes, in the same order. Given the globals,
+/// silos are independent, and so are the rows of a plate. `laws::model` checks gradients against differences.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Model, Normal, Result, Scope, SiteTable, burn};
+/// use burn::{module::Module, tensor::Tensor};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+///
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> {
+///         scope.sample("mean", Normal::new(0.0, 10.0))
+///     }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |scope, rows| {
+///             scope.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?)
+///         })
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let table = SiteTable::of(&Mean {}, &device, &device.tensor(vec![1.0, 2.0], [2]))?;
+/// assert_eq!(table.global_len(), 1);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+pub trait Model: Module {
+    /// The global latents on their natural scale, as the local function wants them: a plain struct of tensors.
+    type Globals;
+    /// One silo's data; it never leaves the silo.
+    type Data: Clone + Send;
+
+    /// Declares the global sites and returns their values.
+    ///
+    /// # Errors
+    /// Whatever [`Scope::sample`] refuses.
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals>;
+
+    /// Declares one silo's local sites and observations.
+    ///
+    /// # Errors
+    /// Whatever [`Scope::sample`], [`Scope::plate`] and [`Scope::observe`] refuse.
+    fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()>;
+
+    /// Local posteriors of these rows of `plate` from an encoder, or `None` where each row has parameters of its own.
+    ///
+    /// [`crate::Amortised`] gives any model an encoder.
+    ///
+    /// # Errors
+    /// What taking the rows refuses.
+    fn encode(&self, _plate: &str, _data: &Self::Data, _rows: &Rows<'_>) -> Result<Option<Encoding>> {
+        Ok(None)
+    }
+
+    /// How many of the trained parameters, the last that Burn visits, stay in each silo.
+    fn private_len(&self) -> usize {
+        0
+    }
+}

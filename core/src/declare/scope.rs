@@ -1,0 +1,170 @@
+//! Interprets a model's statements: one declaration, five readings (site table, draws, density, predictive, pointwise).
+
+mod affine;
+mod entry;
+mod latent;
+mod layer;
+mod module;
+mod on_device;
+mod outcome;
+mod plate;
+mod reading;
+mod statement;
+
+pub(crate) use outcome::{Leaf, Outcome, Quantity};
+pub use plate::Minibatch;
+pub use reading::Moments;
+pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
+
+use std::borrow::Cow;
+
+use plate::Plate;
+
+use super::site::{Part, SiteTable};
+use crate::device::Device;
+use crate::error::Result;
+use crate::handle::Handle;
+
+/// What a model's functions speak to: `sample`, `observe`, `plate`, `factor`, `deterministic`, `module`.
+///
+/// The framework makes it; which reading is going on does not concern the model.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    device: &'a Device,
+    table: Table<'a>,
+    source: Source<'a>,
+    reading: Reading<'a>,
+    place: Place<'a>,
+    minibatch: &'a [Minibatch],
+    pub(crate) outcome: Outcome,
+}
+
+/// The site table: being written, or known.
+#[derive(Debug)]
+enum Table<'a> {
+    Building(SiteTable),
+    Known(&'a SiteTable),
+}
+
+/// Where in the model the reading stands.
+#[derive(Debug)]
+struct Place<'a> {
+    part: Part,
+    /// The place in the table of the site to come.
+    next: usize,
+    plate: Option<Plate<'a>>,
+    /// What log densities are multiplied by, outside plates.
+    weight: f64,
+    /// What the names of sites begin with, dot included.
+    prefix: String,
+}
+
+/// How the local part of a model is evaluated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LocalPart<'a> {
+    /// The rows of plates that are evaluated; all rows of the others.
+    pub(crate) minibatch: &'a [Minibatch],
+    /// What its log densities are multiplied by.
+    pub(crate) weight: f64,
+}
+
+impl LocalPart<'_> {
+    /// All rows, once.
+    pub(crate) const WHOLE: Self = Self { minibatch: &[], weight: 1.0 };
+}
+
+impl<'a> Scope<'a> {
+    /// Reads a model whose sites are known.
+    pub(crate) fn new(device: &'a Device, table: &'a SiteTable, source: Source<'a>, reading: Reading<'a>) -> Self {
+        Self::starting(device, Table::Known(table), source, reading)
+    }
+
+    /// Writes the site table of a model, every latent at its start.
+    pub(crate) fn of_site_table(device: &'a Device) -> Self {
+        Self::starting(device, Table::Building(SiteTable::default()), Source::START, Reading::SiteTable)
+    }
+
+    fn starting(device: &'a Device, table: Table<'a>, source: Source<'a>, reading: Reading<'a>) -> Self {
+        let place = Place { part: Part::Global, next: 0, plate: None, weight: 1.0, prefix: String::new() };
+        Self { device, table, source, reading, place, minibatch: &[], outcome: Outcome::default() }
+    }
+
+    /// Leaves the global part of the model for the local one.
+    pub(crate) fn begin_local(&mut self, local: LocalPart<'a>) {
+        (self.place.part, self.place.weight, self.minibatch) = (Part::Local, local.weight, local.minibatch);
+    }
+
+    /// The site table that was written.
+    ///
+    /// # Panics
+    /// If it was known before: the readings that write one make their own scope.
+    pub(crate) fn into_table(self) -> SiteTable {
+        match self.table {
+            Table::Building(table) => table,
+            Table::Known(_) => unreachable!("invariant: this scope builds its table"),
+        }
+    }
+
+    /// The device and precision of this run, for tensors a model makes itself.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.device
+    }
+
+    /// Whether this reading leaves every number on the device, so that a host function such as [`crate::elementwise`]
+    /// would copy to the host and back: a model may then prefer Burn's operations.
+    #[must_use]
+    pub fn stays_on_device(&self) -> bool {
+        matches!(self.reading, Reading::OnDevice(_))
+    }
+
+    fn table(&self) -> &SiteTable {
+        match &self.table {
+            Table::Building(table) => table,
+            Table::Known(table) => table,
+        }
+    }
+
+    /// The name of a site where the model now stands.
+    fn full<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let prefix = &self.place.prefix;
+        if prefix.is_empty() { name.into() } else { format!("{prefix}{name}").into() }
+    }
+
+    /// What densities are multiplied by where the model now stands.
+    fn weight_here(&self) -> f64 {
+        self.place.weight * self.place.plate.as_ref().map_or(1.0, |plate| plate.scale)
+    }
+
+    /// What happens to a log density where the model now stands.
+    fn score(&self) -> Score {
+        let Reading::Density(density) = &self.reading else { return Score::Skip };
+        match (density.terms, self.place.part, &self.place.plate) {
+            (Terms::Local | Terms::LocalByRow, Part::Global, _) => Score::Skip,
+            (Terms::LocalByRow, Part::Local, Some(_)) => Score::ByRow,
+            _ => Score::Sum(self.weight_here()),
+        }
+    }
+
+    /// The rows of the plate now evaluated; one outside plates.
+    fn rows_here(&self) -> usize {
+        self.place.plate.as_ref().map_or(1, Plate::len)
+    }
+
+    fn operation(&self, name: &str) -> String {
+        let prefix = &self.place.prefix;
+        match &self.place.plate {
+            Some(plate) => format!("site `{prefix}{name}` in plate `{}`", plate.name),
+            None => format!("site `{prefix}{name}`"),
+        }
+    }
+
+    /// Keeps a value on its natural scale, where the reading is one of values.
+    fn keep(&mut self, name: &str, handle: &Handle) -> Result<()> {
+        if let Reading::NaturalValues | Reading::Simulate(_) = self.reading {
+            let name = self.full(name).into_owned();
+            self.outcome.values.push((name, handle.read()?));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Enters the sites of a model in the table that is being written, or holds them to the table that is known.
+
+use super::{Scope, Table};
+use crate::bijector;
+use crate::declare::site::{LocalBlock, Part, Role, Site};
+use crate::distribution::Law;
+use crate::error::{Error, Result};
+
+impl Scope<'_> {
+    /// Enters a site in the table being written, or finds it in the known one; its place in either.
+    pub(super) fn enter(&mut self, name: &str, role: Role, law: Option<&Law>) -> Result<usize> {
+        let full = self.full(name);
+        let name = &*full;
+        let plate = self.place.plate.as_ref().map(|plate| plate.name.as_str());
+        let shape = law.map(Law::shape).unwrap_or_default();
+        let distribution = law.map_or("", |law| law.density.name());
+        let non_centred = law.is_some_and(|law| law.non_centred);
+        match &mut self.table {
+            Table::Known(table) => {
+                let index = self.place.next;
+                self.place.next += 1;
+                let same = |site: &&Site| {
+                    site.name == name
+                        && site.role == role
+                        && site.plate.as_deref() == plate
+                        && (site.distribution, site.non_centred) == (distribution, non_centred)
+                        && same_shape(site, &shape)
+                };
+                let known = table.sites.get(index);
+                if known.filter(same).is_some() {
+                    return Ok(index);
+                }
+                Err(Error::ChangingStructure {
+                    found: describe(name, distribution, &shape),
+                    expected: known.map_or_else(|| NO_SITE.to_owned(), describe_site),
+                })
+            }
+            Table::Building(table) => {
+                if table.site(name).is_some() {
+                    return Err(Error::DuplicateSite { site: name.into(), table: table.names() });
+                }
+                table.sites.push(Site {
+                    name: name.to_owned(),
+                    role,
+                    part: self.place.part,
+                    plate: plate.map(str::to_owned),
+                    distribution,
+                    support: None,
+                    shape,
+                    non_centred,
+                    event: law.map_or(0, Law::event_len),
+                    block: 0,
+                    offset: 0,
+                    width: 0,
+                    bijector: None,
+                    start: Vec::new(),
+                    layer: false,
+                });
+                Ok(table.sites.len() - 1)
+            }
+        }
+    }
+
+    /// Writes support, bijector and place of the latent just entered at `index` into the table being written.
+    pub(super) fn register(&mut self, index: usize, law: &Law) -> Result<()> {
+        let arrays = law.arrays()?;
+        let view = law.view(&arrays);
+        let numbers = law.shape().iter().product::<usize>();
+        view.check_parameters(numbers)?;
+        let support = view.support();
+        let events = numbers / law.event_len().max(1);
+        let bijector = bijector::for_support(&support)?;
+        let one = bijector.unconstrained_len(law.event_len())?;
+        let rows = self.place.plate.as_ref().map_or(1, |plate| plate.total);
+        let plate = self.place.plate.as_ref().map(|plate| plate.name.clone());
+        let local = self.place.part == Part::Local;
+        let block = if local { self.block(plate.as_deref(), rows)? } else { 0 };
+        let Table::Building(table) = &mut self.table else {
+            unreachable!("invariant: a site is registered only while the table is built")
+        };
+        let width = events / rows * one;
+        let end = if local { &mut table.blocks[block].width } else { &mut table.global_len };
+        let offset = *end;
+        *end += width;
+        let site = &mut table.sites[index];
+        (site.support, site.block, site.offset, site.width) = (Some(support), block, offset, width);
+        site.bijector = Some(bijector.into());
+        Ok(())
+    }
+
+    /// Refuses a model that ended before the last site of the table: what it leaves out would be missing silently.
+    pub(crate) fn ended(&self) -> Result<()> {
+        let Table::Known(table) = &self.table else { return Ok(()) };
+        let left = table.sites.iter().skip(self.place.next).find(|site| site.part == self.place.part);
+        match left {
+            None => Ok(()),
+            Some(site) => Err(Error::ChangingStructure { found: NO_SITE.to_owned(), expected: describe_site(site) }),
+        }
+    }
+
+    /// The local block of a plate (or of no plate), made while the table is built.
+    pub(super) fn block(&mut self, plate: Option<&str>, rows: usize) -> Result<usize> {
+        let known = self.table().blocks.iter().position(|block| block.plate.as_deref() == plate);
+        match (known, &mut self.table) {
+            (Some(block), _) => {
+                let found = self.table().blocks[block].rows;
+                if found != rows {
+                    return Err(Error::Plate {
+                        plate: plate.unwrap_or_default().into(),
+                        problem: format!(
+                            "it has {rows} rows here and {found} elsewhere. Use one plate name for one set of rows."
+                        ),
+                    });
+                }
+                Ok(block)
+            }
+            (None, Table::Building(table)) => {
+                table.blocks.push(LocalBlock { plate: plate.map(str::to_owned), rows, width: 0 });
+                Ok(table.blocks.len() - 1)
+            }
+            (None, Table::Known(table)) => Err(Error::ChangingStructure {
+                found: format!("plate {}", plate.unwrap_or_default()),
+                expected: format!("the plates of the site table ({})", table.names()),
+            }),
+        }
+    }
+}
+
+/// What is said where one reading of a model has a site and another has none.
+const NO_SITE: &str = "no further site";
+
+fn describe_site(site: &Site) -> String {
+    describe(&site.name, site.distribution, &site.shape)
+}
+
+fn describe(name: &str, distribution: &str, shape: &[usize]) -> String {
+    if distribution.is_empty() { name.to_owned() } else { format!("{name} {distribution} {shape:?}") }
+}
+
+/// Whether a site's shape is that of the table, up to the rows of a minibatch.
+fn same_shape(site: &Site, shape: &[usize]) -> bool {
+    match site.plate {
+        Some(_) => site.shape.len() == shape.len() && site.shape.iter().skip(1).eq(shape.iter().skip(1)),
+        None => site.shape == shape,
+    }
+}

@@ -1,0 +1,270 @@
+//! Gives a latent site its value: from a vector, from its prior, or at the start; and puts it on the tape.
+
+use std::borrow::Cow;
+
+use burn::tensor::Tensor;
+
+use super::affine::{Affine, affine};
+use super::{Leaf, Origin, Quantity, Reading, Scope, Score, Tape};
+use crate::declare::site::{Part, Role};
+use crate::distribution::{Law, Parameter, Support, Wanted};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::noise::{Key, Purpose};
+
+/// A latent site in the table, with the law of the numbers that are its latents.
+#[derive(Debug)]
+pub(super) struct Entered<'n> {
+    pub(super) name: &'n str,
+    pub(super) index: usize,
+    pub(super) law: Law,
+}
+
+/// The values of a latent site.
+#[derive(Debug)]
+struct Values<'a> {
+    /// Empty where the bijector is the identity, and for draws from the prior.
+    unconstrained: Cow<'a, [f64]>,
+    constrained: Cow<'a, [f64]>,
+    /// The log-determinant of each event; empty where the bijector is the identity, and for draws from the prior.
+    log_dets: Vec<f64>,
+}
+
+impl<'a> Values<'a> {
+    /// Values that are what the vector holds, or what was drawn.
+    fn plain(constrained: Cow<'a, [f64]>) -> Self {
+        Self { unconstrained: Cow::Borrowed(&[]), constrained, log_dets: Vec::new() }
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// The value of a latent site; its log density and leaf are recorded as the reading asks.
+    pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
+        let (law, outer) = law.centred()?;
+        let index = self.enter(name, Role::Latent, Some(&law))?;
+        if let Reading::SiteTable = self.reading {
+            self.register(index, &law)?;
+        }
+        let entered = Entered { name, index, law };
+        if self.stays_on_device() {
+            return self.latent_on_device(entered, outer);
+        }
+        let values = self.value(&entered)?;
+        let shape: [usize; D] = entered.law.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
+            operation: self.operation(name),
+            expected: vec![0; D],
+            found,
+            remedy: "The rank of the distribution differs from the rank of the value.".into(),
+        })?;
+        let handle = match &self.reading {
+            Reading::Density(density) => {
+                let tape = density.latents;
+                self.scored(entered, values, tape, shape)?
+            }
+            _ => Handle::from(self.device.tensor(values.constrained.into_owned(), shape)),
+        };
+        let natural = match outer {
+            Some(outer) => affine(outer, handle)?,
+            None => handle,
+        };
+        self.keep(name, &natural)?;
+        Ok(natural.typed())
+    }
+
+    /// Scores the values of a latent and keeps them as a leaf.
+    fn scored<const D: usize>(
+        &mut self,
+        entered: Entered<'_>,
+        values: Values<'a>,
+        tape: Tape,
+        shape: [usize; D],
+    ) -> Result<Handle> {
+        let Values { unconstrained, constrained, log_dets } = values;
+        let score = self.score();
+        match score {
+            Score::Skip => {}
+            Score::ByRow => self.outcome.add_rows(self.rows_here(), &log_dets, None),
+            Score::Sum(weight) => self.outcome.total += weight * log_dets.iter().sum::<f64>(),
+        }
+        let on_host = entered.law.constant_parameters();
+        let host_gradient = if on_host { self.score_on_host(&entered, &constrained, score)? } else { Vec::new() };
+        let site = entered.index;
+        let real = self.table().sites[site].support == Some(Support::Real);
+        let kept = if real { Vec::new() } else { constrained.to_vec() };
+        let value: Tensor<D> = match tape {
+            Tape::Leaves => self.device.leaf(constrained, shape),
+            Tape::Constants => self.device.tensor(constrained.into_owned(), shape),
+        };
+        let handle = Handle::from(value);
+        if !on_host {
+            self.score_on_tape(entered, handle.clone(), score)?;
+        }
+        self.outcome.leaves.push(Leaf {
+            site,
+            quantity: Quantity::Value,
+            handle: handle.clone(),
+            unconstrained: if real { Vec::new() } else { unconstrained.into_owned() },
+            constrained: kept,
+            host_gradient,
+            score,
+        });
+        Ok(handle)
+    }
+
+    /// Adds the log density of a latent whose parameters are constants; its gradient by the value.
+    fn score_on_host(&mut self, entered: &Entered<'_>, constrained: &[f64], score: Score) -> Result<Vec<f64>> {
+        let weight = match score {
+            Score::Skip => return Ok(Vec::new()),
+            Score::ByRow => 1.0,
+            Score::Sum(weight) => weight,
+        };
+        let arrays = entered.law.arrays()?;
+        let wanted = Wanted { value: true, ..Wanted::default() };
+        let view = entered.law.view(&arrays);
+        let evaluation = view.evaluate(constrained, weight, wanted);
+        let finite = view.finite(constrained, evaluation.total);
+        finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
+        if score == Score::ByRow {
+            let events = view.pointwise(constrained);
+            self.outcome.add_rows(self.rows_here(), &events, None);
+        } else {
+            self.outcome.total += evaluation.total;
+        }
+        Ok(evaluation.value)
+    }
+
+    /// Adds the log density of a latent whose parameters are on the tape.
+    fn score_on_tape(&mut self, entered: Entered<'_>, value: Handle, score: Score) -> Result<()> {
+        let Entered { name, law, .. } = entered;
+        match score {
+            Score::Skip => {}
+            Score::ByRow => {
+                let rows = law.shape()[0];
+                let scored = law.score_rows(value, rows).map_err(|error| made(error).at(|| self.operation(name)))?;
+                self.outcome.add_rows(self.rows_here(), &scored.rows, scored.tape);
+            }
+            Score::Sum(weight) => {
+                let scored = law.score(value, weight).map_err(|error| made(error).at(|| self.operation(name)))?;
+                self.outcome.add(scored.total, scored.tape);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of a latent site, from where the reading takes them.
+    fn value(&self, entered: &Entered<'_>) -> Result<Values<'a>> {
+        let Entered { name, index, law } = entered;
+        let site = &self.table().sites[*index];
+        let numbers = law.shape().iter().product::<usize>();
+        let given = match self.place.part {
+            Part::Global => self.source.globals.map(|all| Cow::Borrowed(&all[site.offset..site.offset + site.width])),
+            Part::Local => self.source.locals.map(|all| Cow::Owned(self.gather(&all[site.block], *index))),
+        };
+        let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
+        let vector = match given {
+            Origin::Prior(draw) => {
+                let values = law.draw(&mut draw.noise.stream(self.key(Purpose::Prior, draw.index)))?.values;
+                return Ok(Values::plain(values.into()));
+            }
+            Origin::Start => None,
+            Origin::Given(vector) => Some(vector),
+        };
+        if site.support == Some(Support::Real) {
+            return Ok(Values::plain(vector.unwrap_or_else(|| vec![0.0; numbers].into())));
+        }
+        if let Some(Support::Interval(..)) = site.support {
+            self.same_support(name, *index, law)?;
+        }
+        let events = numbers / site.event.max(1);
+        let one = bijector.unconstrained_len(site.event)?;
+        let unconstrained = vector.unwrap_or_else(|| vec![0.0; events * one].into());
+        let mut constrained = vec![0.0; numbers];
+        let mut log_dets = Vec::with_capacity(events);
+        for (u, x) in unconstrained.chunks_exact(one.max(1)).zip(constrained.chunks_exact_mut(site.event.max(1))) {
+            log_dets.push(bijector.forward(u, x));
+        }
+        Ok(Values { unconstrained, constrained: constrained.into(), log_dets })
+    }
+
+    /// One site's columns of a block's row-major vector.
+    fn gather(&self, block: &[f64], index: usize) -> Vec<f64> {
+        let table = self.table();
+        let site = &table.sites[index];
+        let width = table.blocks[site.block].width;
+        if width == site.width {
+            return block.to_vec();
+        }
+        block.chunks_exact(width).flat_map(|row| &row[site.offset..site.offset + site.width]).copied().collect()
+    }
+
+    /// Refuses bounds that move with other latents: the bijector is fixed when the site table is made.
+    fn same_support(&self, name: &str, index: usize, law: &Law) -> Result<()> {
+        let arrays = law.arrays()?;
+        let view = law.view(&arrays);
+        let events = law.shape().iter().product::<usize>() / law.event_len().max(1);
+        let expected = self.table().sites[index].support;
+        match (0..events).map(|event| view.density.support(view.at(event))).find(|support| Some(*support) != expected) {
+            None => Ok(()),
+            Some(found) => Err(Error::Argument {
+                operation: self.operation(name),
+                argument: "support",
+                found: found.describe(),
+                expected: "the same constant bounds for every event and evaluation; sample on (0, 1) and rescale with `deterministic` instead",
+            }),
+        }
+    }
+
+    /// The noise key of the site now being read.
+    pub(super) fn key(&self, purpose: Purpose, index: u64) -> Key {
+        let site = u32::try_from(self.place.next).unwrap_or(u32::MAX);
+        Key::new(purpose, index).block(site)
+    }
+}
+
+/// A latent that is not finite was made by a step too long: no data are to be blamed.
+fn made(error: Error) -> Error {
+    match error {
+        Error::NotFinite { operation, found, .. } => Error::NotFiniteMade { operation, found },
+        other => other,
+    }
+}
+
+impl Law {
+    /// The law of the latent and, where it is the standardised value, what brings it to its natural scale.
+    fn centred(self) -> Result<(Self, Option<Affine>)> {
+        if !self.non_centred {
+            return Ok((self, None));
+        }
+        let outer = self.location_and_scale()?;
+        Ok((self.standardised(), Some(outer)))
+    }
+
+    /// The location and scale of a location-scale family.
+    fn location_and_scale(&self) -> Result<Affine> {
+        let find = |wanted: &str| self.density.parameters().iter().position(|rule| rule.name == wanted);
+        match (find("location"), find("scale")) {
+            (Some(location), Some(scale)) if self.density.event_rank() == 0 => {
+                Ok(Affine { location: self.parameters[location].clone(), scale: self.parameters[scale].clone() })
+            }
+            _ => Err(Error::Argument {
+                operation: format!("{}::non_centred", self.density.name()),
+                argument: "distribution",
+                found: self.density.name().into(),
+                expected: "a location-scale family (Normal, StudentT, Cauchy, Laplace); leave out `.non_centred()`",
+            }),
+        }
+    }
+
+    /// The same family at location 0 and scale 1.
+    fn standardised(&self) -> Self {
+        let mut law = self.clone();
+        for (parameter, rule) in law.parameters.iter_mut().zip(self.density.parameters()) {
+            match rule.name {
+                "location" => *parameter = Parameter::Number(0.0),
+                "scale" => *parameter = Parameter::Number(1.0),
+                _ => {}
+            }
+        }
+        law
+    }
+}

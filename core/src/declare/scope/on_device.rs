@@ -1,0 +1,78 @@
+//! Reads latents and observations with tensor operations only: their numbers never leave the device.
+
+use burn::tensor::Tensor;
+
+use super::affine::Affine;
+use super::latent::Entered;
+use super::{Reading, Scope};
+use crate::distribution::{Law, Parameter, Support, Term};
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+
+impl Scope<'_> {
+    /// The value of the latent site at `index` of the table; its log density is added.
+    pub(super) fn latent_on_device<const D: usize>(
+        &mut self,
+        entered: Entered<'_>,
+        outer: Option<Affine>,
+    ) -> Result<Tensor<D>> {
+        let Entered { name, index, law } = entered;
+        let shape = law.shape();
+        let site = &self.table().sites[index];
+        let Some(bijector) = site.bijector.clone() else { unreachable!("invariant: a latent site has a bijector") };
+        let fixed = |parameter: &Parameter| matches!(parameter, Parameter::Number(_));
+        if matches!(site.support, Some(Support::Interval(..))) && !law.parameters.iter().all(fixed) {
+            return Err(self.no_device_form(name, "an interval whose ends are tensors"));
+        }
+        let (event, one) = (site.event.max(1), bijector.unconstrained_len(site.event)?);
+        let events = shape.iter().product::<usize>() / event;
+        let leaf = self.next_leaf();
+        let leaf = leaf.map(|leaf| Term::Tensor(leaf.reshape([events, one])));
+        let mapped = leaf.filter(|_| one > 0).and_then(|leaf| bijector.on_device(leaf));
+        let Some((Term::Tensor(value), log_det)) = mapped else {
+            return Err(self.no_device_form(name, &format!("the map onto the support of {}", law.density.name())));
+        };
+        let weight = self.weight_here();
+        self.add_terms(log_det, events, weight);
+        self.score_on_device(name, law, Handle::from(value.clone()))?;
+        let value = match outer {
+            None => value,
+            Some(outer) => match outer.location.term(1) + outer.scale.term(1) * Term::Tensor(value) {
+                Term::Tensor(value) => value,
+                Term::Number(_) => unreachable!("invariant: a term with a tensor is one"),
+            },
+        };
+        let shape: [usize; D] = shape.try_into().map_err(|found: Vec<usize>| Error::Shape {
+            operation: self.operation(name),
+            expected: vec![0; D],
+            found,
+            remedy: "The rank of the distribution differs from the rank of the value.".into(),
+        })?;
+        Ok(value.reshape(shape))
+    }
+
+    /// The next latents of this reading.
+    fn next_leaf(&mut self) -> Option<Tensor<2>> {
+        let Reading::OnDevice(latents) = &mut self.reading else { return None };
+        latents.next += 1;
+        latents.leaves.get(latents.next - 1).cloned()
+    }
+
+    /// Adds the log density of a value that stays on the device.
+    pub(super) fn score_on_device(&mut self, name: &str, law: Law, value: Handle) -> Result<()> {
+        let (distribution, events, weight) = (law.density.name(), law.batch.iter().product(), self.weight_here());
+        let Some(terms) = law.on_device(value) else { return Err(self.no_device_form(name, distribution)) };
+        self.add_terms(terms, events, weight);
+        Ok(())
+    }
+
+    fn add_terms(&mut self, terms: Vec<Term>, events: usize, weight: f64) {
+        let (constant, sum) = Term::total(terms, events);
+        let scaled = |sum: Tensor<1>| if (weight - 1.0).abs() > 0.0 { sum * weight } else { sum };
+        self.outcome.add(weight * constant, sum.map(|sum| Handle::from(scaled(sum))));
+    }
+
+    fn no_device_form(&self, name: &str, what: &str) -> Error {
+        Error::NoDeviceForm { operation: self.operation(name), what: what.to_owned() }
+    }
+}

@@ -1,0 +1,156 @@
+//! Says what is read of a model: what happens at a latent, an observation and a factor, and where latents come from.
+
+use std::sync::{Arc, Mutex};
+
+use burn::tensor::Tensor;
+
+use crate::declare::linear::Passes;
+use crate::distribution::Loss;
+use crate::noise::{DrawNoise, Key, Noise};
+
+/// What is read of a model.
+///
+/// | reading | at a latent | at an observation | at a factor |
+/// |---|---|---|---|
+/// | `SiteTable` | registers it, at its start | registers it, checks the data | registers it |
+/// | `Values` | gives its value | | |
+/// | `NaturalValues` | gives and keeps its value | | |
+/// | `Simulate` | gives and keeps its value | draws new data | |
+/// | `Pointwise` | gives its value | keeps log densities, unscaled | |
+/// | `Density` | gives its value, adds its log density, keeps the leaf | adds its log density or loss | adds it |
+/// | `OnDevice` | the same, with tensors alone | the same, with tensors alone | adds it |
+#[derive(Debug)]
+pub(crate) enum Reading<'a> {
+    /// The site table, which is being written.
+    SiteTable,
+    /// The values of latents, for the functions of the model that need them.
+    Values,
+    /// The values of latents and deterministic sites on their natural scale.
+    NaturalValues,
+    /// The same, and new data.
+    Simulate(DrawNoise),
+    /// The log density of each observation, event by event.
+    Pointwise,
+    /// The log density and its gradients, by the host or by the tape.
+    Density(Density<'a>),
+    /// The log density with tensor operations alone.
+    OnDevice(OnDevice<'a>),
+}
+
+/// How a log density is read.
+#[derive(Debug)]
+pub(crate) struct Density<'a> {
+    pub(crate) terms: Terms,
+    pub(crate) latents: Tape,
+    /// What observations cost; log densities of latents and factors are as they are.
+    pub(crate) loss: Loss,
+    /// What linear layers are evaluated with in place of the globals.
+    pub(crate) layers: Option<Layers<'a>>,
+}
+
+impl Density<'_> {
+    /// Log densities of these parts, with latents on the tape.
+    pub(crate) fn of(terms: Terms) -> Self {
+        Self { terms, latents: Tape::Leaves, loss: Loss::default(), layers: None }
+    }
+}
+
+/// Which log densities are read, and how they are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Terms {
+    /// Those of all parts evaluated, summed.
+    Joint,
+    /// Those of the local part, summed: the globals are given.
+    Local,
+    /// Those of the local part, row by row inside plates.
+    LocalByRow,
+}
+
+/// What latents are on the tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tape {
+    /// Leaves, by which gradients are taken.
+    Leaves,
+    /// Constants: every density is known to be evaluated on the host.
+    Constants,
+}
+
+/// Linear layers evaluated with moments.
+#[derive(Debug)]
+pub(crate) struct Layers<'a> {
+    pub(crate) moments: Moments<'a>,
+    /// What each knows of the passes through it.
+    pub(crate) passes: Vec<Arc<Mutex<Passes>>>,
+}
+
+/// Means and variances of the globals, which linear layers are evaluated with in place of a draw.
+#[derive(Debug, Clone, Copy)]
+pub struct Moments<'a> {
+    /// The means; those of linear layers are read.
+    pub means: &'a [f64],
+    /// The variances; those of linear layers are read.
+    pub variances: &'a [f64],
+    /// The seed of the noise of pre-activations.
+    pub noise: Noise,
+    /// Names that noise: purpose, step, silo and particle. Its block is chosen by layer and pass.
+    pub key: Key,
+}
+
+/// The unconstrained latents of a reading that stays on the device, one tensor a latent site in the order of
+/// declaration.
+#[derive(Debug)]
+pub(crate) struct OnDevice<'a> {
+    pub(crate) leaves: &'a [Tensor<2>],
+    /// How many have been used.
+    pub(crate) next: usize,
+}
+
+/// What happens to a log density where the model now stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Score {
+    /// It is not wanted.
+    Skip,
+    /// It is added, so many times.
+    Sum(f64),
+    /// It is kept row by row; the weights of rows come later.
+    ByRow,
+}
+
+/// Where the values of latents come from, by part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) globals: Origin<&'a [f64]>,
+    pub(crate) locals: Origin<&'a [Vec<f64>]>,
+}
+
+/// Where the values of the latents of one part come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<V> {
+    /// A latent starts at f(0).
+    Start,
+    /// A latent is drawn from its prior.
+    Prior(DrawNoise),
+    /// Unconstrained values.
+    Given(V),
+}
+
+impl<V> Origin<V> {
+    /// The same, of what `read` gives of given values.
+    pub(super) fn map<W>(self, read: impl FnOnce(V) -> W) -> Origin<W> {
+        match self {
+            Self::Start => Origin::Start,
+            Self::Prior(draw) => Origin::Prior(draw),
+            Self::Given(values) => Origin::Given(read(values)),
+        }
+    }
+}
+
+impl<'a> Source<'a> {
+    /// Every latent at its start.
+    pub(crate) const START: Self = Self { globals: Origin::Start, locals: Origin::Start };
+
+    /// These globals; locals, where they are evaluated, at their start.
+    pub(crate) fn globals(globals: &'a [f64]) -> Self {
+        Self { globals: Origin::Given(globals), locals: Origin::Start }
+    }
+}

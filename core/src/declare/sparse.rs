@@ -1,0 +1,301 @@
+//! Holds a constant sparse matrix of covariates or counts and multiplies it by coefficients as one node of the tape.
+
+mod by_column;
+mod entries;
+mod low_rank_multinomial;
+mod on_device;
+
+pub use low_rank_multinomial::low_rank_multinomial;
+
+use std::sync::Arc;
+
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use self::by_column::ByColumn;
+use self::entries::Entries;
+use crate::array::Array;
+use crate::declare::rows::Rows;
+use crate::declare::uploaded::Uploaded;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::math::kernel::{sparse_columns, sparse_product, sparse_transposed};
+use crate::math::operation;
+
+/// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
+///
+/// It is never expanded to a dense `rows × columns` matrix. Products read three bytes an entry instead of twelve where
+/// there are at most 65,536 columns and 256 different values, as of pixels and of small counts.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, SparseRows};
+/// let rows = SparseRows::new(&[vec![(0, 1.0), (2, 3.0)], vec![(1, 2.0)]], 3)?;
+/// let weights = Device::flex().tensor(vec![1.0, 10.0, 100.0], [3, 1]);
+/// assert_eq!(rows.multiply(weights)?.into_data().try_into_vec::<f64>().unwrap(), [301.0, 20.0]);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct SparseRows {
+    entries: Arc<Entries>,
+    columns: usize,
+    by_column: Arc<ByColumn>,
+    /// Whether products are to stay on the device, and the entries there.
+    on_device: bool,
+    uploaded: Arc<Uploaded<on_device::Uploads>>,
+}
+
+/// Rows of a product that one thread makes at a time.
+const PART: usize = 1_024;
+
+impl SparseRows {
+    fn of(entries: Entries, columns: usize) -> Self {
+        let (by_column, uploaded) = Default::default();
+        Self { entries: Arc::new(entries), columns, by_column, on_device: false, uploaded }
+    }
+
+    /// A matrix of `columns` columns from the entries (column, value) of each row, in any order.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a column out of range or named twice in a row, [`Error::NotFinite`] for a value that is
+    /// not.
+    pub fn new(rows: &[Vec<(u32, f64)>], columns: usize) -> Result<Self> {
+        let count = rows.iter().map(Vec::len).sum();
+        let mut starts = Vec::with_capacity(rows.len() + 1);
+        let (mut places, mut values) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        starts.push(0);
+        let mut sorted = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            sorted.clone_from(row);
+            sorted.sort_unstable_by_key(|(column, _)| *column);
+            let twice = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0);
+            let outside = sorted.last().filter(|(column, _)| *column as usize >= columns).map(|(column, _)| *column);
+            if let Some(column) = twice.or(outside) {
+                return Err(Error::Argument {
+                    operation: "sparse rows".into(),
+                    argument: "column",
+                    found: format!("{column} in row {index} of a matrix of {columns} columns"),
+                    expected: "each column below the number of columns and once a row; add up repeated entries first",
+                });
+            }
+            for (column, value) in &sorted {
+                if !value.is_finite() {
+                    return Err(Error::NotFinite { operation: "sparse rows".into(), found: *value, index });
+                }
+                places.push(*column);
+                values.push(*value);
+            }
+            starts.push(places.len());
+        }
+        Ok(Self::of(Entries::new(starts, places, values), columns))
+    }
+
+    /// The entries that are not zero of a dense row-major matrix of `shape` `[rows, columns]`.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if there is not one value a cell; [`Error::NotFinite`].
+    pub fn from_dense(values: &[f64], [rows, columns]: [usize; 2]) -> Result<Self> {
+        if values.len() != rows * columns {
+            return Err(Error::Length {
+                operation: "sparse rows".into(),
+                found: values.len(),
+                expected: rows * columns,
+                remedy: "Give one value for each cell, row by row.".into(),
+            });
+        }
+        if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+            return Err(Error::NotFinite { operation: "sparse rows".into(), found: values[index], index });
+        }
+        let (mut starts, mut places, mut kept) = (vec![0; rows + 1], Vec::new(), Vec::new());
+        for (row, end) in values.chunks_exact(columns.max(1)).zip(&mut starts[1..]) {
+            for (column, value) in (0_u32..).zip(row).filter(|(_, value)| **value != 0.0) {
+                places.push(column);
+                kept.push(*value);
+            }
+            *end = places.len();
+        }
+        Ok(Self::of(Entries::new(starts, places, kept), columns))
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.entries.starts.len() - 1
+    }
+
+    /// The number of columns.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The number of entries kept.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.entries.values.len()
+    }
+
+    /// The columns (ascending) and values of one row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn row(&self, row: usize) -> (&[u32], &[f64]) {
+        let range = self.entries.starts[row]..self.entries.starts[row + 1];
+        (&self.entries.columns[range.clone()], &self.entries.values[range])
+    }
+
+    /// These rows, in this order.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a row there is not.
+    pub fn select(&self, rows: &[usize]) -> Result<Self> {
+        if let Some(row) = rows.iter().find(|row| **row >= self.rows()) {
+            return Err(Error::Argument {
+                operation: "rows of a sparse matrix".into(),
+                argument: "row",
+                found: row.to_string(),
+                expected: "indices below the number of rows",
+            });
+        }
+        Ok(Self { on_device: self.on_device, ..Self::of(self.entries.select(rows), self.columns) })
+    }
+
+    /// The rows of a plate's evaluation.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the plate's total is not the matrix's number of rows.
+    pub fn take(&self, rows: &Rows<'_>) -> Result<Self> {
+        if self.rows() != rows.total() {
+            return Err(Error::Shape {
+                operation: "rows of a sparse matrix".into(),
+                found: vec![self.rows(), self.columns()],
+                expected: vec![rows.total(), self.columns()],
+                remedy: "Give the plate as many rows as the matrix has.".into(),
+            });
+        }
+        let taken = match rows.indices() {
+            Some(chosen) => Self { by_column: Arc::new(ByColumn::Never), ..self.select(chosen)? },
+            None => self.clone(),
+        };
+        Ok(Self { on_device: rows.on_device, ..taken })
+    }
+
+    /// The matrix product with coefficients: one node of the tape.
+    ///
+    /// ```math
+    /// \eta_{rk} = \sum_c x_{rc}\thinspace w_{ck}
+    /// ```
+    /// with $`w`$ = `coefficients`.
+    ///
+    /// # Shapes
+    /// `coefficients`: `[columns, k]`. Returns `[rows, k]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the coefficients have not one row a column of the matrix.
+    pub fn multiply(&self, coefficients: Tensor<2>) -> Result<Tensor<2>> {
+        self.predictor(coefficients, None)
+    }
+
+    /// The linear predictor: the product with coefficients, and an intercept for each output, as one node of the tape.
+    ///
+    /// ```math
+    /// \eta_{rk} = b_k + \sum_c x_{rc}\thinspace w_{ck}
+    /// ```
+    /// with $`w`$ = `coefficients` and $`b`$ = `intercepts`.
+    ///
+    /// # Shapes
+    /// `coefficients`: `[columns, k]`; `intercepts`: `[k]`. Returns `[rows, k]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the coefficients have not one row a column of the matrix, or the intercepts not one number a
+    /// column of the coefficients.
+    pub fn predictor(&self, coefficients: Tensor<2>, intercepts: Option<Tensor<1>>) -> Result<Tensor<2>> {
+        let [found, outputs] = coefficients.dims();
+        if found != self.columns() {
+            return Err(Error::Shape {
+                operation: "product of sparse rows with coefficients".into(),
+                found: vec![found, outputs],
+                expected: vec![self.columns(), outputs],
+                remedy: "Give one row of coefficients for each column of the matrix.".into(),
+            });
+        }
+        if let Some(intercepts) = &intercepts
+            && intercepts.dims() != [outputs]
+        {
+            return Err(Error::Shape {
+                operation: "intercepts of a linear predictor".into(),
+                found: intercepts.dims().to_vec(),
+                expected: vec![outputs],
+                remedy: "Give one intercept for each column of the coefficients.".into(),
+            });
+        }
+        if self.on_device {
+            return Ok(self.predictor_on_device(coefficients, intercepts));
+        }
+        // Tensors on the tape and constants are not mixed in one node: beside a tracked tensor a constant is read.
+        let all = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
+        let tracked = all.each_ref().map(|handle| handle.as_ref().is_some_and(Handle::is_tracked));
+        let (mut inputs, mut constants, mut taken) = (Vec::with_capacity(2), [None, None], [false; 2]);
+        for (index, handle) in all.into_iter().enumerate() {
+            match handle {
+                Some(handle) if tracked[index] || tracked == [false; 2] => {
+                    inputs.push(handle);
+                    taken[index] = true;
+                }
+                Some(handle) => constants[index] = Some(handle.read()?.values),
+                None => {}
+            }
+        }
+        let (matrix, rows) = (self.clone(), self.rows());
+        let output = operation::apply(
+            inputs,
+            Box::new(move |arrays| {
+                let mut arrays = arrays.into_iter().map(|array| array.values);
+                for (slot, _) in constants.iter_mut().zip(taken).filter(|(_, taken)| *taken) {
+                    *slot = arrays.next();
+                }
+                let [weights, intercepts] = constants;
+                let (weights, intercepts) =
+                    (weights.unwrap_or_default(), intercepts.unwrap_or_else(|| vec![0.0; outputs]));
+                let value = Array { values: matrix.product(&weights, &intercepts), shape: vec![rows, outputs] };
+                (value, Box::new(move |gradient| matrix.pull_back(gradient, outputs, taken)))
+            }),
+        );
+        Ok(output.typed())
+    }
+
+    /// The product plus intercepts, in parts of fixed length on as many threads as there are.
+    fn product(&self, weights: &[f64], intercepts: &[f64]) -> Vec<f64> {
+        let (starts, view, outputs) = (&self.entries.starts, self.entries.view(), intercepts.len());
+        let mut eta = vec![0.0; self.rows() * outputs];
+        let parts = eta.par_chunks_mut((PART * outputs).max(1)).enumerate();
+        parts.for_each(|(part, eta)| {
+            let first = part * PART;
+            let last = (first + PART).min(self.rows());
+            sparse_product(&starts[first..=last], view, weights, intercepts, eta);
+        });
+        eta
+    }
+
+    /// The gradients by those of coefficients and intercepts that are wanted.
+    fn pull_back(&self, gradient: &[f64], outputs: usize, wanted: [bool; 2]) -> Vec<Vec<f64>> {
+        let mut results = Vec::with_capacity(2);
+        if wanted[0] {
+            let mut sums = vec![0.0; self.columns * outputs];
+            match self.by_column.view(&self.entries, self.columns) {
+                Some(blocks) => sparse_columns(&blocks, gradient, outputs, &mut sums),
+                None => sparse_transposed(&self.entries.starts, self.entries.view(), gradient, outputs, &mut sums),
+            }
+            results.push(sums);
+        }
+        if wanted[1] {
+            let mut sums = vec![0.0; outputs];
+            for row in gradient.chunks_exact(outputs.max(1)) {
+                sums.iter_mut().zip(row).for_each(|(slot, gradient)| *slot += gradient);
+            }
+            results.push(sums);
+        }
+        results
+    }
+}

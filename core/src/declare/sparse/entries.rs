@@ -1,0 +1,91 @@
+//! Stores the entries of a sparse matrix, with a copy in a quarter of the memory where that loses no digit.
+
+use std::collections::HashMap;
+
+use crate::math::kernel::SparseEntries;
+
+/// Rows of entries: row r has those from `starts[r]` up to `starts[r + 1]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entries {
+    pub(super) starts: Vec<usize>,
+    pub(super) columns: Vec<u32>,
+    pub(super) values: Vec<f64>,
+    /// The same entries for products, which wait for memory more than for arithmetic.
+    coded: Option<Coded>,
+}
+
+/// Columns in sixteen bits, and values as places in a table.
+#[derive(Debug, Clone, PartialEq)]
+struct Coded {
+    columns: Vec<u16>,
+    codes: Vec<u8>,
+    table: Box<[f64; 256]>,
+}
+
+impl Entries {
+    /// Entries that are sorted by column within each row.
+    pub(super) fn new(starts: Vec<usize>, columns: Vec<u32>, values: Vec<f64>) -> Self {
+        let coded = Coded::new(&columns, &values);
+        Self { starts, columns, values, coded }
+    }
+
+    /// What kernels read.
+    pub(super) fn view(&self) -> SparseEntries<'_> {
+        match &self.coded {
+            Some(Coded { columns, codes, table }) => SparseEntries::Coded { columns, codes, table },
+            None => SparseEntries::Plain { columns: &self.columns, values: &self.values },
+        }
+    }
+
+    /// The places of values in the table, where there are few different ones.
+    pub(super) fn codes(&self) -> Option<&[u8]> {
+        self.coded.as_ref().map(|coded| coded.codes.as_slice())
+    }
+
+    /// The different values, where there are few.
+    pub(super) fn table(&self) -> Option<&[f64; 256]> {
+        self.coded.as_ref().map(|coded| &*coded.table)
+    }
+
+    /// These rows, in this order; the caller has checked that they exist.
+    pub(super) fn select(&self, rows: &[usize]) -> Self {
+        let mut starts = Vec::with_capacity(rows.len() + 1);
+        starts.push(0);
+        let mut count = 0;
+        for row in rows {
+            count += self.starts[row + 1] - self.starts[*row];
+            starts.push(count);
+        }
+        let coded = self.coded.as_ref().map(|coded| Coded {
+            columns: self.gather(&coded.columns, rows, count),
+            codes: self.gather(&coded.codes, rows, count),
+            table: coded.table.clone(),
+        });
+        let (columns, values) = (self.gather(&self.columns, rows, count), self.gather(&self.values, rows, count));
+        Self { starts, columns, values, coded }
+    }
+
+    fn gather<T: Copy>(&self, all: &[T], rows: &[usize], count: usize) -> Vec<T> {
+        let mut chosen = Vec::with_capacity(count);
+        rows.iter().for_each(|row| chosen.extend_from_slice(&all[self.starts[*row]..self.starts[row + 1]]));
+        chosen
+    }
+}
+
+impl Coded {
+    /// `None` where columns or different values are too many.
+    fn new(columns: &[u32], values: &[f64]) -> Option<Self> {
+        let columns = columns.iter().map(|column| u16::try_from(*column).ok()).collect::<Option<Vec<_>>>()?;
+        let mut table = Box::new([0.0; 256]);
+        let mut known = HashMap::new();
+        let mut codes = Vec::with_capacity(values.len());
+        for value in values {
+            let next = known.len();
+            let code = *known.entry(value.to_bits()).or_insert(next);
+            let code = u8::try_from(code).ok()?;
+            table[usize::from(code)] = *value;
+            codes.push(code);
+        }
+        Some(Self { columns, codes, table })
+    }
+}

@@ -1,0 +1,75 @@
+//! Says what the holder of the labels declares: the unknowns of the head, and the labels given the predictor.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use super::Columns;
+use crate::declare::rows::Rows;
+use crate::declare::scope::Scope;
+use crate::error::Result;
+
+/// What the labels are given the sum of all contributions: $`p(y \mid \eta, \gamma)`$ with the prior $`p(\gamma)`$.
+///
+/// # Laws
+/// As for [`super::Contribution`]; given the latents, the label of a row depends on the predictor of that row alone.
+///
+/// # Example
+/// ```
+/// use partita_core::vertical::Head;
+/// use partita_core::{Bernoulli, Result, Rows, Scope, burn};
+/// use burn::{module::Module, tensor::{Tensor, activation::sigmoid}};
+///
+/// #[derive(Module, Debug)]
+/// struct YesOrNo {}
+///
+/// impl Head for YesOrNo {
+///     type Latents = ();
+///     type Data = Tensor<2>;
+///     fn outputs(&self) -> usize { 1 }
+///     fn prior(&self, _: &mut Scope<'_>) -> Result<()> { Ok(()) }
+///     fn observe(&self, scope: &mut Scope<'_>, _: &(), eta: Tensor<2>, rows: &Rows<'_>, y: &Tensor<2>) -> Result<()> {
+///         scope.observe("y", Bernoulli::logits(eta), rows.take(y)?)
+///     }
+///     fn mean(&self, _: &(), eta: Tensor<2>, _: &Rows<'_>, _: &Tensor<2>) -> Result<Tensor<2>> { Ok(sigmoid(eta)) }
+/// }
+/// ```
+pub trait Head: Module + 'static {
+    /// The unknowns $`\gamma`$ on their natural scale: an intercept, a noise scale, or nothing.
+    type Latents: Send + 'static;
+    /// The labels, with what else the head knows of each row, such as an offset.
+    type Data: Columns + 'static;
+
+    /// Numbers in the predictor of one row.
+    fn outputs(&self) -> usize;
+
+    /// Declares the unknowns and returns their values.
+    ///
+    /// # Errors
+    /// Whatever [`Scope::sample`] refuses.
+    fn prior(&self, scope: &mut Scope<'_>) -> Result<Self::Latents>;
+
+    /// Observes the labels of these rows; the framework stands in the plate `row`.
+    ///
+    /// # Shapes
+    /// `eta`: `[rows.len(), outputs]`.
+    ///
+    /// # Errors
+    /// Whatever [`Scope::observe`] refuses.
+    fn observe(
+        &self,
+        scope: &mut Scope<'_>,
+        latents: &Self::Latents,
+        eta: Tensor<2>,
+        rows: &Rows<'_>,
+        data: &Self::Data,
+    ) -> Result<()>;
+
+    /// The mean of the label of each row: a probability, probabilities of classes, a rate, a mean.
+    ///
+    /// # Shapes
+    /// `eta`: `[rows.len(), outputs]`; returns `[rows.len(), ...]`.
+    ///
+    /// # Errors
+    /// What taking rows refuses.
+    fn mean(&self, latents: &Self::Latents, eta: Tensor<2>, rows: &Rows<'_>, data: &Self::Data) -> Result<Tensor<2>>;
+}

@@ -1,0 +1,97 @@
+//! Checks the vectorised batches of densities against the same densities event by event.
+
+use super::{Batch, Bernoulli, Categorical, Density, Gradient, Normal, Poisson};
+use crate::math::kernel::testing::{LENGTHS, scattered};
+
+/// What the trait asks of `Density::batch`.
+const TOLERANCE: f64 = 1e-13;
+
+/// Compares the sum and every derivative; `width` is how many numbers one event has of the first parameter.
+fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width: usize) {
+    let (count, scale) = (values.len(), 1.7);
+    let lengths = [width, 1, 1].map(|width| count * width);
+    let present = |k: usize| if parameters[k].is_empty() { 0 } else { lengths[k] };
+    let zeros = || [vec![0.0; count], vec![0.0; present(0)], vec![0.0; present(1)], vec![0.0; present(2)]];
+    let (mut found, mut expected) = (zeros(), zeros());
+    let [value_gradient, a, b, c] = &mut found;
+    let mut batch = Batch { values, parameters, scale, value_gradient, parameter_gradients: [a, b, c] };
+    let Some(sum) = density.batch(&mut batch) else { panic!("{} {count}: left to events", density.name()) };
+    let mut reference = 0.0;
+    for index in 0..count {
+        let own = |k: usize, width: usize| {
+            let shared = parameters[k].len() <= width;
+            if shared { parameters[k] } else { &parameters[k][index * width..(index + 1) * width] }
+        };
+        let [value, a, b, c] = &mut expected;
+        let slot = |slots: &[f64], width: usize| {
+            if slots.is_empty() { 0..0 } else { index * width..(index + 1) * width }
+        };
+        let (at_a, at_b, at_c) = (slot(a, width), slot(b, 1), slot(c, 1));
+        let mut gradient =
+            Gradient { value: &mut value[index..=index], parameters: [&mut a[at_a], &mut b[at_b], &mut c[at_c]] };
+        let event = [own(0, width), own(1, 1), own(2, 1)];
+        reference += density.log_prob(&values[index..=index], event, scale, &mut gradient);
+    }
+    assert!((sum - reference).abs() <= TOLERANCE * reference.abs(), "{} {count}: {sum} {reference}", density.name());
+    for (found, expected) in found.iter().zip(&expected) {
+        for (a, b) in found.iter().zip(expected) {
+            assert!((a - b).abs() <= TOLERANCE * b.abs().max(1.0), "{} {count}: {a} {b}", density.name());
+        }
+    }
+}
+
+#[test]
+fn bernoulli_batches_agree_with_events() {
+    for count in LENGTHS {
+        let values: Vec<f64> = scattered(count, 0.0, 1.0).into_iter().map(|u| f64::from(u < 0.3)).collect();
+        for logits in [scattered(count, -30.0, 20.0), vec![0.4]] {
+            agrees(&Bernoulli, &values, [&logits, &[], &[]], 1);
+        }
+    }
+}
+
+#[test]
+fn poisson_batches_agree_with_events() {
+    for count in LENGTHS {
+        let values: Vec<f64> = scattered(count, 0.0, 99.9).into_iter().map(f64::floor).collect();
+        for log_rate in [scattered(count, -3.0, 6.0), vec![2.5]] {
+            agrees(&Poisson, &values, [&log_rate, &[], &[]], 1);
+        }
+    }
+}
+
+#[test]
+fn normal_batches_agree_with_events() {
+    for count in LENGTHS {
+        let values = scattered(count, -4.0, 5.0);
+        for location in [scattered(count, -1.0, 2.0), vec![0.3]] {
+            for scale in [scattered(count, 0.05, 3.0), vec![0.7]] {
+                agrees(&Normal, &values, [&location, &scale, &[]], 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn categorical_batches_agree_with_events() {
+    for (count, width) in [(1, 3), (15, 2), (40, 10), (33, 17)] {
+        let values: Vec<f64> = scattered(count, 0.0, width as f64).into_iter().map(f64::floor).collect();
+        agrees(&Categorical, &values, [&scattered(count * width, -30.0, 20.0), &[], &[]], width);
+    }
+}
+
+#[test]
+fn large_counts_and_odd_shapes_are_left_to_events() {
+    let none = |density: &dyn Density, values: &[f64], parameters: [&[f64]; 3]| {
+        let parameter_gradients: [&mut [f64]; 3] = [&mut [], &mut [], &mut []];
+        let mut batch = Batch { values, parameters, scale: 1.0, value_gradient: &mut [], parameter_gradients };
+        assert!(density.batch(&mut batch).is_none(), "{}", density.name());
+    };
+    none(&Poisson, &[3.0, 100.0], [&[1.0], &[], &[]]);
+    none(&Poisson, &[3.0, 0.5], [&[1.0], &[], &[]]);
+    none(&Poisson, &[3.0, f64::NAN], [&[1.0], &[], &[]]);
+    none(&Poisson, &[3.0; 3], [&[1.0; 2], &[], &[]]);
+    none(&Bernoulli, &[1.0; 3], [&[1.0; 2], &[], &[]]);
+    none(&Normal, &[1.0; 3], [&[1.0; 3], &[1.0; 2], &[]]);
+    none(&Categorical, &[1.0; 3], [&[1.0; 4], &[], &[]]);
+}

@@ -1,0 +1,107 @@
+//! Evaluates the loss of a whole batch, one event after another, with its derivatives.
+
+use super::evaluate::{Evaluation, View, Wanted};
+use super::loss::Loss;
+use super::{Density, Gradient};
+use crate::error::{Error, Result};
+
+impl View<'_> {
+    /// Minus `scale` times the loss summed over events, with the derivatives asked for.
+    ///
+    /// By the chain rule over $\log p$ and $\log\int p^\beta$, which densities differentiate themselves. Errors name no
+    /// operation; the caller says of what they are with [`Error::at`].
+    pub(super) fn evaluate_loss(&self, loss: Loss, values: &[f64], scale: f64, wanted: Wanted) -> Result<Evaluation> {
+        if let Loss::GeneralisedCrossEntropy(_) = loss
+            && !self.support().is_discrete()
+        {
+            let problem = "it is a loss of probabilities and this has a density. Use the β or the γ loss.";
+            return Err(self.undefined(loss, problem));
+        }
+        let zeros = |wanted: bool, length: usize| vec![0.0; if wanted { length } else { 0 }];
+        let mut out = Evaluation {
+            value: zeros(wanted.value, values.len()),
+            parameters: [0, 1, 2].map(|k| zeros(wanted.parameters[k], self.parameters[k].len())),
+            ..Evaluation::default()
+        };
+        let width = |k: usize| if wanted.parameters[k] { self.widths[k].min(self.parameters[k].len()) } else { 0 };
+        let widths = [if wanted.value { self.event } else { 0 }, width(0), width(1), width(2)];
+        let (mut of_log_prob, mut of_integral) = (Partials::new(widths), Partials::new(widths));
+        // Where all events have the same parameters there is one integral.
+        let one = [0, 1, 2].into_iter().all(|k| self.parameters[k].len() <= self.widths[k]);
+        let mut log_integral = 0.0;
+        for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
+            let parameters = self.at(index);
+            of_log_prob.clear();
+            let log_prob = self.density.log_prob(event, parameters, 1.0, &mut of_log_prob.gradient());
+            if let Some(power) = loss.power()
+                && (index == 0 || !one)
+            {
+                of_integral.clear();
+                log_integral = integral(self.density, power, parameters, &mut of_integral.gradient())
+                    .map_err(|problem| self.undefined(loss, problem))?;
+            }
+            let (value, [by_log_prob, by_integral]) = loss.with_slopes(log_prob, log_integral);
+            // A bounded loss would hide an event that has no density at all.
+            out.total -= if log_prob.is_finite() { scale * value } else { f64::NAN };
+            of_log_prob.add_to(&mut out, index, -scale * by_log_prob);
+            if loss.power().is_some() {
+                of_integral.add_to(&mut out, index, -scale * by_integral);
+            }
+        }
+        Ok(out)
+    }
+
+    fn undefined(&self, loss: Loss, problem: &'static str) -> Error {
+        Error::Loss { operation: String::new(), loss: loss.to_string(), distribution: self.density.name(), problem }
+    }
+}
+
+/// The logarithm of the normalising integral of a power, or why there is none.
+fn integral(
+    density: &dyn Density,
+    power: f64,
+    parameters: [&[f64]; 3],
+    gradient: &mut Gradient<'_>,
+) -> std::result::Result<f64, &'static str> {
+    match density.log_power_integral(power, parameters, 1.0, gradient) {
+        Some(infinite) if infinite == f64::INFINITY => Err(
+            "the integral of that power of the density diverges. Take an index closer to 1, or parameters without a pole.",
+        ),
+        Some(log_integral) => Ok(log_integral),
+        None if density.support(parameters).is_discrete() => Err(
+            "the sum of that power of the probabilities is not known. Use the generalised cross-entropy, which needs none, or observations one by one (Categorical, Bernoulli); counts of moderate size if it is one of counts.",
+        ),
+        None => Err(
+            "the integral of that power of the density is not known. Give the density a `log_power_integral`, or use a distribution that has one (Normal, StudentT, Laplace, Gamma, MultivariateNormal, ...).",
+        ),
+    }
+}
+
+/// The derivatives of one number of one event: by the value, then by each parameter.
+struct Partials([Vec<f64>; 4]);
+
+impl Partials {
+    fn new(widths: [usize; 4]) -> Self {
+        Self(widths.map(|width| vec![0.0; width]))
+    }
+
+    fn clear(&mut self) {
+        self.0.iter_mut().for_each(|own| own.fill(0.0));
+    }
+
+    fn gradient(&mut self) -> Gradient<'_> {
+        let [value, a, b, c] = &mut self.0;
+        Gradient { value, parameters: [a, b, c] }
+    }
+
+    /// Adds `factor` times these, of event `index`, where the whole batch has its derivatives.
+    fn add_to(&self, out: &mut Evaluation, index: usize, factor: f64) {
+        let [a, b, c] = &mut out.parameters;
+        for (own, all) in self.0.iter().zip([&mut out.value, a, b, c]) {
+            // A parameter of one event serves all of them.
+            let start = if all.len() > own.len() { index * own.len() } else { 0 };
+            let slots = all.iter_mut().skip(start);
+            slots.zip(own).for_each(|(slot, partial)| *slot += factor * partial);
+        }
+    }
+}

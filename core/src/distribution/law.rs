@@ -1,0 +1,127 @@
+//! Holds a density with its parameters and batch shape, whatever the rank of its values.
+
+use std::ops::Range;
+
+use super::Density;
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::noise::NoiseStream;
+
+/// One parameter: a number for every event, or a tensor.
+#[derive(Debug, Clone)]
+pub(crate) enum Parameter {
+    Number(f64),
+    Tensor(Handle),
+}
+
+impl Parameter {
+    pub(crate) fn is_tracked(&self) -> bool {
+        matches!(self, Self::Tensor(handle) if handle.is_tracked())
+    }
+
+    pub(crate) fn read(&self) -> Result<Array> {
+        match self {
+            Self::Number(value) => Ok(Array::scalar(*value)),
+            Self::Tensor(handle) => handle.read(),
+        }
+    }
+}
+
+/// The rank-free content of a distribution.
+#[derive(Debug, Clone)]
+pub(crate) struct Law {
+    pub(crate) density: &'static dyn Density,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) batch: Vec<usize>,
+    pub(crate) event: Vec<usize>,
+    pub(crate) non_centred: bool,
+    /// What was wrong when it was put together.
+    pub(crate) defect: Option<Error>,
+}
+
+impl Law {
+    /// Whether it is of one number.
+    pub(crate) fn is_single(&self) -> bool {
+        self.batch == [1] && self.event.is_empty()
+    }
+
+    /// The law of the events in `range` of a law of many numbers in a row, given another shape.
+    pub(crate) fn part<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Self {
+        let numbers = self.batch.iter().product::<usize>();
+        let own = |parameter: &Parameter| match parameter {
+            Parameter::Tensor(handle) if numbers > 1 && handle.shape() == [numbers] => {
+                let part = handle.clone().typed::<1>().slice([range.clone()]).reshape(shape);
+                Parameter::Tensor(Handle::from(part))
+            }
+            shared => shared.clone(),
+        };
+        Self { parameters: self.parameters.iter().map(own).collect(), batch: shape.to_vec(), ..self.clone() }
+    }
+
+    pub(crate) fn shape(&self) -> Vec<usize> {
+        self.batch.iter().chain(&self.event).copied().collect()
+    }
+
+    /// Refuses a law that was put together wrongly, or that is of no numbers at all.
+    pub(crate) fn sound(&self) -> Result<()> {
+        if let Some(defect) = &self.defect {
+            return Err(defect.clone());
+        }
+        if self.batch.iter().chain(&self.event).all(|length| *length > 0) {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            operation: format!("shape of {}", self.density.name()),
+            found: self.shape(),
+            expected: self.shape().into_iter().map(|length| length.max(1)).collect(),
+            remedy: "Give every dimension at least one number; a silo without data is left out of a fit.".into(),
+        })
+    }
+
+    pub(crate) fn arrays(&self) -> Result<Vec<Array>> {
+        self.sound()?;
+        self.parameters.iter().map(Parameter::read).collect()
+    }
+
+    pub(crate) fn check_shape(&self, operation: impl FnOnce() -> String, found: &[usize]) -> Result<()> {
+        self.sound()?;
+        let expected = self.shape();
+        if found == expected {
+            return Ok(());
+        }
+        Err(Error::Shape {
+            operation: format!("{} with {}", operation(), self.density.name()),
+            found: found.to_vec(),
+            expected,
+            remedy: "Reshape one of the two; Partita refuses to broadcast an observation silently.".into(),
+        })
+    }
+
+    pub(crate) fn draw(&self, noise: &mut NoiseStream) -> Result<Array> {
+        let arrays = self.arrays()?;
+        let view = self.view(&arrays);
+        let shape = self.shape();
+        let mut values = vec![0.0; shape.iter().product()];
+        view.check_parameters(values.len())?;
+        for (index, out) in values.chunks_exact_mut(view.event).enumerate() {
+            self.density.draw(view.at(index), noise, out);
+        }
+        Array::new(values, shape)
+    }
+
+    pub(super) fn moment(&self, of: impl Fn(&dyn Density, [&[f64]; 3]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
+        let arrays = self.arrays()?;
+        let view = self.view(&arrays);
+        let shape = self.shape();
+        let events = shape.iter().product::<usize>() / view.event;
+        let mut values = Vec::new();
+        for index in 0..events {
+            match of(self.density, view.at(index)) {
+                Some(moment) => values.extend(moment),
+                None => return Ok(None),
+            }
+        }
+        Array::new(values, shape).map(Some)
+    }
+}

@@ -1,0 +1,196 @@
+//! Passes gradients back to rows and parameters; hidden units are computed again, which costs less than keeping them.
+
+use super::{BLOCK, TanhNetwork, accumulate, column, load, store, tanh, unit};
+use crate::math::kernel::block::{self, sum_blocks};
+
+/// What a backward pass reads, and the gradients that it adds to.
+///
+/// # Shapes
+/// `[inputs, count]`, `[heads, count]`, `[wanted, count]` with `wanted` of the inputs, and as the parameters.
+#[derive(Debug)]
+pub struct TanhNetworkBack<'a> {
+    /// The rows that went in.
+    pub rows: &'a [f64],
+    /// The gradient by the outputs.
+    pub upstream: &'a [f64],
+    /// The gradient by the first inputs of every row.
+    pub by_rows: &'a mut [f64],
+    /// The gradient by the parameters.
+    pub by_parameters: &'a mut [f64],
+}
+
+impl TanhNetworkBack<'_> {
+    /// How many rows there are, and by how many of their inputs a gradient is wanted.
+    #[inline(always)]
+    fn counts(&self, heads: usize) -> [usize; 2] {
+        let count = self.upstream.len() / heads.max(1);
+        [count, self.by_rows.len() / count.max(1)]
+    }
+}
+
+dispatch! {
+    /// Adds the gradients of `network` by its parameters and by the first inputs of every row.
+    ///
+    /// # Panics
+    /// If the lengths disagree: callers have checked them.
+    tanh_network_back(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) -> ()
+    where network.fits()
+        && back.by_parameters.len() == network.parameters.len()
+        && back.rows.len() * network.heads == back.upstream.len() * network.inputs
+        && back.by_rows.len() <= back.rows.len()
+}
+
+/// The dot product of two columns.
+#[inline(always)]
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    sum_blocks!(a.len(), |io, start| {
+        let (mut terms, other) = (io.load(a, start), io.load(b, start));
+        for (term, other) in terms.iter_mut().zip(other) {
+            *term *= other;
+        }
+        terms
+    })
+}
+
+#[inline(always)]
+fn total(column: &[f64]) -> f64 {
+    sum_blocks!(column.len(), |io, start| { io.load(column, start) })
+}
+
+/// Adds a multiple of a column to a column.
+#[inline(always)]
+fn add_scaled(sum: &mut [f64], factor: f64, x: &[f64]) {
+    for (slot, x) in sum.iter_mut().zip(x) {
+        *slot += factor * x;
+    }
+}
+
+#[inline(always)]
+fn pass<const FAST: bool>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
+    let [w1, b1, w2, a, _] = network.split();
+    let TanhNetwork { inputs, hidden, heads, .. } = network;
+    let [count, wanted] = back.counts(heads);
+    let TanhNetworkBack { rows, upstream, by_rows, by_parameters } = back;
+    let [_, at_b1, at_w2, at_a, at_b2] = network.starts();
+    let mut buffer = vec![0.0; 2 * count];
+    let (values, slopes) = buffer.split_at_mut(count);
+    for head in 0..heads {
+        let up = column(upstream, head, count);
+        by_parameters[at_b2 + head] += total(up);
+        for input in 0..inputs {
+            by_parameters[at_a + head * inputs + input] += product(up, column(rows, input, count));
+        }
+        for input in 0..wanted {
+            add_scaled(&mut by_rows[input * count..(input + 1) * count], a[head * inputs + input], up);
+        }
+    }
+    for own in 0..hidden {
+        let weights = &w1[own * inputs..(own + 1) * inputs];
+        for start in (0..count).step_by(BLOCK) {
+            let value = unit::<FAST>(weights, b1[own], rows, count, start);
+            let mut slope = [0.0; BLOCK];
+            for head in 0..heads {
+                let gradient = load(upstream, head, count, start);
+                accumulate::<FAST>(&mut slope, &[w2[head * hidden + own]; BLOCK], &gradient);
+            }
+            for (slope, value) in slope.iter_mut().zip(value) {
+                *slope *= 1.0 - value * value;
+            }
+            store(values, 0, count, start, &value);
+            store(slopes, 0, count, start, &slope);
+        }
+        by_parameters[at_b1 + own] += total(slopes);
+        for (input, weight) in weights.iter().enumerate() {
+            by_parameters[own * inputs + input] += product(slopes, column(rows, input, count));
+            if input < wanted {
+                add_scaled(&mut by_rows[input * count..(input + 1) * count], *weight, slopes);
+            }
+        }
+        for head in 0..heads {
+            by_parameters[at_w2 + head * hidden + own] += product(values, column(upstream, head, count));
+        }
+    }
+}
+
+/// Adds products of two blocks to the running sums of a parameter, which are read and written whole.
+#[inline(always)]
+fn add_products(sums: &mut [[f64; BLOCK]], parameter: usize, a: &[f64; BLOCK], b: &[f64; BLOCK]) {
+    let mut own = sums[parameter];
+    accumulate::<true>(&mut own, a, b);
+    sums[parameter] = own;
+}
+
+/// The same for a known number of inputs and outputs: a block of rows stays in registers from unit to unit, and the
+/// sums over rows, one block of lanes a parameter, in the first-level cache.
+#[inline(always)]
+fn known<const INPUTS: usize, const HEADS: usize>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
+    let [w1, b1, w2, a, _] = network.split();
+    let [_, at_b1, at_w2, at_a, at_b2] = network.starts();
+    let ([count, wanted], hidden) = (back.counts(HEADS), b1.len());
+    let TanhNetworkBack { rows, upstream, by_rows, by_parameters } = back;
+    let mut sums = vec![[0.0; BLOCK]; by_parameters.len()];
+    for start in (0..count).step_by(BLOCK) {
+        let (mut x, mut by_x, mut up) = ([[0.0; BLOCK]; INPUTS], [[0.0; BLOCK]; INPUTS], [[0.0; BLOCK]; HEADS]);
+        for input in 0..INPUTS {
+            x[input] = load(rows, input, count, start);
+            if input < wanted {
+                by_x[input] = load(by_rows, input, count, start);
+            }
+        }
+        for (head, up) in up.iter_mut().enumerate() {
+            *up = load(upstream, head, count, start);
+            // What stands for rows beyond the last has no gradient.
+            up[(count - start).min(BLOCK)..].fill(0.0);
+            add_products(&mut sums, at_b2 + head, &[1.0; BLOCK], up);
+            for input in 0..INPUTS {
+                let at = head * INPUTS + input;
+                add_products(&mut sums, at_a + at, &x[input], up);
+                accumulate::<true>(&mut by_x[input], &[a[at]; BLOCK], up);
+            }
+        }
+        for own in 0..hidden {
+            let mut value = [b1[own]; BLOCK];
+            for input in 0..INPUTS {
+                accumulate::<true>(&mut value, &[w1[own * INPUTS + input]; BLOCK], &x[input]);
+            }
+            for value in &mut value {
+                *value = tanh::<true>(*value);
+            }
+            let mut slope = [0.0; BLOCK];
+            for (head, up) in up.iter().enumerate() {
+                let at = head * hidden + own;
+                accumulate::<true>(&mut slope, &[w2[at]; BLOCK], up);
+                add_products(&mut sums, at_w2 + at, &value, up);
+            }
+            for (slope, value) in slope.iter_mut().zip(&value) {
+                *slope *= 1.0 - value * value;
+            }
+            add_products(&mut sums, at_b1 + own, &[1.0; BLOCK], &slope);
+            for input in 0..INPUTS {
+                let at = own * INPUTS + input;
+                add_products(&mut sums, at, &slope, &x[input]);
+                accumulate::<true>(&mut by_x[input], &[w1[at]; BLOCK], &slope);
+            }
+        }
+        for (input, by_x) in by_x.iter().enumerate().take(wanted) {
+            store(by_rows, input, count, start, by_x);
+        }
+    }
+    for (slot, lanes) in by_parameters.iter_mut().zip(&sums) {
+        *slot += block::total(*lanes);
+    }
+}
+
+#[inline(always)]
+pub(super) fn vector(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
+    match (network.inputs, network.heads) {
+        (1, 1) => known::<1, 1>(network, back),
+        (1, 2) => known::<1, 2>(network, back),
+        (2, 2) => known::<2, 2>(network, back),
+        _ => pass::<true>(network, back),
+    }
+}
+
+pub(super) fn scalar(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
+    pass::<false>(network, back);
+}

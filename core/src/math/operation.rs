@@ -1,0 +1,228 @@
+//! Puts a function computed on the host, with its own derivative, on Burn's tape as one differentiable operation.
+//!
+//! Every operation Burn lacks (log-gamma, Cholesky, fused log densities, ...) reads its inputs in f64 and returns
+//! the value together with a closure for the vector-Jacobian product. One node of the tape costs a few microseconds
+//! whatever it computes, so that a fused log density is one node instead of ten.
+
+#![cfg_attr(
+    feature = "ndarray",
+    allow(deprecated, reason = "Burn deprecates its ndarray backend; the feature offers it while it lasts")
+)]
+
+mod cholesky;
+mod digamma;
+mod elementwise;
+mod linear_form;
+mod ln_gamma;
+mod log_sum_exp;
+mod triangle;
+mod triangular_solve;
+
+pub use cholesky::cholesky;
+pub use digamma::digamma;
+pub use elementwise::elementwise;
+pub(crate) use linear_form::linear_form;
+pub use ln_gamma::ln_gamma;
+pub use log_sum_exp::log_sum_exp;
+pub use triangular_solve::triangular_solve;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burn::backend::{Autodiff, Backend, TensorMetadata, backend_extension, tensor::FloatTensor};
+use burn::tensor::{DType, TensorData};
+use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind};
+
+use crate::array::Array;
+use crate::device::data_to_array;
+use crate::handle::{Handle, HostDispatch};
+
+/// The vector-Jacobian product of a host function: output gradient in, one gradient for each input out.
+///
+/// An empty vector stands for a gradient of zeros.
+pub(crate) type PullBack = Box<dyn FnOnce(&[f64]) -> Vec<Vec<f64>> + Send>;
+
+/// The function itself: inputs in; value and vector-Jacobian product out.
+pub(crate) type HostFunction = Box<dyn FnOnce(Vec<Array>) -> (Array, PullBack) + Send>;
+
+/// Applies `function` to one to four tensors as a single node of the tape.
+///
+/// # Panics
+/// If given no tensor or more than four: callers pass fixed lists.
+pub(crate) fn apply(inputs: Vec<Handle>, function: HostFunction) -> Handle {
+    let mut tensors = inputs.into_iter().map(|input| input.tensor);
+    let (first, second, third, fourth) = (tensors.next(), tensors.next(), tensors.next(), tensors.next());
+    let tensor = match (first, second, third, fourth) {
+        (Some(a), None, None, None) => HostDispatch::host_1(a, function),
+        (Some(a), Some(b), None, None) => HostDispatch::host_2(a, b, function),
+        (Some(a), Some(b), Some(c), None) => HostDispatch::host_3(a, b, c, function),
+        (Some(a), Some(b), Some(c), Some(d)) => HostDispatch::host_4(a, b, c, d, function),
+        _ => unreachable!("invariant: a host function has one to four tracked inputs"),
+    };
+    Handle { tensor }
+}
+
+/// Host functions of one to four tensors on every backend Partita is built with.
+#[backend_extension(
+    Autodiff,
+    Flex: cfg(feature = "flex"),
+    NdArray: cfg(feature = "ndarray"),
+    Cube: cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))
+)]
+pub(crate) trait HostOperations: Backend {
+    fn host_1(a: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self>;
+    fn host_2(a: FloatTensor<Self>, b: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self>;
+    fn host_3(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        function: HostFunction,
+    ) -> FloatTensor<Self>;
+    fn host_4(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        function: HostFunction,
+    ) -> FloatTensor<Self>;
+}
+
+macro_rules! plain_backend {
+    ($backend:ty) => {
+        impl HostOperations for $backend {
+            fn host_1(a: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
+                forward::<Self, 1>([a], function).0
+            }
+            fn host_2(a: FloatTensor<Self>, b: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
+                forward::<Self, 2>([a, b], function).0
+            }
+            fn host_3(
+                a: FloatTensor<Self>,
+                b: FloatTensor<Self>,
+                c: FloatTensor<Self>,
+                function: HostFunction,
+            ) -> FloatTensor<Self> {
+                forward::<Self, 3>([a, b, c], function).0
+            }
+            fn host_4(
+                a: FloatTensor<Self>,
+                b: FloatTensor<Self>,
+                c: FloatTensor<Self>,
+                d: FloatTensor<Self>,
+                function: HostFunction,
+            ) -> FloatTensor<Self> {
+                forward::<Self, 4>([a, b, c, d], function).0
+            }
+        }
+    };
+}
+
+#[cfg(feature = "flex")]
+plain_backend!(burn::backend::Flex);
+#[cfg(feature = "ndarray")]
+plain_backend!(burn::backend::NdArray);
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
+plain_backend!(burn::backend::Cube);
+
+impl<B: HostOperations, C: CheckpointStrategy> HostOperations for Autodiff<B, C> {
+    fn host_1(a: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
+        tracked::<B, C, 1>([a], function)
+    }
+    fn host_2(a: FloatTensor<Self>, b: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
+        tracked::<B, C, 2>([a, b], function)
+    }
+    fn host_3(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        function: HostFunction,
+    ) -> FloatTensor<Self> {
+        tracked::<B, C, 3>([a, b, c], function)
+    }
+    fn host_4(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        function: HostFunction,
+    ) -> FloatTensor<Self> {
+        tracked::<B, C, 4>([a, b, c, d], function)
+    }
+}
+
+fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
+    inputs: [FloatTensor<Autodiff<B, C>>; N],
+    function: HostFunction,
+) -> FloatTensor<Autodiff<B, C>> {
+    let nodes = inputs.each_ref().map(|input| input.node());
+    let (output, saved) = forward::<B, N>(inputs.map(|input| input.into_primitive()), function);
+    match HostBackward.prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(preparation) => preparation.finish(saved, output),
+        OpsKind::UnTracked(preparation) => preparation.finish(output),
+    }
+}
+
+/// What the backward pass needs: the vector-Jacobian product and the shapes to give its results.
+#[derive(Clone)]
+struct Saved<const N: usize> {
+    pull_back: Arc<Mutex<Option<PullBack>>>,
+    shapes: [Vec<usize>; N],
+}
+
+impl<const N: usize> fmt::Debug for Saved<N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Saved").field("shapes", &self.shapes).finish_non_exhaustive()
+    }
+}
+
+fn forward<B: Backend, const N: usize>(
+    inputs: [FloatTensor<B>; N],
+    function: HostFunction,
+) -> (FloatTensor<B>, Saved<N>) {
+    let device = inputs[0].device();
+    let dtype = inputs[0].dtype();
+    let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
+    let arrays = inputs.map(read::<B>);
+    let (value, pull_back) = function(arrays.into());
+    (
+        write::<B>(value.values, &value.shape, dtype, &device),
+        Saved { pull_back: Arc::new(Mutex::new(Some(pull_back))), shapes },
+    )
+}
+
+fn read<B: Backend>(tensor: FloatTensor<B>) -> Array {
+    match burn::tensor::try_read_sync(B::float_into_data(tensor)) {
+        Some(Ok(data)) => data_to_array(data),
+        _ => unreachable!("invariant: a tensor of a live device can be read"),
+    }
+}
+
+fn write<B: Backend>(values: Vec<f64>, shape: &[usize], dtype: DType, device: &B::Device) -> FloatTensor<B> {
+    let data = TensorData::new(values, shape);
+    B::float_from_data(if dtype == DType::F64 { data } else { data.convert_dtype(dtype) }, device)
+}
+
+#[derive(Debug)]
+struct HostBackward;
+
+impl<B: Backend, const N: usize> Backward<B, N> for HostBackward {
+    type State = Saved<N>;
+
+    fn backward(self, ops: Ops<Self::State, N>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let output = gradients.consume::<B>(&ops.node);
+        let device = output.device();
+        let dtype = output.dtype();
+        let pull_back = ops.state.pull_back.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pull_back) = pull_back else { unreachable!("invariant: Burn runs the backward pass of a node once") };
+        let results = pull_back(&read::<B>(output).values);
+        for ((parent, result), shape) in ops.parents.iter().zip(results).zip(&ops.state.shapes) {
+            if let Some(node) = parent
+                && !result.is_empty()
+            {
+                gradients.register::<B>(node.id, write::<B>(result, shape, dtype, &device));
+            }
+        }
+    }
+}

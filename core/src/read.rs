@@ -1,0 +1,23 @@
+//! Reads one model declaration five ways: site table, prior draws, log density, predictive draws, pointwise likelihood.
+
+mod density;
+mod draw;
+mod encoding;
+mod gradient;
+mod latents;
+mod locally_enhanced;
+mod on_device;
+mod on_device_encoding;
+mod table;
+pub mod vertical;
+
+pub use density::LogDensity;
+pub use draw::{
+    Draw, Predictive, natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
+};
+pub use encoding::Encoded;
+pub use gradient::Assessment;
+pub use latents::Latents;
+pub use locally_enhanced::Enhanced;
+pub use on_device::DeviceAssessment;
+pub use on_device_encoding::DeviceEncoded;

@@ -1,0 +1,169 @@
+//! Reads a model as a sampler: prior draws, predictive draws, and the log likelihood of each observation.
+
+use super::latents::Latents;
+use crate::array::Array;
+use crate::declare::model::Model;
+use crate::declare::scope::{LocalPart, Origin, Reading, Scope, Source};
+use crate::declare::site::SiteTable;
+use crate::device::Device;
+use crate::error::Result;
+use crate::noise::DrawNoise;
+
+/// Values of all sites from one draw, on the natural scale.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draw {
+    /// Latent and deterministic sites, in the order of declaration.
+    pub values: Vec<(String, Array)>,
+    /// Simulated data of the observed sites.
+    pub observed: Vec<(String, Array)>,
+}
+
+impl Draw {
+    /// The value of a site, latent, deterministic or observed.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Array> {
+        self.values.iter().chain(&self.observed).find(|(site, _)| site == name).map(|(_, value)| value)
+    }
+}
+
+/// What a prediction is made at: latents, or where they are drawn from.
+#[derive(Debug, Clone, Copy)]
+pub struct Predictive<'a> {
+    /// The unconstrained global vector.
+    pub globals: &'a [f64],
+    /// One unconstrained vector for each local block; for `None` local latents are drawn from their prior given the
+    /// globals: what is expected of rows, or of a silo, never seen.
+    pub locals: Option<&'a [Vec<f64>]>,
+    /// The noise of what is drawn.
+    pub noise: DrawNoise,
+}
+
+impl<'a> Predictive<'a> {
+    /// Checks the latents; the source of a reading at them.
+    fn source(self, table: &SiteTable) -> Result<Source<'a>> {
+        table.check_latents(self.globals, self.locals, |block| table.blocks[block].rows)?;
+        let locals = self.locals.map_or(Origin::Prior(self.noise), Origin::Given);
+        Ok(Source { globals: Origin::Given(self.globals), locals })
+    }
+}
+
+/// Draws all latents from the prior, and new data given them; `data` gives the shapes.
+///
+/// The draw depends on seed, index and sites, not on a silo: to simulate several silos give each another seed or index.
+///
+/// # Errors
+/// What the model's statements refuse.
+pub fn prior_draw<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    noise: DrawNoise,
+) -> Result<Draw> {
+    let source = Source { globals: Origin::Prior(noise), locals: Origin::Prior(noise) };
+    draw(model, data, Scope::new(device, table, source, Reading::Simulate(noise)))
+}
+
+/// Draws new data given latents: a posterior predictive draw where the latents are a posterior draw.
+///
+/// # Errors
+/// [`crate::Error::Length`] for vectors of the wrong length; otherwise what the model's statements refuse.
+pub fn predictive_draw<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    predictive: Predictive<'_>,
+) -> Result<Draw> {
+    let source = predictive.source(table)?;
+    draw(model, data, Scope::new(device, table, source, Reading::Simulate(predictive.noise)))
+}
+
+/// The log likelihood (nats) of every observation, unscaled, by observed site.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+pub fn pointwise_log_likelihood<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    latents: Latents<'_>,
+) -> Result<Vec<(String, Array)>> {
+    table.check_latents(latents.globals, Some(latents.locals), |block| table.blocks[block].rows)?;
+    let scope = Scope::new(device, table, latents.source(), Reading::Pointwise);
+    draw(model, data, scope).map(|draw| draw.observed)
+}
+
+/// The same where local latents may be drawn from their prior given the globals: what rows never seen in training have.
+///
+/// Averaged as densities over draws of globals from a posterior and of these, it is the posterior-predictive density of
+/// the rows.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+pub fn predictive_log_likelihood<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    predictive: Predictive<'_>,
+) -> Result<Vec<(String, Array)>> {
+    let scope = Scope::new(device, table, predictive.source(table)?, Reading::Pointwise);
+    draw(model, data, scope).map(|draw| draw.observed)
+}
+
+/// All latents and deterministic sites of one silo on their natural scale, for unconstrained latents.
+///
+/// # Errors
+/// As for [`predictive_draw`].
+pub fn natural_values<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    latents: Latents<'_>,
+) -> Result<Vec<(String, Array)>> {
+    table.check_latents(latents.globals, Some(latents.locals), |block| table.blocks[block].rows)?;
+    let scope = Scope::new(device, table, latents.source(), Reading::NaturalValues);
+    draw(model, data, scope).map(|draw| draw.values)
+}
+
+fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Draw> {
+    let globals = model.global(&mut scope)?;
+    scope.begin_local(LocalPart::WHOLE);
+    model.local(&mut scope, &globals, data)?;
+    scope.ended()?;
+    Ok(Draw { values: scope.outcome.values, observed: scope.outcome.observed })
+}
+
+impl SiteTable {
+    /// The global latents as the model's local function gets them, for one unconstrained global vector.
+    ///
+    /// # Errors
+    /// As for [`SiteTable::natural_globals`].
+    pub fn globals_at<M: Model>(&self, model: &M, device: &Device, globals: &[f64]) -> Result<M::Globals> {
+        self.check_latents(globals, None, |_| 0)?;
+        let mut scope = Scope::new(device, self, Source::globals(globals), Reading::Values);
+        let globals = model.global(&mut scope)?;
+        scope.ended()?;
+        Ok(globals)
+    }
+
+    /// The global latents and deterministic sites on their natural scale, for one unconstrained global vector.
+    ///
+    /// # Errors
+    /// [`crate::Error::Length`] for a vector of the wrong length; otherwise what the model's statements refuse.
+    pub fn natural_globals<M: Model>(
+        &self,
+        model: &M,
+        device: &Device,
+        globals: &[f64],
+    ) -> Result<Vec<(String, Array)>> {
+        self.check_latents(globals, None, |_| 0)?;
+        let mut scope = Scope::new(device, self, Source::globals(globals), Reading::NaturalValues);
+        model.global(&mut scope)?;
+        scope.ended()?;
+        Ok(scope.outcome.values)
+    }
+}

@@ -1,0 +1,146 @@
+//! Runs the tape of a reading backward and puts every gradient where its unconstrained numbers stand.
+
+use burn::tensor::{Gradients, Tensor, TensorData};
+
+use crate::declare::scope::{Leaf, Outcome, Quantity, Score};
+use crate::declare::site::{Part, Site, SiteTable};
+use crate::device::{add_data, data_to_array};
+use crate::error::{Error, Result};
+use crate::math::kernel::add_scaled;
+
+/// A log density (nats) and its gradient by the unconstrained latents and by θ.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Assessment {
+    /// The log density, including log-Jacobians of the maps to the supports.
+    pub value: f64,
+    /// Gradient by the global vector.
+    pub globals: Vec<f64>,
+    /// Gradient by each local block.
+    pub locals: Vec<Vec<f64>>,
+    /// Gradient by the model's own trainable parameters, in the order Burn visits them.
+    pub theta: Vec<f64>,
+    /// Gradient by the means of linear layers, zero for other globals, which have theirs in `globals`; empty unless
+    /// [`LogDensity::moments`] were given.
+    pub means: Vec<f64>,
+    /// Gradient by the variances of linear layers, zero for other globals; empty unless moments were given.
+    pub variances: Vec<f64>,
+}
+
+/// The value and the gradients by the globals of a reading of globals alone, with `theta` those by point parameters.
+pub(crate) fn gradients_of(
+    outcome: Outcome,
+    table: &SiteTable,
+    theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
+) -> Result<Assessment> {
+    collect(outcome, table, Assessment::default(), &[], theta)
+}
+
+/// Runs the tape of a reading backward and puts every gradient in its place of `assessment`.
+pub(super) fn collect(
+    outcome: Outcome,
+    table: &SiteTable,
+    mut assessment: Assessment,
+    row_weights: &[f64],
+    theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
+) -> Result<Assessment> {
+    assessment.value = outcome.total;
+    assessment.globals = vec![0.0; table.global_len];
+    let gradients = outcome.tape.map(|tape| tape.backward());
+    for leaf in outcome.leaves {
+        let tape = match &gradients {
+            Some(gradients) => tape_gradient(&leaf, gradients)?,
+            None => None,
+        };
+        match tape {
+            // Most numbers of most models: written once, where they belong.
+            Some(tape) if leaf.constrained.is_empty() && table.sites[leaf.site].part == Part::Global => {
+                add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut assessment));
+            }
+            tape => pull_back(table, leaf, tape, row_weights, &mut assessment)?,
+        }
+    }
+    assessment.theta = theta(gradients.as_ref())?;
+    Ok(assessment)
+}
+
+/// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
+fn pull_back(
+    table: &SiteTable,
+    mut leaf: Leaf,
+    tape: Option<TensorData>,
+    row_weights: &[f64],
+    out: &mut Assessment,
+) -> Result<()> {
+    let site = &table.sites[leaf.site];
+    let mut gradient = match tape {
+        Some(tape) => {
+            let mut tape = data_to_array(tape).values;
+            if !leaf.host_gradient.is_empty() {
+                add_scaled(&mut tape, 1.0, &leaf.host_gradient);
+            }
+            tape
+        }
+        None => std::mem::take(&mut leaf.host_gradient),
+    };
+    if !leaf.constrained.is_empty() {
+        gradient.resize(leaf.constrained.len(), 0.0);
+        gradient = unconstrained(site, &leaf, &gradient, row_weights)?;
+    }
+    if site.part == Part::Global {
+        if !gradient.is_empty() {
+            add_scaled(global_place(table, &leaf, out), 1.0, &gradient);
+        }
+        return Ok(());
+    }
+    let width = table.blocks[site.block].width;
+    let block = &mut out.locals[site.block];
+    if width == site.width && gradient.len() == block.len() {
+        *block = gradient;
+        return Ok(());
+    }
+    for (row, terms) in block.chunks_exact_mut(width).zip(gradient.chunks_exact(site.width)) {
+        row[site.offset..site.offset + site.width].copy_from_slice(terms);
+    }
+    Ok(())
+}
+
+/// The gradient by the unconstrained numbers of a site, log-determinants included, given that by its values.
+fn unconstrained(site: &Site, leaf: &Leaf, gradient: &[f64], row_weights: &[f64]) -> Result<Vec<f64>> {
+    let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
+    let mut pulled = vec![0.0; leaf.unconstrained.len()];
+    let one = bijector.unconstrained_len(site.event)?.max(1);
+    let event = site.event.max(1);
+    let inputs = leaf.unconstrained.chunks_exact(one).zip(leaf.constrained.chunks_exact(event));
+    let events = gradient.len() / event;
+    let parts = inputs.zip(gradient.chunks_exact(event)).zip(pulled.chunks_exact_mut(one));
+    for (index, (((u, x), g), result)) in parts.enumerate() {
+        let weight = match leaf.score {
+            Score::Skip => 0.0,
+            Score::Sum(weight) => weight,
+            Score::ByRow => row_weights[index * row_weights.len() / events],
+        };
+        bijector.pull_back(u, x, g, weight, result);
+    }
+    Ok(pulled)
+}
+
+/// Where the gradient of a leaf of the globals belongs.
+fn global_place<'o>(table: &SiteTable, leaf: &Leaf, out: &'o mut Assessment) -> &'o mut [f64] {
+    let site = &table.sites[leaf.site];
+    let vector = match leaf.quantity {
+        Quantity::Variance => &mut out.variances,
+        Quantity::Value if site.layer && !out.means.is_empty() => &mut out.means,
+        Quantity::Value => &mut out.globals,
+    };
+    &mut vector[site.offset..site.offset + site.width]
+}
+
+/// The tape's gradient of a leaf, or `None` if nothing on the tape depends on it.
+fn tape_gradient(leaf: &Leaf, gradients: &Gradients) -> Result<Option<TensorData>> {
+    let leaf: Tensor<1> = leaf.handle.clone().typed();
+    let Some(gradient) = leaf.grad(gradients) else { return Ok(None) };
+    let data = gradient
+        .try_into_data()
+        .map_err(|error| Error::Device { operation: "reading a gradient".into(), reason: format!("{error:?}") })?;
+    Ok(Some(data))
+}
