@@ -83,14 +83,14 @@ mod tests {
     #[test]
     fn a_run_of_days_is_held_back_one_of_hours_announced_and_one_of_minutes_let_through() {
         let steps = |rounds| Length { rounds, round_seconds: STOCK_ROUND_SECONDS };
-        let held = steps(30_000).check(false).unwrap_err().to_string();
+        let held = steps(30_000).check(LongRuns::Refused).unwrap_err().to_string();
         assert!(held.contains("30000 rounds of about 4 s each: 1.4 days") && held.contains("--long"), "{held}");
-        let announced = steps(30_000).check(true).unwrap().unwrap();
+        let announced = steps(30_000).check(LongRuns::Welcome).unwrap().unwrap();
         assert!(announced.contains("1.4 days"), "{announced}");
-        let announced = steps(2_000).check(false).unwrap().unwrap();
+        let announced = steps(2_000).check(LongRuns::Refused).unwrap().unwrap();
         assert!(announced.contains("2000 rounds of about 4 s each: 2.2 hours"), "{announced}");
-        assert_eq!(steps(500).check(false).unwrap(), None);
+        assert_eq!(steps(500).check(LongRuns::Refused).unwrap(), None);
         // A round that was measured counts, not one that is assumed.
-        assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(false).unwrap(), None);
+        assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(LongRuns::Refused).unwrap(), None);
     }
 }
