@@ -4,7 +4,7 @@
 //! cargo run --release --example partitioned
 //! ```
 //!
-//! What you should see: partitioned variational inference over three silos in six messages has the mean 1.50 of the
+//! What you should see: partitioned variational inference over three silos in six messages has the mean 1.53 of the
 //! exact posterior (held to 1e-9), where a step of gradient descent over the silos takes as many. Half a second on a
 //! laptop. Ashman and others (2022), Partitioned variational inference, section 3; `output/partitioned/result.json` has
 //! the report.
