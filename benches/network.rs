@@ -10,9 +10,10 @@ mod measure;
 use std::hint::black_box;
 
 use criterion::Criterion;
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Algorithm, Central, CentralSilo, Exchange, InProcess};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
-use partita::{Device, Estimator, FamilyPlan, Gaussian, Key, Noise, Normal, Precision, Purpose, Schedule, Settings};
+use partita::{Device, Estimator, FamilyPlan, Gaussian, Normal, Precision, Schedule, Settings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

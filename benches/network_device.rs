@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use clap::Parser;
+use partita::core::{Key, Noise, Purpose};
 use partita::gpu::device;
-use partita::inference::{Algorithm, Central, Exchange, InProcess, ResidentSilo};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
-use partita::{FamilyPlan, Gaussian, Key, Noise, Normal, Purpose, Schedule, Settings};
+use partita::{FamilyPlan, Gaussian, Normal, Schedule, Settings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -69,7 +70,7 @@ fn main() {
         ..Settings::default()
     };
     let mut algorithm = Central::new(&model, &device, &settings, "all").unwrap().every(options.steps).unwrap();
-    let party = ResidentSilo::new("all", &model, &data, &device, &settings).unwrap();
+    let party = OnDeviceSilo::new("all", &model, &data, &device, &settings).unwrap();
     let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
     let mut interval = || {
         let start = Instant::now();

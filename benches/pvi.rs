@@ -18,7 +18,7 @@ use partita::datasets::{CovariateRows, adult, mnist};
 use partita::inference::{Algorithm, Exchange, InProcess, Pvi, PviSilo, Silo, SiloProgram};
 use partita::models::{Activation, BayesianNetwork, BinaryRows, Head, LabelledRows, LogisticRegression, Mlp};
 use partita::{
-    Device, Estimator, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Schedule, Settings, VisitSchedule,
+    Device, Estimator, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Schedule, Settings, SiloSchedule,
 };
 
 #[global_allocator]
@@ -51,7 +51,7 @@ impl<M: Model + 'static> Run<M> {
             programs.push(Box::new(PviSilo::new(silo, index, options).unwrap()));
             sizes.push(rows);
         }
-        let exchanges = if options.schedule == VisitSchedule::Synchronous { 1 } else { names.len() };
+        let exchanges = if options.schedule == SiloSchedule::Synchronous { 1 } else { names.len() };
         let algorithm = Pvi::new(model, device, settings, (&names, sizes), options).unwrap();
         Self { algorithm, exchange: InProcess::new(programs, settings.silo_threads()).unwrap(), exchanges }
     }
@@ -87,7 +87,7 @@ fn regression(
     (silos, rows): (usize, usize),
     settings: &Settings,
     local_steps: u64,
-    schedule: VisitSchedule,
+    schedule: SiloSchedule,
 ) -> Run<LogisticRegression> {
     let (table, device) = (adult().unwrap(), Device::flex());
     // Standardised by the same rows however many silos there are, and encoded silo by silo, so that memory is theirs.
@@ -100,7 +100,7 @@ fn regression(
     Run::new(&model, data.collect(), &device, settings, PviOptions { schedule, ..PviOptions::new(local_steps) })
 }
 
-fn on_adult(threads: usize, schedule: VisitSchedule) -> Run<LogisticRegression> {
+fn on_adult(threads: usize, schedule: SiloSchedule) -> Run<LogisticRegression> {
     regression((10, ADULT_ROWS), &settings(threads, 10, 1e-2, 1.0, Some(128)), ADULT_STEPS, schedule)
 }
 
@@ -118,14 +118,14 @@ fn on_digits(threads: usize) -> Run<BayesianNetwork<Mlp>> {
     Run::new(&model, vec![(DIGITS, data)], &device, &settings, PviOptions::new(EPOCH))
 }
 
-const SEQUENTIAL: VisitSchedule = VisitSchedule::Sequential(partita::inference::Order::Fixed);
+const SEQUENTIAL: SiloSchedule = SiloSchedule::Sequential(partita::inference::Order::Fixed);
 
 /// Prints the median over seven rounds or epochs, in microseconds.
 fn lines() {
     let adult = [
         ("adult_sequential", 2, SEQUENTIAL),
         ("adult_sequential_one_thread", 1, SEQUENTIAL),
-        ("adult_synchronous", 2, VisitSchedule::Synchronous),
+        ("adult_synchronous", 2, SiloSchedule::Synchronous),
     ];
     for (name, threads, schedule) in adult {
         measure::line(name, threads, [1, 7, 1], || {
@@ -159,7 +159,7 @@ fn growth() {
         return;
     };
     let count = silos.parse().unwrap();
-    let how = if schedule == "synchronous" { VisitSchedule::Synchronous } else { SEQUENTIAL };
+    let how = if schedule == "synchronous" { SiloSchedule::Synchronous } else { SEQUENTIAL };
     let mut run = regression((count, 40), &settings(1, 1, 1e-2, 1.0, None), 10, how);
     let mut times: Vec<f64> = (0..6)
         .map(|_| {

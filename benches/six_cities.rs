@@ -116,12 +116,12 @@ fn lines() {
     }
 }
 
-fn pull_backs(criterion: &mut Criterion) {
+fn vjps(criterion: &mut Criterion) {
     let family = FullRankGaussian::new(5);
     let (parameters, noise) = (family.initial(0.1), [0.3, -0.1, 0.7, 0.2, -0.5]);
     let mut out = vec![0.0; family.parameter_len()];
     criterion.bench_function("gaussian_pull_back/full_rank_5", |bencher| {
-        bencher.iter(|| family.pull_back(&parameters, &noise, black_box(&noise), &noise, &mut out));
+        bencher.iter(|| family.vjp(&parameters, &noise, black_box(&noise), &noise, &mut out));
     });
     let on = vec![true];
     let options =
@@ -133,7 +133,7 @@ fn pull_backs(criterion: &mut Criterion) {
     criterion.bench_function("gaussian_pull_back/rows_537_draw_and_pull_back", |bencher| {
         bencher.iter(|| {
             let draw = rows.draw(&parameters, &noise, black_box(&local_noise));
-            rows.pull_back(&parameters, &noise, (&local_noise, &draw), &local_noise, &mut out)
+            rows.vjp(&parameters, &noise, (&local_noise, &draw), &local_noise, &mut out)
         });
     });
 }
@@ -148,6 +148,6 @@ fn main() {
         let mut step = make();
         criterion.bench_function(&format!("six_cities_step/{name}"), |bencher| bencher.iter(&mut step));
     }
-    pull_backs(&mut criterion);
+    vjps(&mut criterion);
     criterion.final_summary();
 }

@@ -10,11 +10,10 @@ mod measure;
 use std::hint::black_box;
 
 use criterion::Criterion;
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Algorithm, Exchange, InProcess, VerticalOptions, vertical};
 use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
-use partita::{
-    AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Normal, Purpose, Schedule, Settings,
-};
+use partita::{AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Normal, Schedule, Settings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

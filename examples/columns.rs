@@ -13,8 +13,9 @@
 
 use std::path::Path;
 
+use partita::core::{Key, Noise, Purpose};
 use partita::vertical::{self, BernoulliHead, Labels, Linear, Party, VerticalOptions, binary_labels};
-use partita::{AlgorithmChoice, Design, FitOptions, Key, Noise, Normal, Purpose, Schedule, Settings};
+use partita::{AlgorithmChoice, Design, FitOptions, Normal, Schedule, Settings};
 
 const ROWS: usize = 400;
 
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut yes = |(age, income): (&f64, &f64)| noise.uniform() < 1.0 / (1.0 + (income - 1.5 * age).exp());
     let labels: Vec<bool> = ages.iter().zip(&incomes).map(&mut yes).collect();
 
-    // The same people in the same order at both: align rows by a shared key first (`partita::data`).
+    // The same people in the same order at both: align rows by a shared key first (`partita::core::data`).
     let design = |values: Vec<f64>| Design::new(values, [ROWS, 1, 1]);
     let parties =
         [Party::new("clinic", Linear::new(1), design(ages)?), Party::new("registry", Linear::new(1), design(incomes)?)];

@@ -15,11 +15,9 @@ use std::path::Path;
 
 use partita::burn::module::{Module, Param};
 use partita::burn::{self, tensor::Tensor};
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::encoded_posterior;
-use partita::{
-    Amortised, Encoder, Encoding, FitOptions, Key, Model, Noise, Normal, Purpose, Result, Rows, Schedule, Scope,
-    Settings, fit,
-};
+use partita::{Amortised, Encoder, Encoding, FitOptions, Model, Normal, Result, Rows, Schedule, Scope, Settings, fit};
 
 /// Values scatter around zero, and measurements around the values.
 #[derive(Module, Debug)]

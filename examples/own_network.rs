@@ -13,11 +13,9 @@
 use std::path::Path;
 
 use partita::burn::{self, module::Module, module::Param, tensor::Tensor};
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::write_atomically;
-use partita::{
-    FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Normal, Purpose, Result, Schedule, Scope, Settings, SiteTable,
-    fit,
-};
+use partita::{FamilyPlan, FitOptions, Gaussian, Model, Normal, Result, Schedule, Scope, Settings, SiteTable, fit};
 use serde_json::json;
 
 /// Any Burn module will do: this one has a hidden layer of hyperbolic tangents.

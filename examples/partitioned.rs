@@ -15,7 +15,7 @@ use std::path::Path;
 
 use partita::inference::Order;
 use partita::models::GaussianMean;
-use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SolverChoice, VisitSchedule, fit};
+use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SiloSchedule, SolverChoice, fit};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = partita::gpu::device(None)?;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let pvi = PviOptions {
         // One silo after the other; all at once is `Synchronous`, nobody waiting `Asynchronous`.
-        schedule: VisitSchedule::Sequential(Order::Fixed),
+        schedule: SiloSchedule::Sequential(Order::Fixed),
         // The likelihood is quadratic: a silo solves its local problem in closed form. Else `SolverChoice::Gradient`.
         solver: SolverChoice::Conjugate,
         ..PviOptions::new(1)

@@ -17,7 +17,7 @@ use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
     Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, LocalLatents, Report, Warning, coordinator,
-    coordinator_by_arrival, evaluate, fit_by_arrival, fit_parties, latest_checkpoint, silo_program,
+    coordinator_asynchronous, evaluate, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -96,10 +96,10 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
     let (mut exchange, rows) = connect(run, &desk)?;
     let Desk { file, progress, log, .. } = desk;
     let (silos, progress) = ((run.file.silos.as_slice(), rows.as_slice()), Some(progress));
-    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.file.is_by_arrival() {
+    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.file.is_asynchronous() {
         true => {
-            let mut own = coordinator_by_arrival(model, silos, &device, &fit)?;
-            let fitted = fit_by_arrival(model, &device, &fit, (&mut *own, &mut exchange), progress);
+            let mut own = coordinator_asynchronous(model, silos, &device, &fit)?;
+            let fitted = fit_asynchronous(model, &device, &fit, (&mut *own, &mut exchange), progress);
             (own, fitted)
         }
         false => {

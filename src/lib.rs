@@ -8,22 +8,30 @@ mod doctests;
 #[cfg(feature = "cli")]
 pub mod executables;
 
-pub use burn;
-pub use partita_core::*;
+pub use partita_core as core;
+pub use partita_core::burn;
 #[cfg(feature = "datasets")]
 pub use partita_datasets as datasets;
 #[cfg(feature = "flower")]
 pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
+pub use partita_models as models;
+
+// The prelude: what most programs name. All else is under its crate, `partita::core`, `partita::inference` and so on.
+pub use partita_core::{
+    Amortised, BayesianLinear, Bernoulli, Beta, Binomial, Categorical, Cauchy, Design, Device, Dirichlet, Encoder,
+    Encoding, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Loss, Model,
+    Multinomial, MultivariateNormal, NegativeBinomial, Normal, Poisson, Precision, Result, Rows, Scope, SiteTable,
+    SparseRows, StudentT, Table, Uniform,
+};
 pub use partita_inference::{
-    AlgorithmChoice, AverageChoice, Choice, Clip, DivergenceChoice, Estimator, FamilyPlan, FedOptOptions, Fit,
-    FitOptions, Gaussian, ImportanceGradient, Mask, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule,
-    ServerChoice, Settings, SolverChoice, StopRule, VisitSchedule, check, fit,
+    AlgorithmChoice, AverageChoice, Clip, DivergenceChoice, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions,
+    Gaussian, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule, Settings, SiloSchedule, SolverChoice,
+    check, fit,
 };
 #[cfg(feature = "sampler")]
 pub use partita_inference::{Nuts, NutsFit};
-pub use partita_models as models;
 
 /// Models of columns held by different parties: what is declared, ready-made parts, and the fit.
 pub mod vertical {

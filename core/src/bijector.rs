@@ -2,7 +2,7 @@
 //!
 //! Variational families live on unconstrained vectors; a bijector carries their draws to the support of a latent. It
 //! runs on the host in f64 and never on the tape: the tape starts at the constrained value, and
-//! [`Bijector::pull_back`] takes the gradient found there the last step back.
+//! [`Bijector::vjp`] takes the gradient found there the last step back.
 
 mod affine;
 mod correlation_cholesky;
@@ -42,7 +42,7 @@ use crate::error::{Error, Result};
 ///
 /// # Laws
 /// `laws::bijector` checks: `inverse` after `forward` and `forward` after `inverse` give back what went in; the
-/// returned log-determinant is that of the numerical Jacobian of the free entries; `pull_back` equals finite
+/// returned log-determinant is that of the numerical Jacobian of the free entries; `vjp` equals finite
 /// differences of `gradient · x + weight · log|det J|`, in the tails too.
 pub trait Bijector: Debug + Send + Sync {
     /// Length of the unconstrained vector for an event of `constrained` numbers.
@@ -62,7 +62,7 @@ pub trait Bijector: Debug + Send + Sync {
 
     /// Writes Jᵀ·gradient + weight·∇log|det J|: the pull-back of a gradient by x, plus `weight` times the
     /// log-determinant's.
-    fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]);
+    fn vjp(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]);
 
     /// The map in tensor operations: $x$ with one row an event, and terms whose sum over events is $\log|\det J|$.
     ///

@@ -139,7 +139,7 @@ pub enum Error {
     },
     /// A statement cannot be evaluated without the host.
     #[error(
-        "{operation}: {what} has no device form, so that a fit which stays on the device cannot evaluate it. Fit with another algorithm than `Resident`: the host path takes every model, on every device."
+        "{operation}: {what} has no device form, so that a fit which stays on the device cannot evaluate it. Fit with another algorithm than `OnDevice`: the host path takes every model, on every device."
     )]
     NoDeviceForm {
         /// What was being computed, with the site.

@@ -51,6 +51,6 @@ pub use math::operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp,
 pub use math::{kernel, special};
 pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use read::{
-    Assessment, DeviceAssessment, DeviceEncoded, Draw, Encoded, Enhanced, Latents, LogDensity, Predictive,
+    DeviceEncoded, DeviceValueAndGradient, Draw, Encoded, Enhanced, Latents, LogDensity, Predictive, ValueAndGradient,
     natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw, vertical,
 };

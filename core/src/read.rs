@@ -16,8 +16,8 @@ pub use draw::{
     Draw, Predictive, natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
 };
 pub use encoding::Encoded;
-pub use gradient::Assessment;
+pub use gradient::ValueAndGradient;
 pub use latents::Latents;
 pub use locally_enhanced::Enhanced;
-pub use on_device::DeviceAssessment;
+pub use on_device::DeviceValueAndGradient;
 pub use on_device_encoding::DeviceEncoded;

@@ -1,6 +1,6 @@
 //! Gives the exchange over the engine: the same requests and replies as in one process, to silos on other machines.
 
-mod by_arrival;
+mod asynchronous;
 mod history;
 mod options;
 mod roster;
@@ -24,7 +24,7 @@ use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
-use by_arrival::UnderWay;
+use asynchronous::UnderWay;
 use roster::Roster;
 
 /// Is told what happens to silos, a line an event.
@@ -43,7 +43,7 @@ pub struct Flower {
     missing: Vec<bool>,
     bytes: [u64; 2],
     log: Log,
-    by_arrival: UnderWay,
+    asynchronous: UnderWay,
 }
 
 impl std::fmt::Debug for Flower {
@@ -137,7 +137,7 @@ impl Flower {
             missing,
             bytes: [0; 2],
             log,
-            by_arrival: UnderWay::default(),
+            asynchronous: UnderWay::default(),
         };
         flower.assemble()?;
         Ok(flower)
@@ -250,7 +250,7 @@ impl Flower {
 
     /// Saves where the run is. Silos save their own state after every answer.
     fn save_place(&mut self, folder: &Path) -> Result<()> {
-        let accepted = self.by_arrival.handed_over(&self.place.accepted);
+        let accepted = self.asynchronous.handed_over(&self.place.accepted);
         self.write_place(folder, Place { accepted, ..self.place.clone() })
     }
 

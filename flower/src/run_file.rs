@@ -174,13 +174,13 @@ impl RunFile {
     fn usual_pvi(&self) -> PviOptions {
         let base = PviOptions::new(self.local_steps);
         // A step of a model's own parameters needs all silos at one posterior.
-        let theta_every = if self.is_by_arrival() { 0 } else { base.theta_every };
+        let theta_every = if self.is_asynchronous() { 0 } else { base.theta_every };
         PviOptions { schedule: self.schedule.unwrap_or_default().into(), damping: self.damping, theta_every, ..base }
     }
 
     /// Whether silos are asked one by one, each as soon as it has answered.
     #[must_use]
-    pub fn is_by_arrival(&self) -> bool {
+    pub fn is_asynchronous(&self) -> bool {
         self.algorithm == AlgorithmName::Pvi && self.schedule == Some(ScheduleName::Asynchronous)
     }
 

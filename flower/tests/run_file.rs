@@ -6,7 +6,7 @@ use partita_flower::{Error, RunFile};
 use partita_inference::{
     AlgorithmChoice, AverageChoice, Delays, DivergenceChoice, EarlyStop, Expectation, Factors, FedOptOptions,
     FitOptions, GradientDescent, Lbfgs, Mask, Monitor, NaturalGradient, Optimiser, Order, PowerExpectation, PriorShare,
-    PviOptions, RoundOptions, Settings, SolverChoice, Start, VerticalOptions, VisitSchedule,
+    PviOptions, RoundOptions, Settings, SiloSchedule, SolverChoice, Start, VerticalOptions,
 };
 
 fn options(algorithm: &str, more: &str) -> Result<FitOptions, Error> {
@@ -30,7 +30,7 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
                 hold_improper = true\nbacktracking = 3\nprior = \"BySize\"\ndamping_by_size = true\n\
                 theta_every = 2\n";
     let expected = PviOptions {
-        schedule: VisitSchedule::Synchronous,
+        schedule: SiloSchedule::Synchronous,
         damping: Some(0.5),
         divergence: DivergenceChoice::Renyi(0.5),
         first_damping: Some(0.25),
@@ -60,12 +60,12 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
 fn every_schedule_of_pvi_can_be_said() {
     let said = |words: &str| pvi(&format!("schedule = {words}\n")).schedule;
     for (words, schedule) in [
-        ("\"sequential\"", VisitSchedule::Sequential(Order::Fixed)),
-        ("\"random\"", VisitSchedule::Sequential(Order::Random)),
-        ("\"residual\"", VisitSchedule::Sequential(Order::Residual)),
-        ("\"synchronous\"", VisitSchedule::Synchronous),
-        ("{ subset = 2 }", VisitSchedule::Subset(2)),
-        ("\"asynchronous\"", VisitSchedule::Asynchronous(Delays::default())),
+        ("\"sequential\"", SiloSchedule::Sequential(Order::Fixed)),
+        ("\"random\"", SiloSchedule::Sequential(Order::Random)),
+        ("\"residual\"", SiloSchedule::Sequential(Order::Residual)),
+        ("\"synchronous\"", SiloSchedule::Synchronous),
+        ("{ subset = 2 }", SiloSchedule::Subset(2)),
+        ("\"asynchronous\"", SiloSchedule::Asynchronous(Delays::default())),
     ] {
         assert_eq!(said(words), schedule, "{words}");
     }

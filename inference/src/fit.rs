@@ -1,12 +1,12 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
-mod by_arrival;
+mod asynchronous;
 pub(crate) mod check;
 pub mod columns;
 mod fed_opt_options;
 mod party;
 
-pub use by_arrival::{coordinator_by_arrival, fit_by_arrival};
+pub use asynchronous::{coordinator_asynchronous, fit_asynchronous};
 pub use fed_opt_options::FedOptOptions;
 
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{LocalLatents, Report, Warning, summary};
-use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run};
+use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run};
 use crate::engine::settings::Settings;
-use crate::engine::trust::estimate::assess_within;
+use crate::engine::trust::estimate::estimate_elbo_within;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -47,7 +47,7 @@ pub enum AlgorithmChoice {
     /// The steps of [`AlgorithmChoice::Central`] with data, posterior and optimiser on the device: exactly one silo.
     ///
     /// Traces, stop rules and checkpoints see the ends of intervals only: let checkpoints be a multiple of them.
-    Resident {
+    OnDevice {
         /// Steps between two reads of bound and posterior: the host knows nothing of what happens between them.
         interval: u64,
     },
@@ -123,7 +123,7 @@ pub struct FitOptions {
     /// Stop early when the bound no longer rises.
     pub stop: Option<StopRule>,
     /// Stop early when the posterior no longer moves.
-    pub still: Option<StillRule>,
+    pub tolerance: Option<Tolerance>,
     /// Set from outside to end the run cleanly.
     pub interrupt: Option<Arc<AtomicBool>>,
     /// How long to wait for a silo, in the run and for the bound at its end.
@@ -141,7 +141,7 @@ impl Default for FitOptions {
             checkpoint: None,
             resume: false,
             stop: None,
-            still: None,
+            tolerance: None,
             interrupt: None,
             deadline: None,
         }
@@ -156,7 +156,7 @@ impl FitOptions {
             checkpoint: self.checkpoint.clone(),
             resume: self.resume,
             stop: self.stop,
-            still: self.still,
+            tolerance: self.tolerance,
             deadline: self.deadline,
             interrupt: self.interrupt.clone(),
         }
@@ -308,8 +308,8 @@ fn finished<M: Model + 'static>(
     let (names, draws) = (exchange.silos().to_vec(), bounds_of(options)?);
     let settings = settled(options, names.len());
     let (own, counters, deadline) = (&mut *algorithm, &mut record.counters, options.deadline);
-    let assessed = move || caught(COORDINATOR, || assess_within(own, exchange, draws, deadline, counters));
-    let bound = pool(options.threads)?.install(assessed)?;
+    let elbo_samples = move || caught(COORDINATOR, || estimate_elbo_within(own, exchange, draws, deadline, counters));
+    let bound = pool(options.threads)?.install(elbo_samples)?;
     let posterior = algorithm.posterior();
     let draws = match options.summary_draws {
         0 => Vec::new(),
@@ -339,7 +339,7 @@ pub fn parties<M: Model + 'static>(
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
     let settings = settled(options, silos.len());
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
-    if let AlgorithmChoice::Central | AlgorithmChoice::Resident { .. } = options.algorithm {
+    if let AlgorithmChoice::Central | AlgorithmChoice::OnDevice { .. } = options.algorithm {
         party::only(&names)?;
     }
     // What is wrong with the globals is the coordinator's to say, before any silo reads its data.

@@ -6,18 +6,21 @@ mod fit;
 pub mod laws;
 mod methods;
 
-pub use engine::algorithm::{Algorithm, Assessed, Posterior, Reassessing, StepInfo, Tally};
+pub use engine::algorithm::{Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally};
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
     BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
     KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
 };
 pub use engine::error::{Error, Result};
-pub use engine::estimator::{BlockDraw, Estimator, ImportanceGradient, Share};
-pub use engine::exchange::{ByArrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
+pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient};
+pub use engine::exchange::{
+    AsynchronousExchange, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads,
+};
 pub use engine::family::{
-    Choice, CovarianceGradient, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan, FullRankGaussian, Gaussian,
-    IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian, RowOptions, Spread,
+    Choice, CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan,
+    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian,
+    RowOptions,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
@@ -27,12 +30,12 @@ pub use engine::report::{LocalLatents, Report, SiteSummary, Warning};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
 pub use engine::run::{
-    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StillRule, StopRule, run,
-    run_by_arrival,
+    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run,
+    run_asynchronous,
 };
 pub use engine::settings::Settings;
 pub use engine::terms::Silo;
-pub use engine::trust::estimate::{ElboEstimate, assess, assess_within};
+pub use engine::trust::estimate::{ElboEstimate, estimate_elbo, estimate_elbo_within};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use engine::wire::manifest::{Field, Manifest};
@@ -41,21 +44,21 @@ pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
     AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator,
-    coordinator_by_arrival, fit, fit_by_arrival, fit_parties, parties, silo_program,
+    coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program,
 };
 pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]
-pub use methods::nuts::{ChainStep, ChainSummary, Complaint, Convergence, Nuts, NutsDiagnostics, NutsFit};
+pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Nuts, NutsDiagnostics, NutsFit, SamplerWarning};
 pub use methods::pvi::solver::{
-    Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, Monitor, NaturalGradient,
-    PowerExpectation, Sampled, Solved, SolverChoice, Start, Visit,
+    Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
+    NaturalGradient, PowerExpectation, Sampled, Solved, SolverChoice, Start,
 };
-pub use methods::pvi::{Absence, Delays, Factors, Order, PriorShare, Pvi, PviOptions, PviSilo, VisitSchedule};
+pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
 pub use methods::sfvi::pooled::{Central, CentralSilo};
-pub use methods::sfvi::{ResidentSilo, Sfvi};
+pub use methods::sfvi::{OnDeviceSilo, Sfvi};
 pub use methods::soul::{Soul, SoulCoordinator, SoulParty};

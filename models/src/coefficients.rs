@@ -15,11 +15,11 @@ use partita_core::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coefficients {
     mean: Vec<f64>,
-    spread: Spread,
+    spread: CovarianceMatrix,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Spread {
+enum CovarianceMatrix {
     Variances(Vec<f64>),
     /// The covariance matrix, row by row.
     Covariance(Vec<f64>),
@@ -32,7 +32,7 @@ impl Coefficients {
     /// [`Error::Length`] if there is not one variance a mean.
     pub fn mean_field(mean: Vec<f64>, variances: &[f64]) -> Result<Self> {
         length("variances of coefficients", variances.len(), mean.len())?;
-        Ok(Self { mean, spread: Spread::Variances(variances.to_vec()) })
+        Ok(Self { mean, spread: CovarianceMatrix::Variances(variances.to_vec()) })
     }
 
     /// Coefficients with these means and this covariance matrix, row by row.
@@ -41,7 +41,7 @@ impl Coefficients {
     /// [`Error::Length`] if the matrix has not one row and one column a mean.
     pub fn full(mean: Vec<f64>, covariance: Vec<f64>) -> Result<Self> {
         length("covariance of coefficients", covariance.len(), mean.len() * mean.len())?;
-        Ok(Self { mean, spread: Spread::Covariance(covariance) })
+        Ok(Self { mean, spread: CovarianceMatrix::Covariance(covariance) })
     }
 
     /// The means.
@@ -54,8 +54,8 @@ impl Coefficients {
     #[must_use]
     pub fn variances(&self) -> Vec<f64> {
         match &self.spread {
-            Spread::Variances(variances) => variances.clone(),
-            Spread::Covariance(matrix) => matrix.iter().step_by(self.mean.len() + 1).copied().collect(),
+            CovarianceMatrix::Variances(variances) => variances.clone(),
+            CovarianceMatrix::Covariance(matrix) => matrix.iter().step_by(self.mean.len() + 1).copied().collect(),
         }
     }
 
@@ -82,8 +82,10 @@ impl Coefficients {
             row[1..].copy_from_slice(inputs);
             let mean = dot(&row, &self.mean);
             let variance: f64 = match &self.spread {
-                Spread::Variances(variances) => variances.iter().zip(&row).map(|(variance, x)| variance * x * x).sum(),
-                Spread::Covariance(matrix) => {
+                CovarianceMatrix::Variances(variances) => {
+                    variances.iter().zip(&row).map(|(variance, x)| variance * x * x).sum()
+                }
+                CovarianceMatrix::Covariance(matrix) => {
                     matrix.chunks_exact(columns + 1).zip(&row).map(|(line, x)| x * dot(line, &row)).sum()
                 }
             };

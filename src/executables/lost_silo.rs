@@ -1,7 +1,7 @@
 //! Says what a run does without a silo, from the coordinator's file: to its exchange and to its algorithm alike.
 
 use partita_flower::{CoordinatorOptions, Error, LostSilo, Result};
-use partita_inference::{Absence, AlgorithmChoice};
+use partita_inference::{AlgorithmChoice, MissingSilo};
 
 use super::CoordinatorFile;
 
@@ -44,7 +44,7 @@ impl CoordinatorFile {
         match algorithm {
             chosen if self.patience.lost_silo != LostSilo::GoOn => Ok(chosen),
             AlgorithmChoice::Pvi(how) => {
-                Ok(AlgorithmChoice::Pvi(partita_inference::PviOptions { absence: Absence::GoOn, ..how }))
+                Ok(AlgorithmChoice::Pvi(partita_inference::PviOptions { missing_silo: MissingSilo::GoOn, ..how }))
             }
             other => {
                 let remedy = "Run `pvi`, whose silos keep a factor, or set `lost_silo` to `wait` or `fail`.";

@@ -18,7 +18,7 @@ use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, 
 const SUMMARY_DRAWS: u32 = 4_000;
 
 /// The request of a report, at the end of a run.
-const ASSESS: &str = "vertical.assess";
+const ASSESS: &str = "vertical.estimate_elbo";
 
 /// Serves as a party of a vertical model until it is stopped. `load` reads the columns of a file as a party of this
 /// name, and `load_labels` labels where the algorithm needs them at every party. What the party finds about its own

@@ -14,14 +14,12 @@
 //! grey; silos as in Hassan, Salomone and Mengersen (2023), Algorithms 1 and 2.
 
 use clap::{Args, ValueEnum};
+use partita::core::{Key, Noise, Purpose, partition_equally};
 use partita::datasets::mnist;
 use partita::inference::plot::{SheetOptions, Tile, contact_sheet};
 use partita::inference::{ElboEstimate, Metrics, encoded_posterior, held_out_bound, plot};
 use partita::models::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
-use partita::{
-    AlgorithmChoice, Amortised, Device, Fit, FitOptions, Key, Noise, Precision, Purpose, RoundOptions, Schedule,
-    Settings, fit, partition_equally,
-};
+use partita::{AlgorithmChoice, Amortised, Device, Fit, FitOptions, Precision, RoundOptions, Schedule, Settings, fit};
 use serde::Serialize;
 use serde_json::json;
 

@@ -14,14 +14,15 @@
 //! with one hidden layer; its prior is automatic relevance determination (MacKay, 1995).
 
 use clap::{Args, ValueEnum};
+use partita::core::{Noise, partition_equally};
 use partita::datasets::{ImageSet, Images, mnist};
 use partita::inference::Metrics;
 use partita::inference::metrics::{Calibration, Predictions, accuracy, calibration, test_log_likelihood};
 use partita::inference::plot::{self, SheetOptions, Tile};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Noise, Normal, Precision, Schedule,
-    Settings, fit, partition_equally,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Normal, Precision, Schedule, Settings,
+    fit,
 };
 use serde_json::{Value, json};
 

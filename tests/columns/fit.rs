@@ -2,9 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical::{Joint, LinearWorld, NOISE_SD, inverse};
+use partita::core::NoiseKind;
 use partita::inference::{VerticalOptions, vertical::VerticalFit};
 use partita::vertical::{Augmentation, AuxiliaryFamily, fit};
-use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, NoiseKind, Schedule, Settings};
+use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
 
 fn options(how: VerticalOptions, steps: u64) -> FitOptions {
     FitOptions {

@@ -3,11 +3,10 @@
 
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use partita::burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
+use partita::core::{Handle, Key, Noise, Purpose};
 use partita::inference::{AuxiliaryFamily, Message, Outcome, SiloProgram, VerticalOptions};
 use partita::vertical::Augmentation;
-use partita::{
-    Clip, Device, Estimator, FamilyPlan, Gaussian, Handle, Key, Noise, Optimiser, Purpose, Schedule, Settings,
-};
+use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Optimiser, Schedule, Settings};
 
 const RHO: f64 = 0.8;
 const HIDDEN: usize = 3;
@@ -340,7 +339,7 @@ fn pulling_a_gradient_back_with_fresh_noise_as_algorithm_1_prints_it_is_biased()
         let request = hand.algorithm.outgoing().unwrap().swap_remove(0).message;
         partita::inference::SiloProgram::answer(&mut redrawing, &request).unwrap();
         hand.step();
-        let request = hand.algorithm.assessing(1, 0).swap_remove(0).message;
+        let request = hand.algorithm.elbo_requests(1, 0).swap_remove(0).message;
         drop(partita::inference::SiloProgram::answer(&mut redrawing, &request));
         let change = |party: &partita::inference::VerticalParty| -> f64 {
             let scales = &party.auxiliary_parameters()[rows..];

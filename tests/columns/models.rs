@@ -1,8 +1,8 @@
 //! Claims that vertical models with auxiliary variables have the exact posteriors that integrating them out gives.
 
 use fixtures::vertical::{LinearWorld, NOISE_SD, inverse};
+use partita::core::{Key, Noise, Purpose};
 use partita::vertical::Augmentation;
-use partita::{Key, Noise, Purpose};
 
 /// Identities of Gaussian algebra in f64: rounding of inverses of matrices with some dozens of rows.
 const EXACT: f64 = 1e-8;

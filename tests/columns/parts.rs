@@ -2,17 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical_run::{Hand, normals};
+use partita::core::laws::model;
+use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose};
 use partita::inference::{SiloProgram, VerticalOptions};
-use partita::laws::model;
 use partita::models::{Activation, Mlp};
 use partita::vertical::{
     Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
     Multilevel, Party, PointNetwork, PoissonHead, Pooled, by_level,
 };
-use partita::{
-    Design, Device, Estimator, FamilyPlan, Gaussian, Key, Latents, LogDensity, Noise, Normal, Optimiser, Part, Purpose,
-    Schedule, Settings, SiteTable,
-};
+use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Optimiser, Schedule, Settings, SiteTable};
 
 const ROWS: usize = 5;
 const SEED: u64 = 9;

@@ -2,11 +2,10 @@
 
 use fixtures::vertical::{LinearWorld, NOISE_SD};
 use fixtures::vertical_run::{BinaryWorld, Hand};
+use partita::core::{Key, Noise, NoiseKind, Purpose};
 use partita::inference::{Message, SiloProgram, VerticalOptions};
 use partita::vertical::fit;
-use partita::{
-    AlgorithmChoice, Clip, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, NoiseKind, Purpose, Schedule, Settings,
-};
+use partita::{AlgorithmChoice, Clip, Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
 
 const ROWS: usize = 12;
 

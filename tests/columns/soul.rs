@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::vertical::LinearWorld;
+use partita::core::NoiseKind;
 use partita::inference::{
     Algorithm, Error, Exchange, InProcess, Message, Outcome, RunOptions, Silent, SiloProgram, Soul, SoulCoordinator,
     run,
 };
 use partita::vertical::Augmentation;
-use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Loss, NoiseKind, Schedule, Settings};
+use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Loss, Schedule, Settings};
 
 const RHO: f64 = 1.0;
 const HOW: Soul = Soul { rho: RHO, draws: 20, langevin_step: 0.04, burn_in: 1_500 };
@@ -27,7 +28,7 @@ fn go(coordinator: &mut SoulCoordinator, exchange: &mut InProcess, steps: u64) {
 
 /// The auxiliary variables that a party would send now.
 fn auxiliary(coordinator: &SoulCoordinator, exchange: &mut InProcess) -> Vec<Vec<f64>> {
-    let outcomes = exchange.exchange(coordinator.assessing(1, 0), coordinator.manifest(), None).unwrap();
+    let outcomes = exchange.exchange(coordinator.elbo_requests(1, 0), coordinator.manifest(), None).unwrap();
     let sent = |outcome| match outcome {
         Outcome::Reply(reply) => reply.get_floats("auxiliary").unwrap(),
         other => panic!("{other:?}"),

@@ -1,10 +1,11 @@
 //! Claims that a party's log prior and gradients count the prior of its point weights, once and exactly.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::Device;
+use partita::core::{Key, Noise, Purpose};
 use partita::models::vertical::{LastLayer, PointNetwork};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{Contribution, Party};
-use partita::{Device, Key, Noise, Purpose};
 
 const ROWS: usize = 5;
 const SD: f64 = 0.7;
@@ -32,7 +33,7 @@ fn at<C: Contribution<Data = partita::burn::tensor::Tensor<2>>>(
     let adjoint = numbers(ROWS, 2);
     let sum: f64 = share.outputs().values.iter().zip(&adjoint).map(|(g, a)| g * a).sum();
     let prior = share.log_prior();
-    let gradient = share.pull_back(&adjoint).unwrap();
+    let gradient = share.vjp(&adjoint).unwrap();
     (prior, prior + sum, gradient.globals, gradient.theta)
 }
 

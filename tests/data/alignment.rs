@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use partita::{
-    Alignment, DataError, Key, MissingCell, Noise, PartyColumn, PartyKeys, PartyRows, Purpose, RepeatedKey, Table,
+use partita::Table;
+use partita::core::{
+    Alignment, DataError, Key, MissingCell, Noise, PartyColumn, PartyKeys, PartyRows, Purpose, RepeatedKey,
 };
 use proptest::prelude::*;
 

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use partita::core::{DataError, Noise, SmallLarge, partition_equally, partition_small_large};
 use partita::datasets::{
     CovariateRows, DatasetError, HEART_FAILURE_PARTIES, LabelledTable, Standardisation, adult, bank, credit, dataset,
     heart_failure, heart_failure_from, rugged,
 };
-use partita::{DataError, Noise, SmallLarge, partition_equally, partition_small_large};
 
 /// Whether the files of these data sets lie in the folder of staged files.
 fn is_staged(names: &[&str]) -> bool {

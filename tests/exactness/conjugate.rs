@@ -33,10 +33,10 @@ fn hundred_draws(estimator: Estimator) -> (Vec<Vec<f64>>, Vec<f64>, ConjugatePos
     let mut gradients = Vec::new();
     let mut elbos = Vec::new();
     for offset in 0..2 {
-        let outcomes = exchange.exchange(algorithm.assessing(50, offset), algorithm.manifest(), None).unwrap();
-        let assessed = algorithm.assessed(outcomes, 50, offset).unwrap();
-        gradients.extend(assessed.gradients);
-        elbos.extend(assessed.elbos);
+        let outcomes = exchange.exchange(algorithm.elbo_requests(50, offset), algorithm.manifest(), None).unwrap();
+        let elbo_samples = algorithm.elbo_samples(outcomes, 50, offset).unwrap();
+        gradients.extend(elbo_samples.gradients);
+        elbos.extend(elbo_samples.elbos);
     }
     (gradients, elbos, exact)
 }

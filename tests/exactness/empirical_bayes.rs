@@ -5,10 +5,12 @@ use fixtures::split;
 use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
+use partita::core::{Key, LogDensity, Noise, Purpose, theta, with_theta};
+use partita::inference::ImportanceGradient;
 use partita::inference::{Algorithm, Exchange, Posterior};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FitOptions, ImportanceGradient, Key, LogDensity, Model, Noise, Normal,
-    Optimiser, Purpose, Result, Schedule, Scope, Settings, SiteTable, fit, theta, with_theta,
+    AlgorithmChoice, Device, Estimator, FitOptions, Model, Normal, Optimiser, Result, Schedule, Scope, Settings,
+    SiteTable, fit,
 };
 
 const WEIGHTED: Estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
@@ -116,7 +118,9 @@ fn gradient_by_theta_equals_its_difference_quotient() {
     let at = |value: f64| {
         let model = with_theta(&model(&device), &[value], &device).unwrap();
         let table = SiteTable::of(&model, &device, &data).unwrap();
-        LogDensity::new(&model, &device, &table).local(partita::Latents { globals: &[], locals: &b }, &data).unwrap()
+        LogDensity::new(&model, &device, &table)
+            .local(partita::core::Latents { globals: &[], locals: &b }, &data)
+            .unwrap()
     };
     let step = 1e-5;
     let quotient = (at(0.2 + step).value - at(0.2 - step).value) / (2.0 * step);

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{conjugate, groups};
+use partita::inference::Choice;
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
-use partita::{Choice, Device, FamilyPlan, Fit, FitOptions, Gaussian, Schedule, Settings, fit};
+use partita::{Device, FamilyPlan, Fit, FitOptions, Gaussian, Schedule, Settings, fit};
 
 fn schools(family: FamilyPlan) -> Fit {
     let device = Device::flex();

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model, split, step};
+use partita::core::{Key, Latents, LogDensity, Noise, Purpose};
 use partita::inference::{
-    Algorithm, BlockDraw, Family, FullRankGaussian, InProcess, RowGaussian, RowOptions, Share, SiloProgram,
+    Algorithm, BlockDraw, ElboTerm, Family, FullRankGaussian, InProcess, RowGaussian, RowOptions, SiloProgram,
 };
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities};
-use partita::{Device, Estimator, Key, Latents, LogDensity, Noise, Precision, Purpose, Settings, SiteTable};
+use partita::{Device, Estimator, Precision, Settings, SiteTable};
 
 const CHILDREN: usize = 537;
 
@@ -51,7 +52,7 @@ fn share(
     point: &Point,
     rows: std::ops::Range<usize>,
     estimator: Estimator,
-) -> (Share, Vec<Vec<f64>>) {
+) -> (ElboTerm, Vec<Vec<f64>>) {
     let table = SiteTable::of(model, device, data).unwrap();
     let global = FullRankGaussian::new(5).draw(&point.global, &point.global_noise);
     let family = family(rows.len());
@@ -76,7 +77,7 @@ fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estim
     let (model, point, children) = (six_cities_model(), point(), six_cities());
     let pooled_data = RepeatedBinary::six_cities(&children, &device).unwrap();
     let (pooled, pooled_rows) = share(&model, &pooled_data, &device, &point, 0..CHILDREN, estimator);
-    let mut sum = Share { location: vec![0.0; 5], deviation: vec![0.0; 5], ..Share::default() };
+    let mut sum = ElboTerm { location: vec![0.0; 5], deviation: vec![0.0; 5], ..ElboTerm::default() };
     let mut rows = Vec::new();
     let mut start = 0;
     for part in split(&children, silos) {
@@ -139,12 +140,12 @@ fn two_vectors_a_particle_give_the_papers_gradient() {
     let (share, _) = share(&model, &data, &device, &point, 0..CHILDREN, Estimator::StickingTheLanding);
     let family = FullRankGaussian::new(5);
     let mut found = vec![0.0; family.parameter_len()];
-    family.pull_back(&point.global, &point.global_noise, &share.location, &share.deviation, &mut found);
+    family.vjp(&point.global, &point.global_noise, &share.location, &share.deviation, &mut found);
     // The paper's formula term by term: (∂f_G/∂η_G)ᵀ∇_{Z_G}L̂_j + (∂f_L/∂η_G)ᵀ∇_{Z_L}L̂_j, each by its own pull-back.
     let through_locals: Vec<f64> = share.deviation.iter().zip(&share.location).map(|(b, a)| b - a).collect();
     let mut expected = vec![0.0; family.parameter_len()];
-    family.pull_back(&point.global, &point.global_noise, &share.location, &share.location, &mut expected);
-    family.pull_back(&point.global, &point.global_noise, &[0.0; 5], &through_locals, &mut expected);
+    family.vjp(&point.global, &point.global_noise, &share.location, &share.location, &mut expected);
+    family.vjp(&point.global, &point.global_noise, &[0.0; 5], &through_locals, &mut expected);
     assert!(discrepancy(&found, &expected) < 1e-12);
 }
 

@@ -7,14 +7,17 @@
 
 use fixtures::worlds::{Visit, every_world};
 use fixtures::{six_cities_data, six_cities_family, six_cities_model};
+use partita::core::laws::{DensityCase, bijector_on_device, density_on_device};
+use partita::core::{
+    Density, ExponentialMap, IdentityMap, IntervalMap, Key, Latents, LogDensity, Noise, Purpose, SimplexMap,
+    SoftplusMap, host_reads,
+};
 use partita::gpu::device;
-use partita::inference::{Algorithm, Central, Exchange, InProcess, ResidentSilo};
-use partita::laws::{DensityCase, bijector_on_device, density_on_device};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo};
 use partita::{
-    AlgorithmChoice, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Estimator,
-    Exponential, ExponentialMap, FamilyPlan, FitOptions, Gamma, Gaussian, HalfCauchy, HalfNormal, IdentityMap,
-    IntervalMap, InverseGamma, Key, Laplace, Latents, LogDensity, LogNormal, Model, Multinomial, NegativeBinomial,
-    Noise, Normal, Poisson, Purpose, Settings, SimplexMap, SiteTable, SoftplusMap, StudentT, Uniform, fit, host_reads,
+    AlgorithmChoice, Bernoulli, Beta, Binomial, Categorical, Cauchy, Device, Dirichlet, Estimator, Exponential,
+    FamilyPlan, FitOptions, Gamma, Gaussian, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Model,
+    Multinomial, NegativeBinomial, Normal, Poisson, Settings, SiteTable, StudentT, Uniform, fit,
 };
 
 /// Runs `test` on every GPU device there is; says why on those there are not.
@@ -87,7 +90,7 @@ struct Densities {
 
 impl Visit for Densities {
     fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
-        let model = partita::with_theta(model, &partita::theta(model).unwrap(), &self.device).unwrap();
+        let model = partita::core::with_theta(model, &partita::core::theta(model).unwrap(), &self.device).unwrap();
         let table = SiteTable::of(&model, &self.device, data).unwrap();
         let noise = Noise::new(5);
         let normal = |length: usize, block: u32| {
@@ -169,7 +172,7 @@ const ALL: [Estimator; 3] = [Estimator::StickingTheLanding, Estimator::Total, Es
 
 #[test]
 fn a_fit_of_every_model_on_the_device_takes_the_steps_of_the_host() {
-    runs_agree(AlgorithmChoice::Resident { interval: STEPS }, &ALL);
+    runs_agree(AlgorithmChoice::OnDevice { interval: STEPS }, &ALL);
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn every_family_and_the_local_bound_take_the_same_steps_on_a_gpu() {
     let families = [
         FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal()),
         FamilyPlan::new().global(Gaussian::low_rank(2)).local(rows),
-        six_cities_family().site("omega", partita::Choice::Delta),
+        six_cities_family().site("omega", partita::inference::Choice::Delta),
     ];
     let local = Estimator::LocallyEnhanced { inner: 4 };
     let plans = families.into_iter().map(|family| (family, Estimator::StickingTheLanding));
@@ -212,7 +215,7 @@ impl Visit for CountReads {
     fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         let settings = Settings { steps: 30, ..settings.clone() };
         let mut algorithm = Central::new(model, &self.device, &settings, "all").unwrap().every(10).unwrap();
-        let party = ResidentSilo::new("all", model, data, &self.device, &settings).unwrap();
+        let party = OnDeviceSilo::new("all", model, data, &self.device, &settings).unwrap();
         let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
         let before = host_reads();
         for _ in 0..3 {

@@ -7,14 +7,15 @@ use fixtures::{
     Parties, conjugate, exact_locals, groups, six_cities_data, six_cities_family, six_cities_model, split, structured,
 };
 use partita::burn::tensor::Tensor;
+use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
+use partita::inference::ImportanceGradient;
 use partita::inference::{
-    Algorithm, AveragingSilo, Barycentre, BlockDraw, Error, Exchange, Family, FullRankGaussian, Message, Outcome,
-    Rounds, RowGaussian, RowOptions, SfviAvg, Share, Silo, SiloProgram,
+    Algorithm, AveragingSilo, Barycentre, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian, Message,
+    Outcome, Rounds, RowGaussian, RowOptions, SfviAvg, Silo, SiloProgram,
 };
 use partita::models::ConjugateGaussian;
 use partita::{
-    AlgorithmChoice, Device, Estimator, FitOptions, ImportanceGradient, Key, LogDensity, Model, Noise, NoiseKind,
-    Optimiser, Purpose, RoundOptions, Schedule, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FitOptions, Model, Optimiser, RoundOptions, Schedule, Settings, SiteTable, fit,
 };
 
 const GRADIENTS: [ImportanceGradient; 3] =
@@ -97,7 +98,7 @@ fn step<M: Model + 'static>(parties: &mut Parties<M>) -> f64 {
 fn reached(parties: &mut Parties<ConjugateGaussian>) -> Point {
     // Twice: weights that come again change nothing.
     for _ in 0..2 {
-        for (silo, request) in parties.silos.iter_mut().zip(parties.algorithm.assessing(1, 0)) {
+        for (silo, request) in parties.silos.iter_mut().zip(parties.algorithm.elbo_requests(1, 0)) {
             silo.answer(&request.message).unwrap();
         }
     }
@@ -125,10 +126,10 @@ fn sampled(groups: &[Vec<f64>], point: &Point, estimator: Estimator, particles: 
     let mut sample = Sample { bounds: Vec::new(), gradients: Vec::new() };
     let most = 64 / particles;
     for offset in 0..(count / most) as u64 {
-        let outcomes = exchange.exchange(algorithm.assessing(most, offset), algorithm.manifest(), None).unwrap();
-        let assessed = algorithm.assessed(outcomes, most, offset).unwrap();
-        sample.bounds.extend(assessed.elbos);
-        sample.gradients.extend(assessed.gradients);
+        let outcomes = exchange.exchange(algorithm.elbo_requests(most, offset), algorithm.manifest(), None).unwrap();
+        let elbo_samples = algorithm.elbo_samples(outcomes, most, offset).unwrap();
+        sample.bounds.extend(elbo_samples.elbos);
+        sample.gradients.extend(elbo_samples.gradients);
     }
     sample
 }
@@ -344,12 +345,12 @@ fn by_hand(
         let mut by_local = vec![vec![0.0; parameters.len()]];
         let share = inner.local_share(&density, &data, &global, &[block], &mut by_local).unwrap();
         let prior = LogDensity::new(&model, &device, &table).global(&global.latent).unwrap();
-        let own_share: Share = inner.global_share(prior, &global_family, &point.global, &global);
+        let own_share: ElboTerm = inner.global_share(prior, &global_family, &point.global, &global);
         let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
         let mut by_global = vec![0.0; 2];
         let (location, deviation) =
             (sum(&own_share.location, &share.location), sum(&own_share.deviation, &share.deviation));
-        global_family.pull_back(&point.global, &own, &location, &deviation, &mut by_global);
+        global_family.vjp(&point.global, &own, &location, &deviation, &mut by_global);
         if inner == Estimator::Total {
             global_family.add_entropy_gradient(&point.global, &mut by_global);
         }

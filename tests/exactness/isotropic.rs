@@ -6,14 +6,15 @@ use std::f64::consts::PI;
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, minus};
 use fixtures::regression::pooled;
 use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
-    Algorithm, Averaging, Barycentre, CovarianceGradient, DiagonalGaussian, Divergence, Expectation, ExponentialFamily,
-    Family, IsotropicGaussian, KullbackLeibler, Lbfgs, LogPool, MomentGradient, NaturalGradient, NormalFamily, Order,
-    ParameterMean, Pvi, Renyi, Spread,
+    Algorithm, Averaging, Barycentre, CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Divergence, Expectation,
+    ExponentialFamily, Family, IsotropicGaussian, KullbackLeibler, Lbfgs, LogPool, MomentGradient, NaturalGradient,
+    NormalFamily, Order, ParameterMean, Pvi, Renyi,
 };
 use partita::{
-    Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Normal, Purpose, PviOptions, Result, Schedule, Scope,
-    Settings, SiteTable, SolverChoice, VisitSchedule, fit,
+    Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, PviOptions, Result, Schedule, Scope, Settings,
+    SiloSchedule, SiteTable, SolverChoice, fit,
 };
 use partita_core::laws::derivative;
 
@@ -77,7 +78,7 @@ fn the_gradient_of_the_divergence_by_mean_parameters_is_the_difference_of_natura
     let parameters = [mean[0], mean[1], mean[2], sd.ln()];
     let diverged = KullbackLeibler.evaluate(&family, &q, &p).unwrap();
     let mut found = vec![0.0; 4];
-    member.pull_back_moments(&parameters, &diverged.gradient, &mut found);
+    member.vjp_moments(&parameters, &diverged.gradient, &mut found);
     let by_mean = (0..3).map(|i| expected[i] + 2.0 * mean[i] * expected[3]);
     close(&found, &by_mean.chain([6.0 * sd * sd * expected[3]]).collect::<Vec<_>>(), EXACT);
 }
@@ -98,7 +99,7 @@ fn members_and_natural_parameters_are_each_others_inverses() {
 fn of_all_isotropic_densities_the_one_with_the_mean_of_the_variances_is_nearest() {
     let (isotropic, any) = (NormalFamily::isotropic(3), NormalFamily::full(3));
     let mean = [0.3, -1.0, 2.0];
-    let spread = Spread::Full(vec![1.0, 0.3, 0.0, 0.3, 0.25, -0.2, 0.0, -0.2, 4.0]);
+    let spread = CovarianceMatrix::Full(vec![1.0, 0.3, 0.0, 0.3, 0.25, -0.2, 0.0, -0.2, 4.0]);
     let variance = (1.0 + 0.25 + 4.0) / 3.0;
     let expected: Vec<f64> = mean.iter().map(|mean| mean / variance).chain([-0.5 / variance]).collect();
     close(&isotropic.natural_of_moments(&mean, &spread).unwrap(), &expected, EXACT);
@@ -107,7 +108,7 @@ fn of_all_isotropic_densities_the_one_with_the_mean_of_the_variances_is_nearest(
     // KL(p || q), by any covariance.
     let p = any.natural_of_moments(&mean, &spread).unwrap();
     let divergence = |variance: f64| {
-        let q = any.natural_of_moments(&mean, &Spread::Diagonal(vec![variance.sqrt(); 3])).unwrap();
+        let q = any.natural_of_moments(&mean, &CovarianceMatrix::Diagonal(vec![variance.sqrt(); 3])).unwrap();
         any.kl_divergence(&p, &q)
     };
     assert!([variance - 0.01, variance + 0.01].into_iter().all(|other| divergence(other) > divergence(variance)));
@@ -141,16 +142,16 @@ fn it_is_the_diagonal_family_with_equal_scales() {
         other.iter_mut().for_each(|slot| *slot += 0.5);
         close(&own, &other, EXACT);
     };
-    agree(&|family, parameters, out| family.pull_back(parameters, &noise, &location, &deviation, out));
+    agree(&|family, parameters, out| family.vjp(parameters, &noise, &location, &deviation, out));
     agree(&|family, parameters, out| {
         family.add_gradient(parameters, &noise, [&location, &deviation], (-0.5, true), out);
     });
     agree(&|family, parameters, out| family.add_entropy_gradient(parameters, out));
     // The gradient by the variances of layers under local reparameterisation.
-    agree(&|family, parameters, out| family.pull_back_variance(parameters, &location, out).unwrap());
+    agree(&|family, parameters, out| family.vjp_variance(parameters, &location, out).unwrap());
     for covariance in [CovarianceGradient::Diagonal(deviation.clone()), CovarianceGradient::Full(cells.clone())] {
         let gradient = MomentGradient { mean: location.clone(), covariance };
-        agree(&|family, parameters, out| family.pull_back_moments(parameters, &gradient, out));
+        agree(&|family, parameters, out| family.vjp_moments(parameters, &gradient, out));
     }
 }
 
@@ -279,7 +280,7 @@ fn sfvi_climbs_to_an_isotropic_posterior_and_its_evidence() {
 #[test]
 fn of_a_posterior_with_correlations_the_mean_is_found_and_the_mean_of_the_precisions() {
     let data = pooled(&four_silos(), &Device::flex());
-    let options = conjugate_options(VisitSchedule::Sequential(Order::Fixed));
+    let options = conjugate_options(SiloSchedule::Sequential(Order::Fixed));
     let run = Run::new(&LINEAR, &data, &settings(100), options).steps(1);
     let exact = exact(&data, 3);
     let (mean, _) = NormalFamily::full(3).moments(&exact);

@@ -4,11 +4,12 @@
 use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
+use partita::core::{Latents, LogDensity, Minibatch};
 use partita::inference::Error;
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Latents, LogDensity, Minibatch, Model,
-    Normal, Result, Schedule, Scope, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model, Normal, Result, Schedule, Scope,
+    Settings, SiteTable, fit,
 };
 
 #[test]

@@ -3,11 +3,11 @@
 
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
+use partita::core::{Array, Key, Latents, LogDensity, Noise, NoiseStream, Purpose, with_theta};
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{
-    AlgorithmChoice, Array, Categorical, Device, FamilyPlan, FitOptions, Gaussian, Key, Latents, LogDensity, Model,
-    Noise, NoiseStream, Normal, Purpose, Result, RoundOptions, Scope, Settings, SiteTable, SparseRows, check, fit,
-    with_theta,
+    AlgorithmChoice, Categorical, Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, Result, RoundOptions, Scope,
+    Settings, SiteTable, SparseRows, check, fit,
 };
 use serde_json::Value;
 

@@ -3,14 +3,16 @@
 
 use partita::burn::module::{Module, ModuleMapper, Param};
 use partita::burn::tensor::Tensor;
+use partita::core::{Key, LogDensity, Minibatch, Moments, Noise, Purpose, laws};
+use partita::inference::Choice;
 use partita::inference::{
     Algorithm, BlockDraw, Central, CentralSilo, DiagonalGaussian, Error, Exchange, Family, InProcess, RowGaussian,
     RowOptions, Sfvi, Silo, SiloProgram,
 };
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network};
 use partita::{
-    AlgorithmChoice, BayesianLinear, Choice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, LogDensity,
-    Minibatch, Model, Moments, Noise, Normal, Purpose, Result, Schedule, Scope, Settings, SiteTable, fit, laws,
+    AlgorithmChoice, BayesianLinear, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Normal, Result,
+    Schedule, Scope, Settings, SiteTable, fit,
 };
 
 type Classifier = BayesianNetwork<Mlp>;
@@ -159,11 +161,11 @@ fn gradient<M: Model>(
             density = density.moments(Moments { means: &means, variances: &variances, noise: Noise::new(3), key });
         }
         let share = estimator.local_share(&density, data, &global, &[block], &mut [Vec::new()]).unwrap();
-        share.pull_back(&family, parameters, &noise, &mut out).unwrap();
+        share.vjp(&family, parameters, &noise, &mut out).unwrap();
         if prior && index == 0 {
             let prior = LogDensity::new(model, device, &table).global(&global.latent).unwrap();
             let share = estimator.global_share(prior, &family, parameters, &global);
-            share.pull_back(&family, parameters, &noise, &mut out).unwrap();
+            share.vjp(&family, parameters, &noise, &mut out).unwrap();
             if estimator.adds_entropy_gradient() {
                 family.add_entropy_gradient(parameters, &mut out);
             }
@@ -443,7 +445,7 @@ fn apart<M: Model>(model: &M, data: &M::Data, minibatch: &[Minibatch], particles
     let joined: Vec<f64> = [vec![joined.value], joined.means, joined.variances].concat();
     let mut sum = vec![0.0; joined.len()];
     for particle in particles {
-        let latents = partita::Latents { globals: means, locals: &[Vec::new()] };
+        let latents = partita::core::Latents { globals: means, locals: &[Vec::new()] };
         let own = at(*particle).local(latents, data).unwrap();
         let own = [vec![own.value], own.means, own.variances].concat();
         sum.iter_mut().zip(own).for_each(|(slot, own)| *slot += own);
@@ -476,7 +478,7 @@ fn particles_on_one_tape_sum_to_the_particles_one_by_one() {
 #[test]
 fn particles_do_not_join_without_moments_or_with_local_latents() {
     let device = Device::flex();
-    let refused = |outcome: Result<partita::Assessment>, words: &str| {
+    let refused = |outcome: Result<partita::core::ValueAndGradient>, words: &str| {
         let text = outcome.unwrap_err().to_string();
         assert!(text.contains(words), "{text}");
     };

@@ -5,11 +5,12 @@ use fixtures::vertical::LinearWorld;
 use fixtures::{conjugate, groups, six_cities_data, split};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
+use partita::core::elementwise;
 use partita::inference::metrics::{MetricError, bulk_effective_sample_size, r_hat, tail_effective_sample_size};
-use partita::inference::{Complaint, Convergence, Error};
+use partita::inference::{Convergence, Error, SamplerWarning};
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, MixedLogistic, Schools, six_cities_reference};
 use partita::vertical::Augmentation;
-use partita::{Device, HalfNormal, Model, Normal, Nuts, NutsFit, Result, Scope, elementwise};
+use partita::{Device, HalfNormal, Model, Normal, Nuts, NutsFit, Result, Scope};
 use serde_json::Value;
 
 /// Rounding of sums of some hundred numbers.
@@ -64,7 +65,7 @@ fn draws_have_the_moments_of_an_exact_posterior() {
     let silos = named(split(&groups, 3).iter().map(|part| ConjugateGaussian::data(part, &device).unwrap()).collect());
     let nuts = Nuts { warmup: 400, draws: 1_000, chains: 4, seed: 5, threads: 2, ..Nuts::default() };
     let fit = nuts.sample(&model, &silos, &device).unwrap();
-    assert!(fit.diagnostics.complaints.is_empty(), "{fit}");
+    assert!(fit.diagnostics.warnings.is_empty(), "{fit}");
     let (mu, own) = (fit.site("mu").unwrap(), convergence(&fit, "mu"));
     // The standard error of a mean is sd/sqrt(ESS); that of a standard deviation of a normal number sd/sqrt(2 ESS).
     let error = exact.sd / own.bulk.sqrt();
@@ -237,10 +238,13 @@ fn a_wrong_gradient_shows_in_the_complaints() {
     let silos = named(vec![device.tensor(vec![0.0], [1])]);
     let nuts = Nuts { warmup: 100, draws: 100, chains: 4, seed: 1, max_depth: 5, ..Nuts::default() };
     let fit = nuts.sample(&Wrong {}, &silos, &device).unwrap();
-    let complains = |complaint: &Complaint| {
-        matches!(complaint, Complaint::Divergences { .. } | Complaint::RHat { .. } | Complaint::NeverMoves { .. })
+    let complains = |warning: &SamplerWarning| {
+        matches!(
+            warning,
+            SamplerWarning::Divergences { .. } | SamplerWarning::RHat { .. } | SamplerWarning::NeverMoves { .. }
+        )
     };
-    assert!(fit.diagnostics.complaints.iter().any(complains), "{fit}");
+    assert!(fit.diagnostics.warnings.iter().any(complains), "{fit}");
     assert!(fit.to_string().contains("warning: "), "{fit}");
     println!("{fit}");
 }

@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use partita::core::{Key, Noise, Purpose};
 use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::models::{
     BinaryRows, Coefficients, GaussianMean, LinearRegression, LogisticRegression, MeasuredRows, PROBIT_CONSTANT,
 };
-use partita::{Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, Settings, fit};
+use partita::{Device, FamilyPlan, FitOptions, Gaussian, Settings, fit};
 use partita_studies::gaussian_mean_silos;
 
 /// Sums over the 1,000 numbers of each silo, from NumPy 2.2.6 by `RandomState(c).normal(5, 1, 1000).sum()`.
@@ -148,7 +149,7 @@ fn logistic_predictions_by_formula_and_by_draws_agree_and_are_predictions() {
     let posterior = Coefficients::mean_field(vec![0.4, -1.2, 0.5], &[0.04, 0.09, 0.02]).unwrap();
     let formula = model.predict(&inputs, &posterior, PROBIT_CONSTANT).unwrap();
     let deviations: Vec<f64> = posterior.variances().iter().map(|variance| variance.sqrt()).collect();
-    let draw = |noise: &mut partita::NoiseStream| {
+    let draw = |noise: &mut partita::core::NoiseStream| {
         let mean = posterior.mean().iter().zip(&deviations);
         mean.map(|(mean, sd)| mean + sd * noise.standard_normal()).collect()
     };

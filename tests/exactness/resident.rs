@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::worlds::{Visit, every_world};
-use partita::inference::{Algorithm, Central, Exchange, InProcess, ResidentSilo};
+use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose, host_reads};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo};
 use partita::{
-    AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Latents, LogDensity, Model, Noise,
-    Optimiser, Part, Purpose, Settings, SiteTable, fit, host_reads,
+    AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Optimiser, Settings, SiteTable,
+    fit,
 };
 
 /// One random point of the latents of a table: the global vector, and one vector a local block.
@@ -26,7 +27,7 @@ struct SameDensity;
 impl Visit for SameDensity {
     fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, _: &Settings) {
         let device = Device::flex();
-        let model = partita::with_theta(model, &partita::theta(model).unwrap(), &device).unwrap();
+        let model = partita::core::with_theta(model, &partita::core::theta(model).unwrap(), &device).unwrap();
         let table = SiteTable::of(&model, &device, data).unwrap();
         let (globals, locals) = point(&table);
         let density = LogDensity::new(&model, &device, &table);
@@ -42,7 +43,7 @@ impl Visit for SameDensity {
             latents.push(device.tensor(own, [block.rows, site.width()]));
         }
         let found = density.on_device(&latents, data).unwrap();
-        let read = |tensor: partita::Handle| tensor.read().unwrap().values;
+        let read = |tensor: partita::core::Handle| tensor.read().unwrap().values;
         let near = |what: &str, a: &[f64], b: &[f64]| {
             for (a, b) in a.iter().zip(b) {
                 assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{name}, {what}: {a} on the device, {b} on the host");
@@ -93,7 +94,7 @@ impl Visit for SameRun {
                 fit(model, &silos, &device, &options, None).unwrap()
             };
             let (mut host, mut resident) =
-                (run(AlgorithmChoice::Central), run(AlgorithmChoice::Resident { interval: STEPS }));
+                (run(AlgorithmChoice::Central), run(AlgorithmChoice::OnDevice { interval: STEPS }));
             let at = format!("{name}, {estimator:?}");
             let parameters = far(resident.posterior().parameters, host.posterior().parameters);
             assert!(parameters < 1e-9, "{at}: parameters differ by {parameters:e}");
@@ -129,7 +130,7 @@ impl Visit for CountReads {
         let device = Device::flex();
         let settings = Settings { steps: 30, ..settings.clone() };
         let mut algorithm = Central::new(model, &device, &settings, "all").unwrap().every(10).unwrap();
-        let party = ResidentSilo::new("all", model, data, &device, &settings).unwrap();
+        let party = OnDeviceSilo::new("all", model, data, &device, &settings).unwrap();
         let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
         let before = host_reads();
         for interval in 1..=3 {
@@ -137,8 +138,8 @@ impl Visit for CountReads {
             assert_eq!(algorithm.incoming(outcomes).unwrap().step, 10 * interval);
             assert_eq!(host_reads() - before, interval, "{name}");
         }
-        let outcomes = exchange.exchange(algorithm.assessing(7, 0), algorithm.manifest(), None).unwrap();
-        assert_eq!(algorithm.assessed(outcomes, 7, 0).unwrap().elbos.len(), 7);
+        let outcomes = exchange.exchange(algorithm.elbo_requests(7, 0), algorithm.manifest(), None).unwrap();
+        assert_eq!(algorithm.elbo_samples(outcomes, 7, 0).unwrap().elbos.len(), 7);
         assert_eq!(host_reads() - before, 4, "{name}: the bounds of seven draws are one read");
     }
 }
@@ -159,7 +160,7 @@ fn a_run_cut_at_a_checkpoint_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { steps: 40, family: fixtures::structured(), ..Settings::default() };
     let options = FitOptions {
-        algorithm: AlgorithmChoice::Resident { interval: 10 },
+        algorithm: AlgorithmChoice::OnDevice { interval: 10 },
         settings: settings.clone(),
         elbo_draws: 2,
         summary_draws: 2,
@@ -179,14 +180,14 @@ fn a_run_cut_at_a_checkpoint_goes_on_to_the_same_bits() {
 #[test]
 fn what_has_no_device_form_is_refused_in_words() {
     let base = FitOptions {
-        algorithm: AlgorithmChoice::Resident { interval: 5 },
+        algorithm: AlgorithmChoice::OnDevice { interval: 5 },
         settings: Settings { steps: 5, ..Settings::default() },
         ..FitOptions::default()
     };
     let with = |settings: Settings| FitOptions { settings, ..base.clone() };
     let five = || Settings { steps: 5, ..Settings::default() };
     let refused = [
-        (FitOptions { algorithm: AlgorithmChoice::Resident { interval: 0 }, ..base.clone() }, "interval"),
+        (FitOptions { algorithm: AlgorithmChoice::OnDevice { interval: 0 }, ..base.clone() }, "interval"),
         (with(Settings { estimator: Estimator::LocallyEnhanced { inner: 2 }, ..five() }), "StickingTheLanding"),
         (with(Settings { optimiser: Optimiser::Sgd { momentum: 0.0 }, ..five() }), "Adam"),
         (with(Settings { clip: Some(Clip { norm: 1.0 }), ..five() }), "clip"),
@@ -207,7 +208,7 @@ fn an_interval_that_fails_is_named_and_leaves_the_party_where_it_was() {
     let schedule = partita::Schedule::Constant { rate: 1e200 };
     let settings = Settings { steps: 20, schedule, family: fixtures::structured(), ..Settings::default() };
     let mut algorithm = Central::new(&fixtures::conjugate(), &device, &settings, "all").unwrap().every(10).unwrap();
-    let party = ResidentSilo::new("all", &fixtures::conjugate(), &data, &device, &settings).unwrap();
+    let party = OnDeviceSilo::new("all", &fixtures::conjugate(), &data, &device, &settings).unwrap();
     let mut exchange = InProcess::new(vec![Box::new(party)], 1).unwrap();
     let before = flat(exchange.programs()[0].local_moments().unwrap());
     let outcomes = exchange.exchange(algorithm.outgoing().unwrap(), algorithm.manifest(), None).unwrap();

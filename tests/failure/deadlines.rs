@@ -7,8 +7,8 @@ use fixtures::interrupted::Interrupted;
 use fixtures::vertical_run::BinaryWorld;
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
-    Absence, Counters, Error, Exchange, InProcess, Manifest, Outcome, Request, SiloProgram, VerticalOptions, evaluate,
-    fit_parties, parties,
+    Counters, Error, Exchange, InProcess, Manifest, MissingSilo, Outcome, Request, SiloProgram, VerticalOptions,
+    evaluate, fit_parties, parties,
 };
 use partita::models::ConjugateGaussian;
 use partita::vertical::{self, Predictive};
@@ -44,7 +44,7 @@ fn bound(algorithm: AlgorithmChoice) -> partita::inference::Result<f64> {
         .map(|(name, own)| (name.to_owned(), ConjugateGaussian::data(own, &device).unwrap()))
         .collect();
     let (mut algorithm, silos) = parties(&conjugate(), &silos, &device, &how)?;
-    let mut exchange = mute(silos, &["sfvi.assess"]);
+    let mut exchange = mute(silos, &["sfvi.estimate_elbo"]);
     let (report, _, _) = fit_parties(&conjugate(), &device, &how, (&mut *algorithm, &mut exchange), None)?;
     Ok(report.elbo)
 }
@@ -65,7 +65,7 @@ fn a_silo_that_never_answers_for_the_bound_ends_the_fit_by_the_deadline() {
         assert_late(bound(algorithm), "b");
     }
     // Where the run may go on without it, the fit is kept, and nobody knows its bound.
-    let how = PviOptions { absence: Absence::GoOn, ..PviOptions::new(2) };
+    let how = PviOptions { missing_silo: MissingSilo::GoOn, ..PviOptions::new(2) };
     assert!(bound(AlgorithmChoice::Pvi(how)).unwrap().is_nan());
 }
 
@@ -127,7 +127,7 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
         let predicted = vertical::predict(&world.labels, &device, parties, ask, &mut Counters::default());
         (found.map(|(report, _)| report.elbo), predicted)
     };
-    let (found, predicted) = fitted(&["vertical.assess"]);
+    let (found, predicted) = fitted(&["vertical.estimate_elbo"]);
     assert_late(found, "p1");
     assert!(predicted.is_ok(), "{predicted:?}");
     let (found, predicted) = fitted(&["vertical.predict"]);

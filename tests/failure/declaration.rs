@@ -4,11 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
+use partita::core::{Array, Latents, LogDensity, Minibatch, predictive_draw, theta, with_theta};
 use partita::inference::{Error as FitError, check};
-use partita::{
-    Array, Device, Error, Gamma, HalfNormal, Latents, LogDensity, Minibatch, MultivariateNormal, Normal, SiteTable,
-    Uniform, predictive_draw, theta, with_theta,
-};
+use partita::{Device, Error, Gamma, HalfNormal, MultivariateNormal, Normal, SiteTable, Uniform};
 
 use super::{Recipe, hierarchy, inner, says, short_fit, silos, sound, table, vector};
 
@@ -241,8 +239,8 @@ fn vectors_of_other_lengths_than_the_site_table_are_refused() {
     refused!(result, Error::Length { .. }, ["local blocks", "found 0", "expected 1"]);
     let result = density.joint(Latents { globals: &[0.0], locals: &[vec![0.0; 4]] }, &data);
     refused!(result, Error::Length { .. }, ["local vector", "found 4", "expected 3"]);
-    let noise = partita::DrawNoise { noise: partita::Noise::new(1), index: 0 };
-    let at = partita::Predictive { globals: &[], locals: None, noise };
+    let noise = partita::core::DrawNoise { noise: partita::core::Noise::new(1), index: 0 };
+    let at = partita::core::Predictive { globals: &[], locals: None, noise };
     let draw = predictive_draw(&model, &device, &table, &data, at);
     refused!(draw, Error::Length { .. }, ["global vector", "found 0"]);
     refused!(Array::new(vec![1.0; 3], vec![2, 2]), Error::Length { .. }, ["[2, 2]", "found 3", "expected 4"]);

@@ -13,7 +13,7 @@ use partita::inference::{
 use partita::models::{ConjugateGaussian, GaussianMean};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Model, Optimiser, PviOptions, RoundOptions, Settings,
-    SolverChoice, VisitSchedule,
+    SiloSchedule, SolverChoice,
 };
 
 /// Everything that can be wrong with one message that is still a message.
@@ -210,9 +210,9 @@ fn assault(name: &str, world: &dyn World) {
         let silo = &mut *programs[request.silo];
         harmed.extend(besieged(silo, &request.message, &where_it_is, &mut tried));
         // Reports may be asked for at any time.
-        let assessing = ready().0.assessing(2, 0).swap_remove(0);
-        let silo = &mut *programs[assessing.silo];
-        harmed.extend(besieged(silo, &assessing.message, &where_it_is, &mut tried));
+        let elbo_requests = ready().0.elbo_requests(2, 0).swap_remove(0);
+        let silo = &mut *programs[elbo_requests.silo];
+        harmed.extend(besieged(silo, &elbo_requests.message, &where_it_is, &mut tried));
         for (what, wrong) in wrong_versions(reply) {
             let what = format!("{where_it_is}, reply `{}`, {what}", wrong.kind);
             let (mut algorithm, _) = ready();
@@ -271,7 +271,7 @@ fn averaging_parties_survive_any_wrong_message() {
 fn pvi_parties_survive_any_wrong_message() {
     let one = PviOptions::new(3);
     assault("sequential PVI", &fit(AlgorithmChoice::Pvi(one)));
-    let all = PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(0.5), ..one };
+    let all = PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(0.5), ..one };
     assault("synchronous PVI", &fit(AlgorithmChoice::Pvi(all)));
     let solver = SolverChoice::Gradient(GradientDescent::default());
     assault("PVI by gradients", &fit(AlgorithmChoice::Pvi(PviOptions { solver, ..all })));

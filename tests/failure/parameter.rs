@@ -1,11 +1,11 @@
 //! Rows of the table for parameters outside their domain, as constants and when latents make them during a fit.
 
 use partita::burn::tensor::Tensor;
+use partita::core::{Array, Noise, cholesky, pointwise_log_likelihood, triangular_solve};
 use partita::inference::Error as FitError;
 use partita::{
-    Array, Beta, Cauchy, Device, Dirichlet, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace,
-    LogNormal, MultivariateNormal, NegativeBinomial, Noise, Normal, SiteTable, StudentT, Uniform, cholesky,
-    pointwise_log_likelihood, triangular_solve,
+    Beta, Cauchy, Device, Dirichlet, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace,
+    LogNormal, MultivariateNormal, NegativeBinomial, Normal, SiteTable, StudentT, Uniform,
 };
 
 use super::{Local, Recipe, inner, says, short_fit, table, vector};
@@ -157,11 +157,11 @@ fn readings_off_the_tape_refuse_bad_parameters_too() {
     let model = Recipe::local(|scope, mu, _| scope.observe("y", Normal::new(0.0, falling(mu)), vector(&[0.5])));
     let data = vector(&[0.5]);
     let table = SiteTable::of(&model, &device, &data).unwrap();
-    let latents = partita::Latents { globals: &[-1.0], locals: &[] };
+    let latents = partita::core::Latents { globals: &[-1.0], locals: &[] };
     let result = pointwise_log_likelihood(&model, &device, &table, &data, latents);
     refused!(result, Error::Parameter { parameter: "scale", .. }, ["Normal", "-999"]);
-    let noise = partita::DrawNoise { noise: Noise::new(1), index: 0 };
-    let at = partita::Predictive { globals: &[-1.0], locals: None, noise };
-    let result = partita::predictive_draw(&model, &device, &table, &data, at);
+    let noise = partita::core::DrawNoise { noise: Noise::new(1), index: 0 };
+    let at = partita::core::Predictive { globals: &[-1.0], locals: None, noise };
+    let result = partita::core::predictive_draw(&model, &device, &table, &data, at);
     refused!(result, Error::Parameter { parameter: "scale", .. }, ["Normal", "-999"]);
 }

@@ -14,11 +14,11 @@ use fixtures::regression::{Regression, silos};
 use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Flower, LostSilo};
 use partita::inference::{
-    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator_by_arrival, fit,
-    fit_by_arrival, latest_checkpoint,
+    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator_asynchronous, fit,
+    fit_asynchronous, latest_checkpoint,
 };
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SolverChoice, VisitSchedule,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice,
 };
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ impl SiloProgram for Counted {
     }
 }
 
-fn options(schedule: VisitSchedule, damping: f64, steps: u64) -> FitOptions {
+fn options(schedule: SiloSchedule, damping: f64, steps: u64) -> FitOptions {
     let solver = SolverChoice::Conjugate;
     let how = PviOptions { schedule, damping: Some(damping), solver, theta_every: 0, ..PviOptions::new(1) };
     let settings = Settings { steps, family: FamilyPlan::new().global(Gaussian::full_rank()), ..Settings::default() };
@@ -80,7 +80,7 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     // What a silo with a conjugate solver says is exact whatever it is sent: damped by 0.99, its factor is a hundredth as far
     // from it after each visit.
     const DAMPING: f64 = 0.99;
-    let how = options(VisitSchedule::Asynchronous(Delays::default()), DAMPING, VISITS);
+    let how = options(SiloSchedule::Asynchronous(Delays::default()), DAMPING, VISITS);
     let solved = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
     let counted = (0..).zip(seats(&MODEL, &data, &how)).map(|(place, seat)| {
         let (solved, Seat { name, rows, mut make }) = (Arc::clone(&solved), seat);
@@ -91,8 +91,8 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     });
     let (found, visits) = over_the_engine(&deployment, folder.path(), counted.collect(), |exchange| {
         let names = Exchange::silos(exchange).to_vec();
-        let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(exchange)), &device, &how).unwrap();
-        let (report, record, _) = fit_by_arrival(&MODEL, &device, &how, (&mut *algorithm, exchange), None).unwrap();
+        let mut algorithm = coordinator_asynchronous(&MODEL, (&names, &rows(exchange)), &device, &how).unwrap();
+        let (report, record, _) = fit_asynchronous(&MODEL, &device, &how, (&mut *algorithm, exchange), None).unwrap();
         assert!(report.elbo.is_finite());
         (algorithm.posterior().parameters.to_vec(), record.trace.len() as u64)
     });
@@ -102,7 +102,7 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     assert!((VISITS..=VISITS + 1).contains(&solved.iter().sum()), "{solved:?}");
     assert!(solved[0] >= BEHIND * (solved[1] - 1) && solved[1] >= 3, "{solved:?}");
 
-    let in_turn = options(VisitSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
+    let in_turn = options(SiloSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
     let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
     // The last visit of the straggler may have come too late to count.
     let bound = 10.0 * (1.0 - DAMPING).powi(i32::try_from(solved[1] - 1).unwrap()).max(1e-9);
@@ -168,7 +168,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     const STEPS: u64 = 10;
     let fresh = FitOptions {
         checkpoint: Some((scratch.path().join("coordinator"), 1)),
-        ..options(VisitSchedule::Asynchronous(Delays::default()), DAMPING, STEPS)
+        ..options(SiloSchedule::Asynchronous(Delays::default()), DAMPING, STEPS)
     };
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let serve = |index: u32| {
@@ -183,7 +183,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     };
 
     let mut exchange = connect();
-    let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(&exchange)), &device, &fresh).unwrap();
+    let mut algorithm = coordinator_asynchronous(&MODEL, (&names, &rows(&exchange)), &device, &fresh).unwrap();
     // Both answers come at once: the checkpoint after the first is written with the second at hand.
     let hold = link.hold("pull-messages", 1);
     std::thread::scope(|scope| {
@@ -195,7 +195,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
         });
         let work = std::panic::AssertUnwindSafe(|| {
             let killed: &mut dyn Progress = &mut Killed(2);
-            fit_by_arrival(&MODEL, &device, &fresh, (&mut *algorithm, &mut exchange), Some(killed))
+            fit_asynchronous(&MODEL, &device, &fresh, (&mut *algorithm, &mut exchange), Some(killed))
         });
         assert!(std::panic::catch_unwind(work).is_err());
     });
@@ -206,15 +206,15 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     assert!(Flower::end_former_run(&link.engine(), &folder).unwrap());
     let resumed = FitOptions { resume: true, ..fresh };
     let mut exchange = connect();
-    let mut algorithm = coordinator_by_arrival(&MODEL, (&names, &rows(&exchange)), &device, &resumed).unwrap();
+    let mut algorithm = coordinator_asynchronous(&MODEL, (&names, &rows(&exchange)), &device, &resumed).unwrap();
     let (report, record, _) =
-        fit_by_arrival(&MODEL, &device, &resumed, (&mut *algorithm, &mut exchange), None).unwrap();
+        fit_asynchronous(&MODEL, &device, &resumed, (&mut *algorithm, &mut exchange), None).unwrap();
     exchange.end(None).unwrap();
     served.into_iter().for_each(|silo| silo.end().unwrap());
     // Of the work that was under way nothing counts; the bound is an exchange too.
     let steps: Vec<u64> = record.trace.iter().map(|(step, _)| *step).collect();
     assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 1));
-    let in_turn = options(VisitSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
+    let in_turn = options(SiloSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
     let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
     for (found, exact) in algorithm.posterior().parameters.iter().zip(exact.posterior().parameters) {
         let bound = 10.0 * (1.0 - DAMPING).powi(2);

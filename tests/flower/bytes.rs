@@ -5,9 +5,10 @@
 use fixtures::counting::Counting;
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{rows, seats, through};
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{AlgorithmChoice, Exchange, Manifest, Message, Outcome, Request, coordinator};
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, RoundOptions, Settings};
+use partita::{Device, FamilyPlan, FitOptions, Gaussian, Model, RoundOptions, Settings};
 
 /// What a message costs beside its numbers, whatever it says, and what each of its fields does: what the how-to states.
 const A_MESSAGE: u64 = 1_500;

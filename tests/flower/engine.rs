@@ -7,6 +7,7 @@ use std::path::Path;
 
 use fixtures::engine::{Deployment, Pace, installed};
 use fixtures::engine_run::{over_the_engine, rows, seats};
+use partita::core::{Noise, SmallLarge, partition_small_large};
 use partita::datasets::{Standardisation, credit};
 use partita::inference::{
     AlgorithmChoice, Counters, Evaluation, Exchange, InProcess, RunOptions, Silent, coordinator, evaluate, run,
@@ -14,8 +15,7 @@ use partita::inference::{
 use partita::models::six_cities_silos;
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
 use partita::{
-    Device, FamilyPlan, FitOptions, Gaussian, Model, Noise, PviOptions, RoundOptions, Schedule, Settings, SmallLarge,
-    VisitSchedule, partition_small_large,
+    Device, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, RoundOptions, Schedule, Settings, SiloSchedule,
 };
 
 fn options(algorithm: AlgorithmChoice, steps: u64) -> FitOptions {
@@ -77,7 +77,7 @@ fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_b
     let Some(programs) = installed() else { return };
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
-    let together = PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(100) };
+    let together = PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(100) };
     let all = [
         ("sequential", AlgorithmChoice::Pvi(PviOptions::new(100)), 400),
         ("synchronous", AlgorithmChoice::Pvi(together), 400),

@@ -131,7 +131,7 @@ fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_
     let folder = world.folder(&scratch.path().join("run"), "pvi");
     // The bound is asked for after the last checkpoint: silos are a round ahead of it.
     let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
-    folder.wait_for("north.log", "sfvi.assess", 1);
+    folder.wait_for("north.log", "sfvi.estimate_elbo", 1);
     coordinator.kill();
     let _ = std::fs::remove_dir_all(folder.path("output"));
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));

@@ -7,12 +7,12 @@ use fixtures::programs::{Folder, ROUNDS, found_by, run_file};
 use partita::compiled_in::CompiledIn;
 use partita::flower::RunFile;
 use partita::inference::GradientDescent;
-use partita::{AlgorithmChoice, DivergenceChoice, FitOptions, PviOptions, Settings, SolverChoice, VisitSchedule};
+use partita::{AlgorithmChoice, DivergenceChoice, FitOptions, PviOptions, Settings, SiloSchedule, SolverChoice};
 
 /// What the run file says below, as somebody says it who fits in one process.
 fn options(divergence: DivergenceChoice) -> FitOptions {
     let how = PviOptions {
-        schedule: VisitSchedule::Synchronous,
+        schedule: SiloSchedule::Synchronous,
         first_damping: Some(0.25),
         divergence,
         backtracking: 2,

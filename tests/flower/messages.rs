@@ -14,7 +14,7 @@ use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{Event, Flower, LostSilo};
 use partita::inference::AlgorithmChoice;
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, VisitSchedule, fit};
+use partita::{Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, SiloSchedule, fit};
 
 fn silos() -> Vec<(String, RepeatedBinary)> {
     let device = Device::flex();
@@ -26,7 +26,7 @@ fn silos() -> Vec<(String, RepeatedBinary)> {
 fn options() -> FitOptions {
     let family = FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal().given_globals());
     let settings = Settings { steps: 100, family, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
-    let algorithm = AlgorithmChoice::Pvi(PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(20) });
+    let algorithm = AlgorithmChoice::Pvi(PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(20) });
     FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() }
 }
 

@@ -12,7 +12,7 @@ use fixtures::interrupted::Interrupted;
 use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
-    Absence, AlgorithmChoice, Counters, Exchange, Outcome, Progress, Request, RunOptions, RunRecord, StepInfo,
+    AlgorithmChoice, Counters, Exchange, MissingSilo, Outcome, Progress, Request, RunOptions, RunRecord, StepInfo,
     coordinator, parties, run,
 };
 use partita::models::GaussianMean;
@@ -31,8 +31,8 @@ fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
 
 /// One silo after another, each with the exact solution of its local problem: what is found does not depend on how often a silo
 /// was visited, so long as it was, and nothing was counted twice.
-fn options(visits: u64, absence: Absence) -> FitOptions {
-    let pvi = PviOptions { solver: SolverChoice::Conjugate, absence, ..PviOptions::new(1) };
+fn options(visits: u64, missing_silo: MissingSilo) -> FitOptions {
+    let pvi = PviOptions { solver: SolverChoice::Conjugate, missing_silo, ..PviOptions::new(1) };
     let settings = Settings { steps: visits, ..Settings::default() };
     FitOptions { algorithm: AlgorithmChoice::Pvi(pvi), settings, ..FitOptions::default() }
 }
@@ -56,7 +56,7 @@ impl<F: FnMut(u64) + Send> Progress for After<F> {
 }
 
 fn served(deployment: &Deployment, folder: &Path, index: u32) -> Served {
-    let (make, rows) = program((&GaussianMean {}, &silos()), index, &options(1, Absence::Fail));
+    let (make, rows) = program((&GaussianMean {}, &silos()), index, &options(1, MissingSilo::Fail));
     Served::start((NAMES[index as usize], rows), deployment.silo(index as usize), folder, IDENTITY, make)
 }
 
@@ -70,11 +70,11 @@ struct Found {
 fn fitted(
     exchange: &mut dyn Exchange,
     rows: &[usize],
-    (visits, absence): (u64, Absence),
+    (visits, missing_silo): (u64, MissingSilo),
     after: impl FnMut(u64) + Send,
 ) -> partita::inference::Result<(Vec<f64>, [f64; 2])> {
     let names = exchange.silos().to_vec();
-    let mut algorithm = coordinator(&GaussianMean {}, (&names, rows), &Device::flex(), &options(visits, absence))?;
+    let mut algorithm = coordinator(&GaussianMean {}, (&names, rows), &Device::flex(), &options(visits, missing_silo))?;
     let how = RunOptions { steps: visits, ..RunOptions::default() };
     run(&mut *algorithm, exchange, &how, &mut After(after))?;
     let posterior = algorithm.posterior();
@@ -93,8 +93,8 @@ fn over_the_engine(
     let names = NAMES.map(str::to_owned);
     let mut exchange = Flower::connect(how(deployment.coordinator(), &names, quorum, patience), IDENTITY).unwrap();
     let rows = rows(&exchange);
-    let absence = if patience.lost_silo == LostSilo::GoOn { Absence::GoOn } else { Absence::Fail };
-    let fitted = fitted(&mut exchange, &rows, (visits, absence), after);
+    let missing_silo = if patience.lost_silo == LostSilo::GoOn { MissingSilo::GoOn } else { MissingSilo::Fail };
+    let fitted = fitted(&mut exchange, &rows, (visits, missing_silo), after);
     let history = exchange.history().to_vec();
     exchange.end(None).unwrap();
     match fitted {
@@ -105,7 +105,7 @@ fn over_the_engine(
 
 /// What the same run finds in one process, where silos are absent when the history says so.
 fn in_one_process(visits: u64, history: &[Event]) -> Vec<f64> {
-    let (_, silos) = parties(&GaussianMean {}, &silos(), &Device::flex(), &options(visits, Absence::GoOn)).unwrap();
+    let (_, silos) = parties(&GaussianMean {}, &silos(), &Device::flex(), &options(visits, MissingSilo::GoOn)).unwrap();
     let is_absent = |round: u64, silo: usize| {
         let mut own = history.iter().filter(|event| event.silo == NAMES[silo]);
         let last =
@@ -116,7 +116,7 @@ fn in_one_process(visits: u64, history: &[Event]) -> Vec<f64> {
     let instead = |round: u64, request: &Request, _| {
         is_absent(round, request.silo).then(|| Outcome::Lost { reason: "it is absent".into() })
     };
-    fitted(&mut Interrupted::new(silos, instead), &rows, (visits, Absence::GoOn), |_| ()).unwrap().0
+    fitted(&mut Interrupted::new(silos, instead), &rows, (visits, MissingSilo::GoOn), |_| ()).unwrap().0
 }
 
 #[track_caller]

@@ -133,9 +133,9 @@ impl Bijector for Faulty {
         Ok(())
     }
 
-    fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         let weight = if matches!(self, Self::Weight) { weight + 1e-5 } else { weight };
-        ExponentialMap.pull_back(unconstrained, constrained, gradient, weight, out);
+        ExponentialMap.vjp(unconstrained, constrained, gradient, weight, out);
         if matches!(self, Self::PullBack) {
             out[1] *= 1.001;
         }

@@ -2,8 +2,8 @@
 
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
-    Choice, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian, LowRankGaussian,
-    MomentGradient, Optimiser, RowGaussian, RowOptions, Spread, UpdateRule,
+    Choice, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
+    LowRankGaussian, MomentGradient, Optimiser, RowGaussian, RowOptions, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -194,11 +194,11 @@ impl Family for Mistake {
         draw
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         if *self == Self::Assignment {
             out.fill(0.0);
         }
-        sound().pull_back(parameters, &self.bend(noise), location, deviation, out);
+        sound().vjp(parameters, &self.bend(noise), location, deviation, out);
         match self {
             // The gradient of the location reaches the scales too.
             Self::Location => out[3] += 1e-3 * location[0],
@@ -207,8 +207,8 @@ impl Family for Mistake {
         }
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
-        sound().pull_back_moments(parameters, gradient, out);
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+        sound().vjp_moments(parameters, gradient, out);
         if *self == Self::Moments {
             out[7] += 1e-3 * gradient.covariance.at(3, 0, 2);
         }
@@ -225,11 +225,11 @@ impl Family for Mistake {
         }
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
         sound().spread(parameters)
     }
 
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> partita::inference::Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> partita::inference::Result<Vec<f64>> {
         sound().with_moments(mean, spread)
     }
 

@@ -4,14 +4,15 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use fixtures::{six_cities_data, six_cities_model};
+use partita::core::{Array, Density, Gradient, Latents, LogDensity, Minibatch, NoiseKind, laws};
+use partita::inference::ImportanceGradient;
 use partita::inference::{AlgorithmChoice, Error as FitError, GradientDescent};
 use partita::models::RepeatedBinary;
 use partita::{
-    Array, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Error, Estimator, Exponential, FamilyPlan,
-    Fit, FitOptions, Gamma, Gaussian, Gradient, HalfCauchy, HalfNormal, ImportanceGradient, InverseGamma, Latents,
-    LogDensity, LogNormal, Loss, Minibatch, Model, Multinomial, MultivariateNormal, NegativeBinomial, NoiseKind,
-    Normal, Poisson, PviOptions, Result, Schedule, Scope, Settings, SiteTable, SolverChoice, StudentT, Uniform, burn,
-    fit, laws,
+    Bernoulli, Beta, Binomial, Categorical, Cauchy, Device, Error, Estimator, Exponential, FamilyPlan, Fit, FitOptions,
+    Gamma, Gaussian, HalfCauchy, HalfNormal, InverseGamma, LogNormal, Loss, Model, Multinomial, MultivariateNormal,
+    NegativeBinomial, Normal, Poisson, PviOptions, Result, Schedule, Scope, Settings, SiteTable, SolverChoice,
+    StudentT, Uniform, burn, fit,
 };
 
 /// log∫p^β of a density, without derivatives.
@@ -403,7 +404,7 @@ fn contaminated() -> Vec<f64> {
     let spread = |count: u32, centre: f64| {
         (0..count).map(move |k| {
             let probability = (f64::from(k) + 0.5) / f64::from(count);
-            centre + partita::special::normal_quantile(probability)
+            centre + partita::core::special::normal_quantile(probability)
         })
     };
     spread(40, 1.0).chain(spread(10, 8.0)).collect()
@@ -517,7 +518,7 @@ fn settings_that_a_loss_does_not_go_with_are_refused() {
         (Settings { loss: Loss::GeneralisedCrossEntropy(2.0), ..plain() }, central, normal, "index 2"),
         (estimator(Estimator::LocallyEnhanced { inner: 3 }), AlgorithmChoice::Sfvi, normal, "LocallyEnhanced"),
         (estimator(weighted), AlgorithmChoice::Sfvi, normal, "ImportanceWeighted"),
-        (Settings { loss: beta, ..plain() }, AlgorithmChoice::Resident { interval: 1 }, normal, "Resident"),
+        (Settings { loss: beta, ..plain() }, AlgorithmChoice::OnDevice { interval: 1 }, normal, "OnDevice"),
         (Settings { loss: beta, ..plain() }, AlgorithmChoice::Sfvi, OutcomeLaw::Factor, "observes nothing"),
     ];
     for (settings, algorithm, law, words) in rows {

@@ -1,12 +1,13 @@
 //! Claims that measures of predictions, topics and posteriors satisfy their identities, and the coherence gensim's numbers.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::SparseRows;
+use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::metrics::{
     MetricError, Predictions, accuracy, calibration, covariance_distance, expected_calibration_error,
     fisher_rao_distance, generalised_variance_difference, mean_distance, test_log_likelihood, top_words,
     umass_coherence,
 };
-use partita::{Key, Noise, NoiseStream, Purpose, SparseRows};
 use serde_json::Value;
 
 /// Sums and quotients of at most a few thousand numbers near one, in double precision.

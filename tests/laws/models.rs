@@ -2,15 +2,16 @@
 
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
-use partita::laws::{ModelViolation, model};
+use partita::core::laws::{ModelViolation, model};
+use partita::core::{Latents, LogDensity};
 use partita::models::{
     BinaryPictures, BinaryRows, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian,
     EIGHT_SCHOOLS, EightSchools, GaussianMean, KnownTopics, LinearRegression, LogisticRegression, MeasuredRows,
     MixedLogistic, MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel, six_cities,
 };
 use partita::{
-    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, Latents, LogDensity, LogNormal, Model,
-    MultivariateNormal, Normal, Result, Scope, SiteTable, SparseRows, StudentT, Uniform,
+    Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal,
+    Result, Scope, SiteTable, SparseRows, StudentT, Uniform,
 };
 
 /// Differences cost four evaluations for every latent: a few rows show what all of them would.

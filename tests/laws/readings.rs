@@ -6,11 +6,12 @@ use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::nn::{Linear, LinearConfig};
 use partita::burn::tensor::Tensor;
-use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
-use partita::{
-    Device, DrawNoise, HalfNormal, Latents, LogDensity, Model, Noise, Normal, Part, Predictive, Result, Role, Scope,
-    SiteTable, pointwise_log_likelihood, predictive_draw, prior_draw,
+use partita::core::{
+    DrawNoise, Latents, LogDensity, Noise, Part, Predictive, Role, pointwise_log_likelihood, predictive_draw,
+    prior_draw,
 };
+use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
+use partita::{Device, HalfNormal, Model, Normal, Result, Scope, SiteTable};
 
 fn noise(seed: u64, index: u64) -> DrawNoise {
     DrawNoise { noise: Noise::new(seed), index }

@@ -5,9 +5,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Algorithm, Exchange, InProcess, VerticalOptions, vertical};
 use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
-use partita::{AlgorithmChoice, Design, Device, FitOptions, Key, Noise, Normal, Purpose, Settings};
+use partita::{AlgorithmChoice, Design, Device, FitOptions, Normal, Settings};
 
 /// The system's allocator, which counts the bytes that live and the most that lived at once.
 struct Counting;

@@ -10,23 +10,24 @@ use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_s
 use fixtures::regression::{Regression, Rows};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Absence, Algorithm, Asynchronous, ByArrival, Delays, Ending, Error, Exchange, GradientDescent, Manifest, Order,
-    Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, StillRule, run, run_by_arrival,
+    Algorithm, Asynchronous, AsynchronousExchange, Delays, Ending, Error, Exchange, GradientDescent, Manifest,
+    MissingSilo, Order, Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, Tolerance,
+    run, run_asynchronous,
 };
-use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule};
+use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
 
 /// Every schedule of rounds and of the simulated clock.
-const SCHEDULES: [VisitSchedule; 6] = [
-    VisitSchedule::Sequential(Order::Fixed),
-    VisitSchedule::Sequential(Order::Random),
-    VisitSchedule::Sequential(Order::Residual),
-    VisitSchedule::Synchronous,
-    VisitSchedule::Subset(2),
-    VisitSchedule::Asynchronous(Delays { longest: 8.0, straggle: 1.0, loss: 0.0, seed: 1 }),
+const SCHEDULES: [SiloSchedule; 6] = [
+    SiloSchedule::Sequential(Order::Fixed),
+    SiloSchedule::Sequential(Order::Random),
+    SiloSchedule::Sequential(Order::Residual),
+    SiloSchedule::Synchronous,
+    SiloSchedule::Subset(2),
+    SiloSchedule::Asynchronous(Delays { longest: 8.0, straggle: 1.0, loss: 0.0, seed: 1 }),
 ];
 
-fn go_on(schedule: VisitSchedule) -> PviOptions {
-    PviOptions { absence: Absence::GoOn, ..conjugate_options(schedule) }
+fn go_on(schedule: SiloSchedule) -> PviOptions {
+    PviOptions { missing_silo: MissingSilo::GoOn, ..conjugate_options(schedule) }
 }
 
 fn without(data: &[(String, Rows)], silo: usize) -> Vec<f64> {
@@ -49,7 +50,7 @@ fn a_silo_that_never_answers_holds_up_no_schedule() {
     let data = four_silos();
     for schedule in SCHEDULES {
         // A visit of one silo in four moves its factor by a quarter of what is left.
-        let exchanges = if matches!(schedule, VisitSchedule::Asynchronous(_)) { 400 } else { 70 };
+        let exchanges = if matches!(schedule, SiloSchedule::Asynchronous(_)) { 400 } else { 70 };
         for silent in [0, 2] {
             let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule));
             for _ in 0..exchanges {
@@ -95,7 +96,7 @@ fn a_run_that_nobody_answers_ends_with_an_error_that_names_all() {
 #[test]
 fn a_silo_that_answers_with_an_error_is_not_absent() {
     let data = four_silos();
-    let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+    let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
     let requests = run.pvi.outgoing().unwrap();
     let mut outcomes = run.answers(&requests);
     outcomes[2] = Outcome::Failed(Error::NoSilos);
@@ -106,17 +107,17 @@ fn a_silo_that_answers_with_an_error_is_not_absent() {
 #[test]
 fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_not_taken() {
     let data = four_silos();
-    let schedule = VisitSchedule::Asynchronous(Delays::default());
+    let schedule = SiloSchedule::Asynchronous(Delays::default());
     let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(schedule));
     run.pvi.remove(2).unwrap();
     let (mut pvi, mut threads) = run.threads();
     let how = RunOptions { steps: 1_000, ..RunOptions::default() };
-    run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
+    run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     close(pvi.natural(), &without(&data, 2), 1e-9);
     // Nobody takes part: there is no run.
     (0..4).for_each(|silo| pvi.leave(silo).unwrap());
     let how = RunOptions { steps: 2_000, ..RunOptions::default() };
-    assert!(matches!(run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent), Err(Error::NoSilos)));
+    assert!(matches!(run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent), Err(Error::NoSilos)));
 
     for schedule in SCHEDULES {
         let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule)).steps(5);
@@ -130,7 +131,7 @@ fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_no
         run.pvi.remove(1).unwrap();
         run.pvi.incoming(outcomes).unwrap();
         assert!(run.pvi.factor(1).unwrap().iter().all(|eta| *eta == 0.0), "{schedule:?}");
-        let run = run.steps(if matches!(schedule, VisitSchedule::Asynchronous(_)) { 300 } else { 60 });
+        let run = run.steps(if matches!(schedule, SiloSchedule::Asynchronous(_)) { 300 } else { 60 });
         close(run.pvi.natural(), &without(&data, 1), 1e-6);
     }
 }
@@ -138,14 +139,14 @@ fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_no
 #[test]
 fn a_run_by_arrival_goes_on_with_the_same_parties_after_it_ended() {
     let data = four_silos();
-    let schedule = VisitSchedule::Asynchronous(Delays::default());
+    let schedule = SiloSchedule::Asynchronous(Delays::default());
     let run = Run::new(&LINEAR, &data, &settings(3_000), conjugate_options(schedule));
     let (mut pvi, mut threads) = run.threads();
     // Work is under way whenever a run ends.
     for ending in 1..=30 {
         let how = RunOptions { steps: 100, ..RunOptions::default() };
         let how = RunOptions { steps: ending * how.steps, ..how };
-        run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
+        run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     }
     close(pvi.natural(), &exact(&data, 3), 1e-9);
 }
@@ -154,23 +155,23 @@ fn a_run_by_arrival_goes_on_with_the_same_parties_after_it_ended() {
 fn the_bound_after_a_removal_is_that_of_the_others() {
     let data = four_silos();
     let bound = |run: &mut Run<Regression>| {
-        let requests = run.pvi.assessing(4, 0);
+        let requests = run.pvi.elbo_requests(4, 0);
         let asked: Vec<usize> = requests.iter().map(|request| request.silo).collect();
         let outcomes = run.answers(&requests);
-        (run.pvi.assessed(outcomes, 4, 0).unwrap().elbos, asked)
+        (run.pvi.elbo_samples(outcomes, 4, 0).unwrap().elbos, asked)
     };
-    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(VisitSchedule::Synchronous)).steps(90);
+    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(SiloSchedule::Synchronous)).steps(90);
     run.pvi.remove(1).unwrap();
     let mut run = run.steps(90);
     let others = [&data[..1], &data[2..]].concat();
-    let alone = conjugate_options(VisitSchedule::Synchronous);
+    let alone = conjugate_options(SiloSchedule::Synchronous);
     let mut alone = Run::new(&LINEAR, &others, &settings(1_000), alone).steps(90);
     let ((found, asked), (expected, _)) = (bound(&mut run), bound(&mut alone));
     assert_eq!(asked, [0, 2, 3]);
     // At the exact posterior every draw of the bound is the log evidence.
     close(&found, &expected, 1e-9);
     // A silo that rests has its factor in the posterior, and its rows in the bound.
-    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(VisitSchedule::Synchronous)).steps(5);
+    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(SiloSchedule::Synchronous)).steps(5);
     run.pvi.leave(1).unwrap();
     assert_eq!(bound(&mut run).1, [0, 1, 2, 3]);
 }
@@ -178,7 +179,7 @@ fn the_bound_after_a_removal_is_that_of_the_others() {
 #[test]
 fn weights_of_silos_are_kept_in_a_checkpoint() {
     let data = four_silos();
-    let options = conjugate_options(VisitSchedule::Synchronous);
+    let options = conjugate_options(SiloSchedule::Synchronous);
     let mut run = Run::new(&LINEAR, &data, &settings(100), options);
     run.pvi.damp(vec![0.1, 0.2, 0.3, 0.4]).unwrap();
     let run = run.steps(3);
@@ -199,7 +200,7 @@ fn stale_work_is_sent_the_posterior_less_the_prior_of_the_same_time() {
     let counts = |count: f64| device.tensor(vec![count], [1]);
     let data: Vec<(String, Tensor<1>)> =
         [4.0, 9.0, 6.0].iter().enumerate().map(|(silo, count)| (format!("silo-{silo}"), counts(*count))).collect();
-    let schedule = VisitSchedule::Asynchronous(Delays::default());
+    let schedule = SiloSchedule::Asynchronous(Delays::default());
     let options = PviOptions { schedule, prior: PriorShare::BySize, ..PviOptions::new(20) };
     let settings = Settings { steps: 10_000, ..Settings::default() };
     let mut run = Run::new(&Counts {}, &data, &settings, options);
@@ -223,12 +224,12 @@ fn stale_work_is_sent_the_posterior_less_the_prior_of_the_same_time() {
 fn answers_that_do_not_come_are_no_sign_of_convergence() {
     let data = four_silos();
     let delays = Delays { loss: 0.9, ..Delays::default() };
-    let still = StillRule { change: 1e-3, exchanges: 4 };
-    let run = Run::new(&LINEAR, &data, &settings(2_000), conjugate_options(VisitSchedule::Asynchronous(delays)));
+    let tolerance = Tolerance { change: 1e-3, exchanges: 4 };
+    let run = Run::new(&LINEAR, &data, &settings(2_000), conjugate_options(SiloSchedule::Asynchronous(delays)));
     let mut pvi = run.pvi;
     let silos = run.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
     let mut exchange = partita::inference::InProcess::new(silos, 1).unwrap();
-    let how = RunOptions { steps: 2_000, still: Some(still), ..RunOptions::default() };
+    let how = RunOptions { steps: 2_000, tolerance: Some(tolerance), ..RunOptions::default() };
     let record = partita::inference::run(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
     assert!(record.counters.missed_answers > 50, "{:?}", record.counters);
     close(pvi.natural(), &exact(&data, 3), 0.05);
@@ -237,7 +238,7 @@ fn answers_that_do_not_come_are_no_sign_of_convergence() {
 #[test]
 fn a_silo_that_there_is_not_is_refused() {
     let data = four_silos();
-    let mut pvi = Run::new(&LINEAR, &data, &settings(10), conjugate_options(VisitSchedule::Synchronous)).pvi;
+    let mut pvi = Run::new(&LINEAR, &data, &settings(10), conjugate_options(SiloSchedule::Synchronous)).pvi;
     for found in [pvi.leave(4), pvi.join(4), pvi.remove(4)] {
         assert!(matches!(found, Err(Error::Setting { setting: "silo", .. })), "{found:?}");
     }
@@ -247,7 +248,7 @@ fn a_silo_that_there_is_not_is_refused() {
 #[test]
 fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
     let data = four_silos();
-    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous));
+    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous));
     let requests = run.pvi.outgoing().unwrap();
     let mut outcomes = run.answers(&requests);
     let change = |outcome: &Outcome| {
@@ -279,7 +280,7 @@ fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
 fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_nothing() {
     let data = four_silos();
     for forged in [f64::NAN, f64::NEG_INFINITY] {
-        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
         let Outcome::Reply(reply) = &mut outcomes[2] else { panic!("no reply") };
@@ -294,7 +295,7 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
         }
         assert_eq!(run.pvi.natural(), before);
         // Nor is a change with such a number; the error says how it was damped.
-        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous));
+        let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
         let Outcome::Reply(reply) = &mut outcomes[1] else { panic!("no reply") };
@@ -367,7 +368,7 @@ impl Exchange for Deaf {
 #[test]
 fn a_run_that_nobody_answers_hears_an_interruption() {
     let data = four_silos();
-    let mut pvi = Run::new(&LINEAR, &data, &settings(100), go_on(VisitSchedule::Synchronous)).pvi;
+    let mut pvi = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous)).pvi;
     let mut deaf = Deaf(data.iter().map(|(name, _)| name.clone()).collect());
     let interrupt = Some(Arc::new(AtomicBool::new(true)));
     let how = RunOptions { steps: 100, interrupt, ..RunOptions::default() };
@@ -382,7 +383,7 @@ struct Endless {
     answers: VecDeque<(usize, Outcome)>,
 }
 
-impl ByArrival for Endless {
+impl AsynchronousExchange for Endless {
     fn silos(&self) -> &[String] {
         &self.names
     }
@@ -403,12 +404,12 @@ impl ByArrival for Endless {
 #[test]
 fn a_run_by_arrival_that_is_over_does_not_wait_for_work_that_is_not_taken() {
     let data = four_silos();
-    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let options = conjugate_options(SiloSchedule::Asynchronous(Delays::default()));
     let Run { mut pvi, silos } = Run::new(&LINEAR, &data, &settings(10_000), options);
     let names = data.iter().map(|(name, _)| name.clone()).collect();
     let mut exchange = Endless { names, silos, answers: VecDeque::new() };
     let how = RunOptions { steps: 10_000, ..RunOptions::default() };
-    let record = run_by_arrival(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
+    let record = run_asynchronous(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
     assert_eq!(record.ending, Ending::Completed);
     close(pvi.natural(), &without(&data, 3), 1e-9);
     // The trace is thinned as that of other runs: the first hundred steps, and two thousand.
@@ -418,14 +419,14 @@ fn a_run_by_arrival_that_is_over_does_not_wait_for_work_that_is_not_taken() {
     let how = RunOptions { steps: 20_000, ..RunOptions::default() };
     exchange.names.truncate(4);
     exchange.silos.truncate(1);
-    let found = run_by_arrival(&mut pvi, &mut exchange, &how, &mut Silent);
+    let found = run_asynchronous(&mut pvi, &mut exchange, &how, &mut Silent);
     assert!(matches!(found, Err(Error::SiloLost { .. })), "{found:?}");
 }
 
 #[test]
 fn threads_forget_an_answer_that_a_run_has_given_up() {
     let data = four_silos();
-    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let options = conjugate_options(SiloSchedule::Asynchronous(Delays::default()));
     let (mut pvi, mut threads) = Run::new(&LINEAR, &data, &settings(100), options).threads();
     let request = pvi.ask(0).unwrap().unwrap();
     pvi.discard(0);

@@ -1,10 +1,10 @@
 //! Holds the coordinator of partitioned inference to variational inference on pooled data where likelihoods are mixtures.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Expectation, NaturalGradient, Order};
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, PviOptions, Settings, SolverChoice,
-    VisitSchedule, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice, fit,
 };
 use partita_studies::{Clutter, ClutterSettings};
 
@@ -16,13 +16,13 @@ const LOCAL_STEPS: u64 = 20;
 /// How often PVI goes round, and how much of each answer it takes.
 #[derive(Clone, Copy)]
 struct Plan {
-    schedule: VisitSchedule,
+    schedule: SiloSchedule,
     damping: Option<f64>,
     exchanges: u64,
 }
 
 fn in_turn(exchanges: u64) -> Plan {
-    Plan { schedule: VisitSchedule::Sequential(Order::Fixed), damping: None, exchanges }
+    Plan { schedule: SiloSchedule::Sequential(Order::Fixed), damping: None, exchanges }
 }
 
 /// Mean and standard deviation that PVI finds over silos of one size, by natural gradients with a rule of 40 points.
@@ -73,6 +73,6 @@ fn a_silo_for_each_number_finds_it_too() {
 
 #[test]
 fn damped_rounds_over_silos_of_clutter_find_it_as_well() {
-    let plan = Plan { schedule: VisitSchedule::Synchronous, damping: Some(0.5), exchanges: 25 };
+    let plan = Plan { schedule: SiloSchedule::Synchronous, damping: Some(0.5), exchanges: 25 };
     assert_pooled(ClutterSettings::near(), 2.0, 4, plan);
 }

@@ -8,12 +8,12 @@ use fixtures::partitioned::{
 use fixtures::regression::{Regression, Rows, pooled, silos};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Algorithm, EarlyStop, Error, Expectation, ExponentialFamily, Factor, Factors, GradientDescent, Lbfgs, Monitor,
-    NaturalGradient, NormalFamily, Order, PowerExpectation, Spread,
+    Algorithm, CovarianceMatrix, EarlyStop, Error, Expectation, ExponentialFamily, Factor, Factors, GradientDescent,
+    Lbfgs, Monitor, NaturalGradient, NormalFamily, Order, PowerExpectation,
 };
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Optimiser, PviOptions, Schedule, Settings, SolverChoice,
-    VisitSchedule, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Optimiser, PviOptions, Schedule, Settings, SiloSchedule,
+    SolverChoice, fit,
 };
 use partita_studies::{Clutter, ClutterSettings};
 
@@ -25,7 +25,7 @@ const QUADRATURE: f64 = 1e-7;
 
 const RULE: Expectation = Expectation::GaussHermite { points: 150 };
 
-const IN_TURN: VisitSchedule = VisitSchedule::Sequential(Order::Fixed);
+const IN_TURN: SiloSchedule = SiloSchedule::Sequential(Order::Fixed);
 
 fn family() -> NormalFamily {
     NormalFamily::diagonal(1)
@@ -247,7 +247,7 @@ fn a_sequential_posterior_of_scaled_factors_stays_normalised() {
 #[test]
 fn the_log_normaliser_is_the_evidence_of_a_conjugate_model_beyond_the_factors_constants() {
     let data = four_silos();
-    let run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous)).steps(200);
+    let run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous)).steps(200);
     // A factor is its silo's likelihood over that at zero. By Bayes' rule at the posterior mean, where determinants are
     // those of 3 × 3 matrices: log p(y) = log p(y | m) + log p(m) - log N(m; m, S).
     let (mean, spread) = run.pvi.natural_family().moments(&exact(&data, 3));
@@ -255,7 +255,7 @@ fn the_log_normaliser_is_the_evidence_of_a_conjugate_model_beyond_the_factors_co
         let row = |(x, y): (&[f64], &f64)| (y - x.iter().zip(theta).map(|(x, b)| x * b).sum::<f64>()).powi(2);
         data.iter().map(|(_, rows)| -0.5 * rows.design.chunks_exact(3).zip(&rows.outcomes).map(row).sum::<f64>()).sum()
     };
-    let Spread::Full(s) = spread else { panic!("one part") };
+    let CovarianceMatrix::Full(s) = spread else { panic!("one part") };
     let minor = |i: usize, j: usize| s[3 + i] * s[6 + j] - s[3 + j] * s[6 + i];
     let determinant = s[0] * minor(1, 2) - s[1] * minor(0, 2) + s[2] * minor(0, 1);
     let square: f64 = mean.iter().map(|own| own * own).sum();
@@ -282,7 +282,7 @@ fn silos_whose_likelihoods_curve_upwards_are_refused_undamped_with_their_names_a
         (0..5).map(|silo| (format!("silo-{silo}"), device.tensor(vec![0.0; 4], [4]))).collect();
     let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation: RULE });
     let first = |damping| {
-        let options = PviOptions { solver, damping, schedule: VisitSchedule::Synchronous, ..PviOptions::new(1) };
+        let options = PviOptions { solver, damping, schedule: SiloSchedule::Synchronous, ..PviOptions::new(1) };
         let mut run = Run::new(&model, &data, &diagonal(1_000), options);
         let requests = run.pvi.outgoing().unwrap();
         let outcomes = run.answers(&requests);

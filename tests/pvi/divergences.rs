@@ -1,13 +1,14 @@
 //! Holds divergences of normal densities to integrals, to known numbers, to their limits and to differences.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::laws;
 use partita::inference::{
     BetaDivergence, CovarianceForm, DiagonalGaussian, Divergence, DivergenceChoice, Error, ExponentialFamily,
     FDivergence, Family, FullRankGaussian, GammaDivergence, Generator, IsotropicGaussian, JensenShannon,
     KullbackLeibler, NoDivergence, NormalFamily, Renyi, ReverseKullbackLeibler,
 };
-use partita::{Device, FamilyPlan, Gaussian, Key, Model, Noise, Normal, Purpose, Result, Scope, SiteTable, burn};
+use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 use partita_core::laws::derivative;
 use partita_core::special::sigmoid;
 
@@ -198,7 +199,7 @@ fn gradients_reach_the_parameters_of_every_family_as_differences_say() {
             };
             let own = natural.natural_of_member(&*family, &q).unwrap();
             let mut gradient = vec![0.0; q.len()];
-            family.pull_back_moments(&q, &divergence.evaluate(&natural, &own, &p).unwrap().gradient, &mut gradient);
+            family.vjp_moments(&q, &divergence.evaluate(&natural, &own, &p).unwrap().gradient, &mut gradient);
             for (index, found) in gradient.iter().enumerate() {
                 let expected = derivative(value, &q, index);
                 assert!((found - expected).abs() < DIFFERENCE, "{divergence:?} {index}: {found} against {expected}");

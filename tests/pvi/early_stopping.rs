@@ -1,11 +1,12 @@
 //! Holds early stopping of local problems to its rule, step by step, on objectives that are written down beforehand.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
-    DiagonalGaussian, EarlyStop, Error, ExponentialFamily, Family, GradientDescent, LocalProblem, LocalSolver, Monitor,
-    NormalFamily, Result, Sampled, Solved, Start, Visit,
+    DiagonalGaussian, EarlyStop, Error, ExponentialFamily, Family, GradientDescent, LocalProblem, LocalSolver,
+    LocalUpdate, Monitor, NormalFamily, Result, Sampled, Solved, Start,
 };
-use partita::{Device, Key, Noise, Optimiser, Purpose, PviOptions, Schedule, Settings, SolverChoice};
+use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SolverChoice};
 
 /// What a visit finds at each step, free energy and expected log likelihood; the mean goes up by one a step.
 struct Scripted {
@@ -25,7 +26,8 @@ impl Scripted {
     /// A visit of so many steps from a mean and a standard deviation: what was found, and the mean of it.
     fn visit(&mut self, solver: &mut dyn LocalSolver, from: [f64; 2], steps: u64) -> (Solved, f64) {
         let received = self.natural.natural_of_standard(&from).unwrap();
-        let solved = solver.solve(self, &Visit { received, is_prior: false, first: 0, steps, total: 1_000 }).unwrap();
+        let solved =
+            solver.solve(self, &LocalUpdate { received, is_prior: false, first: 0, steps, total: 1_000 }).unwrap();
         let mean = self.natural.moments(&solved.natural).0[0];
         (solved, mean)
     }

@@ -6,13 +6,13 @@ use fixtures::partitioned::{
 };
 use fixtures::regression::{Regression, pooled, silos};
 use partita::inference::{
-    Absence, Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
-    GradientDescent, LogPool, Message, NaturalGradient, Order, Outcome, PriorShare, Pvi, RunOptions, Silent,
-    SiloProgram, Start, run_by_arrival,
+    Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
+    GradientDescent, LogPool, Message, MissingSilo, NaturalGradient, Order, Outcome, PriorShare, Pvi, RunOptions,
+    Silent, SiloProgram, Start, run_asynchronous,
 };
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Settings, SolverChoice,
-    VisitSchedule, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Settings, SiloSchedule,
+    SolverChoice, fit,
 };
 
 #[test]
@@ -22,12 +22,12 @@ fn one_undamped_sweep_or_round_recovers_a_conjugate_posterior_for_every_schedule
     let expected = exact(&data, 3);
     let delays = Delays { longest: 3.0, ..Delays::default() };
     for (schedule, exchanges) in [
-        (VisitSchedule::Sequential(Order::Fixed), 4),
-        (VisitSchedule::Sequential(Order::Random), 4),
-        (VisitSchedule::Sequential(Order::Residual), 4),
-        (VisitSchedule::Synchronous, 1),
-        (VisitSchedule::Subset(2), 16),
-        (VisitSchedule::Asynchronous(delays), 40),
+        (SiloSchedule::Sequential(Order::Fixed), 4),
+        (SiloSchedule::Sequential(Order::Random), 4),
+        (SiloSchedule::Sequential(Order::Residual), 4),
+        (SiloSchedule::Synchronous, 1),
+        (SiloSchedule::Subset(2), 16),
+        (SiloSchedule::Asynchronous(delays), 40),
     ] {
         let options = PviOptions { damping: Some(1.0), ..conjugate_options(schedule) };
         let run = Run::new(&LINEAR, &data, &settings(100), options).steps(exchanges);
@@ -38,7 +38,7 @@ fn one_undamped_sweep_or_round_recovers_a_conjugate_posterior_for_every_schedule
 #[test]
 fn a_sequential_posterior_is_the_last_silos_local_optimum() {
     let data = four_silos();
-    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Sequential(Order::Fixed)));
+    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Sequential(Order::Fixed)));
     for visited in 1..=4 {
         run.step();
         // The local optimum: everything seen so far, since cavity times likelihood is in the family.
@@ -54,7 +54,7 @@ fn an_undamped_synchronous_round_multiplies_local_optima_over_the_old_posterior(
     let data = four_silos();
     // Independent components: the local optima are no longer cavity times likelihood.
     let settings = Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), ..settings(100) };
-    let options = PviOptions { damping: Some(1.0), ..conjugate_options(VisitSchedule::Synchronous) };
+    let options = PviOptions { damping: Some(1.0), ..conjugate_options(SiloSchedule::Synchronous) };
     let mut run = Run::new(&LINEAR, &data, &settings, options);
     for _ in 0..3 {
         let old = run.pvi.natural().to_vec();
@@ -75,7 +75,7 @@ fn an_undamped_synchronous_round_multiplies_local_optima_over_the_old_posterior(
 fn damped_rounds_approach_a_conjugate_posterior_geometrically() {
     let data = four_silos();
     for damping in [0.5, 0.25, 0.05] {
-        let options = PviOptions { damping: Some(damping), ..conjugate_options(VisitSchedule::Synchronous) };
+        let options = PviOptions { damping: Some(damping), ..conjugate_options(SiloSchedule::Synchronous) };
         let run = Run::new(&LINEAR, &data, &settings(100), options).steps(7);
         let reached = 1.0 - (1.0 - damping).powi(7);
         close(run.pvi.natural(), &plus(&exact(&[], 3), reached, &likelihood(&data)), ROUNDING);
@@ -86,10 +86,10 @@ fn damped_rounds_approach_a_conjugate_posterior_geometrically() {
 fn the_default_damping_is_one_over_the_silos_that_answer_together() {
     let data = four_silos();
     for (schedule, damping) in [
-        (VisitSchedule::Sequential(Order::Fixed), 1.0),
-        (VisitSchedule::Synchronous, 0.25),
-        (VisitSchedule::Subset(2), 0.5),
-        (VisitSchedule::Asynchronous(Delays::default()), 0.25),
+        (SiloSchedule::Sequential(Order::Fixed), 1.0),
+        (SiloSchedule::Synchronous, 0.25),
+        (SiloSchedule::Subset(2), 0.5),
+        (SiloSchedule::Asynchronous(Delays::default()), 0.25),
     ] {
         let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(schedule));
         let asked = run.pvi.outgoing().unwrap();
@@ -106,7 +106,7 @@ fn the_bayesian_committee_machine_is_one_undamped_round_with_the_prior_whole_or_
     let diagonal = Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), ..settings(100) };
     let round = |settings: &Settings, factors, prior| {
         let damping = Some(1.0);
-        let options = PviOptions { damping, factors, prior, ..conjugate_options(VisitSchedule::Synchronous) };
+        let options = PviOptions { damping, factors, prior, ..conjugate_options(SiloSchedule::Synchronous) };
         let mut run = Run::new(&LINEAR, &data, settings, options);
         run.pvi = {
             let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
@@ -144,7 +144,7 @@ fn the_bayesian_committee_machine_is_one_undamped_round_with_the_prior_whole_or_
 #[test]
 fn continual_learning_is_the_first_sweep_and_streaming_counts_data_again_with_every_sweep() {
     let data = four_silos();
-    let schedule = VisitSchedule::Sequential(Order::Fixed);
+    let schedule = SiloSchedule::Sequential(Order::Fixed);
     let run = |factors, visits| {
         let options = PviOptions { factors, ..conjugate_options(schedule) };
         Run::new(&LINEAR, &data, &settings(100), options).steps(visits).pvi.natural().to_vec()
@@ -163,11 +163,8 @@ fn a_shared_factor_finds_the_posterior_of_conjugate_data_in_the_mean() {
     let data = four_silos();
     let off = |damping: f64, sweeps: usize| {
         let factors = Factors::Shared;
-        let options = PviOptions {
-            damping: Some(damping),
-            factors,
-            ..conjugate_options(VisitSchedule::Sequential(Order::Fixed))
-        };
+        let options =
+            PviOptions { damping: Some(damping), factors, ..conjugate_options(SiloSchedule::Sequential(Order::Fixed)) };
         let run = Run::new(&LINEAR, &data, &settings(100), options).steps(4 * sweeps);
         let gap = minus(run.pvi.natural(), &exact(&data, 3));
         gap.iter().map(|gap| gap * gap).sum::<f64>().sqrt()
@@ -182,7 +179,7 @@ fn a_shared_factor_stands_for_those_who_take_part_and_is_of_no_silo() {
     let options = PviOptions {
         damping: Some(0.01),
         factors: Factors::Shared,
-        ..conjugate_options(VisitSchedule::Sequential(Order::Fixed))
+        ..conjugate_options(SiloSchedule::Sequential(Order::Fixed))
     };
     let mut run = Run::new(&LINEAR, &data, &settings(100), options);
     // One that never takes part: three factors make the posterior of three silos, and not four thirds of it.
@@ -232,7 +229,7 @@ fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_
 #[test]
 fn a_silo_removed_leaves_the_posterior_that_never_saw_it() {
     let data = four_silos();
-    for schedule in [VisitSchedule::Sequential(Order::Fixed), VisitSchedule::Synchronous] {
+    for schedule in [SiloSchedule::Sequential(Order::Fixed), SiloSchedule::Synchronous] {
         let options = PviOptions { damping: Some(1.0), ..conjugate_options(schedule) };
         let mut run = Run::new(&LINEAR, &data, &settings(100), options).steps(8);
         run.pvi.remove(2).unwrap();
@@ -251,7 +248,7 @@ fn a_silo_removed_leaves_the_posterior_that_never_saw_it() {
 #[test]
 fn a_silo_that_leaves_keeps_its_factor_in_the_posterior_and_rejoins_with_it() {
     let data = four_silos();
-    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous)).steps(5);
+    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous)).steps(5);
     let factor = run.pvi.factor(1).unwrap().to_vec();
     run.pvi.leave(1).unwrap();
     run = run.steps(200);
@@ -259,7 +256,7 @@ fn a_silo_that_leaves_keeps_its_factor_in_the_posterior_and_rejoins_with_it() {
     let others = [&data[..1], &data[2..]].concat();
     close(run.pvi.natural(), &plus(&exact(&others, 3), 1.0, &factor), 1e-9);
     // A disk restored from before the run: the silo knows nothing of its factor.
-    let fresh = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous));
+    let fresh = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous));
     run.silos[1] = fresh.silos.into_iter().nth(1).unwrap();
     run.pvi.join(1).unwrap();
     run = run.steps(200);
@@ -272,7 +269,7 @@ fn asynchronous_silos_reach_the_fixed_point_in_any_order_of_arrival_with_straggl
     for seed in 1..=5 {
         for (straggle, loss) in [(1.0, 0.0), (10.0, 0.0), (4.0, 0.3)] {
             let delays = Delays { longest: 8.0, straggle, loss, seed };
-            let schedule = VisitSchedule::Asynchronous(delays);
+            let schedule = SiloSchedule::Asynchronous(delays);
             let mut run = Run::new(&LINEAR, &data, &settings(10_000), conjugate_options(schedule)).steps(300);
             // A drop-out and a rejoin on the way.
             run.pvi.leave(3).unwrap();
@@ -294,10 +291,10 @@ fn asynchronous_logistic_regression_ends_where_sequential_visits_do_whatever_the
         let options = PviOptions { schedule, solver, ..PviOptions::new(20) };
         Run::new(&model, &data, &settings(100_000), options).steps(exchanges).pvi.natural().to_vec()
     };
-    let expected = end(VisitSchedule::Sequential(Order::Fixed), 48);
+    let expected = end(SiloSchedule::Sequential(Order::Fixed), 48);
     for seed in 1..=5 {
         let delays = Delays { longest: 8.0, straggle: 2.0, loss: 0.1, seed };
-        close(&end(VisitSchedule::Asynchronous(delays), 500), &expected, 1e-8);
+        close(&end(SiloSchedule::Asynchronous(delays), 500), &expected, 1e-8);
     }
 }
 
@@ -309,7 +306,7 @@ fn one_natural_gradient_step_of_every_silo_is_that_of_the_pooled_rows_whatever_t
     let data = silos(&[5, 12, 7, 20], 2, true, &device);
     let steps = |data: &[(String, _)], rate| {
         let solver = SolverChoice::NaturalGradient(NaturalGradient { rate, expectation });
-        let schedule = VisitSchedule::Synchronous;
+        let schedule = SiloSchedule::Synchronous;
         let options = PviOptions { schedule, solver, damping: Some(1.0), ..PviOptions::new(1) };
         Run::new(&model, data, &settings(100), options).steps(6).pvi.natural().to_vec()
     };
@@ -322,7 +319,7 @@ fn one_natural_gradient_step_of_every_silo_is_that_of_the_pooled_rows_whatever_t
 fn silos_and_coordinator_agree_on_every_factor_after_losses() {
     let data = four_silos();
     let delays = Delays { loss: 0.4, ..Delays::default() };
-    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(VisitSchedule::Asynchronous(delays)));
+    let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(SiloSchedule::Asynchronous(delays)));
     let (mut seen, mut compared) = (vec![false; 4], 0);
     for _ in 0..60 {
         let requests = run.pvi.outgoing().unwrap();
@@ -342,22 +339,22 @@ fn silos_and_coordinator_agree_on_every_factor_after_losses() {
 #[test]
 fn a_silo_that_cannot_be_reached_ends_the_run_or_is_gone_without() {
     let data = four_silos();
-    let lose = |absence| {
-        let options = PviOptions { absence, ..conjugate_options(VisitSchedule::Synchronous) };
+    let lose = |missing_silo| {
+        let options = PviOptions { missing_silo, ..conjugate_options(SiloSchedule::Synchronous) };
         let mut run = Run::new(&LINEAR, &data, &settings(100), options).steps(2);
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
         outcomes[1] = Outcome::Lost { reason: "the line is cut".into() };
         run.pvi.incoming(outcomes).map(|_| run)
     };
-    match lose(Absence::Fail) {
+    match lose(MissingSilo::Fail) {
         Err(Error::SiloLost { silo, reason, .. }) => {
             assert_eq!((silo.as_str(), reason.as_str()), ("silo-1", "the line is cut"))
         }
         other => panic!("{:?}", other.map(|run| run.pvi)),
     }
     // The answer that was lost on its way is not part of the silo's factor either.
-    let run = lose(Absence::GoOn).unwrap().steps(200);
+    let run = lose(MissingSilo::GoOn).unwrap().steps(200);
     close(run.pvi.natural(), &exact(&data, 3), 1e-9);
     for (silo, program) in run.silos.iter().enumerate() {
         // All but the last answer, of which silos hear with the next request: geometrically small by now.
@@ -369,7 +366,7 @@ fn a_silo_that_cannot_be_reached_ends_the_run_or_is_gone_without() {
 fn a_product_that_is_no_density_is_refused_with_silo_and_damping_or_shortened_on_request() {
     let data = four_silos();
     let answer = |backtracking| {
-        let options = PviOptions { backtracking, ..conjugate_options(VisitSchedule::Synchronous) };
+        let options = PviOptions { backtracking, ..conjugate_options(SiloSchedule::Synchronous) };
         let mut run = Run::new(&LINEAR, &data, &settings(100), options);
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
@@ -402,7 +399,7 @@ fn a_product_that_is_no_density_is_refused_with_silo_and_damping_or_shortened_on
 #[test]
 fn an_answer_to_another_posterior_or_of_another_run_is_refused() {
     let data = four_silos();
-    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(VisitSchedule::Synchronous));
+    let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous));
     let first = run.pvi.outgoing().unwrap();
     let stale = run.answers(&first);
     let outcomes: Vec<Outcome> = stale
@@ -428,11 +425,11 @@ fn a_saved_run_goes_on_to_the_same_bits_for_every_schedule() {
     let data = four_silos();
     let delays = Delays { loss: 0.2, ..Delays::default() };
     for schedule in [
-        VisitSchedule::Sequential(Order::Random),
-        VisitSchedule::Sequential(Order::Residual),
-        VisitSchedule::Synchronous,
-        VisitSchedule::Subset(2),
-        VisitSchedule::Asynchronous(delays),
+        SiloSchedule::Sequential(Order::Random),
+        SiloSchedule::Sequential(Order::Residual),
+        SiloSchedule::Synchronous,
+        SiloSchedule::Subset(2),
+        SiloSchedule::Asynchronous(delays),
     ] {
         let options = PviOptions { schedule, ..PviOptions::new(7) };
         let undisturbed = Run::new(&LINEAR, &data, &settings(1_000), options).steps(12);
@@ -476,22 +473,22 @@ fn the_same_lines_fit_one_model_by_every_algorithm() {
 #[test]
 fn silos_on_threads_of_their_own_reach_the_fixed_point_in_whatever_order_they_answer() {
     let data = four_silos();
-    let options = conjugate_options(VisitSchedule::Asynchronous(Delays::default()));
+    let options = conjugate_options(SiloSchedule::Asynchronous(Delays::default()));
     let run = Run::new(&LINEAR, &data, &settings(2_000), options);
     let (mut pvi, mut threads) = run.threads();
     let how = RunOptions { steps: 2_000, ..RunOptions::default() };
-    let record = run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
+    let record = run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     close(pvi.natural(), &exact(&data, 3), 1e-9);
     assert_eq!(record.counters.rounds, 2_000);
     // Work under way at the end is answered, and not taken.
     assert!((4_000..=4_008).contains(&record.counters.messages), "{:?}", record.counters);
     // Without the damping of an asynchronous schedule there is no such run.
-    let synchronous = conjugate_options(VisitSchedule::Synchronous);
+    let synchronous = conjugate_options(SiloSchedule::Synchronous);
     let mut other = Run::new(&LINEAR, &data, &settings(10), synchronous).pvi;
-    assert!(matches!(run_by_arrival(&mut other, &mut threads, &how, &mut Silent), Err(Error::Setting { .. })));
+    assert!(matches!(run_asynchronous(&mut other, &mut threads, &how, &mut Silent), Err(Error::Setting { .. })));
     // Nor is there anything that it could go on from.
     let how = RunOptions { resume: true, ..how };
-    let found = run_by_arrival(&mut pvi, &mut threads, &how, &mut Silent);
+    let found = run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent);
     assert!(matches!(found, Err(Error::Setting { setting: "resume", .. })));
 }
 
@@ -506,7 +503,7 @@ fn threads_change_no_bit() {
         let fit = fit(&LINEAR, &data, &device, &options, None).unwrap();
         fit.posterior().parameters.to_vec()
     };
-    for schedule in [VisitSchedule::Synchronous, VisitSchedule::Subset(3)] {
+    for schedule in [SiloSchedule::Synchronous, SiloSchedule::Subset(3)] {
         assert_eq!(run(1, schedule), run(4, schedule));
     }
 }
@@ -516,7 +513,7 @@ fn a_round_damped_by_size_is_a_logarithmic_opinion_pool_of_local_optima() {
     let data = four_silos();
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let sizes = vec![5, 12, 7, 20];
-    let options = PviOptions { damping_by_size: true, ..conjugate_options(VisitSchedule::Synchronous) };
+    let options = PviOptions { damping_by_size: true, ..conjugate_options(SiloSchedule::Synchronous) };
     let mut run = Run::new(&LINEAR, &data, &settings(100), PviOptions { damping_by_size: false, ..options });
     run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options).unwrap();
     let family = FullRankGaussian::new(3);

@@ -4,25 +4,23 @@
 
 use std::path::Path;
 
+use partita::core::{Noise, partition_equally};
 use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::{
     Algorithm, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
-    RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, StillRule, Threads, run, run_by_arrival,
+    RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, Threads, Tolerance, run, run_asynchronous,
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows};
-use partita::{
-    Device, FamilyPlan, Gaussian, Model, Noise, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule,
-    partition_equally,
-};
+use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
 use partita_studies::gaussian_mean_silos;
 
 /// Sums of 10,000 numbers around 5 in double precision.
 const ROUNDING: f64 = 1e-12;
 
-const SEQUENTIAL: VisitSchedule = VisitSchedule::Sequential(Order::Fixed);
+const SEQUENTIAL: SiloSchedule = SiloSchedule::Sequential(Order::Fixed);
 
-fn asynchronous() -> VisitSchedule {
-    VisitSchedule::Asynchronous(Delays::default())
+fn asynchronous() -> SiloSchedule {
+    SiloSchedule::Asynchronous(Delays::default())
 }
 
 /// What a run ended with.
@@ -73,7 +71,7 @@ fn found<M: Model + 'static>(
     let (mut pvi, silos) = parties(world, &settings, options);
     let how = RunOptions { steps, ..RunOptions::default() };
     let record = match on_threads {
-        true => run_by_arrival(&mut pvi, &mut Threads::start(silos).unwrap(), &how, &mut Silent),
+        true => run_asynchronous(&mut pvi, &mut Threads::start(silos).unwrap(), &how, &mut Silent),
         false => run(&mut pvi, &mut InProcess::new(silos, 2).unwrap(), &how, &mut Silent),
     };
     let (mean, spread) = pvi.natural_family().moments(pvi.natural());
@@ -81,13 +79,13 @@ fn found<M: Model + 'static>(
     Found { natural: pvi.natural().to_vec(), mean, variances, record: record.unwrap() }
 }
 
-fn conjugate(schedule: VisitSchedule) -> PviOptions {
+fn conjugate(schedule: SiloSchedule) -> PviOptions {
     PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) }
 }
 
 /// The thesis's local problem: so many steps of Adam with 10 draws, here from the posterior received and with a rate that
 /// falls to zero.
-fn adam(schedule: VisitSchedule, local_steps: u64) -> PviOptions {
+fn adam(schedule: SiloSchedule, local_steps: u64) -> PviOptions {
     PviOptions { schedule, ..PviOptions::new(local_steps) }
 }
 
@@ -139,12 +137,12 @@ fn a1_one_sequential_sweep_of_exact_local_solutions_gives_the_exact_posterior() 
 
 #[test]
 fn a2_synchronous_rounds_of_smaller_first_damping_have_their_closed_form() {
-    let refused = PviOptions { first_damping: Some(1.5), ..conjugate(VisitSchedule::Synchronous) }.check();
+    let refused = PviOptions { first_damping: Some(1.5), ..conjugate(SiloSchedule::Synchronous) }.check();
     assert!(matches!(refused, Err(Error::Setting { setting: "first_damping", .. })));
     let total: f64 = gaussian_mean_silos().iter().flatten().sum();
     let data = numbers();
     for rounds in 1..=6 {
-        let synchronous = conjugate(VisitSchedule::Synchronous);
+        let synchronous = conjugate(SiloSchedule::Synchronous);
         let options = PviOptions { damping: Some(0.1), first_damping: Some(0.05), ..synchronous };
         let found = found((&GaussianMean {}, &data), &Settings::default(), (options, rounds), false);
         let reached = 1.0 - 0.95 * 0.9_f64.powi(rounds as i32 - 1);
@@ -169,7 +167,7 @@ fn a3_a4_every_schedule_finds_the_exact_posterior_with_the_steps_and_draws_of_th
     let (data, sd) = (numbers(), exact.variance.sqrt());
     let ways = [
         ("sequential", SEQUENTIAL, 10, false),
-        ("synchronous", VisitSchedule::Synchronous, 4, false),
+        ("synchronous", SiloSchedule::Synchronous, 4, false),
         ("asynchronous", asynchronous(), 50, false),
         ("on threads", asynchronous(), 50, true),
     ];
@@ -207,7 +205,7 @@ fn every_schedule_reaches_the_same_fixed_point_by_exact_local_solutions() {
     // Damping of 0.1 leaves 0.9^250 = 4e-12 of the way; on threads a busy machine may visit one silo half as often as others.
     for (schedule, exchanges, on_threads, bound) in [
         (SEQUENTIAL, 10, false, ROUNDING),
-        (VisitSchedule::Synchronous, 250, false, 1e-10),
+        (SiloSchedule::Synchronous, 250, false, 1e-10),
         (asynchronous(), 3_000, false, 1e-8),
         (asynchronous(), 3_000, true, 1e-5),
     ] {
@@ -228,7 +226,7 @@ fn b1_the_fixed_point_of_the_regression_is_the_mean_field_posterior_of_the_poole
     let model = LinearRegression::new(3, 1.0);
     let rows: Vec<MeasuredRows> = data.iter().map(|(_, rows)| rows.clone()).collect();
     let exact = model.posterior(&rows).unwrap();
-    for (schedule, exchanges) in [(SEQUENTIAL, 900), (VisitSchedule::Synchronous, 900), (asynchronous(), 2_700)] {
+    for (schedule, exchanges) in [(SEQUENTIAL, 900), (SiloSchedule::Synchronous, 900), (asynchronous(), 2_700)] {
         let found = found((&model, &data), &diagonal, (conjugate(schedule), exchanges), false);
         assert_near(&found.mean, exact.coefficients.mean(), 1e-9);
         assert_near(&found.variances, &exact.mean_field_variances(), 1e-9);
@@ -252,10 +250,10 @@ const fn ways(rounds: u64) -> [(&'static str, u64, bool); 4] {
     ]
 }
 
-fn schedule(name: &str) -> VisitSchedule {
+fn schedule(name: &str) -> SiloSchedule {
     match name {
         "sequential" => SEQUENTIAL,
-        "synchronous" => VisitSchedule::Synchronous,
+        "synchronous" => SiloSchedule::Synchronous,
         _ => asynchronous(),
     }
 }
@@ -353,22 +351,22 @@ fn every_local_start_finds_the_same_posterior() {
 #[test]
 fn a_run_stops_at_its_last_answer_or_once_nothing_moves() {
     let data = numbers();
-    let ending = |exchanges, still, on_threads| {
+    let ending = |exchanges, tolerance, on_threads| {
         let options = conjugate(if on_threads { asynchronous() } else { SEQUENTIAL });
         let settings = Settings { steps: exchanges, ..Settings::default() };
         let (mut pvi, silos) = parties((&GaussianMean {}, &data), &settings, options);
-        let how = RunOptions { steps: exchanges, still, ..RunOptions::default() };
+        let how = RunOptions { steps: exchanges, tolerance, ..RunOptions::default() };
         let record = match on_threads {
-            true => run_by_arrival(&mut pvi, &mut Threads::start(silos).unwrap(), &how, &mut Silent).unwrap(),
+            true => run_asynchronous(&mut pvi, &mut Threads::start(silos).unwrap(), &how, &mut Silent).unwrap(),
             false => run(&mut pvi, &mut InProcess::new(silos, 1).unwrap(), &how, &mut Silent).unwrap(),
         };
         (record.ending, record.counters.rounds)
     };
     assert_eq!(ending(7, None, false), (Ending::Completed, 7));
     // One sweep is exact: the next ten visits move nothing but rounding, and the run ends with the last of them.
-    let still = Some(StillRule { change: 1e-6, exchanges: 10 });
-    assert_eq!(ending(1_000, still, false), (Ending::Converged, 20));
-    let (how, rounds) = ending(100_000, Some(StillRule { change: 1e-3, exchanges: 20 }), true);
+    let tolerance = Some(Tolerance { change: 1e-6, exchanges: 10 });
+    assert_eq!(ending(1_000, tolerance, false), (Ending::Converged, 20));
+    let (how, rounds) = ending(100_000, Some(Tolerance { change: 1e-3, exchanges: 20 }), true);
     assert!(how == Ending::Converged && rounds < 5_000, "{rounds} answers");
 }
 
@@ -376,7 +374,7 @@ fn a_run_stops_at_its_last_answer_or_once_nothing_moves() {
 fn a_loss_is_kept_for_every_communication_once_every_silo_has_reported() {
     let data = numbers();
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
-    for (schedule, exchanges, whole) in [(SEQUENTIAL, 26, 17), (VisitSchedule::Synchronous, 26, 26)] {
+    for (schedule, exchanges, whole) in [(SEQUENTIAL, 26, 17), (SiloSchedule::Synchronous, 26, 26)] {
         let options = PviOptions { local_steps: 1_000, ..conjugate(schedule) };
         let found = found((&GaussianMean {}, &data), &Settings::default(), (options, exchanges), false);
         assert_eq!(found.record.trace.len() as u64, exchanges, "a point for every exchange");

@@ -6,7 +6,7 @@ use partita::inference::{Error, Expectation, GradientDescent, Lbfgs, NaturalGrad
 use partita::models::GaussianMean;
 use partita::{
     AlgorithmChoice, Device, DivergenceChoice, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, Schedule,
-    Settings, SolverChoice, VisitSchedule, fit,
+    Settings, SiloSchedule, SolverChoice, fit,
 };
 
 /// Two points are exact for the quadratic log likelihoods here.
@@ -150,7 +150,7 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     let exact = moments(&fitted(how, Settings { steps: 60 * 5 * 40, ..Settings::default() }).unwrap());
     // 40 sweeps contract the error of the first by more than 1e10.
     assert!((0..2).all(|i| (exact[i] / expected[i] - 1.0).abs() < 1e-10), "{exact:?} against {expected:?}");
-    let how = PviOptions { divergence, schedule: VisitSchedule::Synchronous, ..PviOptions::new(100) };
+    let how = PviOptions { divergence, schedule: SiloSchedule::Synchronous, ..PviOptions::new(100) };
     let settings = Settings {
         steps: 100 * 30,
         particles: 2,

@@ -1,12 +1,10 @@
 //! Factors that hold what would make them improper: every cavity is a density, whatever noise local solutions have.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::Error;
 use partita::models::{BinaryRows, LogisticRegression};
-use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Key, Noise, Purpose, PviOptions, Report, Schedule,
-    Settings, fit,
-};
+use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Report, Schedule, Settings, fit};
 
 const COLUMNS: usize = 3;
 

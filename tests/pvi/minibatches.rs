@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use fixtures::regression::{Regression, Rows, silos};
+use partita::core::Noise;
 use partita::inference::{
     Algorithm, Error, Expectation, Lbfgs, NaturalGradient, Outcome, PowerExpectation, Pvi, PviSilo, Silo, SiloProgram,
 };
-use partita::{Clip, Device, FamilyPlan, Gaussian, Noise, PviOptions, Settings, SolverChoice};
+use partita::{Clip, Device, FamilyPlan, Gaussian, PviOptions, Settings, SolverChoice};
 use partita_core::Minibatches;
 
 const LINEAR: Regression = Regression { columns: 3, binary: false };

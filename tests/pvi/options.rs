@@ -1,9 +1,9 @@
 //! Holds the options of PVI to refusing, by name, what would fail later or do nothing.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use partita::inference::{Absence, Algorithm, Error, Factors, Order, PriorShare, Pvi, coordinator};
+use partita::inference::{Algorithm, Error, Factors, MissingSilo, Order, PriorShare, Pvi, coordinator};
 use partita::models::GaussianMean;
-use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, Settings, VisitSchedule};
+use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, Settings, SiloSchedule};
 
 #[test]
 fn factors_that_are_not_taken_out_cannot_hold_components() {
@@ -17,11 +17,11 @@ fn factors_that_are_not_taken_out_cannot_hold_components() {
 
 #[test]
 fn one_factor_for_all_cannot_go_on_without_some() {
-    let options = |factors, absence| PviOptions { factors, absence, ..PviOptions::new(1) };
-    assert!(options(Factors::Own, Absence::GoOn).check().is_ok());
-    assert!(options(Factors::Shared, Absence::Fail).check().is_ok());
+    let options = |factors, missing_silo| PviOptions { factors, missing_silo, ..PviOptions::new(1) };
+    assert!(options(Factors::Own, MissingSilo::GoOn).check().is_ok());
+    assert!(options(Factors::Shared, MissingSilo::Fail).check().is_ok());
     for factors in [Factors::Shared, Factors::SharedBySize] {
-        let found = options(factors, Absence::GoOn).check().unwrap_err();
+        let found = options(factors, MissingSilo::GoOn).check().unwrap_err();
         assert!(matches!(found, Error::Setting { setting: "absence", .. }), "{found}");
     }
 }
@@ -33,7 +33,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
         let options = FitOptions { algorithm: AlgorithmChoice::Pvi(options), ..FitOptions::default() };
         coordinator(&GaussianMean {}, (&names, &rows), &Device::flex(), &options).map(drop)
     };
-    let damped = PviOptions { damping_by_size: true, schedule: VisitSchedule::Synchronous, ..PviOptions::new(1) };
+    let damped = PviOptions { damping_by_size: true, schedule: SiloSchedule::Synchronous, ..PviOptions::new(1) };
     let split = PviOptions { prior: PriorShare::BySize, ..PviOptions::new(1) };
     let shared = PviOptions { factors: Factors::SharedBySize, ..PviOptions::new(1) };
     for (options, entry) in [(damped, "damping_by_size"), (split, "prior"), (shared, "factors")] {
@@ -52,7 +52,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
 }
 
 /// The coordinator of silos of these sizes, which are damped by them.
-fn by_size(sizes: &[usize], schedule: VisitSchedule, damping: Option<f64>) -> Result<Pvi<GaussianMean>, Error> {
+fn by_size(sizes: &[usize], schedule: SiloSchedule, damping: Option<f64>) -> Result<Pvi<GaussianMean>, Error> {
     let names: Vec<String> = (0..sizes.len()).map(|silo| format!("silo-{silo}")).collect();
     let options = PviOptions { schedule, damping, damping_by_size: true, ..PviOptions::new(1) };
     Pvi::new(&GaussianMean {}, &Device::flex(), &Settings::default(), (&names, sizes.to_vec()), options)
@@ -60,7 +60,7 @@ fn by_size(sizes: &[usize], schedule: VisitSchedule, damping: Option<f64>) -> Re
 
 #[test]
 fn damping_by_size_says_which_silo_it_would_not_damp() {
-    let sequential = VisitSchedule::Sequential(Order::Fixed);
+    let sequential = SiloSchedule::Sequential(Order::Fixed);
     // Undamped visits of unequal silos: 1 times 3 times a share of one half.
     let found = by_size(&[10, 30, 20], sequential, None).unwrap_err();
     let text = found.to_string();
@@ -68,12 +68,12 @@ fn damping_by_size_says_which_silo_it_would_not_damp() {
     for part in ["1.5", "silo 1", "30 of 60 rows", "lower the damping"] {
         assert!(text.contains(part), "{text}");
     }
-    assert!(by_size(&[10, 30, 20], VisitSchedule::Synchronous, Some(0.7)).is_err());
+    assert!(by_size(&[10, 30, 20], SiloSchedule::Synchronous, Some(0.7)).is_err());
     for (sizes, schedule, damping, expected) in [
         // Equal silos have the damping of all; at two thirds the largest of these is undamped.
         (vec![7; 49], sequential, None, vec![1.0; 49]),
         (vec![10, 30, 20], sequential, Some(2.0 / 3.0), vec![1.0 / 3.0]),
-        (vec![10, 30, 20], VisitSchedule::Synchronous, None, vec![1.0 / 6.0, 0.5, 1.0 / 3.0]),
+        (vec![10, 30, 20], SiloSchedule::Synchronous, None, vec![1.0 / 6.0, 0.5, 1.0 / 3.0]),
     ] {
         let mut pvi = by_size(&sizes, schedule, damping).unwrap();
         let asked = pvi.outgoing().unwrap();

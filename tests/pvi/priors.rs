@@ -7,12 +7,13 @@ use fixtures::regression::{Rows, pooled, silos};
 use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
+use partita::core::NoiseKind;
 use partita::inference::{
-    Algorithm, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram, Spread,
+    Algorithm, CovarianceMatrix, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram,
 };
 use partita::{
-    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Model, NoiseKind, Normal,
-    Optimiser, PviOptions, Result, Schedule, Scope, Settings, SolverChoice, VisitSchedule, fit,
+    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Model, Normal, Optimiser,
+    PviOptions, Result, Schedule, Scope, Settings, SiloSchedule, SolverChoice, fit,
 };
 
 /// Linear regression whose coefficients have the standard deviation e^θ, with θ a point estimate.
@@ -71,7 +72,7 @@ impl Model for FullRidge {
 /// The log evidence of the ridge, less what does not depend on θ: log Z of prior times likelihood less that of the prior.
 fn log_evidence(log_scale: f64, data: &[(String, Rows)]) -> f64 {
     let family = NormalFamily::full(3);
-    let prior = family.natural_of_moments(&[0.0; 3], &Spread::Diagonal(vec![log_scale.exp(); 3])).unwrap();
+    let prior = family.natural_of_moments(&[0.0; 3], &CovarianceMatrix::Diagonal(vec![log_scale.exp(); 3])).unwrap();
     let mut joint = prior.clone();
     for (_, rows) in data {
         for (x, y) in rows.design.chunks_exact(3).zip(&rows.outcomes) {
@@ -101,7 +102,7 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let (optimiser, schedule) = (Optimiser::Sgd { momentum: 0.0 }, Schedule::Constant { rate });
     let settings = Settings { steps: 10, particles, family: full_rank, optimiser, schedule, ..Settings::default() };
     let options = PviOptions {
-        schedule: VisitSchedule::Synchronous,
+        schedule: SiloSchedule::Synchronous,
         damping: Some(1.0),
         solver: SolverChoice::Conjugate,
         ..PviOptions::new(1)
@@ -181,7 +182,7 @@ fn the_gradient_by_a_prior_s_mean_is_that_of_the_collapsed_bound_to_nine_digits(
         ..Settings::default()
     };
     let options = PviOptions {
-        schedule: VisitSchedule::Synchronous,
+        schedule: SiloSchedule::Synchronous,
         damping: Some(1.0),
         solver: SolverChoice::Conjugate,
         ..PviOptions::new(1)
@@ -199,7 +200,7 @@ fn the_gradient_by_a_prior_s_mean_is_that_of_the_collapsed_bound_to_nine_digits(
     let formula: f64 = own.iter().zip(&of_prior).take(3).map(|(own, prior)| (own - prior) / 0.64).sum();
     // The bound with the best posterior for each ε is log Z_q with the silos' factors as they are: a quadratic in ε.
     let bound = |mean: f64| {
-        let start = family.natural_of_moments(&[mean; 3], &Spread::Diagonal(vec![0.8; 3])).unwrap();
+        let start = family.natural_of_moments(&[mean; 3], &CovarianceMatrix::Diagonal(vec![0.8; 3])).unwrap();
         let all: Vec<f64> = posterior.iter().zip(&prior).zip(&start).map(|((q, old), new)| q - old + new).collect();
         family.log_partition(&all) - family.log_partition(&start)
     };
@@ -216,10 +217,10 @@ fn interleaved_steps_of_a_hyperparameter_reach_the_maximum_of_the_evidence() {
     let grid = (0..4_000).map(|place| -2.0 + f64::from(place) * 1e-3);
     let best = grid.max_by(|a, b| log_evidence(*a, &data).total_cmp(&log_evidence(*b, &data))).unwrap();
     for schedule in [
-        VisitSchedule::Synchronous,
-        VisitSchedule::Sequential(partita::inference::Order::Fixed),
-        VisitSchedule::Subset(2),
-        VisitSchedule::Asynchronous(partita::inference::Delays::default()),
+        SiloSchedule::Synchronous,
+        SiloSchedule::Sequential(partita::inference::Order::Fixed),
+        SiloSchedule::Subset(2),
+        SiloSchedule::Asynchronous(partita::inference::Delays::default()),
     ] {
         let how = PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) };
         let settings = Settings {
@@ -267,7 +268,7 @@ fn a_hyperparameter_may_be_latent_beside_what_it_governs() {
     let device = Device::flex();
     let data = data(&device);
     let pooled = moments(&FullRidge {}, &pooled(&data, &device), AlgorithmChoice::Central);
-    for schedule in [VisitSchedule::Synchronous, VisitSchedule::Sequential(partita::inference::Order::Fixed)] {
+    for schedule in [SiloSchedule::Synchronous, SiloSchedule::Sequential(partita::inference::Order::Fixed)] {
         let how = PviOptions { schedule, ..PviOptions::new(200) };
         assert_same(&moments(&FullRidge {}, &data, AlgorithmChoice::Pvi(how)), &pooled);
     }
@@ -282,7 +283,7 @@ fn a_prior_that_is_not_normal_has_a_factor_that_the_coordinator_refines() {
         counts.iter().enumerate().map(|(place, own)| (format!("silo-{place}"), of(own))).collect();
     let all = [("all".to_owned(), of(&counts.concat()))];
     let pooled = moments(&Counts {}, &all, AlgorithmChoice::Central);
-    let how = PviOptions { schedule: VisitSchedule::Synchronous, ..PviOptions::new(200) };
+    let how = PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(200) };
     assert_same(&moments(&Counts {}, &silos, AlgorithmChoice::Pvi(how)), &pooled);
 }
 

@@ -3,8 +3,8 @@
 
 use fixtures::local::{LogLikelihood, Partitioned, Toy, expected, logistic};
 use partita::inference::{
-    CovarianceGradient, DiagonalGaussian, Error, Expectation, ExponentialFamily, Factor, Family, FamilyDraw,
-    GradientDescent, MomentGradient, NaturalGradient, NormalFamily, PowerExpectation, Result, Spread,
+    CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Error, Expectation, ExponentialFamily, Factor, Family,
+    FamilyDraw, GradientDescent, MomentGradient, NaturalGradient, NormalFamily, PowerExpectation, Result,
 };
 use partita::{Device, Optimiser, Schedule, Settings, SolverChoice};
 
@@ -149,11 +149,11 @@ impl Family for InNaturalParameters {
         DiagonalGaussian::new(1).draw(&[mean, sd.ln()], noise)
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         Self::add(parameters, [location[0], deviation[0] * noise[0]], out);
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         let CovarianceGradient::Diagonal(by_variance) = &gradient.covariance else { panic!("one component") };
         let [_, sd] = Self::standard(parameters);
         Self::add(parameters, [gradient.mean[0], 2.0 * sd * by_variance[0]], out);
@@ -167,11 +167,11 @@ impl Family for InNaturalParameters {
         Self::add(parameters, [0.0, Self::standard(parameters)[1].recip()], out);
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
-        Spread::Diagonal(vec![Self::standard(parameters)[1]])
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+        CovarianceMatrix::Diagonal(vec![Self::standard(parameters)[1]])
     }
 
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         family().natural_of_moments(mean, spread)
     }
 }

@@ -3,12 +3,12 @@
 
 use fixtures::partitioned::{LINEAR, Run, conjugate_options, four_silos, settings};
 use partita::inference::{Algorithm, Delays, ExponentialFamily, Order};
-use partita::{PviOptions, Settings, VisitSchedule};
+use partita::{PviOptions, Settings, SiloSchedule};
 
 const SILOS: usize = 4;
 
 /// Whom a run visits in each exchange, and how far it moves the posterior, in nats.
-fn visits(schedule: VisitSchedule, seed: u64, exchanges: usize) -> Vec<(Vec<usize>, f64)> {
+fn visits(schedule: SiloSchedule, seed: u64, exchanges: usize) -> Vec<(Vec<usize>, f64)> {
     let options = PviOptions { damping: Some(0.3), ..conjugate_options(schedule) };
     let settings = Settings { seed, ..settings(100_000) };
     let mut run = Run::new(&LINEAR, &four_silos(), &settings, options);
@@ -24,7 +24,7 @@ fn visits(schedule: VisitSchedule, seed: u64, exchanges: usize) -> Vec<(Vec<usiz
         .collect()
 }
 
-fn order(schedule: VisitSchedule, seed: u64, exchanges: usize) -> Vec<usize> {
+fn order(schedule: SiloSchedule, seed: u64, exchanges: usize) -> Vec<usize> {
     visits(schedule, seed, exchanges).into_iter().flat_map(|(silos, _)| silos).collect()
 }
 
@@ -37,7 +37,7 @@ fn counts(order: &[usize]) -> [usize; SILOS] {
 
 #[test]
 fn a_random_order_visits_every_silo_once_a_sweep_in_an_order_of_the_seed_that_changes() {
-    let schedule = VisitSchedule::Sequential(Order::Random);
+    let schedule = SiloSchedule::Sequential(Order::Random);
     let found = order(schedule, 7, 10 * SILOS);
     let sweeps: Vec<&[usize]> = found.chunks_exact(SILOS).collect();
     for sweep in &sweeps {
@@ -52,7 +52,7 @@ fn a_random_order_visits_every_silo_once_a_sweep_in_an_order_of_the_seed_that_ch
 #[test]
 fn a_residual_order_visits_the_silo_whose_last_visit_moved_the_posterior_most() {
     let mut residuals = [f64::INFINITY; SILOS];
-    let found = visits(VisitSchedule::Sequential(Order::Residual), 1, 10 * SILOS);
+    let found = visits(SiloSchedule::Sequential(Order::Residual), 1, 10 * SILOS);
     for (silos, moved) in &found {
         let [silo] = silos[..] else { panic!("{silos:?}") };
         let largest = residuals.iter().copied().fold(0.0, f64::max);
@@ -67,7 +67,7 @@ fn a_residual_order_visits_the_silo_whose_last_visit_moved_the_posterior_most() 
 
 #[test]
 fn subsets_are_drawn_anew_without_replacement() {
-    let found = visits(VisitSchedule::Subset(2), 3, 60);
+    let found = visits(SiloSchedule::Subset(2), 3, 60);
     for (silos, _) in &found {
         assert!(silos.len() == 2 && silos[0] < silos[1], "{silos:?}");
     }
@@ -80,7 +80,7 @@ fn subsets_are_drawn_anew_without_replacement() {
 
 #[test]
 fn the_virtual_clock_visits_by_the_delays_that_it_is_given() {
-    let with = |delays, exchanges| order(VisitSchedule::Asynchronous(delays), 1, exchanges);
+    let with = |delays, exchanges| order(SiloSchedule::Asynchronous(delays), 1, exchanges);
     // All alike: in turn.
     let even = Delays { longest: 1.0, straggle: 1.0, loss: 0.0, seed: 1 };
     let found = with(even, 10 * SILOS);

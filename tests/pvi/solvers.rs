@@ -217,7 +217,7 @@ fn steps_by_draws_are_unbiased_in_one_and_two_dimensions() {
         let mut solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.1, expectation })
             .start(&partita::Settings::default(), &partita::Device::flex());
         for step in 0..2_000 {
-            let visit = partita::inference::Visit {
+            let visit = partita::inference::LocalUpdate {
                 received: received.clone(),
                 is_prior: false,
                 first: step,

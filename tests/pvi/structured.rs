@@ -4,7 +4,7 @@
 use fixtures::{conjugate, groups, six_cities_family, six_cities_model, split, structured};
 use partita::inference::Order;
 use partita::models::{ConjugateGaussian, RepeatedBinary, six_cities_silos};
-use partita::{AlgorithmChoice, Device, Fit, FitOptions, PviOptions, RoundOptions, Settings, VisitSchedule, fit};
+use partita::{AlgorithmChoice, Device, Fit, FitOptions, PviOptions, RoundOptions, Settings, SiloSchedule, fit};
 
 /// Six cities over two silos: the paper's random halves, or the children of mothers who smoke in one of their own.
 fn six_cities(apart: bool, algorithm: AlgorithmChoice, steps: u64, seed: u64) -> Fit {
@@ -35,7 +35,7 @@ fn two_sweeps_recover_a_conjugate_hierarchy_with_its_local_latents() {
     let silos: Vec<_> =
         data.map(|(place, own)| (format!("silo-{place}"), ConjugateGaussian::data(&own, &device).unwrap())).collect();
     // One sweep finds the globals; silos visited before the last then hear where the globals ended, and follow.
-    for (schedule, exchanges) in [(VisitSchedule::Sequential(Order::Fixed), 6), (VisitSchedule::Synchronous, 2)] {
+    for (schedule, exchanges) in [(SiloSchedule::Sequential(Order::Fixed), 6), (SiloSchedule::Synchronous, 2)] {
         let how = PviOptions { schedule, damping: Some(1.0), ..PviOptions::new(2_000) };
         let settings = Settings { steps: 2_000 * exchanges, family: structured(), ..Settings::default() };
         let algorithm = AlgorithmChoice::Pvi(how);
@@ -56,7 +56,7 @@ fn two_sweeps_recover_a_conjugate_hierarchy_with_its_local_latents() {
 #[test]
 fn four_rounds_on_six_cities_come_within_half_a_nat_of_thirty_thousand_of_sfvi_where_averaging_is_far_off() {
     // SFVI with the same family reaches -827.00 ± 0.12 in 30,000 exchanges (tests/sfvi/six_cities_posterior.rs).
-    let how = PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(1.0), ..PviOptions::new(1_000) };
+    let how = PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(1.0), ..PviOptions::new(1_000) };
     let pvi = six_cities(true, AlgorithmChoice::Pvi(how), 4_000, 1).report;
     assert!(pvi.elbo > -827.5, "{pvi}");
     assert_eq!((pvi.gradient_steps, pvi.silo_steps), (4_000, 8_000));

@@ -5,14 +5,15 @@ use fixtures::split;
 use partita::burn;
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
+use partita::core::{Key, Noise, Purpose, theta};
 use partita::inference::{
     Algorithm, ElboEstimate, EncodedRows, Error, Expectation, GradientDescent, Message, NaturalGradient, Sfvi, Silo,
     SiloProgram, encoded_posterior, held_out_bound,
 };
 use partita::{
     AlgorithmChoice, Amortised, AverageChoice, Device, Encoder, Encoding, Estimator, FamilyPlan, Fit, FitOptions,
-    Gaussian, Key, Model, Noise, Normal, Optimiser, Purpose, PviOptions, Result, RoundOptions, Rows, Schedule, Scope,
-    Settings, SolverChoice, check, fit, theta,
+    Gaussian, Model, Normal, Optimiser, PviOptions, Result, RoundOptions, Rows, Schedule, Scope, Settings,
+    SolverChoice, check, fit,
 };
 
 /// s: the known standard deviation of y given z.
@@ -278,7 +279,7 @@ fn minibatches_of_an_epoch_average_to_the_gradient_of_all_rows() {
     for estimator in [Estimator::Total, Estimator::ClosedFormEntropy] {
         let gradient = |size: usize, step: u64| {
             // A point mass for the global, so that every step draws the same.
-            let family = FamilyPlan::new().global(partita::Choice::Delta);
+            let family = FamilyPlan::new().global(partita::inference::Choice::Delta);
             let settings = Settings { estimator, family, minibatch: minibatch(size), ..Settings::default() };
             let mut silo = Silo::new("a", 0, &model, &tensor(&y, &device), &device, &settings).unwrap();
             let reply = reply(&mut silo, step, settings.seed, (&global[..1], &theta(&model).unwrap()));
@@ -317,7 +318,7 @@ fn a_plan_for_sites_the_encoder_serves_is_refused() {
     let data = tensor(&observations(4, 1), &device);
     let plans = [
         FamilyPlan::new().site("z", Gaussian::diagonal()),
-        FamilyPlan::new().site("z", partita::Choice::Delta),
+        FamilyPlan::new().site("z", partita::inference::Choice::Delta),
         FamilyPlan::new().local(Gaussian::diagonal()),
     ];
     for family in plans {

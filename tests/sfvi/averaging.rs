@@ -4,8 +4,8 @@
 use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Averaging, Barycentre, DiagonalGaussian, Error, Family, FullRankGaussian, LogPool, LowRankGaussian, ParameterMean,
-    Spread,
+    Averaging, Barycentre, CovarianceMatrix, DiagonalGaussian, Error, Family, FullRankGaussian, LogPool,
+    LowRankGaussian, ParameterMean,
 };
 use partita::models::ConjugateGaussian;
 use partita::{AlgorithmChoice, AverageChoice, Device, Fit, FitOptions, RoundOptions, Schedule, Settings, fit};
@@ -53,7 +53,7 @@ fn barycentre_in_one_dimension_and_of_commuting_covariances_has_its_closed_form(
     let family = FullRankGaussian::new(2);
     let member = |a: f64, b: f64| {
         let covariance = vec![c * c * a + s * s * b, c * s * (a - b), c * s * (a - b), s * s * a + c * c * b];
-        family.with_moments(&[0.0, 0.0], &Spread::Full(covariance)).unwrap()
+        family.with_moments(&[0.0, 0.0], &CovarianceMatrix::Full(covariance)).unwrap()
     };
     let average = Barycentre.average(&family, &[member(1.0, 9.0), member(4.0, 0.25)], &[0.5, 0.5]).unwrap();
     close(&family.covariance(&average), &family.covariance(&member(2.25, 1.75 * 1.75)), FIXED_POINT);
@@ -68,7 +68,9 @@ fn barycentre_equals_the_golden_number_of_pot() {
     let family = FullRankGaussian::new(3);
     let members: Vec<Vec<f64>> = (0..3)
         .map(|j| {
-            family.with_moments(&list(&golden["means"][j]), &Spread::Full(list(&golden["covariances"][j]))).unwrap()
+            family
+                .with_moments(&list(&golden["means"][j]), &CovarianceMatrix::Full(list(&golden["covariances"][j])))
+                .unwrap()
         })
         .collect();
     let average = Barycentre.average(&family, &members, &list(&golden["weights"])).unwrap();
@@ -101,7 +103,7 @@ fn every_average_of_equal_members_is_that_member() {
 
 #[test]
 fn a_covariance_that_is_not_positive_definite_is_refused() {
-    let refused = FullRankGaussian::new(2).with_moments(&[0.0, 0.0], &Spread::Full(vec![1.0, 2.0, 2.0, 1.0]));
+    let refused = FullRankGaussian::new(2).with_moments(&[0.0, 0.0], &CovarianceMatrix::Full(vec![1.0, 2.0, 2.0, 1.0]));
     assert!(matches!(refused, Err(Error::Improper { found: -3.0, .. })), "{refused:?}");
     let point = DiagonalGaussian::new(1);
     assert!(matches!(LogPool.average(&point, &[vec![0.0, f64::NEG_INFINITY]], &[1.0]), Err(Error::Average { .. })));

@@ -7,16 +7,18 @@ use std::path::Path;
 use fixtures::{conjugate, groups};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
+use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::laws;
 use partita::inference::metrics::{Predictions, accuracy};
 use partita::inference::{
     Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, PointRounds,
     SecondMoment, ServerMean, ServerRule, Silo, SiloProgram,
 };
+use partita::inference::{Choice, Mask, ServerChoice};
 use partita::models::{ClassifiedRows, ConjugateGaussian, MultinomialRegression};
 use partita::{
-    AlgorithmChoice, Choice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Key, Loss, Mask, Model, Noise,
-    NoiseStream, Normal, Optimiser, Purpose, Result, Schedule, Scope, ServerChoice, Settings, SparseRows, fit,
+    AlgorithmChoice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Loss, Model, Normal, Optimiser,
+    Result, Schedule, Scope, Settings, SparseRows, fit,
 };
 use serde_json::Value;
 

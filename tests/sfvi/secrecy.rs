@@ -31,8 +31,8 @@ fn replies(variant: bool, shift_locals: f64, particles: usize) -> (Vec<Message>,
         silo.local_parameters().into_iter().map(|block| block.iter().map(|p| p + shift_locals).collect()).collect();
     silo.set_local_parameters(moved).unwrap();
     let step = parties.algorithm.outgoing().unwrap().remove(0).message;
-    let assess = parties.algorithm.assessing(3, 0).remove(0).message;
-    let requests = [assess, step];
+    let estimate_elbo = parties.algorithm.elbo_requests(3, 0).remove(0).message;
+    let requests = [estimate_elbo, step];
     let replies = requests.iter().map(|request| silo.answer(request).unwrap()).collect();
     let locals = silo.local_parameters();
     (replies, parties.algorithm.manifest().clone(), locals)
@@ -55,7 +55,7 @@ fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<
         replies.push(silo.answer(&request).unwrap());
         pvi.incoming(vec![Outcome::Reply(replies[replies.len() - 1].clone())]).unwrap();
     }
-    replies.push(silo.answer(&pvi.assessing(3, 0).remove(0).message).unwrap());
+    replies.push(silo.answer(&pvi.elbo_requests(3, 0).remove(0).message).unwrap());
     (replies, pvi.manifest().clone(), silo)
 }
 

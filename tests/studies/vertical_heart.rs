@@ -32,7 +32,7 @@ fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bi
         assert!(mean("accuracy") > 75.0 && mean("log_likelihood") > -0.6, "{row}");
         // What is predicted wrongly has a probability below one half.
         assert!(mean("log_likelihood_of_wrong") < 0.5_f64.ln(), "{row}");
-        // One exchange a step, one to assess the bound; predictions of 200 draws ask four times, points once.
+        // One exchange a step, one to estimate_elbo the bound; predictions of 200 draws ask four times, points once.
         let predictions = if row["method"].as_str().unwrap().starts_with("split") { 1 } else { 4 };
         assert_eq!(row["exchanges"].as_u64(), Some(2 * (300 + 1 + predictions)), "{row}");
     }

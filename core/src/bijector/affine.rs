@@ -64,7 +64,7 @@ impl Bijector for AffineMap {
         Ok(())
     }
 
-    fn pull_back(&self, _: &[f64], _: &[f64], gradient: &[f64], _: f64, out: &mut [f64]) {
+    fn vjp(&self, _: &[f64], _: &[f64], gradient: &[f64], _: f64, out: &mut [f64]) {
         for (out, g) in out.iter_mut().zip(gradient) {
             *out = self.scale * g;
         }

@@ -86,7 +86,7 @@ impl Bijector for CorrelationCholeskyMap {
         Ok(())
     }
 
-    fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         let k = constrained.len().isqrt().max(1);
         let mut start = 0;
         for (i, (row, g)) in constrained.chunks_exact(k).zip(gradient.chunks_exact(k)).enumerate() {

@@ -64,7 +64,7 @@ impl Bijector for CovarianceCholeskyMap {
         Ok(())
     }
 
-    fn pull_back(&self, _: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, _: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         let k = constrained.len().isqrt().max(1);
         let mut start = 0;
         for (i, (row, g)) in constrained.chunks_exact(k).zip(gradient.chunks_exact(k)).enumerate() {

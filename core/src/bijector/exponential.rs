@@ -51,7 +51,7 @@ impl Bijector for ExponentialMap {
         Ok(())
     }
 
-    fn pull_back(&self, _: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, _: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         for ((out, x), g) in out.iter_mut().zip(constrained).zip(gradient) {
             *out = x * g + weight;
         }

@@ -36,7 +36,7 @@ impl Bijector for IdentityMap {
         Ok(())
     }
 
-    fn pull_back(&self, _: &[f64], _: &[f64], gradient: &[f64], _: f64, out: &mut [f64]) {
+    fn vjp(&self, _: &[f64], _: &[f64], gradient: &[f64], _: f64, out: &mut [f64]) {
         out.copy_from_slice(gradient);
     }
 

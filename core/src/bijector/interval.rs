@@ -85,7 +85,7 @@ impl Bijector for IntervalMap {
         Ok(())
     }
 
-    fn pull_back(&self, unconstrained: &[f64], _: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, unconstrained: &[f64], _: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         for ((out, u), g) in out.iter_mut().zip(unconstrained).zip(gradient) {
             // The derivative of −log(1 + eᵘ) − log(1 + e⁻ᵘ) is σ(−u) − σ(u) = −tanh(u/2).
             *out = self.width() * sigmoid(*u) * sigmoid(-u) * g - weight * (0.5 * u).tanh();

@@ -57,7 +57,7 @@ impl Bijector for OrderedMap {
         Ok(())
     }
 
-    fn pull_back(&self, unconstrained: &[f64], _: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, unconstrained: &[f64], _: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         // A step moves every later number along, so its gradient is the sum of theirs.
         let mut later = 0.0;
         for (index, ((out, u), g)) in out.iter_mut().zip(unconstrained).zip(gradient).enumerate().rev() {

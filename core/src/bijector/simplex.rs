@@ -81,7 +81,7 @@ impl Bijector for SimplexMap {
         Ok(())
     }
 
-    fn pull_back(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         // ∂log xⱼ/∂aᵢ is 1 − zᵢ for j = i, −zᵢ for j > i and 0 before; log|det J| = Σ log xᵢ + log(1
         // − zᵢ).
         let count = unconstrained.len();

@@ -52,7 +52,7 @@ impl Bijector for SoftplusMap {
         Ok(())
     }
 
-    fn pull_back(&self, unconstrained: &[f64], _: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
+    fn vjp(&self, unconstrained: &[f64], _: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]) {
         for ((out, u), g) in out.iter_mut().zip(unconstrained).zip(gradient) {
             *out = sigmoid(*u) * g + weight * sigmoid(-u);
         }

@@ -150,7 +150,7 @@ impl Design {
                 let b = if has_intercepts { second.or_else(|| arrays.next()) } else { None };
                 let eta = multiply(&values, &beta, b.as_deref(), [rows, repeats, columns]);
                 let output = Array { values: eta, shape: vec![rows, repeats] };
-                (output, Box::new(move |gradient| pull_back(&values, gradient, [rows, repeats, columns], tracked)))
+                (output, Box::new(move |gradient| vjp(&values, gradient, [rows, repeats, columns], tracked)))
             }),
         );
         Ok(output.typed())
@@ -185,12 +185,7 @@ fn multiply(values: &[f64], beta: &[f64], intercepts: Option<&[f64]>, [rows, rep
     eta
 }
 
-fn pull_back(
-    values: &[f64],
-    gradient: &[f64],
-    [rows, repeats, columns]: [usize; 3],
-    wanted: [bool; 2],
-) -> Vec<Vec<f64>> {
+fn vjp(values: &[f64], gradient: &[f64], [rows, repeats, columns]: [usize; 3], wanted: [bool; 2]) -> Vec<Vec<f64>> {
     let mut results = Vec::with_capacity(2);
     if wanted[0] {
         let mut by_coefficient = vec![0.0; columns];

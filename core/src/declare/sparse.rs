@@ -259,7 +259,7 @@ impl SparseRows {
                 let (weights, intercepts) =
                     (weights.unwrap_or_default(), intercepts.unwrap_or_else(|| vec![0.0; outputs]));
                 let value = Array { values: matrix.product(&weights, &intercepts), shape: vec![rows, outputs] };
-                (value, Box::new(move |gradient| matrix.pull_back(gradient, outputs, taken)))
+                (value, Box::new(move |gradient| matrix.vjp(gradient, outputs, taken)))
             }),
         );
         Ok(output.typed())
@@ -279,7 +279,7 @@ impl SparseRows {
     }
 
     /// The gradients by those of coefficients and intercepts that are wanted.
-    fn pull_back(&self, gradient: &[f64], outputs: usize, wanted: [bool; 2]) -> Vec<Vec<f64>> {
+    fn vjp(&self, gradient: &[f64], outputs: usize, wanted: [bool; 2]) -> Vec<Vec<f64>> {
         let mut results = Vec::with_capacity(2);
         if wanted[0] {
             let mut sums = vec![0.0; self.columns * outputs];

@@ -330,7 +330,7 @@ impl Law {
                 let shape = vec![totals.len()];
                 let output = Array { values: totals.clone(), shape };
                 let _ = result.set(view.finite(slice(0), total).map(|()| totals));
-                (output, pull_back(evaluation, tracked))
+                (output, vjp(evaluation, tracked))
             }),
         );
         match cell.get() {
@@ -373,7 +373,7 @@ impl Law {
 }
 
 /// Multiplies the derivatives of the tracked inputs by the gradient of the outputs: one scalar, or one for each row.
-fn pull_back(evaluation: Evaluation, tracked: [bool; 4]) -> PullBack {
+fn vjp(evaluation: Evaluation, tracked: [bool; 4]) -> PullBack {
     let [a, b, c] = evaluation.parameters;
     let all = [evaluation.value, a, b, c].into_iter().zip(evaluation.shared);
     let mut derivatives: Vec<(Vec<f64>, usize)> =

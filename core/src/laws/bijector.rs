@@ -94,7 +94,7 @@ pub fn bijector(bijector: &dyn Bijector, event: usize, free: &[usize]) -> Result
                 place.numerical_determinant()?;
             }
             place.pulled_back_determinant()?;
-            place.pull_back(&mut stream)?;
+            place.vjp(&mut stream)?;
         }
     }
     Ok(())
@@ -165,7 +165,7 @@ impl Place<'_> {
             let mut unit = vec![0.0; self.event];
             unit[*free] = 1.0;
             let mut row = vec![0.0; self.point.len()];
-            self.bijector.pull_back(self.point, &x, &unit, 0.0, &mut row);
+            self.bijector.vjp(self.point, &x, &unit, 0.0, &mut row);
             jacobian.extend(row);
         }
         self.determinant("the Jacobian made of pull-backs", jacobian)
@@ -182,7 +182,7 @@ impl Place<'_> {
     }
 
     /// Checks the two parts of the pull-back apart, since one may be far larger than the other in the tails.
-    fn pull_back(&self, stream: &mut NoiseStream) -> Result<(), BijectorViolation> {
+    fn vjp(&self, stream: &mut NoiseStream) -> Result<(), BijectorViolation> {
         let mut gradient = vec![0.0; self.event];
         self.compare_pull_back(&gradient, 1.5)?;
         stream.normal(&mut gradient);
@@ -197,7 +197,7 @@ impl Place<'_> {
         };
         let (x, log_det) = self.forward(self.point);
         let mut out = vec![f64::NAN; self.point.len()];
-        self.bijector.pull_back(self.point, &x, gradient, weight, &mut out);
+        self.bijector.vjp(self.point, &x, gradient, weight, &mut out);
         let size = x.iter().zip(gradient).map(|(x, g)| (x * g).abs()).sum::<f64>() + (weight * log_det).abs();
         for (index, found) in out.into_iter().enumerate() {
             let expected = derivative(objective, self.point, index);

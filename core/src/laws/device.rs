@@ -173,7 +173,7 @@ pub fn bijector_on_device(
         }
         let events = u.chunks_exact(one).zip(x.chunks_exact(event)).zip(weights.chunks_exact(event));
         for (((u, x), weights), pulled) in events.zip(pulled.chunks_exact_mut(one)) {
-            bijector.pull_back(u, x, weights, 1.0, pulled);
+            bijector.vjp(u, x, weights, 1.0, pulled);
         }
         let leaf: Tensor<2> = device.leaf(u.clone(), [EVENTS, one]);
         let Some((Term::Tensor(value), mut terms)) = bijector.on_device(Term::Tensor(leaf.clone())) else {

@@ -7,7 +7,7 @@ use crate::declare::theta::{theta, with_theta};
 use crate::device::Device;
 use crate::error::Error;
 use crate::noise::{Key, Noise, Purpose};
-use crate::read::{Assessment, Latents, LogDensity};
+use crate::read::{Latents, LogDensity, ValueAndGradient};
 
 const SEED: u64 = 161_803;
 /// Points of the latents at which a model is checked.
@@ -69,8 +69,8 @@ pub enum ModelViolation {
 /// use partita_core::{Device, HalfNormal, Model, Normal, Result, Scope, burn, laws};
 /// use burn::{module::Module, tensor::Tensor};
 /// #[derive(Module, Debug)]
-/// struct Spread {}
-/// impl Model for Spread {
+/// struct CovarianceMatrix {}
+/// impl Model for CovarianceMatrix {
 ///     type Globals = Tensor<1>;
 ///     type Data = Tensor<1>;
 ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("sd", HalfNormal::new(1.0)) }
@@ -81,7 +81,7 @@ pub enum ModelViolation {
 ///     }
 /// }
 /// let device = Device::flex();
-/// laws::model(&Spread {}, &device, &device.tensor(vec![0.3, -1.2], [2]))?;
+/// laws::model(&CovarianceMatrix {}, &device, &device.tensor(vec![0.3, -1.2], [2]))?;
 /// # }
 /// # Ok::<(), partita_core::laws::ModelViolation>(())
 /// ```
@@ -144,7 +144,7 @@ impl<M: Model> Checked<'_, M> {
         Ok(point)
     }
 
-    fn evaluate(&self, reading: Reading, point: &Point) -> Result<Assessment, Error> {
+    fn evaluate(&self, reading: Reading, point: &Point) -> Result<ValueAndGradient, Error> {
         let model = with_theta(self.model, &point[1], self.device)?;
         let density = LogDensity::new(&model, self.device, self.table);
         let latents = Latents { globals: &point[0], locals: &point[2..] };
@@ -200,7 +200,7 @@ impl<M: Model> Checked<'_, M> {
 }
 
 /// The gradients of an assessment in the order of a [`Point`].
-fn vectors(assessment: Assessment) -> Point {
+fn vectors(assessment: ValueAndGradient) -> Point {
     let mut vectors = vec![assessment.globals, assessment.theta];
     vectors.extend(assessment.locals);
     vectors

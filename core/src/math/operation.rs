@@ -167,7 +167,7 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
 /// What the backward pass needs: the vector-Jacobian product and the shapes to give its results.
 #[derive(Clone)]
 struct Saved<const N: usize> {
-    pull_back: Arc<Mutex<Option<PullBack>>>,
+    vjp: Arc<Mutex<Option<PullBack>>>,
     shapes: [Vec<usize>; N],
 }
 
@@ -185,11 +185,8 @@ fn forward<B: Backend, const N: usize>(
     let dtype = inputs[0].dtype();
     let shapes = inputs.each_ref().map(|input| input.shape().to_vec());
     let arrays = inputs.map(read::<B>);
-    let (value, pull_back) = function(arrays.into());
-    (
-        write::<B>(value.values, &value.shape, dtype, &device),
-        Saved { pull_back: Arc::new(Mutex::new(Some(pull_back))), shapes },
-    )
+    let (value, vjp) = function(arrays.into());
+    (write::<B>(value.values, &value.shape, dtype, &device), Saved { vjp: Arc::new(Mutex::new(Some(vjp))), shapes })
 }
 
 fn read<B: Backend>(tensor: FloatTensor<B>) -> Array {
@@ -214,9 +211,9 @@ impl<B: Backend, const N: usize> Backward<B, N> for HostBackward {
         let output = gradients.consume::<B>(&ops.node);
         let device = output.device();
         let dtype = output.dtype();
-        let pull_back = ops.state.pull_back.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(pull_back) = pull_back else { unreachable!("invariant: Burn runs the backward pass of a node once") };
-        let results = pull_back(&read::<B>(output).values);
+        let vjp = ops.state.vjp.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(vjp) = vjp else { unreachable!("invariant: Burn runs the backward pass of a node once") };
+        let results = vjp(&read::<B>(output).values);
         for ((parent, result), shape) in ops.parents.iter().zip(results).zip(&ops.state.shapes) {
             if let Some(node) = parent
                 && !result.is_empty()

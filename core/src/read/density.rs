@@ -1,6 +1,6 @@
 //! Reads a model as the log density of unconstrained vectors, with its gradient.
 
-use super::gradient::{Assessment, collect};
+use super::gradient::{ValueAndGradient, collect};
 use super::latents::Latents;
 use crate::declare::model::Model;
 use crate::declare::scope::{
@@ -96,21 +96,21 @@ impl<'a, M: Model> LogDensity<'a, M> {
     ///
     /// # Errors
     /// [`Error::Length`] for a vector of the wrong length; otherwise what the model's statements refuse.
-    pub fn global(&self, globals: &[f64]) -> Result<Assessment> {
+    pub fn global(&self, globals: &[f64]) -> Result<ValueAndGradient> {
         self.table.check_latents(globals, None, |_| 0)?;
         let latents = if self.table.global_tape { Tape::Leaves } else { Tape::Constants };
         let reading = Density { latents, ..self.reading(Terms::Joint) };
         let mut scope = self.scope(Source::globals(globals), reading);
         self.model.global(&mut scope)?;
         scope.ended()?;
-        self.finish(scope.outcome, Assessment::default(), &[])
+        self.finish(scope.outcome, ValueAndGradient::default(), &[])
     }
 
     /// $\log p_\theta(y_j, Z_{L_j} \mid Z_G)$ and its gradients: the share of one silo.
     ///
     /// # Errors
     /// As for [`LogDensity::global`].
-    pub fn local(&self, latents: Latents<'_>, data: &M::Data) -> Result<Assessment> {
+    pub fn local(&self, latents: Latents<'_>, data: &M::Data) -> Result<ValueAndGradient> {
         self.with_locals(latents, data, self.given_globals(), &[])
     }
 
@@ -126,7 +126,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     /// # Errors
     /// [`Error::Argument`] without moments, without particles, or for a model with local latents, which a particle has
     /// its own draws of: evaluate them one by one. Otherwise as for [`LogDensity::global`].
-    pub fn local_sum(&self, globals: &[f64], data: &M::Data, particles: &[u32]) -> Result<Assessment> {
+    pub fn local_sum(&self, globals: &[f64], data: &M::Data, particles: &[u32]) -> Result<ValueAndGradient> {
         let has_locals = self.table.blocks.iter().any(|block| block.width > 0);
         if self.moments.is_none() || has_locals || particles.is_empty() {
             let found = match (particles.is_empty(), has_locals) {
@@ -149,7 +149,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
     ///
     /// # Errors
     /// As for [`LogDensity::global`].
-    pub fn joint(&self, latents: Latents<'_>, data: &M::Data) -> Result<Assessment> {
+    pub fn joint(&self, latents: Latents<'_>, data: &M::Data) -> Result<ValueAndGradient> {
         self.with_locals(latents, data, self.reading(Terms::Joint), &[])
     }
 
@@ -160,7 +160,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         data: &M::Data,
         reading: Density<'_>,
         particles: &[u32],
-    ) -> Result<Assessment> {
+    ) -> Result<ValueAndGradient> {
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         self.loss.check()?;
         let mut blank = self.blank(latents);
@@ -204,10 +204,10 @@ impl<'a, M: Model> LogDensity<'a, M> {
     }
 
     /// Gradients of zero for the local blocks.
-    pub(super) fn blank(&self, latents: Latents<'_>) -> Assessment {
-        Assessment {
+    pub(super) fn blank(&self, latents: Latents<'_>) -> ValueAndGradient {
+        ValueAndGradient {
             locals: latents.locals.iter().map(|block| vec![0.0; block.len()]).collect(),
-            ..Assessment::default()
+            ..ValueAndGradient::default()
         }
     }
 
@@ -218,7 +218,12 @@ impl<'a, M: Model> LogDensity<'a, M> {
         chosen.map_or(block.rows, |batch| batch.rows.len())
     }
 
-    pub(super) fn finish(&self, outcome: Outcome, blank: Assessment, row_weights: &[f64]) -> Result<Assessment> {
+    pub(super) fn finish(
+        &self,
+        outcome: Outcome,
+        blank: ValueAndGradient,
+        row_weights: &[f64],
+    ) -> Result<ValueAndGradient> {
         collect(outcome, self.table, blank, row_weights, |gradients| theta::gradient(self.model, gradients))
     }
 }

@@ -67,7 +67,7 @@ impl Encoded {
     ///
     /// # Errors
     /// [`Error::Length`] for a gradient of the wrong length; [`Error::Device`] if a gradient cannot be read.
-    pub fn pull_back<M: Model>(self, model: &M, device: &Device, gradient: &[f64]) -> Result<Vec<f64>> {
+    pub fn vjp<M: Model>(self, model: &M, device: &Device, gradient: &[f64]) -> Result<Vec<f64>> {
         if gradient.len() != self.parameters.len() {
             return Err(Error::Length {
                 operation: "pulling a gradient back through an encoder".into(),

@@ -10,7 +10,7 @@ use crate::math::kernel::add_scaled;
 
 /// A log density (nats) and its gradient by the unconstrained latents and by θ.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Assessment {
+pub struct ValueAndGradient {
     /// The log density, including log-Jacobians of the maps to the supports.
     pub value: f64,
     /// Gradient by the global vector.
@@ -31,18 +31,18 @@ pub(crate) fn gradients_of(
     outcome: Outcome,
     table: &SiteTable,
     theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
-) -> Result<Assessment> {
-    collect(outcome, table, Assessment::default(), &[], theta)
+) -> Result<ValueAndGradient> {
+    collect(outcome, table, ValueAndGradient::default(), &[], theta)
 }
 
 /// Runs the tape of a reading backward and puts every gradient in its place of `assessment`.
 pub(super) fn collect(
     outcome: Outcome,
     table: &SiteTable,
-    mut assessment: Assessment,
+    mut assessment: ValueAndGradient,
     row_weights: &[f64],
     theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
-) -> Result<Assessment> {
+) -> Result<ValueAndGradient> {
     assessment.value = outcome.total;
     assessment.globals = vec![0.0; table.global_len];
     let gradients = outcome.tape.map(|tape| tape.backward());
@@ -56,7 +56,7 @@ pub(super) fn collect(
             Some(tape) if leaf.constrained.is_empty() && table.sites[leaf.site].part == Part::Global => {
                 add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut assessment));
             }
-            tape => pull_back(table, leaf, tape, row_weights, &mut assessment)?,
+            tape => vjp(table, leaf, tape, row_weights, &mut assessment)?,
         }
     }
     assessment.theta = theta(gradients.as_ref())?;
@@ -64,12 +64,12 @@ pub(super) fn collect(
 }
 
 /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.
-fn pull_back(
+fn vjp(
     table: &SiteTable,
     mut leaf: Leaf,
     tape: Option<TensorData>,
     row_weights: &[f64],
-    out: &mut Assessment,
+    out: &mut ValueAndGradient,
 ) -> Result<()> {
     let site = &table.sites[leaf.site];
     let mut gradient = match tape {
@@ -119,13 +119,13 @@ fn unconstrained(site: &Site, leaf: &Leaf, gradient: &[f64], row_weights: &[f64]
             Score::Sum(weight) => weight,
             Score::ByRow => row_weights[index * row_weights.len() / events],
         };
-        bijector.pull_back(u, x, g, weight, result);
+        bijector.vjp(u, x, g, weight, result);
     }
     Ok(pulled)
 }
 
 /// Where the gradient of a leaf of the globals belongs.
-fn global_place<'o>(table: &SiteTable, leaf: &Leaf, out: &'o mut Assessment) -> &'o mut [f64] {
+fn global_place<'o>(table: &SiteTable, leaf: &Leaf, out: &'o mut ValueAndGradient) -> &'o mut [f64] {
     let site = &table.sites[leaf.site];
     let vector = match leaf.quantity {
         Quantity::Variance => &mut out.variances,

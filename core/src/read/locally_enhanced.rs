@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::density::LogDensity;
-use super::gradient::Assessment;
+use super::gradient::ValueAndGradient;
 use super::latents::Latents;
 use crate::declare::model::Model;
 use crate::declare::scope::{Outcome, Score, Terms};
@@ -14,7 +14,7 @@ use crate::math::special::log_sum_exp;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Enhanced {
     /// Value and gradients.
-    pub assessment: Assessment,
+    pub assessment: ValueAndGradient,
     /// $\tilde w_{rk} N/B$: the normalised weight of each repeat of each row, times the scale of the row.
     pub weights: Vec<f64>,
     /// $N/B$, times the weight of the local part.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// A log density (nats) and its gradients, none of which has been read to the host.
 #[derive(Debug, Clone)]
-pub struct DeviceAssessment {
+pub struct DeviceValueAndGradient {
     /// The log density, including log-Jacobians of the maps to the supports: shape `[1]`.
     pub value: Tensor<1>,
     /// Gradient by each latent site, in the shapes given.
@@ -35,7 +35,7 @@ impl<M: Model> LogDensity<'_, M> {
     /// # Errors
     /// [`Error::NoDeviceForm`] for a site whose density or map has none; [`Error::Shape`] for latents of other shapes;
     /// otherwise what the model's statements refuse.
-    pub fn on_device(&self, latents: &[Tensor<2>], data: &M::Data) -> Result<DeviceAssessment> {
+    pub fn on_device(&self, latents: &[Tensor<2>], data: &M::Data) -> Result<DeviceValueAndGradient> {
         let leaves: Vec<Tensor<2>> = latents.iter().map(|latent| latent.clone().autodiff().require_grad()).collect();
         let (constant, tape) = self.read_on_device(&leaves, data)?;
         let Some(tape) = tape else {
@@ -45,7 +45,7 @@ impl<M: Model> LogDensity<'_, M> {
         let gradients = tape.backward();
         let gradient = |leaf: &Tensor<2>| leaf.grad(&gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
         let latents = leaves.iter().map(gradient).collect();
-        Ok(DeviceAssessment { value, latents, theta: theta::device_gradient(self.model, &gradients) })
+        Ok(DeviceValueAndGradient { value, latents, theta: theta::device_gradient(self.model, &gradients) })
     }
 
     /// The value of [`LogDensity::on_device`] alone.

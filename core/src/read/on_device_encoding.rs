@@ -47,7 +47,7 @@ impl DeviceEncoded {
     /// The transpose of the encoder's Jacobian times gradients by means and log-scales: one flat gradient for each
     /// trained parameter of `model`, the one that encoded; `None` where it depends on none.
     #[must_use]
-    pub fn pull_back<M: Module>(self, model: &M, gradients: [Tensor<2>; 2]) -> Option<Vec<Tensor<1>>> {
+    pub fn vjp<M: Module>(self, model: &M, gradients: [Tensor<2>; 2]) -> Option<Vec<Tensor<1>>> {
         let terms = self.tapes.into_iter().zip(gradients).filter(|(tape, _)| tape.is_autodiff());
         let sum = terms.map(|(tape, gradient)| (tape * gradient).sum()).reduce(|sum, term| sum + term)?;
         Some(theta::device_gradient(model, &sum.backward()))

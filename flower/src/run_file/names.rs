@@ -1,6 +1,6 @@
 //! Names the algorithms and schedules of a run file, and what silos have to allow for each algorithm.
 
-use partita_inference::{Delays, Order, VisitSchedule};
+use partita_inference::{Delays, Order, SiloSchedule};
 use serde::{Deserialize, Serialize};
 
 /// The algorithms that may run over an engine, by name.
@@ -80,7 +80,7 @@ pub enum ScheduleName {
     Asynchronous,
 }
 
-impl From<ScheduleName> for VisitSchedule {
+impl From<ScheduleName> for SiloSchedule {
     fn from(name: ScheduleName) -> Self {
         match name {
             ScheduleName::Sequential => Self::Sequential(Order::Fixed),

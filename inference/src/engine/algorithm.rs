@@ -30,21 +30,21 @@ pub trait Algorithm: Send {
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
     /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request>;
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request>;
 
-    /// What the outcomes of [`Algorithm::assessing`] call for: nothing more, unless a bound takes two exchanges.
+    /// What the outcomes of [`Algorithm::elbo_requests`] call for: nothing more, unless a bound takes two exchanges.
     ///
     /// # Errors
     /// As for [`Algorithm::incoming`].
-    fn reassessing(&self, outcomes: Vec<Outcome>, _draws: usize, _offset: u64) -> Result<Reassessing> {
-        Ok(Reassessing::Done(outcomes))
+    fn elbo_follow_up(&self, outcomes: Vec<Outcome>, _draws: usize, _offset: u64) -> Result<ElboFollowUp> {
+        Ok(ElboFollowUp::Done(outcomes))
     }
 
     /// The sampled bounds that the outcomes of the last exchange of an assessment gave.
     ///
     /// # Errors
     /// As for [`Algorithm::incoming`].
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed>;
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples>;
 
     /// The draws of all latents behind one sampled bound.
     fn draws_a_bound(&self) -> usize {
@@ -74,7 +74,7 @@ pub trait Algorithm: Send {
 
 /// What follows the first exchange of an assessment.
 #[derive(Debug)]
-pub enum Reassessing {
+pub enum ElboFollowUp {
     /// These outcomes are all that the bounds need.
     Done(Vec<Outcome>),
     /// One more exchange.
@@ -143,7 +143,7 @@ impl Tally {
 
 /// Sampled bounds and gradients at one posterior.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Assessed {
+pub struct ElboSamples {
     /// The sampled bounds, in nats.
     pub elbos: Vec<f64>,
     /// The gradient by the global parameters of each sampled bound; empty where the algorithm does not see it.

@@ -25,7 +25,7 @@ use partita_core::{Key, Noise};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{MomentGradient, Spread};
+use crate::engine::family::{CovarianceMatrix, MomentGradient};
 use crate::engine::natural::NormalFamily;
 
 /// A divergence $`D(q \,\|\, p)`$ of normal densities, with its gradient by $`q`$.
@@ -50,7 +50,12 @@ pub trait Divergence: Debug + Send + Sync {
     ///
     /// # Errors
     /// As for [`Divergence::evaluate`].
-    fn evaluate_at(&self, family: &NormalFamily, (mean, spread): (&[f64], &Spread), p: &[f64]) -> Result<Diverged> {
+    fn evaluate_at(
+        &self,
+        family: &NormalFamily,
+        (mean, spread): (&[f64], &CovarianceMatrix),
+        p: &[f64],
+    ) -> Result<Diverged> {
         self.evaluate(family, &family.natural_of_moments(mean, spread)?, p)
     }
 

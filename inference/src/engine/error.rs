@@ -103,7 +103,7 @@ pub enum Error {
     },
     /// A silo did not answer.
     #[error(
-        "silo `{silo}`, step {step}: no answer ({reason}). Restart the silo and resume from the checkpoint; PVI can also go on without it: `absence: Absence::GoOn`."
+        "silo `{silo}`, step {step}: no answer ({reason}). Restart the silo and resume from the checkpoint; PVI can also go on without it: `missing_silo: MissingSilo::GoOn`."
     )]
     SiloLost {
         /// The silo.

@@ -10,7 +10,7 @@ pub(crate) use local_bound::{Repeats, enhanced_share};
 pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Assessment, LogDensity, Model};
+use partita_core::{LogDensity, Model, ValueAndGradient};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::Result;
@@ -67,7 +67,7 @@ pub enum Estimator {
 
 /// What one party contributes to the bound and its gradient, for one draw.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Share {
+pub struct ElboTerm {
     /// $\hat L_j$ in nats.
     pub elbo: f64,
     /// $a_j$: the gradient that reaches the global location.
@@ -80,29 +80,35 @@ pub struct Share {
     pub variance: Vec<f64>,
 }
 
-impl Share {
+impl ElboTerm {
     /// Adds to `out` the gradient by the parameters of the global family.
     ///
     /// # Errors
     /// [`crate::Error::Setting`] for a gradient by variances of a family that is not diagonal.
-    pub fn pull_back(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
-        family.pull_back(parameters, noise, &self.location, &self.deviation, out);
-        if self.variance.is_empty() { Ok(()) } else { family.pull_back_variance(parameters, &self.variance, out) }
+    pub fn vjp(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
+        family.vjp(parameters, noise, &self.location, &self.deviation, out);
+        if self.variance.is_empty() { Ok(()) } else { family.vjp_variance(parameters, &self.variance, out) }
     }
 }
 
 impl Estimator {
     /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's assessment at a draw.
     #[must_use]
-    pub fn global_share(self, prior: Assessment, family: &dyn Family, parameters: &[f64], draw: &FamilyDraw) -> Share {
+    pub fn global_share(
+        self,
+        prior: ValueAndGradient,
+        family: &dyn Family,
+        parameters: &[f64],
+        draw: &FamilyDraw,
+    ) -> ElboTerm {
         let (elbo, location, theta) = self.global_terms(prior, family, parameters, draw);
-        Share { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
+        ElboTerm { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
     }
 
     /// The bound, the gradient that reaches location and deviation alike, and that by θ, of [`Estimator::global_share`].
     pub(crate) fn global_terms(
         self,
-        prior: Assessment,
+        prior: ValueAndGradient,
         family: &dyn Family,
         parameters: &[f64],
         draw: &FamilyDraw,
@@ -156,7 +162,7 @@ impl Estimator {
         global: &FamilyDraw,
         blocks: &[BlockDraw<'_>],
         out: &mut [Vec<f64>],
-    ) -> Result<Share> {
+    ) -> Result<ElboTerm> {
         let deviation = global.deviation.as_slice();
         let draws = draw_blocks(blocks, deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
@@ -164,7 +170,7 @@ impl Estimator {
         let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
         let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
         let (location, deviation) = (assessment.globals.clone(), assessment.globals);
-        let mut share = Share { elbo, location, deviation, theta: assessment.theta, variance };
+        let mut share = ElboTerm { elbo, location, deviation, theta: assessment.theta, variance };
         through.reach(&mut share);
         if !assessment.means.is_empty() {
             add(&mut share.location, &assessment.means);
@@ -197,7 +203,7 @@ impl Estimator {
                 Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
                 _ => -block.weight * draw.log_density,
             };
-            let path = block.family.pull_back(block.parameters, deviation, (block.noise, draw), &gradient, out);
+            let path = block.family.vjp(block.parameters, deviation, (block.noise, draw), &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
                 let how = (block.weight, self.of_draw() == Self::ClosedFormEntropy);
@@ -221,7 +227,7 @@ pub(crate) struct ThroughLocals {
 
 impl ThroughLocals {
     /// Adds what reaches the globals to a share.
-    pub(crate) fn reach(&self, share: &mut Share) {
+    pub(crate) fn reach(&self, share: &mut ElboTerm) {
         if !self.path.is_empty() {
             add(&mut share.location, &self.direct);
             add(&mut share.deviation, &self.direct);

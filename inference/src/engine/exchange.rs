@@ -1,9 +1,9 @@
 //! States how requests reach silos and replies come back, whatever carries them.
 
-mod by_arrival;
+mod asynchronous;
 mod in_process;
 
-pub use by_arrival::{ByArrival, Resumable, Threads};
+pub use asynchronous::{AsynchronousExchange, Resumable, Threads};
 pub use in_process::InProcess;
 
 use std::time::Duration;

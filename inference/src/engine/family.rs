@@ -25,7 +25,7 @@ pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use named::NamedFamily;
 pub use plan::{Choice, FamilyPlan, Gaussian};
 pub use rows::{RowDraw, RowGaussian, RowOptions};
-pub use spread::Spread;
+pub use spread::CovarianceMatrix;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use isotropic::shared_variance;
@@ -34,7 +34,6 @@ pub(crate) use plan::DeviceKind;
 use std::fmt::Debug;
 
 pub(crate) use partita_core::special::HALF_LOG_TWO_PI;
-
 
 use crate::engine::error::{Error, Result};
 
@@ -55,9 +54,9 @@ pub struct FamilyDraw {
 ///
 /// # Laws
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
-/// log density, that `pull_back` is the transpose of the draw's Jacobian and `pull_back_moments` that of mean and
+/// log density, that `vjp` is the transpose of the draw's Jacobian and `vjp_moments` that of mean and
 /// covariance, that `entropy` is the mean of $-\log q$ and `add_entropy_gradient` its gradient, and that
-/// `add_gradient` adds what `pull_back` and `add_entropy_gradient` do.
+/// `add_gradient` adds what `vjp` and `add_entropy_gradient` do.
 pub trait Family: Debug + Send + Sync {
     /// The length of the vector.
     fn len(&self) -> usize;
@@ -83,9 +82,9 @@ pub trait Family: Debug + Send + Sync {
     ///
     /// `location` is the gradient that reaches the location, `deviation` the one that reaches $Z - \mu$. They differ
     /// where local latents depend on $Z - \mu$ only, as in a structured family.
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
 
-    /// Adds to `out` `factor` times what [`Family::pull_back`] adds and, if `entropy` says so,
+    /// Adds to `out` `factor` times what [`Family::vjp`] adds and, if `entropy` says so,
     /// [`Family::add_entropy_gradient`]: in one pass where the family has a way.
     fn add_gradient(
         &self,
@@ -96,7 +95,7 @@ pub trait Family: Debug + Send + Sync {
         out: &mut [f64],
     ) {
         let mut own = vec![0.0; self.parameter_len()];
-        self.pull_back(parameters, noise, location, deviation, &mut own);
+        self.vjp(parameters, noise, location, deviation, &mut own);
         if entropy {
             self.add_entropy_gradient(parameters, &mut own);
         }
@@ -108,7 +107,7 @@ pub trait Family: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Error::Setting`] where such components are not independent of each other and of the rest.
-    fn pull_back_variance(&self, _parameters: &[f64], gradient: &[f64], _out: &mut [f64]) -> Result<()> {
+    fn vjp_variance(&self, _parameters: &[f64], gradient: &[f64], _out: &mut [f64]) -> Result<()> {
         if gradient.iter().all(|g| *g == 0.0) {
             return Ok(());
         }
@@ -121,7 +120,7 @@ pub trait Family: Debug + Send + Sync {
 
     /// Adds to `out` the gradient by the parameters that a gradient by mean and covariance gives, entries between components
     /// that the family holds independent left out.
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]);
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]);
 
     /// Moves the location to `mean`: the first parameters of a family, unless it says otherwise.
     fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {
@@ -135,13 +134,13 @@ pub trait Family: Debug + Send + Sync {
     fn add_entropy_gradient(&self, parameters: &[f64], out: &mut [f64]);
 
     /// The covariance, as standard deviations alone where components are independent.
-    fn spread(&self, parameters: &[f64]) -> Spread;
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix;
 
     /// The parameters of the member with this mean and covariance, or of the nearest the family has.
     ///
     /// # Errors
     /// [`crate::Error::Improper`] for a covariance that is not positive definite.
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>>;
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>>;
 
     /// The covariance, row-major.
     fn covariance(&self, parameters: &[f64]) -> Vec<f64> {

@@ -10,7 +10,7 @@ use partita_core::{Device, Encoded, Key, Minibatch, Model, Noise, Purpose, SiteT
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{BlockDraw, Share};
+use crate::engine::estimator::{BlockDraw, ElboTerm};
 use crate::engine::family::RowGaussian;
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
@@ -291,7 +291,7 @@ impl Locals {
 
     /// Takes the gradient by private θ out of the shares of particles: what is left may leave the party. Returns that of
     /// the negative bound, averaged over particles.
-    pub(crate) fn keep_private(&self, shares: &mut [Share]) -> Vec<f64> {
+    pub(crate) fn keep_private(&self, shares: &mut [ElboTerm]) -> Vec<f64> {
         self.private.keep(shares)
     }
 

@@ -1,14 +1,14 @@
 //! Runs an algorithm over an exchange: the one loop for every algorithm and every transport.
 
-mod by_arrival;
+mod asynchronous;
 mod progress;
 mod saved;
 mod stop;
 
-pub use by_arrival::{Asynchronous, run_by_arrival};
+pub use asynchronous::{Asynchronous, run_asynchronous};
 pub use progress::{Metrics, Progress, Silent};
 use saved::save;
-pub use stop::{StillRule, StopRule};
+pub use stop::{StopRule, Tolerance};
 
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct RunOptions {
     /// Stop early when the bound no longer rises.
     pub stop: Option<StopRule>,
     /// Stop early when the posterior no longer moves.
-    pub still: Option<StillRule>,
+    pub tolerance: Option<Tolerance>,
     /// How long to wait for a silo.
     pub deadline: Option<Duration>,
     /// Set from outside to end the run after the present step.
@@ -177,7 +177,7 @@ pub fn run(
 ) -> Result<RunRecord> {
     options.check()?;
     let start = Instant::now();
-    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.still));
+    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.tolerance));
     let mut step = match options.resume {
         true => {
             let restore = |folder: &Path, step| keep(exchange, Keep::Restore, folder, options, step);

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use partita_core::{
-    Assessment, Device, DrawNoise, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable,
-    prior_draw,
+    Device, DrawNoise, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable,
+    ValueAndGradient, prior_draw,
 };
 
 use crate::engine::error::{Error, Result};
@@ -91,7 +91,7 @@ struct Checked<'a, M: Model> {
     noise: Noise,
     signature: String,
     globals: Vec<f64>,
-    prior: Assessment,
+    prior: ValueAndGradient,
     /// Prior and shares of the silos: value and gradient by the globals.
     total: (f64, Vec<f64>),
     /// The same from joint densities.

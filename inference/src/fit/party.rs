@@ -13,7 +13,7 @@ use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
 use crate::methods::rounds::{AveragingSilo, FedOpt, Rounds, SfviAvg};
 use crate::methods::sfvi::pooled::{Central, CentralSilo};
-use crate::methods::sfvi::{ResidentSilo, Sfvi};
+use crate::methods::sfvi::{OnDeviceSilo, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator<M: Model + 'static>(
@@ -34,7 +34,7 @@ pub(super) fn coordinator<M: Model + 'static>(
             }
             AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
             AlgorithmChoice::Pvi(how) => Box::new(pvi(model, (names, rows), device, (how, settings))?),
-            AlgorithmChoice::Resident { interval } => {
+            AlgorithmChoice::OnDevice { interval } => {
                 Box::new(Central::new(model, device, settings, only(names)?)?.every(interval)?)
             }
             AlgorithmChoice::Central => Box::new(Central::new(model, device, settings, only(names)?)?),
@@ -78,7 +78,7 @@ pub(super) fn silo<M: Model + 'static>(
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {
-            AlgorithmChoice::Resident { .. } => Box::new(ResidentSilo::new(name, model, data, device, settings)?),
+            AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
             AlgorithmChoice::Sfvi
@@ -124,7 +124,7 @@ pub(super) fn only(names: &[String]) -> Result<&String> {
         more => Err(Error::Setting {
             setting: "silos",
             found: more.len().to_string(),
-            expected: "one silo with the pooled data for `Central` and `Resident`; use `Sfvi` for more",
+            expected: "one silo with the pooled data for `Central` and `OnDevice`; use `Sfvi` for more",
         }),
     }
 }

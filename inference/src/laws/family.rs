@@ -52,8 +52,8 @@ pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
         let noise = random(family.noise_len());
         let place = Place { checked: &checked, parameters, noise };
         place.density()?;
-        place.pull_back(&random(family.len()))?;
-        place.pull_back_moments(random(family.len()), &random(family.len() * family.len()))?;
+        place.vjp(&random(family.len()))?;
+        place.vjp_moments(random(family.len()), &random(family.len() * family.len()))?;
         place.entropy_gradient()?;
         place.whole_gradient(&random(family.len()))?;
         if number == 0 {
@@ -146,13 +146,13 @@ impl Place<'_> {
     }
 
     /// Checks the paths through the location and through the deviation apart.
-    fn pull_back(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
+    fn vjp(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
         let family = self.checked.family;
         let zeros = vec![0.0; gradient.len()];
         let by_mean = |parameters: &[f64]| dot(gradient, &family.mean(parameters));
         let by_deviation = |parameters: &[f64]| dot(gradient, &family.draw(parameters, &self.noise).deviation);
         let mut out = vec![BEFORE; self.parameters.len()];
-        family.pull_back(&self.parameters, &self.noise, gradient, &zeros, &mut out);
+        family.vjp(&self.parameters, &self.noise, gradient, &zeros, &mut out);
         self.compare(&out, by_mean, |name, index, found, expected| FamilyViolation::PullBack {
             family: name,
             path: "location",
@@ -161,7 +161,7 @@ impl Place<'_> {
             expected,
         })?;
         let mut out = vec![BEFORE; self.parameters.len()];
-        family.pull_back(&self.parameters, &self.noise, &zeros, gradient, &mut out);
+        family.vjp(&self.parameters, &self.noise, &zeros, gradient, &mut out);
         self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::PullBack {
             family: name,
             path: "deviation",
@@ -191,7 +191,7 @@ impl Place<'_> {
     }
 
     /// Checks a gradient by all of the covariance, and one by variances alone.
-    fn pull_back_moments(&self, mean: Vec<f64>, random: &[f64]) -> Result<(), FamilyViolation> {
+    fn vjp_moments(&self, mean: Vec<f64>, random: &[f64]) -> Result<(), FamilyViolation> {
         let (family, length) = (self.checked.family, mean.len());
         let cells = (0..length).flat_map(|i| (0..length).map(move |j| (i, j)));
         let matrix = cells.map(|(i, j)| random[i * length + j] + random[j * length + i]).collect();
@@ -205,7 +205,7 @@ impl Place<'_> {
                 dot(&gradient.mean, &family.mean(parameters)) + by_covariance
             };
             let mut out = vec![BEFORE; self.parameters.len()];
-            family.pull_back_moments(&self.parameters, &gradient, &mut out);
+            family.vjp_moments(&self.parameters, &gradient, &mut out);
             self.compare(&out, objective, |name, index, found, expected| FamilyViolation::PullBack {
                 family: name,
                 path: "moments",

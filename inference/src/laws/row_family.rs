@@ -53,7 +53,7 @@ pub fn row_family(family: &RowGaussian) -> Result<(), FamilyViolation> {
         let gradient = random(&mut stream, family.rows() * family.width());
         place.density()?;
         place.subset()?;
-        place.pull_back(&gradient)?;
+        place.vjp(&gradient)?;
         place.entropy_gradient()?;
         if number == 0 {
             place.entropy()?;
@@ -177,11 +177,11 @@ impl Place<'_> {
         Err(FamilyViolation::Score { family: name(self.family), by, index, found, expected })
     }
 
-    fn pull_back(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
+    fn vjp(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
         let draw = self.family.draw(&self.parameters, &self.globals, &self.noise);
         let mut out = vec![BEFORE; self.parameters.len()];
         let noise_and_draw = (self.noise.as_slice(), &draw);
-        let returned = self.family.pull_back(&self.parameters, &self.globals, noise_and_draw, gradient, &mut out);
+        let returned = self.family.vjp(&self.parameters, &self.globals, noise_and_draw, gradient, &mut out);
         let along = |parameters: &[f64], globals: &[f64]| {
             dot(gradient, &self.family.draw(parameters, globals, &self.noise).latent)
         };

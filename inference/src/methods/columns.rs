@@ -29,7 +29,7 @@ pub(crate) const STEP: &str = "vertical.step";
 /// A request for a party's share of the power likelihood, with the sum of all $`z_j`$.
 pub(crate) const SHARE: &str = "vertical.share";
 /// As [`STEP`], of report draws on all rows.
-pub(crate) const ASSESS: &str = "vertical.assess";
+pub(crate) const ASSESS: &str = "vertical.estimate_elbo";
 /// As [`SHARE`], of report draws on all rows.
 pub(crate) const ASSESS_SHARE: &str = "vertical.assess_share";
 /// A request for contributions to rows never seen in training.

@@ -11,7 +11,7 @@ use partita_core::{Device, Model, Part, Role, SiteTable};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub use diagnostics::{ChainSummary, Complaint, Convergence, NutsDiagnostics};
+pub use diagnostics::{ChainSummary, Convergence, NutsDiagnostics, SamplerWarning};
 pub use result::NutsFit;
 
 use crate::engine::error::{Error, Result};
@@ -243,7 +243,7 @@ impl Nuts {
             }
         }
         let chains = sampled.iter().map(|chain| chain.summary).collect();
-        let mut diagnostics = NutsDiagnostics { convergence, chains, complaints: Vec::new() };
+        let mut diagnostics = NutsDiagnostics { convergence, chains, warnings: Vec::new() };
         diagnostics.complain(self.draws);
         diagnostics
     }

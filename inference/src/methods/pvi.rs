@@ -1,7 +1,7 @@
 //! Gives the coordinator's side of PVI: one approximate factor a silo, multiplied into the posterior in natural parameters.
 
 mod answers;
-mod by_arrival;
+mod asynchronous;
 mod ledger;
 mod membership;
 mod messages;
@@ -14,8 +14,8 @@ pub(crate) mod solver;
 mod state;
 mod theta;
 
-pub use options::{Absence, Factors, PriorShare, PviOptions};
-pub use schedule::{Delays, Order, VisitSchedule};
+pub use options::{Factors, MissingSilo, PriorShare, PviOptions};
+pub use schedule::{Delays, Order, SiloSchedule};
 pub use silo::PviSilo;
 
 use ledger::{Ledger, Told};
@@ -25,7 +25,7 @@ use schedule::{Turn, Work};
 
 use partita_core::{Device, Model};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
@@ -327,7 +327,7 @@ impl<M: Model> Algorithm for Pvi<M> {
             return Ok(self.coordinator.ask_step());
         }
         let requests: Vec<Request> = match self.options.schedule {
-            VisitSchedule::Asynchronous(delays) => {
+            SiloSchedule::Asynchronous(delays) => {
                 let ready = self.next_ready(delays);
                 let work = ready.and_then(|silo| Some((silo, self.work[silo].as_ref()?)));
                 work.map(|(silo, work)| self.visit(silo, (work.version, &work.natural, &work.prior)))
@@ -357,15 +357,15 @@ impl<M: Model> Algorithm for Pvi<M> {
         self.visited(asked.into_iter().zip(outcomes).collect())
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         let requests = self.coordinator.ask_bounds(draws, offset);
         requests.into_iter().filter(|request| self.ledger.counts(request.silo)).collect()
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
-        if self.options.absence == Absence::GoOn && !is_complete(&outcomes) {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
+        if self.options.missing_silo == MissingSilo::GoOn && !is_complete(&outcomes) {
             // Without a silo's data nobody knows the bound.
-            return Ok(Assessed { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
+            return Ok(ElboSamples { elbos: vec![f64::NAN; draws], gradients: Vec::new() });
         }
         let names = self.coordinator.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));
         let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();

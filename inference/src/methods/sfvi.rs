@@ -5,4 +5,4 @@ pub(crate) mod on_device;
 pub(crate) mod pooled;
 
 pub use coordinator::Sfvi;
-pub use on_device::ResidentSilo;
+pub use on_device::OnDeviceSilo;

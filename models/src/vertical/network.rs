@@ -42,7 +42,7 @@ impl<N: Network> PointNetwork<N> {
     /// let share = party.contribute(&device, &party.table(&device)?, &[], None)?;
     /// assert_eq!(share.outputs().values, [4.0 * 3.0 - 2.0]);
     /// // The gradient of the prior alone is -w / s^2.
-    /// assert_eq!(share.pull_back(&[0.0])?.theta, [-1.0, 0.5]);
+    /// assert_eq!(share.vjp(&[0.0])?.theta, [-1.0, 0.5]);
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     #[must_use]

@@ -10,11 +10,12 @@
 //! are no target. Numbers and times: `docs/src/reference-pvi-thesis.md`.
 
 use clap::Args;
+use partita::Device;
+use partita::core::{Noise, partition_equally};
 use partita::datasets::{RuggedCountry, rugged};
 use partita::inference::plot;
 use partita::inference::plot::{Band, BandPanel, BandPoint};
 use partita::models::{LinearRegression, MeasuredRows};
-use partita::{Device, Noise, partition_equally};
 use serde_json::json;
 
 use super::schedules::{Experiment, Found, Runs, Small, Truth, draw_losses, print_costs, shown};

@@ -5,9 +5,9 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use partita::inference::{
     Counters, Delays, ExponentialFamily, GradientDescent, InProcess, NormalFamily, Order, Pvi, PviSilo, RunOptions,
-    Silent, Silo, SiloProgram, Start, Threads, plot, run, run_by_arrival,
+    Silent, Silo, SiloProgram, Start, Threads, plot, run, run_asynchronous,
 };
-use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SolverChoice, VisitSchedule};
+use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Result, Session, Shared, Table, real};
@@ -58,11 +58,11 @@ impl Way {
         }
     }
 
-    fn schedule(self) -> VisitSchedule {
+    fn schedule(self) -> SiloSchedule {
         match self {
-            Self::Sequential => VisitSchedule::Sequential(Order::Fixed),
-            Self::Synchronous => VisitSchedule::Synchronous,
-            Self::Asynchronous | Self::Threads => VisitSchedule::Asynchronous(Delays::default()),
+            Self::Sequential => SiloSchedule::Sequential(Order::Fixed),
+            Self::Synchronous => SiloSchedule::Synchronous,
+            Self::Asynchronous | Self::Threads => SiloSchedule::Asynchronous(Delays::default()),
         }
     }
 }
@@ -206,7 +206,7 @@ impl<M: Model + 'static> Experiment<'_, M> {
         let mut pvi = Pvi::new(self.model, self.device, &settings, (&names, vec![1; silos]), options)?;
         let how = RunOptions { steps: settings.steps, ..RunOptions::default() };
         let record = match way {
-            Way::Threads => run_by_arrival(&mut pvi, &mut Threads::start(programs)?, &how, &mut Silent)?,
+            Way::Threads => run_asynchronous(&mut pvi, &mut Threads::start(programs)?, &how, &mut Silent)?,
             _ => run(&mut pvi, &mut InProcess::new(programs, plan.threads)?, &how, &mut Silent)?,
         };
         let (mean, spread) = pvi.natural_family().moments(pvi.natural());

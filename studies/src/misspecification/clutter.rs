@@ -21,8 +21,8 @@ mod method;
 mod unknown;
 
 use clap::Args;
+use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::plot::{Density, Panel, marginals};
-use partita::{Key, Noise, NoiseStream, Purpose};
 use serde_json::json;
 
 use super::{Clutter, ClutterSettings};

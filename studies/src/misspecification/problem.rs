@@ -11,8 +11,9 @@ pub use reference::ClutterPosterior;
 use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
-use partita::special::HALF_LOG_TWO_PI;
-use partita::{Model, NoiseStream, Normal, Result, Scope};
+use partita::core::NoiseStream;
+use partita::core::special::HALF_LOG_TWO_PI;
+use partita::{Model, Normal, Result, Scope};
 
 /// Numbers of which some are a signal with an unknown mean and the rest known noise.
 ///

@@ -18,9 +18,10 @@ mod published;
 mod row;
 
 use clap::Args;
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::plot::lines;
 use partita::inference::{Delays, Order};
-use partita::{DivergenceChoice, Key, Noise, Purpose, VisitSchedule};
+use partita::{DivergenceChoice, SiloSchedule};
 use serde_json::{Value, json};
 
 use super::{PlanarClutter, PlanarClutterSettings};
@@ -204,11 +205,11 @@ impl Study {
         let [own, pooled] = kind.names();
         println!("\nTable {}: {own} against {pooled}, ten silos of five points\n", kind.table);
         let [sequential, synchronous, asynchronous] = *published;
-        let delayed = VisitSchedule::Asynchronous(Delays::default());
+        let delayed = SiloSchedule::Asynchronous(Delays::default());
         let schedules = [
-            ("sequential", VisitSchedule::Sequential(Order::Fixed), None, sequential),
-            ("synchronous", VisitSchedule::Synchronous, Some(1.0), synchronous),
-            ("synchronous, 1/2", VisitSchedule::Synchronous, Some(0.5), synchronous),
+            ("sequential", SiloSchedule::Sequential(Order::Fixed), None, sequential),
+            ("synchronous", SiloSchedule::Synchronous, Some(1.0), synchronous),
+            ("synchronous, 1/2", SiloSchedule::Synchronous, Some(0.5), synchronous),
             ("asynchronous", delayed, Some(1.0), asynchronous),
             ("asynchronous, 1/2", delayed, Some(0.5), asynchronous),
         ];

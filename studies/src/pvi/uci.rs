@@ -20,9 +20,10 @@ mod study;
 
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
+use partita::Device;
+use partita::core::SmallLarge;
 use partita::datasets::{LabelledTable, adult, bank, credit};
 use partita::inference::plot;
-use partita::{Device, SmallLarge};
 use serde_json::json;
 
 use crate::harness::{Claims, Result, Session, Shared, real};
@@ -106,16 +107,16 @@ pub(crate) enum Split {
 }
 
 /// How rows are spread over silos: alike, or with small silos that differ in labels.
-pub(crate) enum Spread {
+pub(crate) enum CovarianceMatrix {
     Alike,
     SmallLarge(SmallLarge),
 }
 
 impl Split {
-    fn rows(self, table: TableName) -> Spread {
+    fn rows(self, table: TableName) -> CovarianceMatrix {
         match self {
-            Self::A => Spread::Alike,
-            Self::B => Spread::SmallLarge(table.imbalance()),
+            Self::A => CovarianceMatrix::Alike,
+            Self::B => CovarianceMatrix::SmallLarge(table.imbalance()),
         }
     }
 }

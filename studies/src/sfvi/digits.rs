@@ -16,9 +16,10 @@ mod study;
 mod table;
 
 use clap::{Args, ValueEnum};
+use partita::Device;
+use partita::core::{Key, Noise, Purpose};
 use partita::datasets::{ImageSet, mnist};
 use partita::models::ClassifiedRows;
-use partita::{Device, Key, Noise, Purpose};
 use serde_json::{Value, json};
 
 use crate::harness::{Result, Session, Shared};

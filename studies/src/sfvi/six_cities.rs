@@ -10,13 +10,15 @@
 //! `docs/src/explanation-rounds.md`.
 
 use clap::{Args, ValueEnum};
+use partita::core::{NoiseKind, partition_equally};
+use partita::inference::ImportanceGradient;
 use partita::inference::{AlgorithmChoice, Metrics, Panel, SiteSummary, plot};
 use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
 use partita::{
-    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, ImportanceGradient, NoiseKind, PviOptions, RoundOptions,
-    Schedule, Settings, VisitSchedule, fit, partition_equally,
+    Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, RoundOptions, Schedule, Settings,
+    SiloSchedule, fit,
 };
 
 use crate::harness::{Result, Session, Shared, State, curve_of};
@@ -127,7 +129,7 @@ impl Options {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
             AlgorithmName::Central => AlgorithmChoice::Central,
             AlgorithmName::Pvi => AlgorithmChoice::Pvi(PviOptions {
-                schedule: VisitSchedule::Synchronous,
+                schedule: SiloSchedule::Synchronous,
                 damping: self.damping,
                 ..PviOptions::new(self.local_steps)
             }),
@@ -239,7 +241,7 @@ fn silos(options: &Options, device: &Device) -> Result<Vec<(String, RepeatedBina
         }
         (_, 2) => six_cities_silos().into(),
         (_, count) => {
-            let rows = partition_equally(children.len(), count, &partita::Noise::new(options.shared.seed))?;
+            let rows = partition_equally(children.len(), count, &partita::core::Noise::new(options.shared.seed))?;
             rows.into_iter().map(|rows| rows.into_iter().map(|row| children[row]).collect()).collect()
         }
     };

@@ -18,10 +18,11 @@ mod words;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use partita::core::{Key, Noise, Purpose, partition_equally};
 use partita::datasets::{newsgroups, octis};
 use partita::inference::{held_out_bound, plot};
 use partita::models::{TopicEncoder, TopicLink, TopicModel};
-use partita::{Amortised, Device, Key, Noise, Purpose, SparseRows, partition_equally};
+use partita::{Amortised, Device, SparseRows};
 use serde::Serialize;
 use serde_json::json;
 

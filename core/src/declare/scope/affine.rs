@@ -61,7 +61,7 @@ pub(super) fn affine(map: Affine, value: Handle) -> Result<Handle> {
                 all => result.iter_mut().zip(all).for_each(|(slot, location)| *slot += location),
             }
             let output = Array { values: result, shape };
-            (output, Box::new(move |gradient| pull_back(gradient, [&location, &scale, &value], wanted)))
+            (output, Box::new(move |gradient| vjp(gradient, [&location, &scale, &value], wanted)))
         }),
     ))
 }
@@ -75,7 +75,7 @@ fn product(a: &[f64], b: &[f64], numbers: usize) -> Vec<f64> {
     }
 }
 
-fn pull_back(gradient: &[f64], [location, scale, value]: [&Vec<f64>; 3], wanted: [bool; 3]) -> Vec<Vec<f64>> {
+fn vjp(gradient: &[f64], [location, scale, value]: [&Vec<f64>; 3], wanted: [bool; 3]) -> Vec<Vec<f64>> {
     // A parameter of one number serves all: its gradient is the sum.
     let through = |like: &[f64], factor: &[f64]| {
         if like.len() == 1 && gradient.len() > 1 {

@@ -60,7 +60,7 @@ pub fn low_rank_multinomial(counts: &SparseRows, factors: Tensor<2>, loadings: T
             let problem = Problem { counts, factors, loadings: padded(arrays.next().unwrap_or_default(), columns) };
             let mut evaluation = problem.evaluate(if tracked { Weights::Same(1.0) } else { Weights::None });
             let value = Array { values: std::mem::take(&mut evaluation.value), shape: vec![rows] };
-            (value, Box::new(move |gradient| problem.pull_back(evaluation, gradient)))
+            (value, Box::new(move |gradient| problem.vjp(evaluation, gradient)))
         }),
     );
     Ok(output.typed())
@@ -137,7 +137,7 @@ struct Evaluation {
 
 impl Problem {
     /// The gradients by factors and loadings, given those by the rows and what the forward pass found.
-    fn pull_back(&self, forward: Evaluation, gradient: &[f64]) -> Vec<Vec<f64>> {
+    fn vjp(&self, forward: Evaluation, gradient: &[f64]) -> Vec<Vec<f64>> {
         // Mostly every row has the same weight: then what the forward pass found is right up to it.
         let same = gradient.first().copied().filter(|first| gradient.iter().all(|g| g.to_bits() == first.to_bits()));
         let Evaluation { mut by_factors, mut by_loadings, .. } = match same {

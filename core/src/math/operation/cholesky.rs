@@ -55,8 +55,8 @@ pub fn cholesky<const D: usize>(matrix: Tensor<D>) -> Result<Tensor<D>> {
     }
     let node = move |_| {
         let saved = factor.values.clone();
-        let pull_back = move |gradient: &[f64]| vec![pull_back(&saved, gradient, n)];
-        (factor, Box::new(pull_back) as super::PullBack)
+        let vjp = move |gradient: &[f64]| vec![vjp(&saved, gradient, n)];
+        (factor, Box::new(vjp) as super::PullBack)
     };
     Ok(apply(vec![matrix], Box::new(node)).typed())
 }
@@ -80,7 +80,7 @@ pub(super) fn side(operation: &str, shape: &[usize]) -> Result<usize> {
     }
 }
 
-fn pull_back(factors: &[f64], gradients: &[f64], n: usize) -> Vec<f64> {
+fn vjp(factors: &[f64], gradients: &[f64], n: usize) -> Vec<f64> {
     let mut out = Vec::with_capacity(factors.len());
     for (factor, gradient) in factors.chunks_exact((n * n).max(1)).zip(gradients.chunks_exact((n * n).max(1))) {
         // Φ(Lᵀ L̄), of which only the lower triangle is made.

@@ -24,9 +24,9 @@ pub fn elementwise<const D: usize>(x: Tensor<D>, function: fn(f64) -> f64, deriv
             let x = inputs.swap_remove(0);
             let mut value = x.clone();
             value.values.iter_mut().for_each(|entry| *entry = function(*entry));
-            let pull_back =
+            let vjp =
                 move |gradient: &[f64]| vec![x.values.iter().zip(gradient).map(|(x, g)| g * derivative(*x)).collect()];
-            (value, Box::new(pull_back))
+            (value, Box::new(vjp))
         }),
     )
     .typed()

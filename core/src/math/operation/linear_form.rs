@@ -11,7 +11,7 @@ pub(crate) fn linear_form(input: Handle, weights: Vec<f64>) -> Handle {
         vec![input],
         Box::new(move |arrays| {
             let value = arrays.iter().map(|array| dot(&array.values, &weights)).sum();
-            let pull_back = move |gradient: &[f64]| {
+            let vjp = move |gradient: &[f64]| {
                 let mut weights = weights;
                 match gradient {
                     [scale] if (*scale - 1.0).abs() > 0.0 => weights.iter_mut().for_each(|weight| *weight *= scale),
@@ -19,7 +19,7 @@ pub(crate) fn linear_form(input: Handle, weights: Vec<f64>) -> Handle {
                 }
                 vec![weights]
             };
-            (Array { values: vec![value], shape: vec![1] }, Box::new(pull_back))
+            (Array { values: vec![value], shape: vec![1] }, Box::new(vjp))
         }),
     )
 }

@@ -45,7 +45,7 @@ pub fn log_sum_exp<const D: usize>(x: Tensor<D>) -> Tensor<D> {
             let mut values: Vec<f64> = sums.iter().map(|(largest, rest)| largest + rest).collect();
             // An empty last dimension leaves sums without terms.
             values.resize(shape.iter().product(), f64::NEG_INFINITY);
-            let pull_back = move |gradient: &[f64]| {
+            let vjp = move |gradient: &[f64]| {
                 let mut out = Vec::with_capacity(x.values.len());
                 for ((row, (largest, rest)), g) in x.values.chunks_exact(length).zip(&sums).zip(gradient) {
                     let impossible = *largest == f64::NEG_INFINITY;
@@ -53,7 +53,7 @@ pub fn log_sum_exp<const D: usize>(x: Tensor<D>) -> Tensor<D> {
                 }
                 vec![out]
             };
-            (Array { values, shape }, Box::new(pull_back))
+            (Array { values, shape }, Box::new(vjp))
         }),
     )
     .typed()

@@ -80,7 +80,7 @@ fn node(mut inputs: Vec<Array>, n: usize, columns: usize) -> (Array, super::Pull
         solve(factor, n, right);
     }
     let solutions = solution.values.clone();
-    let pull_back = move |gradient: &[f64]| {
+    let vjp = move |gradient: &[f64]| {
         let mut right_gradient = gradient.to_vec();
         let mut factor_gradient = vec![0.0; factors.len()];
         let systems = factors.chunks_exact(square).zip(solutions.chunks_exact(block));
@@ -97,5 +97,5 @@ fn node(mut inputs: Vec<Array>, n: usize, columns: usize) -> (Array, super::Pull
         }
         vec![factor_gradient, right_gradient]
     };
-    (solution, Box::new(pull_back))
+    (solution, Box::new(vjp))
 }

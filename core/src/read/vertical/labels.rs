@@ -11,7 +11,7 @@ use crate::declare::vertical::{Columns, Head};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::read::gradient::{Assessment, gradients_of};
+use crate::read::gradient::{ValueAndGradient, gradients_of};
 
 /// The plate that all rows stand in.
 pub(super) const PLATE: &str = "row";
@@ -151,7 +151,7 @@ impl Labels {
     ///
     /// # Errors
     /// [`Error::Length`] for latents of the wrong length; otherwise what the prior refuses.
-    pub fn prior(&self, device: &Device, table: &SiteTable, latents: &[f64]) -> Result<Assessment> {
+    pub fn prior(&self, device: &Device, table: &SiteTable, latents: &[f64]) -> Result<ValueAndGradient> {
         let mut scope = at(device, table, latents, Reading::Density(Density::of(Terms::Joint)))?;
         self.held.declare(&mut scope)?;
         scope.ended()?;

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::operation;
-use crate::read::gradient::{Assessment, gradients_of};
+use crate::read::gradient::{ValueAndGradient, gradients_of};
 
 /// A party by name: what it declares, and the columns it holds. Parties of one model may declare different things.
 ///
@@ -42,7 +42,7 @@ use crate::read::gradient::{Assessment, gradients_of};
 /// let share = party.contribute(&device, &table, &[10.0, 1.0], None)?;
 /// assert_eq!(share.outputs().values, [12.0, 34.0]);
 /// // Of -|beta|^2/2 + g_1 + 2 g_2.
-/// assert_eq!(share.pull_back(&[1.0, 2.0])?.globals, [7.0 - 10.0, 10.0 - 1.0]);
+/// assert_eq!(share.vjp(&[1.0, 2.0])?.globals, [7.0 - 10.0, 10.0 - 1.0]);
 /// # Ok::<(), partita_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -58,13 +58,13 @@ impl Clone for Party {
 }
 
 /// The contribution of some rows as a function of nothing but the rows: latents and columns are inside.
-pub(super) type Share = Box<dyn Fn(&Rows<'_>) -> Result<Tensor<2>> + Send>;
+pub(super) type ElboTerm = Box<dyn Fn(&Rows<'_>) -> Result<Tensor<2>> + Send>;
 
 /// A contribution with its columns, whatever its types.
 trait Declared: Send + std::fmt::Debug {
     fn copy(&self) -> Box<dyn Declared>;
     fn rows(&self) -> usize;
-    fn declare(&self, scope: &mut Scope<'_>) -> Result<Share>;
+    fn declare(&self, scope: &mut Scope<'_>) -> Result<ElboTerm>;
     fn theta(&self) -> Result<Vec<f64>>;
     fn set_theta(&mut self, values: &[f64], device: &Device) -> Result<()>;
     fn theta_gradient(&self, gradients: Option<&Gradients>) -> Result<Vec<f64>>;
@@ -92,7 +92,7 @@ impl<C: Contribution> Declared for Held<C> {
         self.data.rows()
     }
 
-    fn declare(&self, scope: &mut Scope<'_>) -> Result<Share> {
+    fn declare(&self, scope: &mut Scope<'_>) -> Result<ElboTerm> {
         let latents = self.contribution.prior(scope)?;
         let (contribution, data) = (self.contribution.clone(), self.data.clone());
         Ok(Box::new(move |rows| contribution.contribute(&latents, rows, &data)))
@@ -173,7 +173,7 @@ impl Party {
     }
 
     /// The log prior of unconstrained `latents` and the contribution of `rows` (all of them for `None`), with the tape
-    /// kept for [`Contributed::pull_back`].
+    /// kept for [`Contributed::vjp`].
     ///
     /// # Errors
     /// [`Error::Length`] for latents of the wrong length; [`Error::Shape`] for a contribution that has not one row of
@@ -203,7 +203,7 @@ impl Party {
     }
 
     /// Declares the prior in a pooled model.
-    pub(super) fn declare(&self, scope: &mut Scope<'_>) -> Result<Share> {
+    pub(super) fn declare(&self, scope: &mut Scope<'_>) -> Result<ElboTerm> {
         self.declared.declare(scope)
     }
 }
@@ -299,7 +299,7 @@ impl Contributed {
     ///
     /// # Errors
     /// [`Error::Length`] if the adjoint has not one number for each output.
-    pub fn pull_back(self, adjoint: &[f64]) -> Result<Assessment> {
+    pub fn vjp(self, adjoint: &[f64]) -> Result<ValueAndGradient> {
         if adjoint.len() != self.values.values.len() {
             return Err(Error::Length {
                 operation: "gradient by a contribution".into(),

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::labels::Labels;
 use super::labels::{PLATE, Stated};
+use super::party::ElboTerm;
 use super::party::Party;
-use super::party::Share;
 use crate::declare::model::Model;
 use crate::declare::scope::Scope;
 use crate::distribution::Normal;
@@ -81,7 +81,7 @@ pub struct Pooled {
 
 /// What [`Pooled`] knows given the latents: the contribution of every party, and the head.
 pub struct PooledGlobals {
-    shares: Vec<Share>,
+    shares: Vec<ElboTerm>,
     head: Box<dyn Stated>,
 }
 

@@ -3,7 +3,7 @@
 use faer::Mat;
 
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{CovarianceGradient, MomentGradient, Spread};
+use crate::engine::family::{CovarianceGradient, CovarianceMatrix, MomentGradient};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
 
 /// $`q`$ and $`p`$ in axes in which $`q = N(0, I)`$ and $`p = N(-w, \mathrm{diag}(r))`$, part by part.
@@ -62,7 +62,7 @@ impl Axes {
         for ((components, mean, spread), (_, other, wide)) in family.moments_by_part(q).zip(family.moments_by_part(p)) {
             let distance: Vec<f64> = mean.iter().zip(other).map(|(q, p)| q - p).collect();
             let scale = match (spread, wide) {
-                (Spread::Diagonal(own), Spread::Diagonal(wide)) => {
+                (CovarianceMatrix::Diagonal(own), CovarianceMatrix::Diagonal(wide)) => {
                     axes.offset.extend(distance.iter().zip(&own).map(|(distance, sd)| distance / sd));
                     axes.ratio.extend(wide.iter().zip(&own).map(|(wide, own)| (wide / own).powi(2)));
                     axes.log_scale += own.iter().map(|sd| sd.ln()).sum::<f64>();
@@ -75,7 +75,7 @@ impl Axes {
         Ok(axes)
     }
 
-    fn add_full(&mut self, own: &Spread, wide: &Spread, distance: &[f64]) -> Result<Scale> {
+    fn add_full(&mut self, own: &CovarianceMatrix, wide: &CovarianceMatrix, distance: &[f64]) -> Result<Scale> {
         let size = distance.len();
         let factor = own.cholesky()?;
         let inverse = inverse_lower(&factor);

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::axes::Axes;
 use super::{Diverged, Divergence};
 use crate::engine::error::Result;
-use crate::engine::family::{CovarianceGradient, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use crate::engine::family::{CovarianceGradient, CovarianceMatrix, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 
 /// $`\mathrm{KL}(q \,\|\, p) = \mathrm{E}_q[\log q - \log p]`$, mode seeking.
@@ -20,7 +20,7 @@ impl Divergence for KullbackLeibler {
         family.check("Kullback-Leibler divergence of a posterior from its cavity: the posterior", q)?;
         let is_proper = family.impropriety(p).is_none();
         let (mean, spread) = family.moments(q);
-        if let (Spread::Diagonal(deviations), true) = (&spread, family.is_plain()) {
+        if let (CovarianceMatrix::Diagonal(deviations), true) = (&spread, family.is_plain()) {
             return Ok(independent(&mean, deviations, p, is_proper));
         }
         let value = if is_proper {
@@ -33,9 +33,14 @@ impl Divergence for KullbackLeibler {
         Ok(Diverged { value, gradient: family.by_moments(&self.by_mean_parameters(family, q, p)?, &mean) })
     }
 
-    fn evaluate_at(&self, family: &NormalFamily, (mean, spread): (&[f64], &Spread), p: &[f64]) -> Result<Diverged> {
+    fn evaluate_at(
+        &self,
+        family: &NormalFamily,
+        (mean, spread): (&[f64], &CovarianceMatrix),
+        p: &[f64],
+    ) -> Result<Diverged> {
         match spread {
-            Spread::Diagonal(deviations) if family.is_plain() && is_density(mean, deviations) => {
+            CovarianceMatrix::Diagonal(deviations) if family.is_plain() && is_density(mean, deviations) => {
                 Ok(independent(mean, deviations, p, family.impropriety(p).is_none()))
             }
             _ => self.evaluate(family, &family.natural_of_moments(mean, spread)?, p),

@@ -2,7 +2,7 @@
 
 use partita_core::{Latents, LogDensity, Model};
 
-use super::{Share, add};
+use super::{ElboTerm, add};
 use crate::engine::error::Result;
 use crate::engine::family::{FamilyDraw, RowGaussian};
 
@@ -32,7 +32,7 @@ pub(crate) fn enhanced_share<M: Model>(
     global: &FamilyDraw,
     repeats: &Repeats<'_>,
     out: &mut [f64],
-) -> Result<Share> {
+) -> Result<ElboTerm> {
     let Repeats { family, parameters, noise, block: (place, blocks) } = *repeats;
     let draw = family.draw(parameters, &global.deviation, noise);
     let log_q = family.row_log_densities(&draw, noise);
@@ -50,10 +50,10 @@ pub(crate) fn enhanced_share<M: Model>(
             *slot = normalised * (*slot - weight * score);
         }
     }
-    let path = family.pull_back(parameters, &global.deviation, (noise, &draw), &gradient, out);
+    let path = family.vjp(parameters, &global.deviation, (noise, &draw), &gradient, out);
     let mut deviation = assessment.globals.clone();
     add(&mut deviation, &path);
-    Ok(Share {
+    Ok(ElboTerm {
         elbo: assessment.value,
         location: assessment.globals,
         deviation,

@@ -1,8 +1,8 @@
 //! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
 
-use partita_core::{Assessment, Key, LogDensity, Model, Moments, Noise, Part, SiteTable};
+use partita_core::{Key, LogDensity, Model, Moments, Noise, Part, SiteTable, ValueAndGradient};
 
-use super::{Estimator, Share, add};
+use super::{ElboTerm, Estimator, add};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{Family, FamilyDraw};
 
@@ -36,9 +36,9 @@ impl LayerMoments {
         data: &M::Data,
         noise: (Noise, Key),
         particles: &[u32],
-    ) -> Result<Share> {
+    ) -> Result<ElboTerm> {
         let assessment = density.moments(self.with_noise(noise)).local_sum(&self.means, data, particles)?;
-        Ok(Share::of_layers(assessment))
+        Ok(ElboTerm::of_layers(assessment))
     }
 }
 
@@ -58,9 +58,9 @@ pub(crate) fn particles_join(table: &SiteTable) -> bool {
     table.latents(Part::Global).all(|site| site.is_layer()) && table.latents(Part::Local).next().is_none()
 }
 
-impl Share {
+impl ElboTerm {
     /// The share of particles under local reparameterisation whose globals are all in layers.
-    fn of_layers(Assessment { value, globals, theta, mut means, variances, .. }: Assessment) -> Self {
+    fn of_layers(ValueAndGradient { value, globals, theta, mut means, variances, .. }: ValueAndGradient) -> Self {
         add(&mut means, &globals);
         Self { elbo: value, location: means, deviation: globals, theta, variance: variances }
     }
@@ -102,5 +102,5 @@ pub(crate) fn check_layers(
             "local families without `given_globals`, such as Gaussian::diagonal(): layers have no draw to depend on",
         );
     }
-    family.pull_back_variance(parameters, &layers, &mut vec![0.0; family.parameter_len()])
+    family.vjp_variance(parameters, &layers, &mut vec![0.0; family.parameter_len()])
 }

@@ -1,6 +1,6 @@
 //! Joins families over parts of one vector into one family, so that each site may have its own.
 
-use super::{Family, FamilyDraw, MomentGradient, Spread};
+use super::{CovarianceMatrix, Family, FamilyDraw, MomentGradient};
 use crate::engine::error::Result;
 
 /// A family made of independent families over disjoint components of the vector.
@@ -62,12 +62,12 @@ impl Family for Blocks {
         joint
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         let (mut parameters, mut noise, mut out) = (parameters, noise, out);
         for (components, family) in &self.parts {
             let (own, rest) = out.split_at_mut(family.parameter_len());
             out = rest;
-            family.pull_back(
+            family.vjp(
                 front(&mut parameters, family.parameter_len()),
                 front(&mut noise, family.noise_len()),
                 &pick(location, components),
@@ -77,24 +77,24 @@ impl Family for Blocks {
         }
     }
 
-    fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
+    fn vjp_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
         let (mut parameters, mut out) = (parameters, out);
         for (components, family) in &self.parts {
             let (own, rest) = out.split_at_mut(family.parameter_len());
             out = rest;
             let parameters = front(&mut parameters, family.parameter_len());
-            family.pull_back_variance(parameters, &pick(gradient, components), own)?;
+            family.vjp_variance(parameters, &pick(gradient, components), own)?;
         }
         Ok(())
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         let (mut parameters, mut out) = (parameters, out);
         for (components, family) in &self.parts {
             let (own, rest) = out.split_at_mut(family.parameter_len());
             out = rest;
             let parameters = front(&mut parameters, family.parameter_len());
-            family.pull_back_moments(parameters, &gradient.part(components), own);
+            family.vjp_moments(parameters, &gradient.part(components), own);
         }
     }
 
@@ -121,15 +121,15 @@ impl Family for Blocks {
         }
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
         let mut parameters = parameters;
         let own = |(components, family): &(Vec<usize>, Box<dyn Family>)| {
             (components.clone(), family.spread(front(&mut parameters, family.parameter_len())))
         };
-        Spread::join(self.parts.iter().map(own).collect(), self.len)
+        CovarianceMatrix::join(self.parts.iter().map(own).collect(), self.len)
     }
 
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         let mut all = Vec::new();
         for (components, family) in &self.parts {
             all.extend(family.with_moments(&pick(mean, components), &spread.part(components))?);

@@ -1,6 +1,6 @@
 //! Gives the point-mass family: maximum a posteriori estimation of chosen latents.
 
-use super::{Family, FamilyDraw, MomentGradient, Spread};
+use super::{CovarianceMatrix, Family, FamilyDraw, MomentGradient};
 use crate::engine::error::Result;
 
 /// All mass at one point, $Z = \mu$: its fit is the posterior mode on the unconstrained scale.
@@ -45,11 +45,11 @@ impl Family for Delta {
         FamilyDraw { latent: parameters.to_vec(), deviation: zeros.clone(), log_density: 0.0, score: zeros }
     }
 
-    fn pull_back(&self, _: &[f64], _: &[f64], location: &[f64], _: &[f64], out: &mut [f64]) {
+    fn vjp(&self, _: &[f64], _: &[f64], location: &[f64], _: &[f64], out: &mut [f64]) {
         out.iter_mut().zip(location).for_each(|(slot, a)| *slot += a);
     }
 
-    fn pull_back_moments(&self, _: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, _: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         out.iter_mut().zip(&gradient.mean).for_each(|(slot, g)| *slot += g);
     }
 
@@ -59,11 +59,11 @@ impl Family for Delta {
 
     fn add_entropy_gradient(&self, _: &[f64], _: &mut [f64]) {}
 
-    fn spread(&self, _: &[f64]) -> Spread {
-        Spread::Diagonal(vec![0.0; self.len])
+    fn spread(&self, _: &[f64]) -> CovarianceMatrix {
+        CovarianceMatrix::Diagonal(vec![0.0; self.len])
     }
 
-    fn with_moments(&self, mean: &[f64], _: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], _: &CovarianceMatrix) -> Result<Vec<f64>> {
         Ok(mean.to_vec())
     }
 }

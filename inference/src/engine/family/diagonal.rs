@@ -3,7 +3,7 @@
 use partita_core::kernel::{BLOCK, DiagonalDraw, add_scaled, diagonal_draw, exponential};
 use rayon::prelude::*;
 
-use super::{CovarianceGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use super::{CovarianceGradient, CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::Result;
 
 /// Components that one thread takes at a time; the result does not depend on how many threads there are.
@@ -98,7 +98,7 @@ impl Family for DiagonalGaussian {
         *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         self.add_gradient(parameters, noise, [location, deviation], (1.0, false), out);
     }
 
@@ -127,12 +127,12 @@ impl Family for DiagonalGaussian {
         });
     }
 
-    fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
+    fn vjp_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
         self.add_by_variance(parameters, gradient, out);
         Ok(())
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         add_scaled(&mut out[..self.len], 1.0, &gradient.mean);
         match &gradient.covariance {
             CovarianceGradient::Diagonal(by_variance) => self.add_by_variance(parameters, by_variance, out),
@@ -153,13 +153,13 @@ impl Family for DiagonalGaussian {
         out[self.len..].iter_mut().for_each(|slot| *slot += 1.0);
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
         let mut scale = parameters[self.len..].to_vec();
         exponential(&mut scale);
-        Spread::Diagonal(scale)
+        CovarianceMatrix::Diagonal(scale)
     }
 
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         Ok(mean.iter().copied().chain(spread.deviations().iter().map(|sd| sd.ln())).collect())
     }
 }

@@ -1,6 +1,6 @@
 //! Gives the full-rank Gaussian family in the parametrisation of the SFVI paper.
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::Result;
 
 /// The Gaussian with any covariance, $Z = \mu + \sigma \odot L\varepsilon$ with $L$ lower unit-triangular.
@@ -92,7 +92,7 @@ impl Family for FullRankGaussian {
         FamilyDraw { latent, deviation, log_density, score }
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         let (_, log_scale, lower) = self.split(parameters);
         let (out_mean, rest) = out.split_at_mut(self.len);
         let (out_log_scale, out_lower) = rest.split_at_mut(self.len);
@@ -107,7 +107,7 @@ impl Family for FullRankGaussian {
         }
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         // Σ = CCᵀ with C = diag(σ) L, so df = tr(G dΣ) = 2 tr(GC dCᵀ), of which the lower triangle can move.
         let (_, log_scale, lower) = self.split(parameters);
         let scale: Vec<f64> = log_scale.iter().map(|r| r.exp()).collect();
@@ -138,7 +138,7 @@ impl Family for FullRankGaussian {
         out[self.len..2 * self.len].iter_mut().for_each(|slot| *slot += 1.0);
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
         let (_, log_scale, lower) = self.split(parameters);
         let factor = |row: usize, column: usize| -> f64 {
             let unit = match row.cmp(&column) {
@@ -155,10 +155,10 @@ impl Family for FullRankGaussian {
                     (0..=row.min(column)).map(|k| factor(row, k) * factor(column, k)).sum();
             }
         }
-        Spread::Full(covariance)
+        CovarianceMatrix::Full(covariance)
     }
 
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         let factor = spread.cholesky()?;
         let scale: Vec<f64> = (0..self.len).map(|row| factor[(row, row)]).collect();
         let lower = (0..self.len).flat_map(|row| (0..row).map(move |column| (row, column)));

@@ -3,7 +3,7 @@
 use partita_core::kernel::{add_scaled, dot};
 
 use super::diagonal::real;
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::Result;
 
 /// The variance of the isotropic density $`q`$ with the least $`\mathrm{KL}(p \,\|\, q)`$ from a density $`p`$ of the same
@@ -30,12 +30,12 @@ pub(crate) fn shared_variance(deviations: &[f64]) -> f64 {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{Family, IsotropicGaussian, Spread};
+/// use partita_inference::{Family, IsotropicGaussian, CovarianceMatrix};
 /// let family = IsotropicGaussian::new(2);
 /// let draw = family.draw(&[1.0, -1.0, 0.0], &[2.0, 0.5]);
 /// assert_eq!(draw.latent, [3.0, -0.5]);
 /// // The nearest member to variances of 1 and 7 has their mean.
-/// let nearest = family.with_moments(&[1.0, -1.0], &Spread::Diagonal(vec![1.0, 7.0_f64.sqrt()]))?;
+/// let nearest = family.with_moments(&[1.0, -1.0], &CovarianceMatrix::Diagonal(vec![1.0, 7.0_f64.sqrt()]))?;
 /// assert!((nearest[2] - 2.0_f64.ln()).abs() < 1e-15);
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
@@ -99,19 +99,19 @@ impl Family for IsotropicGaussian {
         FamilyDraw { latent, deviation, log_density, score }
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         let (_, log_scale) = self.split(parameters);
         add_scaled(&mut out[..self.len], 1.0, location);
         // Z - μ = σε, of which d/d log σ is itself.
         self.add_to_scale(log_scale.exp() * dot(deviation, noise), out);
     }
 
-    fn pull_back_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
+    fn vjp_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {
         self.add_by_variance(parameters, gradient, out);
         Ok(())
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         add_scaled(&mut out[..self.len], 1.0, &gradient.mean);
         self.add_by_variance(parameters, &gradient.covariance.by_variance(self.len), out);
     }
@@ -129,13 +129,13 @@ impl Family for IsotropicGaussian {
         self.add_to_scale(real(self.len), out);
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
         let (_, log_scale) = self.split(parameters);
-        Spread::Diagonal(vec![log_scale.exp(); self.len])
+        CovarianceMatrix::Diagonal(vec![log_scale.exp(); self.len])
     }
 
     /// The member with the mean of the variances.
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         let log_scale = (!mean.is_empty()).then(|| 0.5 * shared_variance(&spread.deviations()).ln());
         Ok(mean.iter().copied().chain(log_scale).collect())
     }

@@ -3,7 +3,7 @@
 use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 
-use super::{Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient, Spread};
+use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::{Error, Result};
 
 /// The Gaussian with covariance $UU^\top + \mathrm{diag}(d^2)$: $Z = \mu + U\varepsilon_1 + d \odot \varepsilon_2$.
@@ -126,7 +126,7 @@ impl Family for LowRankGaussian {
         FamilyDraw { latent, deviation, log_density, score: solved.iter().map(|s| -s).collect() }
     }
 
-    fn pull_back(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
         let log_scale = self.split(parameters).1;
         let (common, own) = noise.split_at(self.rank);
         for i in 0..self.len {
@@ -138,7 +138,7 @@ impl Family for LowRankGaussian {
         }
     }
 
-    fn pull_back_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
+    fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
         let (_, log_scale, factor) = self.split(parameters);
         for i in 0..self.len {
             out[i] += gradient.mean[i];
@@ -177,7 +177,7 @@ impl Family for LowRankGaussian {
         }
     }
 
-    fn spread(&self, parameters: &[f64]) -> Spread {
+    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
         let (_, log_scale, factor) = self.split(parameters);
         let row = |i: usize| &factor[i * self.rank..(i + 1) * self.rank];
         let mut covariance = vec![0.0; self.len * self.len];
@@ -187,11 +187,11 @@ impl Family for LowRankGaussian {
                 covariance[i * self.len + j] = own + row(i).iter().zip(row(j)).map(|(a, b)| a * b).sum::<f64>();
             }
         }
-        Spread::Full(covariance)
+        CovarianceMatrix::Full(covariance)
     }
 
     /// The factor analysis of the covariance by alternating the diagonal and the leading eigenvectors of the rest.
-    fn with_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         const ROUNDS: usize = 200;
         let covariance = spread.matrix();
         let variances = spread.deviations();

@@ -94,7 +94,7 @@ impl Choice {
         let refuse = |found: &str| {
             Err(Error::Setting {
                 setting: "family of globals",
-                found: format!("{found} with Resident"),
+                found: format!("{found} with OnDevice"),
                 expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
             })
         };

@@ -333,7 +333,7 @@ impl RowGaussian {
 
     /// Pulls a gradient by the draw back: adds to `out` (the rows' parameters), returns the gradient by $\delta$.
     #[must_use]
-    pub fn pull_back(
+    pub fn vjp(
         &self,
         parameters: &[f64],
         deviation: &[f64],
@@ -351,7 +351,7 @@ impl RowGaussian {
         out_mean.iter_mut().zip(gradient).for_each(|(slot, g)| *slot += g);
         out_log_scale.iter_mut().zip(&by_spread).for_each(|(slot, g)| *slot += g);
         if self.dense {
-            self.pull_back_lower(noise, &draw.scale, gradient, out_lower);
+            self.vjp_lower(noise, &draw.scale, gradient, out_lower);
         }
         let mut by_deviation = vec![0.0; self.globals];
         let (linear, scale) = (
@@ -370,7 +370,7 @@ impl RowGaussian {
         by_deviation
     }
 
-    fn pull_back_lower(&self, noise: &[f64], scale: &[f64], gradient: &[f64], out: &mut [f64]) {
+    fn vjp_lower(&self, noise: &[f64], scale: &[f64], gradient: &[f64], out: &mut [f64]) {
         let w = self.width;
         for (row, out) in out.chunks_exact_mut(self.lower_len()).enumerate() {
             let mut entries = out.iter_mut();

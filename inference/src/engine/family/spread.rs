@@ -7,14 +7,14 @@ use crate::engine::error::{Error, Result};
 
 /// The covariance of a member of a family.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Spread {
+pub enum CovarianceMatrix {
     /// Standard deviations of independent components.
     Diagonal(Vec<f64>),
     /// A covariance, row-major.
     Full(Vec<f64>),
 }
 
-impl Spread {
+impl CovarianceMatrix {
     /// The number of components.
     #[must_use]
     pub fn len(&self) -> usize {

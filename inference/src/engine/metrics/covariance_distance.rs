@@ -10,7 +10,7 @@ use super::MetricError;
 /// covariances are; [`generalised_variance_difference`](super::generalised_variance_difference()) compares them relatively.
 ///
 /// # Shapes
-/// Both `[components, components]`, row by row: what `Spread::dense` gives.
+/// Both `[components, components]`, row by row: what `CovarianceMatrix::dense` gives.
 ///
 /// # Errors
 /// [`MetricError::Moments`] unless both have the same square number of entries.
@@ -28,7 +28,7 @@ pub fn covariance_distance(covariance: &[f64], other: &[f64]) -> Result<f64, Met
         return Err(MetricError::Moments {
             operation: "distance of covariances",
             found: format!("matrices of {} and {} entries", covariance.len(), other.len()),
-            expected: "two square matrices of one size, row by row. Give `Spread::dense` of posteriors of one model",
+            expected: "two square matrices of one size, row by row. Give `CovarianceMatrix::dense` of posteriors of one model",
         });
     }
     Ok(covariance.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt())

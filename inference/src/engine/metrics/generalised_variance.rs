@@ -1,7 +1,7 @@
 //! Measures how differently certain two posteriors are, by the determinants of their covariances.
 
 use super::MetricError;
-use crate::engine::family::Spread;
+use crate::engine::family::CovarianceMatrix;
 
 /// The difference of the log generalised variances of two posteriors, $`\lvert\log\det\Sigma - \log\det\Sigma'\rvert`$ with
 /// $`\Sigma`$ = `covariance` and $`\Sigma'`$ = `other`, in nats.
@@ -12,7 +12,7 @@ use crate::engine::family::Spread;
 /// does.
 ///
 /// # Shapes
-/// Both `[components, components]`, row by row: what `Spread::dense` gives.
+/// Both `[components, components]`, row by row: what `CovarianceMatrix::dense` gives.
 ///
 /// # Errors
 /// [`MetricError::Moments`] unless both are positive definite matrices of the same size.
@@ -39,11 +39,11 @@ pub fn generalised_variance_difference(covariance: &[f64], other: &[f64]) -> Res
     if covariance.is_empty() || size * size != covariance.len() || covariance.len() != other.len() {
         return Err(refuse(
             format!("matrices of {} and {} entries", covariance.len(), other.len()),
-            "two square matrices of one size, row by row. Give `Spread::dense` of posteriors of one model",
+            "two square matrices of one size, row by row. Give `CovarianceMatrix::dense` of posteriors of one model",
         ));
     }
     let log_determinant = |covariance: &[f64]| {
-        let factor = Spread::Full(covariance.to_vec()).cholesky();
+        let factor = CovarianceMatrix::Full(covariance.to_vec()).cholesky();
         let factor = factor.map_err(|_| {
             refuse(format!("{covariance:?}"), "a positive definite matrix. Look for the step at which the fit failed")
         })?;

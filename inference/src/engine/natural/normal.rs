@@ -14,7 +14,7 @@ use partita_core::NoiseStream;
 use super::triangle::{each, pack, unpack};
 use super::{ExponentialFamily, Impropriety, dot};
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{Family, Spread, real, shared_variance};
+use crate::engine::family::{CovarianceMatrix, Family, real, shared_variance};
 use piece::{Part, Piece};
 
 /// Normal densities $`N(\mu, \Lambda^{-1})`$ over one vector whose components come in independent parts, each diagonal,
@@ -149,7 +149,7 @@ impl NormalFamily {
     pub(crate) fn moments_by_part<'a>(
         &'a self,
         natural: &'a [f64],
-    ) -> impl Iterator<Item = (&'a [usize], Vec<f64>, Spread)> {
+    ) -> impl Iterator<Item = (&'a [usize], Vec<f64>, CovarianceMatrix)> {
         self.pieces(natural).map(|piece| {
             let (mean, spread) = piece.moments();
             (piece.part.components.as_slice(), mean, spread)
@@ -158,14 +158,14 @@ impl NormalFamily {
 
     /// Mean, and covariance or standard deviations, of a proper member.
     #[must_use]
-    pub fn moments(&self, natural: &[f64]) -> (Vec<f64>, Spread) {
+    pub fn moments(&self, natural: &[f64]) -> (Vec<f64>, CovarianceMatrix) {
         let mut mean = vec![0.0; self.len];
         let mut spreads = Vec::new();
         for (components, own, spread) in self.moments_by_part(natural) {
             components.iter().zip(own).for_each(|(&component, own)| mean[component] = own);
             spreads.push((components.to_vec(), spread));
         }
-        (mean, Spread::join(spreads, self.len))
+        (mean, CovarianceMatrix::join(spreads, self.len))
     }
 
     /// Natural parameters of the member with this mean and covariance; of a diagonal part, with these variances, of an
@@ -174,7 +174,7 @@ impl NormalFamily {
     ///
     /// # Errors
     /// [`Error::Improper`] for a covariance that is not positive definite.
-    pub fn natural_of_moments(&self, mean: &[f64], spread: &Spread) -> Result<Vec<f64>> {
+    pub fn natural_of_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
         let mut natural = vec![0.0; self.len];
         for part in &self.parts {
             let (second, precision) = Self::second_of(part, &spread.part(&part.components))?;
@@ -192,7 +192,7 @@ impl NormalFamily {
     }
 
     /// The second block of a part's natural parameters from its covariance, with its precision.
-    fn second_of(part: &Part, spread: &Spread) -> Result<(Vec<f64>, Precision)> {
+    fn second_of(part: &Part, spread: &CovarianceMatrix) -> Result<(Vec<f64>, Precision)> {
         if let Some(group) = part.group() {
             let (mut second, mut precisions) = (Vec::new(), Vec::new());
             for own in spread.deviations().chunks(group) {
@@ -350,12 +350,12 @@ impl ExponentialFamily for NormalFamily {
             let (mean, spread) = piece.moments();
             piece.part.components.iter().zip(&mean).for_each(|(&component, own)| means[component] = *own);
             match spread {
-                Spread::Diagonal(sds) => {
+                CovarianceMatrix::Diagonal(sds) => {
                     let group = piece.part.group().unwrap_or(1);
                     let groups = sds.chunks(group).zip(mean.chunks(group));
                     means.extend(groups.map(|(sds, mean)| dot(sds, sds) + dot(mean, mean)));
                 }
-                Spread::Full(covariance) => {
+                CovarianceMatrix::Full(covariance) => {
                     let size = mean.len();
                     means.extend(each(size).map(|(i, j)| covariance[i * size + j] + mean[i] * mean[j]));
                 }
@@ -372,17 +372,19 @@ impl ExponentialFamily for NormalFamily {
             let spread = match part.group() {
                 Some(group) => {
                     let groups = own.chunks(group).zip(second);
-                    Spread::Diagonal(groups.flat_map(|(mean, square)| shared_deviation(mean, *square)).collect())
+                    CovarianceMatrix::Diagonal(
+                        groups.flat_map(|(mean, square)| shared_deviation(mean, *square)).collect(),
+                    )
                 }
                 None => {
                     let products = each(own.len()).zip(second);
                     let covariance = products.map(|((i, j), product)| product - own[i] * own[j]).collect::<Vec<_>>();
-                    Spread::from_matrix(&unpack(own.len(), &covariance, 1.0, 1.0))
+                    CovarianceMatrix::from_matrix(&unpack(own.len(), &covariance, 1.0, 1.0))
                 }
             };
             spreads.push((part.components.clone(), spread));
         }
-        self.natural_of_moments(mean, &Spread::join(spreads, self.len))
+        self.natural_of_moments(mean, &CovarianceMatrix::join(spreads, self.len))
     }
 
     fn standard(&self, natural: &[f64]) -> Vec<f64> {
@@ -407,12 +409,12 @@ impl ExponentialFamily for NormalFamily {
                 return Err(Error::Improper { operation: "a normal density".into(), component, found: *found });
             }
             let spread = match group {
-                Some(group) => Spread::Diagonal(second.iter().flat_map(|sd| repeat_n(*sd, group)).collect()),
-                None => Spread::from_matrix(&unpack(part.components.len(), second, 1.0, 1.0)),
+                Some(group) => CovarianceMatrix::Diagonal(second.iter().flat_map(|sd| repeat_n(*sd, group)).collect()),
+                None => CovarianceMatrix::from_matrix(&unpack(part.components.len(), second, 1.0, 1.0)),
             };
             spreads.push((part.components.clone(), spread));
         }
-        self.natural_of_moments(mean, &Spread::join(spreads, self.len))
+        self.natural_of_moments(mean, &CovarianceMatrix::join(spreads, self.len))
     }
 
     fn score(&self, natural: &[f64], point: &[f64]) -> Vec<f64> {

@@ -159,7 +159,7 @@ impl Globals {
     }
 
     /// Adds to `into` the gradients that reach location and deviation, each in the order of the global vector.
-    pub(crate) fn pull_back(
+    pub(crate) fn vjp(
         &self,
         (ready, draw): (&[Ready], &GlobalsDraw),
         (location, deviation): (&Tensor<2>, &Tensor<2>),

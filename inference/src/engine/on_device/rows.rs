@@ -136,7 +136,7 @@ impl RowBlock {
         if options.dense.iter().filter(|dense| **dense).count() > 1 {
             return Err(Error::Setting {
                 setting: "family of local latents",
-                found: "full_rank with Resident".into(),
+                found: "full_rank with OnDevice".into(),
                 expected: "diagonal, as in FamilyPlan::new().local(Gaussian::diagonal()); correlated columns of a row have no device form yet",
             });
         }
@@ -241,7 +241,7 @@ impl RowBlock {
 
     /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals: directly, and
     /// through $\delta$.
-    pub(crate) fn pull_back(
+    pub(crate) fn vjp(
         &self,
         (step, draw, deviation): (&RowStep, &RowsDraw, &Tensor<2>),
         gradients: Vec<Tensor<2>>,

@@ -18,7 +18,7 @@ impl Encodings {
 
     /// Takes the gradients by encoded parameters out of `particles` (one vector a block each, left empty), and returns their
     /// sum pulled back to all of θ; `None` if nothing is encoded.
-    pub(crate) fn pull_back<M: Model>(
+    pub(crate) fn vjp<M: Model>(
         self,
         model: &M,
         device: &Device,
@@ -29,7 +29,7 @@ impl Encodings {
             let Some(encoded) = encoded else { continue };
             let mut sum = vec![0.0; encoded.parameters().len()];
             particles.iter_mut().for_each(|particle| add(&mut sum, &std::mem::take(&mut particle[block])));
-            let own = encoded.pull_back(model, device, &sum)?;
+            let own = encoded.vjp(model, device, &sum)?;
             match &mut theta {
                 Some(theta) => add(theta, &own),
                 None => theta = Some(own),

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model, shared_theta, theta};
 
 use crate::engine::error::Result;
-use crate::engine::estimator::{Share, add};
+use crate::engine::estimator::{ElboTerm, add};
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 
@@ -27,7 +27,7 @@ impl PrivateTheta {
     }
 
     /// Takes the private part out of the shares' gradients by θ: returns its mean, negated.
-    pub(crate) fn keep(&self, shares: &mut [Share]) -> Vec<f64> {
+    pub(crate) fn keep(&self, shares: &mut [ElboTerm]) -> Vec<f64> {
         let mut sum = vec![0.0; self.values.len()];
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = -1.0 / shares.len() as f64;

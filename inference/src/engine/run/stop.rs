@@ -32,7 +32,7 @@ impl Default for StopRule {
 ///
 /// The measure is [`StepInfo::movement`], in PVI of the natural parameters; where there is none it is the norm of the gradient. Let `exchanges` cover every silo: a sweep where one is visited at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StillRule {
+pub struct Tolerance {
     /// What counts as no movement.
     pub change: f64,
     /// How many exchanges in a row.
@@ -42,15 +42,15 @@ pub struct StillRule {
 /// What the rules of a run have seen.
 #[derive(Debug)]
 pub(super) struct Watch {
-    rules: (Option<StopRule>, Option<StillRule>),
+    rules: (Option<StopRule>, Option<Tolerance>),
     bounds: VecDeque<f64>,
     seen: u64,
-    still: usize,
+    tolerance: usize,
 }
 
 impl Watch {
-    pub(super) fn new(stop: Option<StopRule>, still: Option<StillRule>) -> Self {
-        Self { rules: (stop, still), bounds: VecDeque::new(), seen: 0, still: 0 }
+    pub(super) fn new(stop: Option<StopRule>, tolerance: Option<Tolerance>) -> Self {
+        Self { rules: (stop, tolerance), bounds: VecDeque::new(), seen: 0, tolerance: 0 }
     }
 
     /// Adds what has been seen to the state of a run.
@@ -59,7 +59,7 @@ impl Watch {
         state
             .floats("run.stop.bounds", &bounds)
             .word("run.stop.seen", self.seen)
-            .word("run.stop.still", self.still as u64)
+            .word("run.stop.tolerance", self.tolerance as u64)
     }
 
     /// Takes it back; nothing was seen where nothing was saved.
@@ -67,22 +67,23 @@ impl Watch {
         if state.has("run.stop.bounds") {
             self.bounds = state.get_floats("run.stop.bounds")?.into();
             self.seen = state.get_word("run.stop.seen")?;
-            self.still = usize::try_from(state.get_count("run.stop.still", LARGEST_COUNT)?).unwrap_or(usize::MAX);
+            self.tolerance =
+                usize::try_from(state.get_count("run.stop.tolerance", LARGEST_COUNT)?).unwrap_or(usize::MAX);
         }
         Ok(())
     }
 
     /// Takes what is known of a step; true once a rule is met.
     pub(super) fn is_over(&mut self, info: &StepInfo) -> bool {
-        let (stop, still) = self.rules;
+        let (stop, tolerance) = self.rules;
         stop.is_some_and(|rule| self.has_converged(rule, info.elbo))
-            || still.is_some_and(|rule| self.is_still(rule, info))
+            || tolerance.is_some_and(|rule| self.is_still(rule, info))
     }
 
-    fn is_still(&mut self, rule: StillRule, info: &StepInfo) -> bool {
+    fn is_still(&mut self, rule: Tolerance, info: &StepInfo) -> bool {
         let measure = info.movement.or(info.gradient_norm);
-        self.still = if measure.is_some_and(|measure| measure < rule.change) { self.still + 1 } else { 0 };
-        self.still >= rule.exchanges.max(1)
+        self.tolerance = if measure.is_some_and(|measure| measure < rule.change) { self.tolerance + 1 } else { 0 };
+        self.tolerance >= rule.exchanges.max(1)
     }
 
     fn has_converged(&mut self, rule: StopRule, elbo: f64) -> bool {
@@ -134,10 +135,11 @@ mod tests {
 
     #[test]
     fn what_a_rule_has_seen_goes_on_after_a_checkpoint() {
-        let (stop, still) = (StopRule { window: 3, errors: 0.5, least: 6 }, StillRule { change: 0.1, exchanges: 10 });
+        let (stop, tolerance) =
+            (StopRule { window: 3, errors: 0.5, least: 6 }, Tolerance { change: 0.1, exchanges: 10 });
         let of = |elbo, norm| StepInfo { elbo, gradient_norm: Some(norm), ..StepInfo::still(0, Tally::default()) };
         for (rules, elbo, gradient_norm, last) in
-            [((Some(stop), None), -7.25, 1.0, 6), ((None, Some(still)), f64::NAN, 0.01, 10)]
+            [((Some(stop), None), -7.25, 1.0, 6), ((None, Some(tolerance)), f64::NAN, 0.01, 10)]
         {
             let mut watch = Watch::new(rules.0, rules.1);
             for _ in 0..last - 1 {

@@ -6,7 +6,7 @@ use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
 use super::pending::LastWeights;
 use super::silo::{describe_global, global_signature};
 use super::total::{Asked, Total, weighted};
-use crate::engine::algorithm::{Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
+use crate::engine::algorithm::{ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
@@ -189,7 +189,7 @@ impl<M: Model> Coordinator<M> {
     }
 
     /// The sampled bounds over silos of these names alone.
-    pub(crate) fn bounds_of(&self, names: &[String], outcomes: Vec<Outcome>, bounds: Bounds) -> Result<Assessed> {
+    pub(crate) fn bounds_of(&self, names: &[String], outcomes: Vec<Outcome>, bounds: Bounds) -> Result<ElboSamples> {
         let replies = replies(outcomes, names, self.step)?;
         let size = self.draws_a_bound();
         let draws = bounds.count * size;
@@ -201,15 +201,15 @@ impl<M: Model> Coordinator<M> {
         finite("the coordinator", self.step, |_| "the bound".into(), &total.elbos)?;
         // Without the path through variances a gradient under local reparameterisation would not be its own.
         let ordinary = self.settings.estimator != Estimator::LocalReparameterisation;
-        let mut assessed = Assessed::default();
+        let mut elbo_samples = ElboSamples::default();
         for (elbos, gradients) in total.elbos.chunks_exact(size).zip(total.gradients.chunks_exact(size)) {
             let weights = self.settings.estimator.weigh(elbos);
-            assessed.elbos.push(weights.bound);
+            elbo_samples.elbos.push(weights.bound);
             if ordinary {
-                assessed.gradients.push(weighted(gradients.iter().zip(&weights.family)));
+                elbo_samples.gradients.push(weighted(gradients.iter().zip(&weights.family)));
             }
         }
-        Ok(assessed)
+        Ok(elbo_samples)
     }
 
     pub(crate) fn posterior(&self) -> Posterior<'_> {

@@ -69,7 +69,7 @@ message! {
 
 message! {
     /// Asks for terms of draws for a report, on all rows.
-    struct EstimateRequest = "sfvi.assess", sizes: &Sizes {
+    struct EstimateRequest = "sfvi.estimate_elbo", sizes: &Sizes {
         /// the first draw
         step: u64 = Request <= LARGEST_COUNT,
         /// the seed of the run

@@ -1,12 +1,12 @@
 //! Evaluates a silo's own objective: its data against a prior of the globals, the model's or a cavity.
 
 use partita_core::kernel::add_scaled;
-use partita_core::{Assessment, LogDensity, Model};
+use partita_core::{LogDensity, Model, ValueAndGradient};
 
 use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, Share, add};
+use crate::engine::estimator::{DrawWeights, ElboTerm, add};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
@@ -74,7 +74,8 @@ impl<M: Model> Silo<M> {
     ) -> Result<LocalObjective> {
         let Draws { step, count, .. } = draw;
         let mut rows = self.locals.rows(step);
-        let (mut shares, gradients): (Vec<Share>, Vec<_>) = self.shares(globals, &mut rows, draw)?.into_iter().unzip();
+        let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) =
+            self.shares(globals, &mut rows, draw)?.into_iter().unzip();
         self.check(&shares, step)?;
         let private = self.locals.keep_private(&mut shares);
         for gradient in &gradients {
@@ -110,7 +111,7 @@ impl<M: Model> Silo<M> {
         gradient.iter_mut().for_each(|g| *g *= -weights.share);
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
             weights.bound -= value;
-            self.family.pull_back_moments(globals, &by_moments, &mut gradient[..globals.len()]);
+            self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
         }
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
         let bound = weights.bound;
@@ -118,7 +119,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// Shares alone, pulled back to the parameters of the global family.
-    fn without_prior(&self, shares: Vec<Share>, globals: &[f64], draw: Draws) -> Result<Vec<Pulled>> {
+    fn without_prior(&self, shares: Vec<ElboTerm>, globals: &[f64], draw: Draws) -> Result<Vec<Pulled>> {
         let pulled = shares.into_iter().zip(0_u32..).map(|(share, particle)| {
             // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
             let noise = match share.deviation.iter().any(|number| *number != 0.0) {
@@ -126,7 +127,7 @@ impl<M: Model> Silo<M> {
                 false => vec![0.0; self.family.noise_len()],
             };
             let mut gradient = vec![0.0; globals.len()];
-            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+            share.vjp(&*self.family, globals, &noise, &mut gradient)?;
             Ok(Pulled { elbo: share.elbo, gradient, theta: share.theta })
         });
         pulled.collect()
@@ -135,7 +136,7 @@ impl<M: Model> Silo<M> {
     /// Draws of the prior, each with its particle's share where it has one of its own, pulled back likewise.
     fn with_prior(
         &self,
-        shares: impl Iterator<Item = Option<Share>>,
+        shares: impl Iterator<Item = Option<ElboTerm>>,
         globals: &[f64],
         draw: Draws,
         prior: GlobalPrior<'_>,
@@ -156,7 +157,7 @@ impl<M: Model> Silo<M> {
                 add(&mut own.theta[..share.theta.len()], &share.theta);
             }
             let mut gradient = vec![0.0; globals.len()];
-            own.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+            own.vjp(&*self.family, globals, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {
                 self.family.add_entropy_gradient(globals, &mut gradient);
             }
@@ -182,7 +183,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// The prior's logarithm at a draw; zero where a divergence takes its place.
-    fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<Assessment> {
+    fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<ValueAndGradient> {
         match prior {
             GlobalPrior::Model(power) => {
                 let mut own = LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?;
@@ -190,12 +191,14 @@ impl<M: Model> Silo<M> {
                 own.globals.iter_mut().chain(&mut own.theta).for_each(|g| *g *= power);
                 Ok(own)
             }
-            GlobalPrior::Factor(family, natural) => Ok(Assessment {
+            GlobalPrior::Factor(family, natural) => Ok(ValueAndGradient {
                 value: dot(natural, &family.statistics(latent)),
                 globals: family.score(natural, latent),
-                ..Assessment::default()
+                ..ValueAndGradient::default()
             }),
-            GlobalPrior::Diverging(..) => Ok(Assessment { globals: vec![0.0; latent.len()], ..Assessment::default() }),
+            GlobalPrior::Diverging(..) => {
+                Ok(ValueAndGradient { globals: vec![0.0; latent.len()], ..ValueAndGradient::default() })
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
-use crate::engine::estimator::{Estimator, LayerMoments, Repeats, Share, enhanced_share, particles_join, tapes};
+use crate::engine::estimator::{ElboTerm, Estimator, LayerMoments, Repeats, enhanced_share, particles_join, tapes};
 use crate::engine::family::{Family, FamilyDraw};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
@@ -47,7 +47,7 @@ pub(crate) struct Context<'a> {
     pub(crate) layers: Option<LayerMoments>,
 }
 
-pub(crate) type Evaluated = (Share, Vec<Vec<f64>>);
+pub(crate) type Evaluated = (ElboTerm, Vec<Vec<f64>>);
 
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for any number
@@ -58,7 +58,7 @@ impl Context<'_> {
             Some(layers) if self.draw.may_join && count > 1 && particles_join(self.table) => {
                 let tapes = tapes(count);
                 let parts = spread(workers, tapes.len(), |worker, tape| self.joined(worker, layers, &tapes[tape]))?;
-                let mean = parts.into_iter().reduce(Share::plus).unwrap_or_default();
+                let mean = parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default();
                 Ok(vec![(mean, self.locals.zeros(self.rows))])
             }
             _ => spread(workers, count, |worker, particle| self.one(worker, particle)),
@@ -71,7 +71,7 @@ impl Context<'_> {
         (model, data): &(M, M::Data),
         layers: &LayerMoments,
         particles: &[u32],
-    ) -> Result<Share> {
+    ) -> Result<ElboTerm> {
         let Draws { purpose, step, count, weight, .. } = self.draw;
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
@@ -215,7 +215,7 @@ mod tests {
         find(&mut silo, &globals, draw)
     }
 
-    fn shares(threads: usize, may_join: bool) -> Vec<Share> {
+    fn shares(threads: usize, may_join: bool) -> Vec<ElboTerm> {
         found((threads, may_join), |silo, globals, draw| {
             let mut rows = silo.locals.rows(3);
             silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
@@ -230,11 +230,11 @@ mod tests {
         })
     }
 
-    fn numbers(share: &Share) -> Vec<f64> {
+    fn numbers(share: &ElboTerm) -> Vec<f64> {
         [&[share.elbo], share.location.as_slice(), &share.deviation, &share.variance].concat()
     }
 
-    fn mean(shares: &[Share]) -> Vec<f64> {
+    fn mean(shares: &[ElboTerm]) -> Vec<f64> {
         let mut sum = vec![0.0; numbers(&shares[0]).len()];
         shares.iter().for_each(|share| sum.iter_mut().zip(numbers(share)).for_each(|(slot, own)| *slot += own));
         sum.iter().map(|sum| sum / shares.len() as f64).collect()

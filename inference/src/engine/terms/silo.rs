@@ -6,7 +6,7 @@ use partita_core::{Device, Key, Model, Noise, Part, Purpose, SiteTable, shared_t
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, Estimator, LayerMoments, Share, add, check_layers};
+use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, LayerMoments, add, check_layers};
 use crate::engine::family::Family;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
@@ -160,7 +160,7 @@ impl<M: Model> Silo<M> {
         let mut results = context.all(&mut self.workers)?;
         if draw.purpose == Purpose::Fit {
             let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
-            let theta = encodings.pull_back(&self.workers[0].0, &self.device, particles)?;
+            let theta = encodings.vjp(&self.workers[0].0, &self.device, particles)?;
             if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
                 add(&mut share.theta, &theta);
             }
@@ -176,7 +176,7 @@ impl<M: Model> Silo<M> {
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
-        let (mut shares, local): (Vec<Share>, Vec<_>) = self.shares(global, &mut rows, draw)?.into_iter().unzip();
+        let (mut shares, local): (Vec<ElboTerm>, Vec<_>) = self.shares(global, &mut rows, draw)?.into_iter().unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
         }
@@ -200,11 +200,12 @@ impl<M: Model> Silo<M> {
     }
 
     /// Shares of report draws on all rows, without the gradient by θ.
-    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<Share>> {
+    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<ElboTerm>> {
         let draw = Draws::shared(Purpose::Report, offset, count);
         let globals_len = self.family.len();
-        let zero = || Share { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..Share::default() };
-        let mut sums: Vec<Share> = std::iter::repeat_with(zero).take(count).collect();
+        let zero =
+            || ElboTerm { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..ElboTerm::default() };
+        let mut sums: Vec<ElboTerm> = std::iter::repeat_with(zero).take(count).collect();
         for mut rows in self.locals.all_rows() {
             let results = self.shares(globals, &mut rows, draw)?;
             for (sum, (own, _)) in sums.iter_mut().zip(results) {
@@ -227,7 +228,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// The answer to a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn terms(&self, step: u64, globals: &[f64], shares: &[Share], draw: Draws) -> Result<Terms> {
+    fn terms(&self, step: u64, globals: &[f64], shares: &[ElboTerm], draw: Draws) -> Result<Terms> {
         let coupled = self.locals.depend_on_globals();
         let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
         let by_variance = shares.iter().any(|share| !share.variance.is_empty());
@@ -239,20 +240,20 @@ impl<M: Model> Silo<M> {
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
             let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
-            share.pull_back(&*self.family, globals, &noise, &mut gradient)?;
+            share.vjp(&*self.family, globals, &noise, &mut gradient)?;
         }
         Ok(Terms { gradient: Some(gradient), ..self.bounds_and_theta(step, shares) })
     }
 
     /// $(a_j, b_j)$ of every particle; $b_j$ only where it differs from $a_j$.
-    fn vectors(&self, step: u64, shares: &[Share]) -> Terms {
+    fn vectors(&self, step: u64, shares: &[ElboTerm]) -> Terms {
         let deviation = self.locals.depend_on_globals().then(|| joined(shares, |share| &share.deviation));
         let location = Some(joined(shares, |share| &share.location));
         Terms { location, deviation, ..self.bounds_and_theta(step, shares) }
     }
 
     /// The bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
-    fn bounds_and_theta(&self, step: u64, shares: &[Share]) -> Terms {
+    fn bounds_and_theta(&self, step: u64, shares: &[ElboTerm]) -> Terms {
         let elbo = shares.iter().map(|share| share.elbo).collect();
         let theta_gradient = if shares.iter().all(|share| share.theta.is_empty()) {
             Rows::default()
@@ -266,7 +267,7 @@ impl<M: Model> Silo<M> {
         Terms { step, location: None, deviation: None, gradient: None, elbo, theta_gradient }
     }
 
-    pub(crate) fn check(&self, shares: &[Share], step: u64) -> Result<()> {
+    pub(crate) fn check(&self, shares: &[ElboTerm], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
             for gradient in [&share.location, &share.deviation, &share.variance] {
@@ -335,7 +336,7 @@ pub(crate) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noi
 }
 
 /// One vector of every share.
-fn joined(shares: &[Share], of: fn(&Share) -> &Vec<f64>) -> Rows {
+fn joined(shares: &[ElboTerm], of: fn(&ElboTerm) -> &Vec<f64>) -> Rows {
     Rows { count: shares.len(), values: shares.iter().flat_map(|share| of(share).iter().copied()).collect() }
 }
 

@@ -7,11 +7,11 @@ use super::coordinator::Coordinator;
 use super::messages::Terms;
 use super::silo::global_noise;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, Share, add};
+use crate::engine::estimator::{DrawWeights, ElboTerm, add};
 
 impl<M: Model> Coordinator<M> {
     /// The coordinator's own share for one particle.
-    fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, Share)> {
+    fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
         let noise = global_noise(&*self.trainer.family, &self.settings, purpose, step, particle);
         let draw = self.trainer.family.draw(self.trainer.parameters(), &noise);
         let density = LogDensity::new(&self.model, &self.device, &self.table);
@@ -40,7 +40,7 @@ impl<M: Model> Coordinator<M> {
                 }
             }
             let mut gradient = vec![0.0; self.trainer.parameters().len()];
-            self.trainer.family.pull_back(
+            self.trainer.family.vjp(
                 self.trainer.parameters(),
                 &noise,
                 &share.location,
@@ -58,7 +58,7 @@ impl<M: Model> Coordinator<M> {
         for part in &parts {
             let thetas = part.theta.chunks_exact(self.trainer.theta().len().max(1)).map(<[f64]>::to_vec);
             total.thetas.extend(thetas.enumerate());
-            if let (Some(gradient), Some(first)) = (&part.pulled_back, total.gradients.first_mut()) {
+            if let (Some(gradient), Some(first)) = (&part.vjp, total.gradients.first_mut()) {
                 add(first, gradient);
             }
         }
@@ -112,7 +112,7 @@ pub(super) fn weighted<'a>(terms: impl Iterator<Item = (&'a Vec<f64>, &'a f64)>)
 struct Part {
     elbos: Vec<f64>,
     vectors: Option<(Vec<f64>, Vec<f64>)>,
-    pulled_back: Option<Vec<f64>>,
+    vjp: Option<Vec<f64>>,
     /// Of every draw where each has a weight, else their sum.
     theta: Vec<f64>,
 }
@@ -131,6 +131,6 @@ impl Part {
             let b = deviation.unwrap_or_else(|| a.clone());
             (a, b)
         });
-        Ok(Self { elbos: terms.elbo, vectors, pulled_back: terms.gradient, theta })
+        Ok(Self { elbos: terms.elbo, vectors, vjp: terms.gradient, theta })
     }
 }

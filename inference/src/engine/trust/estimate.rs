@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::algorithm::{Algorithm, Reassessing};
+use crate::engine::algorithm::{Algorithm, ElboFollowUp};
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::run::{Counters, counted};
@@ -34,25 +34,25 @@ pub struct ElboEstimate {
 }
 
 /// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are counted too.
-/// It waits for silos as long as the exchange does; [`assess_within`] has a deadline.
+/// It waits for silos as long as the exchange does; [`estimate_elbo_within`] has a deadline.
 ///
 /// # Errors
 /// As for [`Algorithm::incoming`].
-pub fn assess(
+pub fn estimate_elbo(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
     draws: usize,
     counters: &mut Counters,
 ) -> Result<ElboEstimate> {
-    assess_within(algorithm, exchange, draws, None, counters)
+    estimate_elbo_within(algorithm, exchange, draws, None, counters)
 }
 
 /// The same with a `deadline` for the silos' answers to each request, as [`crate::FitOptions::deadline`] is.
 ///
 /// # Errors
-/// As for [`assess`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm goes on without
-/// silos ([`crate::Absence::GoOn`]), the bound is not a number instead.
-pub fn assess_within(
+/// As for [`estimate_elbo`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm goes on without
+/// silos ([`crate::MissingSilo::GoOn`]), the bound is not a number instead.
+pub fn estimate_elbo_within(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
     draws: usize,
@@ -69,14 +69,15 @@ pub fn assess_within(
         if count == 0 {
             break;
         }
-        let outcomes = counted(exchange, algorithm.assessing(count, offset), algorithm.manifest(), deadline, counters)?;
-        let outcomes = match algorithm.reassessing(outcomes, count, offset)? {
-            Reassessing::Done(outcomes) => outcomes,
-            Reassessing::Ask(requests) => counted(exchange, requests, algorithm.manifest(), deadline, counters)?,
+        let outcomes =
+            counted(exchange, algorithm.elbo_requests(count, offset), algorithm.manifest(), deadline, counters)?;
+        let outcomes = match algorithm.elbo_follow_up(outcomes, count, offset)? {
+            ElboFollowUp::Done(outcomes) => outcomes,
+            ElboFollowUp::Ask(requests) => counted(exchange, requests, algorithm.manifest(), deadline, counters)?,
         };
-        let assessed = algorithm.assessed(outcomes, count, offset)?;
-        elbos.extend(assessed.elbos);
-        for gradient in assessed.gradients {
+        let elbo_samples = algorithm.elbo_samples(outcomes, count, offset)?;
+        elbos.extend(elbo_samples.elbos);
+        for gradient in elbo_samples.gradients {
             seen += 1;
             sums.resize(gradient.len(), 0.0);
             squares.resize(gradient.len(), 0.0);

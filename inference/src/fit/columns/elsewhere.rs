@@ -10,7 +10,7 @@ use crate::engine::exchange::Exchange;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, summary};
 use crate::engine::run::{Progress, RunRecord, Silent, run};
-use crate::engine::trust::estimate::assess_within;
+use crate::engine::trust::estimate::estimate_elbo_within;
 use crate::fit::{AlgorithmChoice, FitOptions, pool};
 use crate::methods::columns::{AugmentedVariable, PowerLikelihood, VerticalOptions, VerticalParty};
 
@@ -96,8 +96,9 @@ pub fn fit_parties(
     let work = || {
         let mut record = run(algorithm, exchange, &run_options, progress)?;
         let counters = &mut record.counters;
-        let bound =
-            caught(COORDINATOR, || assess_within(algorithm, exchange, options.elbo_draws, options.deadline, counters))?;
+        let bound = caught(COORDINATOR, || {
+            estimate_elbo_within(algorithm, exchange, options.elbo_draws, options.deadline, counters)
+        })?;
         Ok::<_, Error>((record, bound))
     };
     let (record, bound) = pool(options.threads)?.install(work)?;

@@ -134,7 +134,7 @@ fn contributions(
     let meaning = "the party's contributions to held-out rows, draw by draw, with the noise of auxiliary variables where it was asked for";
     let manifest = Manifest { fields: vec![field(meaning)] };
     // The last step's gradient, if a party has yet to hear of it, comes with the request.
-    let pending = algorithm.assessing(0, 0);
+    let pending = algorithm.elbo_requests(0, 0);
     let one = |request: &Request| {
         let mut message = Message::new(PREDICT)
             .word("rows_in_all", labels.rows() as u64)

@@ -125,7 +125,7 @@ impl AmortisedNetwork {
 
     /// Adds the gradient by the parameters to `out`, and gives that by the contributions along every path, from the
     /// gradient by the auxiliary variables.
-    pub(super) fn pull_back(
+    pub(super) fn vjp(
         &self,
         parameters: &[f64],
         (sample, given): (&Sample, &Given<'_>),
@@ -194,7 +194,7 @@ mod tests {
             let sample = network.sample(&parameters, &rest, &terms);
             let mut by_parameters = vec![0.0; parameters.len()];
             let of = (&sample, &rest);
-            let by_g = network.pull_back(&parameters, of, (&terms, &by_value), &mut by_parameters);
+            let by_g = network.vjp(&parameters, of, (&terms, &by_value), &mut by_parameters);
             let difference = |at: &mut dyn FnMut(f64) -> f64| (at(1e-5) - at(-1e-5)) / 2e-5;
             for (index, found) in by_parameters.iter().enumerate() {
                 let mut at = |step: f64| {

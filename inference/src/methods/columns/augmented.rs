@@ -3,7 +3,7 @@
 use partita_core::vertical::{Augmentation, Labels, LikelihoodAt};
 use partita_core::{Device, Purpose};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, finite, replies};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
@@ -141,15 +141,15 @@ impl Algorithm for AugmentedVariable {
         Ok(StepInfo { clipped: info.clipped || before, ..info })
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         self.holder.requests(ASSESS, offset, |message| message.word("draws", draws as u64))
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         let replies = replies(outcomes, &self.holder.parties, self.holder.step)?;
         let Total { bounds, gradients, .. } = self.total(&replies, None, (Purpose::Report, offset, draws))?;
         finite("the coordinator", self.holder.step, |_| "the bound".into(), &bounds)?;
-        Ok(Assessed { elbos: bounds, gradients })
+        Ok(ElboSamples { elbos: bounds, gradients })
     }
 
     fn draws_a_request(&self) -> usize {

@@ -168,7 +168,7 @@ impl Auxiliary {
 
     /// The gradient by the contributions along every path, and that by the variables' own parameters, from the gradient by
     /// their values; that by parameters which move with the rest of the party's is added to `shared`.
-    pub(super) fn pull_back(
+    pub(super) fn vjp(
         &self,
         (sample, given): (&Sample, &Given<'_>),
         (terms, by_value): (&Terms, &[f64]),
@@ -186,7 +186,7 @@ impl Auxiliary {
                 (by_contribution, by_row)
             }
             Self::Amortised { network, parameters } => {
-                let by_contribution = network.pull_back(parameters, (sample, given), (terms, by_value), shared);
+                let by_contribution = network.vjp(parameters, (sample, given), (terms, by_value), shared);
                 (by_contribution, ByRow::default())
             }
         }

@@ -183,7 +183,7 @@ impl LabelHolder {
         let estimator = self.settings.estimator;
         let (elbo, location, _) = estimator.global_terms(prior, &*self.family, &self.parameters, &head.draw);
         let mut gradient = vec![0.0; self.parameters.len()];
-        self.family.pull_back(&self.parameters, &head.noise, &location, &location, &mut gradient);
+        self.family.vjp(&self.parameters, &head.noise, &location, &location, &mut gradient);
         if estimator.adds_entropy_gradient() {
             self.family.add_entropy_gradient(&self.parameters, &mut gradient);
         }

@@ -2,7 +2,7 @@
 
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Contributed, Labels, LikelihoodAt, Party};
-use partita_core::{Assessment, Device, Key, Noise, Purpose, SiteTable};
+use partita_core::{Device, Key, Noise, Purpose, SiteTable, ValueAndGradient};
 
 use crate::engine::algorithm::finite;
 use crate::engine::error::{Error, Result};
@@ -287,26 +287,26 @@ impl VerticalParty {
 
     /// The gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's own share
     /// by its contribution.
-    pub(super) fn pull_back(&self, drawn: Drawn, by_value: &[f64], by_share: Option<&[f64]>) -> Result<Ascent> {
+    pub(super) fn vjp(&self, drawn: Drawn, by_value: &[f64], by_share: Option<&[f64]>) -> Result<Ascent> {
         let theta = self.parameters.len();
         let network = theta + self.theta.len();
         let mut shared = vec![0.0; network + self.auxiliary.shared_parameters().len()];
         let (of, why) = ((&drawn.sample, &drawn.given()), (&self.terms(&drawn), by_value));
-        let (mut by_contribution, by_row) = self.auxiliary.pull_back(of, why, &mut shared[network..]);
+        let (mut by_contribution, by_row) = self.auxiliary.vjp(of, why, &mut shared[network..]);
         if let Some(share) = by_share {
             add_scaled(&mut by_contribution, 1.0, share);
         }
         let Drawn { contributed, draw, noise, .. } = drawn;
-        self.take_back(contributed.pull_back(&by_contribution)?, (&draw, &noise), &mut shared[..network]);
+        self.take_back(contributed.vjp(&by_contribution)?, (&draw, &noise), &mut shared[..network]);
         Ok(Ascent { shared, by_row })
     }
 
     /// Adds the gradient by the family's and the point parameters to `out`.
-    fn take_back(&self, assessment: Assessment, (draw, noise): (&FamilyDraw, &[f64]), out: &mut [f64]) {
+    fn take_back(&self, assessment: ValueAndGradient, (draw, noise): (&FamilyDraw, &[f64]), out: &mut [f64]) {
         let estimator = self.settings.estimator;
         let (_, location, theta) = estimator.global_terms(assessment, &*self.family, &self.parameters, draw);
         let (family, point) = out.split_at_mut(self.parameters.len());
-        self.family.pull_back(&self.parameters, noise, &location, &location, family);
+        self.family.vjp(&self.parameters, noise, &location, &location, family);
         if estimator.adds_entropy_gradient() {
             self.family.add_entropy_gradient(&self.parameters, family);
         }
@@ -377,7 +377,7 @@ impl VerticalParty {
         let precision = weight * self.options.augmentation.rho().powi(-2);
         let pull: Vec<f64> = means.iter().zip(contribution).map(|(mean, g)| precision * (mean - g)).collect();
         let mut shared = vec![0.0; self.parameters.len() + self.theta.len()];
-        self.take_back(contributed.pull_back(&pull)?, (&draw, &noise), &mut shared);
+        self.take_back(contributed.vjp(&pull)?, (&draw, &noise), &mut shared);
         let ascent = Ascent { shared, by_row: ByRow::default() };
         self.check(&ascent, step)?;
         let mut all = [self.parameters.as_slice(), &self.theta].concat();

@@ -77,7 +77,7 @@ impl VerticalParty {
         let parts = gradient.chunks_exact((size / draws.len()).max(1));
         let mut ascents = Vec::with_capacity(draws.len());
         for (index, (drawn, part)) in draws.into_iter().zip(parts).enumerate() {
-            ascents.push(self.pull_back(drawn, part, shares.get(index).map(Vec::as_slice))?);
+            ascents.push(self.vjp(drawn, part, shares.get(index).map(Vec::as_slice))?);
         }
         let ascent = self.mean_ascent(ascents);
         self.check(&ascent, answered)?;
@@ -212,9 +212,9 @@ impl VerticalParty {
         Ok((message.array("share", &joined, &shape), shares))
     }
 
-    /// Answers `vertical.assess` and `vertical.assess_share`: report draws on all rows; changes nothing but what waited
+    /// Answers `vertical.estimate_elbo` and `vertical.assess_share`: report draws on all rows; changes nothing but what waited
     /// for its gradient.
-    fn assess(&mut self, request: &Message) -> Result<Message> {
+    fn estimate_elbo(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         let offset = request.get_count("step", LARGEST_COUNT)?;
         let count = u32::try_from(request.get_count("draws", DRAWS_A_REQUEST as u64)?).unwrap_or(u32::MAX);
@@ -282,7 +282,7 @@ impl Program for VerticalParty {
         match request.kind.as_str() {
             STEP => self.step(request),
             SHARE => self.share(request),
-            ASSESS | ASSESS_SHARE => self.assess(request),
+            ASSESS | ASSESS_SHARE => self.estimate_elbo(request),
             PREDICT => self.predict(request),
             _ => self.refuse(request, "a party of a vertical fit does not know this request".into()),
         }

@@ -3,7 +3,7 @@
 use partita_core::vertical::{Augmentation, Labels};
 use partita_core::{Device, Purpose};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, Reassessing, StepInfo, Tally, finite, replies};
+use crate::engine::algorithm::{Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
@@ -181,22 +181,22 @@ impl Algorithm for PowerLikelihood {
         Ok(StepInfo { clipped: info.clipped || sums.clipped, ..info })
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         self.holder.requests(ASSESS, offset, |message| message.word("draws", draws as u64))
     }
 
-    fn reassessing(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Reassessing> {
+    fn elbo_follow_up(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboFollowUp> {
         let replies = replies(outcomes, &self.holder.parties, self.holder.step)?;
         self.holder.same_step(&replies, offset)?;
         let sums = sum(&self.holder.read(&replies, "z", self.holder.numbers(draws))?);
-        Ok(Reassessing::Ask(self.sharing(ASSESS_SHARE, &sums, (Purpose::Report, offset, draws))))
+        Ok(ElboFollowUp::Ask(self.sharing(ASSESS_SHARE, &sums, (Purpose::Report, offset, draws))))
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         let replies = replies(outcomes, &self.holder.parties, self.holder.step)?;
         let (elbos, gradients) = self.total(&replies, (Purpose::Report, offset, draws))?;
         finite("the coordinator", self.holder.step, |_| "the bound".into(), &elbos)?;
-        Ok(Assessed { elbos, gradients })
+        Ok(ElboSamples { elbos, gradients })
     }
 
     fn draws_a_request(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Judges whether the chains of a sampler may be believed: R-hat, effective sample sizes, divergences, complaints.
+//! Judges whether the chains of a sampler may be believed: R-hat, effective sample sizes, divergences, warnings.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ pub struct ChainSummary {
 /// A reason not to believe the draws.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Complaint {
+pub enum SamplerWarning {
     /// The chains do not agree.
     RHat {
         /// The number, as in [`Convergence::label`].
@@ -110,7 +110,7 @@ pub enum Complaint {
     },
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for SamplerWarning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RHat { label, found } => write!(
@@ -148,7 +148,7 @@ pub struct NutsDiagnostics {
     /// How each chain went.
     pub chains: Vec<ChainSummary>,
     /// Reasons not to believe the draws; none is good news.
-    pub complaints: Vec<Complaint>,
+    pub warnings: Vec<SamplerWarning>,
 }
 
 impl NutsDiagnostics {
@@ -181,27 +181,27 @@ impl NutsDiagnostics {
         for Convergence { label, r_hat, bulk, tail, .. } in &self.convergence {
             let (r_hat, bulk, tail, label) = (*r_hat, *bulk, *tail, label.clone());
             if r_hat.is_nan() {
-                self.complaints.push(Complaint::NeverMoves { label });
+                self.warnings.push(SamplerWarning::NeverMoves { label });
                 continue;
             }
             if r_hat > LARGEST_R_HAT {
-                self.complaints.push(Complaint::RHat { label: label.clone(), found: r_hat });
+                self.warnings.push(SamplerWarning::RHat { label: label.clone(), found: r_hat });
             }
             // A sample size that cannot be computed is not enough.
             if bulk.is_nan() || bulk < expected {
-                self.complaints.push(Complaint::BulkSampleSize { label: label.clone(), found: bulk, expected });
+                self.warnings.push(SamplerWarning::BulkSampleSize { label: label.clone(), found: bulk, expected });
             }
             if tail.is_nan() || tail < expected {
-                self.complaints.push(Complaint::TailSampleSize { label, found: tail, expected });
+                self.warnings.push(SamplerWarning::TailSampleSize { label, found: tail, expected });
             }
         }
         let draws = draws * self.chains.len();
         let (diverged, cut) = (self.divergences(), self.chains.iter().map(|chain| chain.at_max_depth).sum());
         if diverged > 0 {
-            self.complaints.push(Complaint::Divergences { found: diverged, draws });
+            self.warnings.push(SamplerWarning::Divergences { found: diverged, draws });
         }
         if cut > 0 {
-            self.complaints.push(Complaint::MaxDepth { found: cut, draws });
+            self.warnings.push(SamplerWarning::MaxDepth { found: cut, draws });
         }
     }
 }
@@ -220,16 +220,17 @@ pub(super) fn converged(label: &str, silo: Option<&str>, chains: &[&[f64]]) -> C
 
 #[cfg(test)]
 mod tests {
-    use super::{ChainSummary, Complaint, Convergence, NutsDiagnostics};
+    use super::{ChainSummary, Convergence, NutsDiagnostics, SamplerWarning};
 
     #[test]
     fn a_sample_size_that_cannot_be_computed_is_complained_of() {
         let one = Convergence { label: "beta".into(), silo: None, r_hat: 1.0, bulk: f64::NAN, tail: f64::NAN };
         let chains = vec![ChainSummary::default(); 2];
-        let mut found = NutsDiagnostics { convergence: vec![one], chains, complaints: Vec::new() };
+        let mut found = NutsDiagnostics { convergence: vec![one], chains, warnings: Vec::new() };
         found.complain(10);
-        let [Complaint::BulkSampleSize { .. }, Complaint::TailSampleSize { .. }] = found.complaints.as_slice() else {
-            panic!("{:?}", found.complaints)
+        let [SamplerWarning::BulkSampleSize { .. }, SamplerWarning::TailSampleSize { .. }] = found.warnings.as_slice()
+        else {
+            panic!("{:?}", found.warnings)
         };
     }
 }

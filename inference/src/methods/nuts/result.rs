@@ -103,6 +103,6 @@ impl fmt::Display for NutsFit {
             "{chains} chains of {draws} draws after {warmup}, {:.1} s; {divergences} divergences",
             self.seconds
         )?;
-        self.diagnostics.complaints.iter().try_for_each(|complaint| writeln!(formatter, "warning: {complaint}"))
+        self.diagnostics.warnings.iter().try_for_each(|warning| writeln!(formatter, "warning: {warning}"))
     }
 }

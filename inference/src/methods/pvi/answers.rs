@@ -7,7 +7,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
 use crate::engine::trainer::distance;
 use crate::engine::wire::message::Message;
-use crate::methods::pvi::{Absence, Answer, Asked, Pvi, Turn, VisitSchedule};
+use crate::methods::pvi::{Answer, Asked, MissingSilo, Pvi, SiloSchedule, Turn};
 
 /// So many answers in a row that do not come from any silo end a run: there is nobody to go on with.
 const SILENCE: u64 = 100;
@@ -76,7 +76,7 @@ impl<M: Model> Pvi<M> {
             Outcome::Lost { reason } => reason,
             Outcome::Timeout => "the deadline passed".into(),
         };
-        if self.options.absence == Absence::Fail {
+        if self.options.missing_silo == MissingSilo::Fail {
             return Err(Error::SiloLost { silo: name, step, reason });
         }
         Ok(None)
@@ -106,7 +106,7 @@ impl<M: Model> Pvi<M> {
 
     /// Whether the answer of a silo's visit on the virtual clock is lost on its way.
     fn is_lost(&self, silo: usize) -> bool {
-        let VisitSchedule::Asynchronous(delays) = self.options.schedule else { return false };
+        let SiloSchedule::Asynchronous(delays) = self.options.schedule else { return false };
         // Of a real clock there is no work on this one.
         self.work[silo].is_some() && Turn::is_lost(delays, silo, self.ledger.visits[silo])
     }

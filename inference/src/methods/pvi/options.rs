@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::divergence::DivergenceChoice;
 use crate::engine::error::{Error, Result};
-use crate::methods::pvi::schedule::{Order, VisitSchedule};
+use crate::methods::pvi::schedule::{Order, SiloSchedule};
 use crate::methods::pvi::solver::{GradientDescent, SolverChoice};
 
 /// What a silo takes out of the posterior before it solves its local problem.
@@ -47,7 +47,7 @@ pub enum PriorShare {
 /// What becomes of a round when a silo does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Absence {
+pub enum MissingSilo {
     /// The run ends with an error that names the silo.
     #[default]
     Fail,
@@ -60,14 +60,14 @@ pub enum Absence {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{PviOptions, VisitSchedule};
-/// let options = PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(0.1), ..PviOptions::new(200) };
+/// use partita_inference::{PviOptions, SiloSchedule};
+/// let options = PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(0.1), ..PviOptions::new(200) };
 /// assert!(options.check().is_ok());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PviOptions {
     /// Which silos are visited.
-    pub schedule: VisitSchedule,
+    pub schedule: SiloSchedule,
     /// $`\rho`$, applied once, by the silo: its answer is $`\rho(\eta_{q_m} - \eta_q)`$. `None` is 1 where one silo is
     /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
     /// proper whenever the local solutions are; but of answers to several posteriors, as asynchronous ones may be, nothing
@@ -104,7 +104,7 @@ pub struct PviOptions {
     #[serde(default)]
     pub hold_improper: bool,
     /// What happens when a silo does not answer.
-    pub absence: Absence,
+    pub missing_silo: MissingSilo,
     /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests, θ
     /// rests too. Those that stay in a silo ([`partita_core::Model::private_len`]) take a step with every local one instead.
     pub theta_every: u64,
@@ -115,7 +115,7 @@ impl PviOptions {
     #[must_use]
     pub fn new(local_steps: u64) -> Self {
         Self {
-            schedule: VisitSchedule::Sequential(Order::Fixed),
+            schedule: SiloSchedule::Sequential(Order::Fixed),
             damping: None,
             damping_by_size: false,
             first_damping: None,
@@ -126,7 +126,7 @@ impl PviOptions {
             prior: PriorShare::Whole,
             backtracking: 0,
             hold_improper: false,
-            absence: Absence::Fail,
+            missing_silo: MissingSilo::Fail,
             theta_every: 1,
         }
     }
@@ -165,11 +165,11 @@ impl PviOptions {
                 expected: "false, since silos take no factor of their own out of the posterior; Factors::Own do",
             });
         }
-        if self.factors.is_shared() && self.absence == Absence::GoOn {
+        if self.factors.is_shared() && self.missing_silo == MissingSilo::GoOn {
             return Err(Error::Setting {
                 setting: "absence",
                 found: format!("GoOn with Factors::{:?}", self.factors),
-                expected: "Absence::Fail, since one factor for all counts every silo that takes part; or Factors::Own",
+                expected: "MissingSilo::Fail, since one factor for all counts every silo that takes part; or Factors::Own",
             });
         }
         for (setting, damping) in [("damping", self.damping), ("first_damping", self.first_damping)] {
@@ -226,9 +226,9 @@ impl PviOptions {
             return damping;
         }
         let together = match self.schedule {
-            VisitSchedule::Sequential(_) => 1,
-            VisitSchedule::Subset(size) => size.min(silos),
-            VisitSchedule::Synchronous | VisitSchedule::Asynchronous(_) => silos,
+            SiloSchedule::Sequential(_) => 1,
+            SiloSchedule::Subset(size) => size.min(silos),
+            SiloSchedule::Synchronous | SiloSchedule::Asynchronous(_) => silos,
         };
         self.damping.unwrap_or(1.0 / together.max(1) as f64)
     }

@@ -10,7 +10,7 @@ use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::{describe_global, global_key, noise_of};
-use crate::methods::pvi::solver::{LocalProblem, LocalSolver, Sampled, Visit, quadratic};
+use crate::methods::pvi::solver::{LocalProblem, LocalSolver, LocalUpdate, Sampled, quadratic};
 use crate::methods::pvi::{Pvi, PviOptions};
 
 /// The owner of the coordinator's noise for the factor of the prior.
@@ -46,8 +46,13 @@ pub(super) fn fitted_prior<M: Model>(
     let nothing = vec![0.0; family.natural_len()];
     let start = coordinator.settings.family.start(coordinator.family(), &coordinator.table);
     let received = family.natural_of_member(coordinator.family(), &start)?;
-    let visit =
-        Visit { received, is_prior: true, first: 0, steps: options.local_steps, total: coordinator.settings.steps };
+    let visit = LocalUpdate {
+        received,
+        is_prior: true,
+        first: 0,
+        steps: options.local_steps,
+        total: coordinator.settings.steps,
+    };
     Ok(solver.solve(&mut PriorProblem { coordinator, natural: family, cavity: &nothing }, &visit)?.natural)
 }
 
@@ -58,7 +63,7 @@ impl<M: Model> Pvi<M> {
         let Some(solver) = &mut self.prior_solver else { return Ok(()) };
         let cavity: Vec<f64> = self.natural.iter().zip(&self.prior).map(|(all, own)| all - own).collect();
         let (steps, total) = (self.options.local_steps, self.coordinator.settings.steps);
-        let visit = Visit { received: self.natural.clone(), is_prior: false, first, steps, total };
+        let visit = LocalUpdate { received: self.natural.clone(), is_prior: false, first, steps, total };
         let problem = &mut PriorProblem { coordinator: &self.coordinator, natural: &self.family, cavity: &cavity };
         let solved = solver.solve(problem, &visit)?;
         self.family.check("the factor of the prior", &solved.natural)?;
@@ -115,7 +120,7 @@ impl<M: Model> LocalProblem for PriorProblem<'_, M> {
             add(&mut prior.globals, &self.natural.score(self.cavity, &draw.latent));
             let share = estimator.global_share(prior, coordinator.family(), parameters, &draw);
             let mut gradient = vec![0.0; parameters.len()];
-            share.pull_back(coordinator.family(), parameters, &noise, &mut gradient)?;
+            share.vjp(coordinator.family(), parameters, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {
                 coordinator.family().add_entropy_gradient(parameters, &mut gradient);
             }

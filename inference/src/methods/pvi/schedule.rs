@@ -22,7 +22,7 @@ pub enum Order {
 /// Which silos PVI visits in one exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum VisitSchedule {
+pub enum SiloSchedule {
     /// One silo at a time. Messages go furthest, and the other silos wait.
     Sequential(Order),
     /// All silos at once.
@@ -30,7 +30,7 @@ pub enum VisitSchedule {
     /// So many silos at once, drawn anew without replacement.
     Subset(usize),
     /// Every silo works on what it was last sent and is answered when it is ready, on a seeded virtual clock: the same run
-    /// every time, with the stale answers of a real one. A clock of its own drives [`run_by_arrival`](crate::run_by_arrival()).
+    /// every time, with the stale answers of a real one. A clock of its own drives [`run_asynchronous`](crate::run_asynchronous()).
     Asynchronous(Delays),
 }
 
@@ -53,7 +53,7 @@ impl Default for Delays {
     }
 }
 
-impl VisitSchedule {
+impl SiloSchedule {
     /// Refuses a schedule that visits nobody.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ pub(crate) struct Work {
 /// Who is next.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    schedule: VisitSchedule,
+    schedule: SiloSchedule,
     noise: Noise,
     /// Exchanges so far.
     pub(crate) turn: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn new(schedule: VisitSchedule, silos: usize, seed: u64) -> Self {
+    pub(crate) fn new(schedule: SiloSchedule, silos: usize, seed: u64) -> Self {
         Self {
             schedule,
             noise: Noise::new(seed),
@@ -116,16 +116,16 @@ impl Turn {
         let key = |step: u64| Key::new(Purpose::Schedule, step);
         let in_sweep = |turn: u64| usize::try_from(turn % count as u64).unwrap_or(0);
         match self.schedule {
-            VisitSchedule::Synchronous => here,
-            VisitSchedule::Asynchronous(_) => Vec::new(),
-            VisitSchedule::Subset(size) => subset(here, size, self.noise, self.turn),
-            VisitSchedule::Sequential(Order::Fixed) => here.get(in_sweep(self.turn)).copied().into_iter().collect(),
-            VisitSchedule::Sequential(Order::Random) => {
+            SiloSchedule::Synchronous => here,
+            SiloSchedule::Asynchronous(_) => Vec::new(),
+            SiloSchedule::Subset(size) => subset(here, size, self.noise, self.turn),
+            SiloSchedule::Sequential(Order::Fixed) => here.get(in_sweep(self.turn)).copied().into_iter().collect(),
+            SiloSchedule::Sequential(Order::Random) => {
                 let mut order = here;
                 self.noise.stream(key(self.turn / count as u64)).shuffle(&mut order);
                 order.get(in_sweep(self.turn)).copied().into_iter().collect()
             }
-            VisitSchedule::Sequential(Order::Residual) => {
+            SiloSchedule::Sequential(Order::Residual) => {
                 // The first of those with the largest residual.
                 let larger = |best: usize, silo: usize| {
                     if self.residuals[silo] > self.residuals[best] { silo } else { best }

@@ -17,7 +17,7 @@ use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::messages::{Answer, Sizes, Solve};
 use crate::methods::pvi::options::{Factors, PviOptions};
-use crate::methods::pvi::solver::{LocalProblem, LocalSolver, Sampled, Solved, Visit};
+use crate::methods::pvi::solver::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved};
 
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
 /// request says how much of it the coordinator took.
@@ -126,7 +126,7 @@ impl<M: Model> PviSilo<M> {
             }
         };
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
-        let visit = Visit { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
+        let visit = LocalUpdate { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
         let (index, divergence, trains_private) = (self.index, self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);

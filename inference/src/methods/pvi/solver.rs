@@ -88,7 +88,7 @@ pub struct Sampled {
 
 /// What a silo is asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Visit {
+pub struct LocalUpdate {
     /// Natural parameters of the posterior that the coordinator sent.
     pub received: Vec<f64>,
     /// Whether that is still the prior, which may be far too wide to start from.
@@ -126,7 +126,7 @@ pub trait LocalSolver: Debug + Send {
     ///
     /// # Errors
     /// What the problem reports; [`crate::Error::Improper`] if the solution is no density.
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved>;
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved>;
 
     /// What is kept between visits, as named vectors.
     fn save(&self) -> Vec<(String, Vec<f64>)> {
@@ -180,7 +180,7 @@ impl SolverChoice {
     /// The learning rate of the last step of a visit that begins at `first`; `None` for a solver without one.
     pub(crate) fn last_rate(self, settings: &Settings, first: u64, steps: u64) -> Option<f64> {
         let Self::Gradient(options) = self else { return None };
-        let visit = Visit { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
+        let visit = LocalUpdate { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
         Some(options.last_rate(settings, &visit))
     }
 

@@ -7,7 +7,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Outcome;
 use crate::engine::natural::ExponentialFamily;
 use crate::methods::pvi::prior::exact_prior;
-use crate::methods::pvi::{Absence, Pvi, is_complete};
+use crate::methods::pvi::{MissingSilo, Pvi, is_complete};
 
 impl<M: Model> Pvi<M> {
     /// Whether the next exchange is one for θ.
@@ -24,7 +24,7 @@ impl<M: Model> Pvi<M> {
     /// Takes a step of θ from the silos' shares at the present posterior, and moves the prior with it.
     pub(super) fn step_theta(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let step = self.coordinator.step;
-        if self.options.absence == Absence::GoOn && !is_complete(&outcomes) {
+        if self.options.missing_silo == MissingSilo::GoOn && !is_complete(&outcomes) {
             // Without a silo's share there is no gradient: θ stays until the next turn.
             self.theta_done = true;
             return Ok(StepInfo::still(step, Tally::default()));

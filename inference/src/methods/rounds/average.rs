@@ -14,7 +14,7 @@ use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{Family, Spread};
+use crate::engine::family::{CovarianceMatrix, Family};
 
 /// Makes one member of a family out of several.
 ///
@@ -37,12 +37,12 @@ pub(crate) enum Members {
 
 impl Members {
     pub(crate) fn of(family: &dyn Family, members: &[Vec<f64>]) -> Self {
-        let spreads: Vec<(Vec<f64>, Spread)> =
+        let spreads: Vec<(Vec<f64>, CovarianceMatrix)> =
             members.iter().map(|member| (family.mean(member), family.spread(member))).collect();
-        if spreads.iter().all(|(_, spread)| matches!(spread, Spread::Diagonal(_))) {
+        if spreads.iter().all(|(_, spread)| matches!(spread, CovarianceMatrix::Diagonal(_))) {
             let sds = |(mean, spread)| match spread {
-                Spread::Diagonal(sds) => (mean, sds),
-                Spread::Full(_) => unreachable!("invariant: every spread was found diagonal"),
+                CovarianceMatrix::Diagonal(sds) => (mean, sds),
+                CovarianceMatrix::Full(_) => unreachable!("invariant: every spread was found diagonal"),
             };
             return Self::Diagonal(spreads.into_iter().map(sds).collect());
         }

@@ -5,7 +5,7 @@ use partita_core::{Device, Model};
 use super::average::{Averaging, weighted};
 use super::join::{Join, Joined, as_float};
 use super::messages::AverageRound;
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, finite};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
@@ -118,11 +118,11 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         self.join.end_round(Joined { parameters, theta, elbo }, &answers)
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         self.join.globals.ask_bounds(draws, offset)
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         self.join.globals.bounds_of(&self.join.globals.silos, outcomes, Bounds { count: draws, offset })
     }
 

@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model, SiteTable};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
@@ -58,7 +58,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
         self.0.take_step(outcomes)
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         self.0.ask_bounds(draws, offset)
     }
 
@@ -66,7 +66,7 @@ impl<M: Model> Algorithm for Sfvi<M> {
         self.0.draws_a_bound()
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<Assessed> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         self.0.bounds_of(&self.0.silos, outcomes, Bounds { count: draws, offset })
     }
 

@@ -27,7 +27,7 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 /// Its steps are those of [`super::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the two
 /// runs are equal to rounding. Bound, gradient norm, global posterior and θ are read together, once for every request of
 /// some steps. A bound that is not finite is therefore found at the end of an interval, not at its step.
-pub struct ResidentSilo<M: Model> {
+pub struct OnDeviceSilo<M: Model> {
     name: String,
     model: M,
     data: M::Data,
@@ -69,17 +69,17 @@ struct Sums {
     theta: Vec<Option<Tensor<1>>>,
 }
 
-impl<M: Model> std::fmt::Debug for ResidentSilo<M> {
+impl<M: Model> std::fmt::Debug for OnDeviceSilo<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("ResidentSilo")
+            .debug_struct("OnDeviceSilo")
             .field("name", &self.name)
             .field("step", &self.step)
             .finish_non_exhaustive()
     }
 }
 
-impl<M: Model> ResidentSilo<M> {
+impl<M: Model> OnDeviceSilo<M> {
     /// The party called `name` with all the data.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl<M: Model> ResidentSilo<M> {
         if model.private_len() > 0 {
             let expected =
                 "a model whose θ all parties share, for a fit that stays on the device; there is but one party";
-            return Err(Error::Setting { setting: "model", found: "private θ with Resident".into(), expected });
+            return Err(Error::Setting { setting: "model", found: "private θ with OnDevice".into(), expected });
         }
         let values = theta(model)?;
         let model = with_theta(model, &values, device)?;
@@ -259,7 +259,7 @@ impl<M: Model> ResidentSilo<M> {
             let parts = self.rows.iter().zip(steps).zip(&draws).zip(by_local).zip(&mut sums.rows);
             for ((((block, step), draw), gradients), into) in parts {
                 let at = (step, draw, &global.deviation);
-                let (direct, through) = block.pull_back(at, gradients, estimator, into);
+                let (direct, through) = block.vjp(at, gradients, estimator, into);
                 if let Some(direct) = direct {
                     location = location + direct;
                 }
@@ -272,7 +272,7 @@ impl<M: Model> ResidentSilo<M> {
                 None => location.clone(),
             };
             let subtract_score = estimator == Estimator::StickingTheLanding;
-            self.globals.pull_back((&ready, &global), (&location, &deviation), subtract_score, &mut sums.globals);
+            self.globals.vjp((&ready, &global), (&location, &deviation), subtract_score, &mut sums.globals);
             sums.theta.resize_with(assessment.theta.len(), || None);
             sums.theta.iter_mut().zip(assessment.theta).for_each(|(slot, own)| plus(slot, own));
         }
@@ -289,7 +289,7 @@ impl<M: Model> ResidentSilo<M> {
         for (encoded, gradient) in encodings.into_iter().zip(&mut sums.rows) {
             let Some(encoded) = encoded else { continue };
             let Some(cells) = gradient.take_cells() else { continue };
-            let theta = encoded.pull_back(&self.model, cells).unwrap_or_default();
+            let theta = encoded.vjp(&self.model, cells).unwrap_or_default();
             sums.theta.iter_mut().zip(theta).for_each(|(slot, own)| plus(slot, own));
         }
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
@@ -369,8 +369,8 @@ impl<M: Model> ResidentSilo<M> {
             .number("clipped", 0.0))
     }
 
-    /// Answers `central.assess`: bounds of report draws on all rows, in one read; changes nothing.
-    fn assess(&self, request: &Message) -> Result<Message> {
+    /// Answers `central.estimate_elbo`: bounds of report draws on all rows, in one read; changes nothing.
+    fn estimate_elbo(&self, request: &Message) -> Result<Message> {
         let offset = request.get_count("step", LARGEST_COUNT)?;
         let draws =
             usize::try_from(request.get_count("draws", most_draws(&self.settings) as u64)?).unwrap_or(usize::MAX);
@@ -405,24 +405,24 @@ fn refuse(settings: &Settings) -> Result<()> {
     let ordinary = [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy];
     if !ordinary.contains(&settings.estimator) {
         let expected = "StickingTheLanding, Total or ClosedFormEntropy for a fit that stays on the device";
-        return refused("estimator", format!("{:?} with Resident", settings.estimator), expected);
+        return refused("estimator", format!("{:?} with OnDevice", settings.estimator), expected);
     }
     if !matches!(settings.optimiser, Optimiser::Adam { .. }) {
         let expected = "Adam for a fit that stays on the device";
-        return refused("optimiser", format!("{:?} with Resident", settings.optimiser), expected);
+        return refused("optimiser", format!("{:?} with OnDevice", settings.optimiser), expected);
     }
     if !settings.loss.is_log() {
         let expected = "the negative log likelihood for a fit that stays on the device; Central takes every loss";
-        return refused("loss", format!("{} with Resident", settings.loss), expected);
+        return refused("loss", format!("{} with OnDevice", settings.loss), expected);
     }
     if settings.clip.is_some() {
         let expected = "none for a fit that stays on the device, where nobody sees whether a step was clipped";
-        return refused("clip", "a limit with Resident".into(), expected);
+        return refused("clip", "a limit with OnDevice".into(), expected);
     }
     Ok(())
 }
 
-impl<M: Model> Program for ResidentSilo<M> {
+impl<M: Model> Program for OnDeviceSilo<M> {
     fn standing(&self) -> Standing<'_> {
         Standing { name: &self.name, seed: self.settings.seed, step: self.step }
     }
@@ -430,7 +430,7 @@ impl<M: Model> Program for ResidentSilo<M> {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "central.steps" => self.steps(request),
-            "central.assess" => self.assess(request),
+            "central.estimate_elbo" => self.estimate_elbo(request),
             other => {
                 let problem = "a party that stays on its device does not know it".into();
                 Err(Error::Message { kind: other.to_owned(), problem })

@@ -9,7 +9,7 @@ pub use silo::CentralSilo;
 
 use partita_core::{Device, Model, SiteTable, shared_theta};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, Tally, replies, same_run};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally, replies, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
@@ -78,7 +78,7 @@ impl Central {
         })
     }
 
-    /// Asks for `interval` steps at once, of a [`super::ResidentSilo`].
+    /// Asks for `interval` steps at once, of a [`super::OnDeviceSilo`].
     ///
     /// # Errors
     /// [`Error::Setting`] for an interval of no steps.
@@ -125,18 +125,18 @@ impl Algorithm for Central {
         Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(due, 1)))
     }
 
-    fn assessing(&self, draws: usize, offset: u64) -> Vec<Request> {
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         let all = draws * self.draws_a_bound();
-        to_party(Message::new("central.assess").word("step", offset).word("draws", all as u64))
+        to_party(Message::new("central.estimate_elbo").word("step", offset).word("draws", all as u64))
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
         let replies = replies(outcomes, &self.names, self.step)?;
         let reply = replies.first().ok_or(Error::NoSilos)?;
         let size = self.draws_a_bound();
         let elbos = reply.expect_floats("elbo", draws * size)?;
         let bounds = elbos.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
-        Ok(Assessed { elbos: bounds.collect(), gradients: Vec::new() })
+        Ok(ElboSamples { elbos: bounds.collect(), gradients: Vec::new() })
     }
 
     fn draws_a_bound(&self) -> usize {

@@ -3,7 +3,7 @@
 use partita_core::vertical::{Labels, LikelihoodAt, Party};
 use partita_core::{Device, SiteTable};
 
-use crate::engine::algorithm::{Algorithm, Assessed, Posterior, StepInfo, Tally, finite, replies, same_run};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Delta;
@@ -139,18 +139,18 @@ impl Algorithm for SoulCoordinator {
         Ok(StepInfo::moved(self.step, elbo, moved, tally))
     }
 
-    fn assessing(&self, _: usize, _: u64) -> Vec<Request> {
-        self.to_all(&Message::new("soul.assess").word("step", self.step))
+    fn elbo_requests(&self, _: usize, _: u64) -> Vec<Request> {
+        self.to_all(&Message::new("soul.estimate_elbo").word("step", self.step))
     }
 
-    fn assessed(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<Assessed> {
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
         let predictor = self.sum(outcomes)?;
         let at = LikelihoodAt { latents: &self.head, eta: &predictor, rows: None, weight: 1.0 };
         let share = self.labels.likelihood(&self.device, &self.table, at)?;
         let value = share.value + self.labels.prior(&self.device, &self.table, &self.head)?.value;
         finite("the coordinator", self.step, |_| "the log likelihood".into(), &[value])?;
         // Points have no draws that differ.
-        Ok(Assessed { elbos: vec![value; draws], gradients: Vec::new() })
+        Ok(ElboSamples { elbos: vec![value; draws], gradients: Vec::new() })
     }
 
     fn manifest(&self) -> &Manifest {

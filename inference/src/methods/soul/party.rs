@@ -112,7 +112,7 @@ impl SoulParty {
             let outputs = &made.outputs().values;
             contribution.iter_mut().zip(outputs).for_each(|(mean, g)| *mean += share * g);
             let adjoint: Vec<f64> = auxiliary.iter().zip(outputs).map(|(z, g)| precision * (z - g)).collect();
-            let gradient = made.pull_back(&adjoint)?;
+            let gradient = made.vjp(&adjoint)?;
             theta_gradient.iter_mut().zip(&gradient.theta).for_each(|(sum, g)| *sum -= share * g);
             let key = Key::new(Purpose::Fit, step * self.how.draws + draw).silo(self.index);
             Noise::new(self.settings.seed).stream(key).normal(&mut noise);
@@ -231,7 +231,7 @@ impl Program for SoulParty {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "soul.step" => self.round(request),
-            "soul.assess" => {
+            "soul.estimate_elbo" => {
                 let reply = Message::new("soul.auxiliary").word("step", request.get_count("step", LARGEST_COUNT)?);
                 Ok(reply.floats("auxiliary", &self.state.auxiliary))
             }

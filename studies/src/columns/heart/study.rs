@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use partita::data::{Fold, folds, stratified_folds};
+use partita::core::Noise;
+use partita::core::data::{Fold, folds, stratified_folds};
 use partita::datasets::{CovariateRows, HEART_FAILURE_PARTIES, LabelledTable};
 use partita::inference::{VerticalOptions, vertical};
 use partita::models::vertical::{BernoulliHead, LastLayer, PointNetwork, binary_labels};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{Labels, Party};
-use partita::{AlgorithmChoice, Device, Estimator, FitOptions, Noise, Schedule, Settings};
+use partita::{AlgorithmChoice, Device, Estimator, FitOptions, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::Options;

@@ -1,7 +1,8 @@
 //! Draws the rows, columns and labels of the study, and deals the columns to parties.
 
+use partita::core::{Key, Noise, Purpose};
 use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
-use partita::{Design, Device, Key, Noise, Normal, Purpose};
+use partita::{Design, Device, Normal};
 
 use crate::harness::Result;
 

@@ -1,7 +1,8 @@
 //! Draws areas, their counts and their covariates from the multilevel model, and deals the covariates to parties.
 
+use partita::core::{Key, Noise, Purpose};
 use partita::vertical::{Counts, Labels, Multilevel, Party, PoissonHead, by_level};
-use partita::{Device, Key, Noise, Normal, Purpose};
+use partita::{Device, Normal};
 
 use crate::harness::Result;
 

@@ -1,8 +1,9 @@
 //! Moves one number more away from the others, and measures how far that moves the posterior under each loss.
 
+use partita::core::Array;
 use partita::inference::metrics::fisher_rao_distance;
 use partita::inference::plot::lines;
-use partita::{Array, DivergenceChoice, Loss, StudentT};
+use partita::{DivergenceChoice, Loss, StudentT};
 use serde_json::{Value, json};
 
 use super::{Method, Posterior, RENYI, Study, counters, stream};

@@ -1,9 +1,10 @@
 //! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors found.
 
+use partita::core::NoiseKind;
 use partita::inference::{Counters, Error, GradientDescent, RunOptions, Silent, parties, run};
 use partita::{
-    AlgorithmChoice, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Loss, NoiseKind, PviOptions, Schedule,
-    Settings, SolverChoice,
+    AlgorithmChoice, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Loss, PviOptions, Schedule, Settings,
+    SolverChoice,
 };
 
 use serde::Serialize;

@@ -3,7 +3,8 @@
 use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
-use partita::{Model, NoiseStream, Normal, Result, Scope};
+use partita::core::NoiseStream;
+use partita::{Model, Normal, Result, Scope};
 
 use super::HALF_LOG_TWO_PI;
 

@@ -73,7 +73,7 @@ impl PlanarClutter {
 
 #[cfg(test)]
 mod tests {
-    use partita::{Key, Noise, Purpose};
+    use partita::core::{Key, Noise, Purpose};
 
     use super::super::PlanarClutterSettings;
     use super::*;

@@ -177,7 +177,7 @@ fn settled(before: ClutterPosterior, after: ClutterPosterior) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use partita::{Key, Noise, Purpose};
+    use partita::core::{Key, Noise, Purpose};
 
     use super::*;
     use crate::ClutterSettings;

@@ -3,7 +3,7 @@
 use partita::inference::{
     Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Pvi, PviSilo, Silo, SiloProgram,
 };
-use partita::{Device, DivergenceChoice, FamilyPlan, Gaussian, PviOptions, Settings, SolverChoice, VisitSchedule};
+use partita::{Device, DivergenceChoice, FamilyPlan, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice};
 
 use super::Options;
 use crate::harness::Result;
@@ -54,7 +54,7 @@ impl Method {
     }
 
     /// The same with another schedule and damping.
-    pub(crate) fn scheduled(self, schedule: VisitSchedule, damping: Option<f64>) -> Self {
+    pub(crate) fn scheduled(self, schedule: SiloSchedule, damping: Option<f64>) -> Self {
         Self { options: PviOptions { schedule, damping, ..self.options }, ..self }
     }
 
@@ -82,7 +82,7 @@ impl Method {
         let (mut quiet, mut visits, mut improper_cavities) = (0, 0, 0);
         let [mut rounds, mut messages, mut steps] = [0; 3];
         // In an asynchronous run some silos are visited twice before others are once.
-        let sweeps_to_see_all = if matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) { 3 } else { 1 };
+        let sweeps_to_see_all = if matches!(self.options.schedule, SiloSchedule::Asynchronous(_)) { 3 } else { 1 };
         let found = loop {
             let requests = pvi.outgoing()?;
             let visited = requests.len() as u64;

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use partita::inference::{
     DivergenceChoice, EarlyStop, Factors, FedOptOptions, GradientDescent, Monitor, PriorShare, Start,
 };
-use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SolverChoice, VisitSchedule};
+use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SiloSchedule, SolverChoice};
 use serde::Serialize;
 
 use super::study::{Run, Split};
@@ -460,5 +460,5 @@ pub(crate) fn of_parts(parts: &[Part], runs: impl Fn(Part) -> Vec<Run>) -> Resul
 }
 
 fn together(options: PviOptions, damping: f64) -> PviOptions {
-    PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(damping), ..options }
+    PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(damping), ..options }
 }

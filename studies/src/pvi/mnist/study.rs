@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use partita::core::{Key, Noise, Purpose, partition_by_shards, partition_equally};
 use partita::datasets::Images;
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::inference::{
     Algorithm, Counters, Error, Exchange, RunOptions, Silent, latest_checkpoint, parties, run, write_atomically,
 };
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
-use partita::{
-    AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Key, Loss, Noise, Normal, Purpose, Schedule,
-    Settings, partition_by_shards, partition_equally,
-};
+use partita::{AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Loss, Normal, Schedule, Settings};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 

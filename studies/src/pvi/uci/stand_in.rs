@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use partita::core::{Noise, Scaling, partition_by_k_means};
 use partita::datasets::{CovariateRows, Standardisation};
 use partita::inference::Posterior;
 use partita::models::{Activation, BayesianNetwork, BinaryRows, Head, LabelledRows, LogisticRegression, Mlp};
-use partita::{Estimator, FamilyPlan, Gaussian, Noise, Normal, Scaling, Schedule, Settings, partition_by_k_means};
+use partita::{Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings};
 
 use super::study::{Curve, MINIBATCH, Method, Setting, TRAINING, loss_and_error, regression_loss};
 use super::{Panel, Study};

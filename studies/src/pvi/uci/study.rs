@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use partita::core::{Key, Noise, Purpose, partition_equally, partition_small_large};
 use partita::datasets::{CovariateRows, LabelledTable, Standardisation};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::inference::{
     Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, parties, run,
 };
 use partita::models::{BinaryRows, Coefficients, LogisticRegression, PROBIT_CONSTANT};
-use partita::{
-    AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, PviOptions, Schedule, Settings,
-    VisitSchedule, partition_equally, partition_small_large,
-};
+use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Options, Spread, Study};
+use super::{CovarianceMatrix, Options, Study};
 use crate::harness::{Result, is_outcome};
 
 /// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
@@ -72,7 +70,7 @@ impl Method {
     /// PVI configured to be this method, with `damping` where it is synchronous, and its rounds; nothing for global VI.
     fn configuration(self, options: &Options, damping: f64) -> Option<(PviOptions, u64)> {
         let base = PviOptions::new(options.local_steps);
-        let together = |damping| PviOptions { schedule: VisitSchedule::Synchronous, damping: Some(damping), ..base };
+        let together = |damping| PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(damping), ..base };
         let forgotten = PviOptions { factors: Factors::Forgotten, ..base };
         Some(match self {
             Self::GlobalVi => return None,
@@ -129,12 +127,12 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(study: &'a Study, table: &LabelledTable, spread: Spread, seed: u64) -> Result<Self> {
+    pub(crate) fn new(study: &'a Study, table: &LabelledTable, spread: CovarianceMatrix, seed: u64) -> Result<Self> {
         let noise = Noise::new(seed);
         let [train, test] = table.split(TRAINING, Standardisation::TrainingRows, &noise)?;
         let mut rows = match spread {
-            Spread::Alike => partition_equally(train.rows(), SILOS, &noise)?,
-            Spread::SmallLarge(imbalance) => partition_small_large(train.labels(), SILOS, imbalance, &noise)?,
+            CovarianceMatrix::Alike => partition_equally(train.rows(), SILOS, &noise)?,
+            CovarianceMatrix::SmallLarge(imbalance) => partition_small_large(train.labels(), SILOS, imbalance, &noise)?,
         };
         // Each seed visits the silos in an order of its own.
         noise.stream(Key::new(Purpose::Partition, 1)).shuffle(&mut rows);
@@ -214,7 +212,7 @@ impl<M: Model + 'static> Setting<'_, M> {
     /// The steps after which the loss is measured.
     fn ends(&self, how: Option<(PviOptions, u64)>) -> Vec<u64> {
         let Some((how, rounds)) = how else { return measured(self.study.options.global_steps) };
-        let visits = if how.schedule == VisitSchedule::Synchronous { 1 } else { self.silos.len() as u64 };
+        let visits = if how.schedule == SiloSchedule::Synchronous { 1 } else { self.silos.len() as u64 };
         (1..=rounds).map(|round| round * visits * how.local_steps).collect()
     }
 }

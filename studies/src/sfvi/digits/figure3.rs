@@ -2,7 +2,7 @@
 
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
-    assess, plot,
+    estimate_elbo, plot,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
@@ -110,7 +110,7 @@ fn measure(world: &World, silos: &[(String, ClassifiedRows)], rounds: u64) -> Re
     pool.install(|| {
         let mut counters = Counters::default();
         let mut bound = |algorithm: &dyn Algorithm, exchange: &mut InProcess| {
-            assess(algorithm, exchange, DRAWS, &mut counters).map(|estimate| estimate.elbo)
+            estimate_elbo(algorithm, exchange, DRAWS, &mut counters).map(|estimate| estimate.elbo)
         };
         let mut points = vec![(0, bound(&*algorithm, &mut exchange)?)];
         let mut step = 0;

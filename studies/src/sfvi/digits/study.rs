@@ -306,7 +306,7 @@ fn accuracy(
     device: &partita::Device,
 ) -> Result<(f64, Vec<f64>)> {
     let Posterior { family, parameters, theta } = posterior;
-    let draw = |stream: &mut partita::NoiseStream| {
+    let draw = |stream: &mut partita::core::NoiseStream| {
         let mut noise = vec![0.0; family.noise_len()];
         stream.normal(&mut noise);
         family.draw(parameters, &noise).latent

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use partita::core::{Array, Key, Noise, Purpose};
 use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, ElboEstimate, InProcess, Posterior, Rounds, RunOptions, RunRecord, Sfvi,
-    SfviAvg, Silent, Silo, SiloProgram, assess, run, write_atomically,
+    SfviAvg, Silent, Silo, SiloProgram, estimate_elbo, run, write_atomically,
 };
 use partita::models::KnownTopics;
 use partita::{
-    AlgorithmChoice, Array, Device, FamilyPlan, FitOptions, Gaussian, Key, Model, Noise, Purpose, Schedule, Settings,
-    SiteTable, SparseRows, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Model, Schedule, Settings, SiteTable, SparseRows, fit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +187,7 @@ impl Setup {
                 None => run(algorithm, exchange, &until(target, &folder), &mut Silent)?,
             };
             let spent = cpu_seconds() - before;
-            let bound = assess(algorithm, exchange, 4, &mut record.counters)?;
+            let bound = estimate_elbo(algorithm, exchange, 4, &mut record.counters)?;
             stages.push(Stage::new(stages.last(), &record, spent, &bound));
             write_atomically(&curve, serde_json::to_string(&stages)?.as_bytes())?;
         }

@@ -6,7 +6,7 @@ use faer::Mat;
 use faer::linalg::solvers::{DenseSolveCore, Llt};
 use partita_core::NoiseStream;
 
-use crate::engine::family::{HALF_LOG_TWO_PI, Spread, real};
+use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, real};
 use crate::engine::natural::triangle::{each, pairs, unpack};
 use crate::engine::natural::{Impropriety, dot};
 
@@ -76,7 +76,7 @@ impl Piece<'_> {
     }
 
     /// Mean, and covariance or standard deviations; not numbers where the piece is improper.
-    pub(super) fn moments(&self) -> (Vec<f64>, Spread) {
+    pub(super) fn moments(&self) -> (Vec<f64>, CovarianceMatrix) {
         let size = self.len();
         if let Some(group) = self.part.group() {
             let (mut mean, mut deviations) = (Vec::with_capacity(size), Vec::with_capacity(size));
@@ -85,14 +85,14 @@ impl Piece<'_> {
                 mean.extend(own.iter().map(|first| first / precision));
                 deviations.extend(repeat_n(precision.sqrt().recip(), own.len()));
             }
-            return (mean, Spread::Diagonal(deviations));
+            return (mean, CovarianceMatrix::Diagonal(deviations));
         }
         let Some(cholesky) = self.cholesky() else {
-            return (vec![f64::NAN; size], Spread::Full(vec![f64::NAN; size * size]));
+            return (vec![f64::NAN; size], CovarianceMatrix::Full(vec![f64::NAN; size * size]));
         };
         let covariance = cholesky.inverse();
         let mean = (0..size).map(|i| (0..size).map(|j| covariance[(i, j)] * self.first[j]).sum()).collect();
-        (mean, Spread::from_matrix(&covariance))
+        (mean, CovarianceMatrix::from_matrix(&covariance))
     }
 
     /// $`\tfrac12 h^\top\mu - \tfrac12\log|\Lambda| + \tfrac n2\log 2\pi`$, where $`n_g`$ components of one variance have
@@ -119,7 +119,7 @@ impl Piece<'_> {
         let mut standard = vec![0.0; point.len()];
         noise.normal(&mut standard);
         match (spread, self.part.group().is_none().then(|| self.cholesky()).flatten()) {
-            (Spread::Full(_), Some(cholesky)) => {
+            (CovarianceMatrix::Full(_), Some(cholesky)) => {
                 let factor = cholesky.L();
                 for row in (0..point.len()).rev() {
                     standard[row] /= factor[(row, row)];

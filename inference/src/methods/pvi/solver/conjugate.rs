@@ -1,7 +1,7 @@
 //! Solves a local problem in closed form where the log likelihood is quadratic in the globals.
 
 use super::quadratic::{Quadratic, away, quadratic};
-use super::{LocalProblem, LocalSolver, Solved, Visit};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
 
@@ -18,7 +18,7 @@ pub struct Conjugate;
 const PROBES: u64 = 2;
 
 impl LocalSolver for Conjugate {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let family = problem.natural_family().clone();
         let len = family.len();
         let found = quadratic(len, false, |point| Ok(problem.log_likelihood(point, visit.first)?.1))?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LocalProblem;
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{CovarianceGradient, MomentGradient, Spread};
+use crate::engine::family::{CovarianceGradient, CovarianceMatrix, MomentGradient};
 use crate::engine::natural::NormalFamily;
 
 /// How solvers without draws of their own take expectations under $`q`$.
@@ -135,10 +135,10 @@ pub(super) enum Root {
 }
 
 impl Root {
-    pub(super) fn new(spread: &Spread) -> Result<Self> {
+    pub(super) fn new(spread: &CovarianceMatrix) -> Result<Self> {
         match spread {
-            Spread::Diagonal(deviations) => Ok(Self::Diagonal(deviations.clone())),
-            Spread::Full(_) => Ok(Self::Full(spread.cholesky()?)),
+            CovarianceMatrix::Diagonal(deviations) => Ok(Self::Diagonal(deviations.clone())),
+            CovarianceMatrix::Full(_) => Ok(Self::Full(spread.cholesky()?)),
         }
     }
 

@@ -3,7 +3,7 @@
 use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
-use super::{LocalProblem, LocalSolver, Sampled, Solved, Visit};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
 use crate::engine::settings::Settings;
@@ -82,12 +82,12 @@ impl Default for GradientDescent {
 
 impl GradientDescent {
     /// Where on the schedule a local step stands, and how long that is: of the whole run, or of its visit alone.
-    fn place(self, visit: &Visit, step: u64) -> (u64, u64) {
+    fn place(self, visit: &LocalUpdate, step: u64) -> (u64, u64) {
         if self.keep_optimiser { (visit.first + step, visit.total) } else { (step, visit.steps) }
     }
 
     /// The learning rate of the last step of a visit that stops at its end.
-    pub(super) fn last_rate(self, settings: &Settings, visit: &Visit) -> f64 {
+    pub(super) fn last_rate(self, settings: &Settings, visit: &LocalUpdate) -> f64 {
         let (at, of) = self.place(visit, visit.steps.saturating_sub(1));
         settings.schedule.rate(at, of)
     }
@@ -127,7 +127,7 @@ impl GradientSolver {
         Self { options, descent: Descent::new(settings, device), previous: Vec::new() }
     }
 
-    fn start(&self, problem: &dyn LocalProblem, visit: &Visit) -> Result<Vec<f64>> {
+    fn start(&self, problem: &dyn LocalProblem, visit: &LocalUpdate) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
             Start::Plan => Ok(problem.initial()),
@@ -167,7 +167,7 @@ impl GradientSolver {
 }
 
 impl LocalSolver for GradientSolver {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let mut parameters = self.start(problem, visit)?;
         if !self.options.keep_optimiser {
             self.descent.restart();

@@ -5,7 +5,7 @@ mod line_search;
 use serde::{Deserialize, Serialize};
 
 use super::expectation::{Expectation, Rule};
-use super::{LocalProblem, LocalSolver, Solved, Visit};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
 use crate::engine::divergence::Divergence;
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{NormalFamily, dot};
@@ -84,14 +84,14 @@ impl Objective<'_> {
         let posterior = self.family.natural_of_member(self.problem.family(), parameters)?;
         let diverged = self.divergence.evaluate(&self.family, &posterior, self.problem.cavity())?;
         let mut gradient = vec![0.0; parameters.len()];
-        self.problem.family().pull_back_moments(parameters, &diverged.gradient, &mut gradient);
+        self.problem.family().vjp_moments(parameters, &diverged.gradient, &mut gradient);
         let mut log_likelihood = 0.0;
         for (noise, weight) in self.rule.points.iter().zip(&self.rule.weights) {
             let draw = self.problem.family().draw(parameters, noise);
             let (value, mut slope) = self.problem.log_likelihood(&draw.latent, self.step)?;
             log_likelihood += weight * value;
             slope.iter_mut().for_each(|slope| *slope *= -weight);
-            self.problem.family().pull_back(parameters, noise, &slope, &slope, &mut gradient);
+            self.problem.family().vjp(parameters, noise, &slope, &slope, &mut gradient);
         }
         Ok(Place { value: diverged.value - log_likelihood, gradient, log_likelihood })
     }
@@ -146,7 +146,7 @@ impl Memory {
 }
 
 impl LocalSolver for LbfgsSolver {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let Lbfgs { expectation, memory, tolerance } = self.options;
         let family = problem.natural_family().clone();
         let mut parameters = match visit.is_prior {

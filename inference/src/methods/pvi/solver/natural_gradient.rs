@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::expectation::{Expectation, Rule};
-use super::{LocalProblem, LocalSolver, Solved, Visit};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
 
@@ -73,7 +73,7 @@ impl NaturalGradientSolver {
 }
 
 impl LocalSolver for NaturalGradientSolver {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let NaturalGradient { rate, expectation } = self.options;
         let is_sampled = self.is_sampled || expectation.is_drawn();
         let family = problem.natural_family().clone();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::expectation::{Expectation, Root, Rule};
-use super::{LocalProblem, LocalSolver, Solved, Visit};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 
@@ -91,7 +91,7 @@ impl PowerExpectationSolver {
 }
 
 impl LocalSolver for PowerExpectationSolver {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &Visit) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let PowerExpectation { alpha, points } = self.options;
         let family = problem.natural_family().clone();
         if family.len() > LONGEST {

@@ -4,7 +4,7 @@ use faer::Mat;
 
 use super::{Averaging, Members, matrix_function, weighted};
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{Family, Spread};
+use crate::engine::family::{CovarianceMatrix, Family};
 
 /// The 2-Wasserstein barycentre of Gaussians.
 ///
@@ -31,12 +31,12 @@ impl Averaging for Barycentre {
             Members::Diagonal(members) => {
                 let mean = weighted(members.iter().map(|(mean, _)| mean.as_slice()), weights);
                 let sds = weighted(members.iter().map(|(_, sds)| sds.as_slice()), weights);
-                family.with_moments(&mean, &Spread::Diagonal(sds))
+                family.with_moments(&mean, &CovarianceMatrix::Diagonal(sds))
             }
             Members::Full(members) => {
                 let mean = weighted(members.iter().map(|(mean, _)| mean.as_slice()), weights);
                 let covariances: Vec<&Mat<f64>> = members.iter().map(|(_, covariance)| covariance).collect();
-                family.with_moments(&mean, &Spread::from_matrix(&fixed_point(&covariances, weights)?))
+                family.with_moments(&mean, &CovarianceMatrix::from_matrix(&fixed_point(&covariances, weights)?))
             }
         }
     }

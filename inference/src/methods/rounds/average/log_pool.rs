@@ -4,7 +4,7 @@ use faer::Mat;
 
 use super::{Averaging, Members, inverse, weighted};
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{Family, Spread};
+use crate::engine::family::{CovarianceMatrix, Family};
 
 /// The logarithmic pool, $`q^* \propto \prod_j q_j^{w_j}`$: a precision-weighted mean.
 ///
@@ -36,7 +36,7 @@ impl Averaging for LogPool {
                     .collect();
                 let sum = weighted(shifted.iter().map(Vec::as_slice), weights);
                 let mean: Vec<f64> = sum.iter().zip(&total).map(|(s, t)| s / t).collect();
-                family.with_moments(&mean, &Spread::Diagonal(total.iter().map(|t| t.powf(-0.5)).collect()))
+                family.with_moments(&mean, &CovarianceMatrix::Diagonal(total.iter().map(|t| t.powf(-0.5)).collect()))
             }
             Members::Full(members) => {
                 let size = family.len();
@@ -53,7 +53,7 @@ impl Averaging for LogPool {
                 let covariance = inverse(&total)?;
                 let mean: Vec<f64> =
                     (0..size).map(|i| (0..size).map(|j| covariance[(i, j)] * shift[j]).sum()).collect();
-                family.with_moments(&mean, &Spread::from_matrix(&covariance))
+                family.with_moments(&mean, &CovarianceMatrix::from_matrix(&covariance))
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use partita_core::kernel::{add_scaled, dot};
 use partita_core::{
-    Assessment, Device, Key, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, shared_theta, theta, with_theta,
+    Device, Key, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, ValueAndGradient, shared_theta, theta,
+    with_theta,
 };
 use rayon::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{
-    BlockDraw, Estimator, LayerMoments, Share, add, check_layers, draw_blocks, particles_join, tapes,
+    BlockDraw, ElboTerm, Estimator, LayerMoments, add, check_layers, draw_blocks, particles_join, tapes,
 };
 use crate::engine::family::FamilyDraw;
 use crate::engine::party::{Commit, Program, Standing};
@@ -123,7 +124,8 @@ impl<M: Model> CentralSilo<M> {
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let density =
             LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch).loss(self.settings.loss);
-        let mut joint: Assessment = density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
+        let mut joint: ValueAndGradient =
+            density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
         let mut by_local = self.locals.zeros(rows);
         let (elbo, mut location, by_theta) =
@@ -147,7 +149,7 @@ impl<M: Model> CentralSilo<M> {
     }
 
     /// The mean share of the likelihood over particles that join.
-    fn joined(&self, rows: &StepRows, step: u64) -> Result<Share> {
+    fn joined(&self, rows: &StepRows, step: u64) -> Result<ElboTerm> {
         let layers = LayerMoments::new(&*self.trainer.family, self.trainer.parameters());
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = 1.0 / self.settings.particles as f64;
@@ -160,7 +162,7 @@ impl<M: Model> CentralSilo<M> {
             layers.joined(density, &self.data, noise, &particles)
         });
         let parts = tapes.collect::<Result<Vec<_>>>()?;
-        Ok(parts.into_iter().reduce(Share::plus).unwrap_or_default())
+        Ok(parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default())
     }
 
     /// One draw under local reparameterisation: layers have no one draw to evaluate the joint density at.
@@ -202,7 +204,7 @@ impl<M: Model> CentralSilo<M> {
             return Ok(());
         }
         let variance: Vec<f64> = draw.variance.iter().map(|gradient| factor * gradient).collect();
-        self.trainer.family.pull_back_variance(self.trainer.parameters(), &variance, out)
+        self.trainer.family.vjp_variance(self.trainer.parameters(), &variance, out)
     }
 
     /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it: a tape is evaluated
@@ -260,7 +262,7 @@ impl<M: Model> CentralSilo<M> {
             }
         }
         let particles = draws.iter_mut().map(|draw| draw.by_local.as_mut_slice()).collect();
-        let through_encoder = encodings.pull_back(&self.model, &self.device, particles)?;
+        let through_encoder = encodings.vjp(&self.model, &self.device, particles)?;
         let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
         finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         let weights = self.settings.estimator.weigh(&elbos);
@@ -274,7 +276,7 @@ impl<M: Model> CentralSilo<M> {
         }
         if let Some(likelihood) = likelihood {
             let (mut own, noise) = (vec![0.0; gradient.len()], vec![0.0; self.trainer.family.noise_len()]);
-            likelihood.pull_back(&*self.trainer.family, self.trainer.parameters(), &noise, &mut own)?;
+            likelihood.vjp(&*self.trainer.family, self.trainer.parameters(), &noise, &mut own)?;
             add_scaled(&mut gradient, -1.0, &own);
         }
         if let Some(theta) = through_encoder {
@@ -309,7 +311,7 @@ impl<M: Model> CentralSilo<M> {
             .number("clipped", f64::from(u8::from(clipped))))
     }
 
-    fn assess(&self, request: &Message) -> Result<Message> {
+    fn estimate_elbo(&self, request: &Message) -> Result<Message> {
         let (offset, draws) =
             (request.get_count("step", LARGEST_COUNT)?, request.get_count("draws", most_draws(&self.settings) as u64)?);
         let mut elbos = vec![0.0; usize::try_from(draws).unwrap_or_default()];
@@ -333,7 +335,7 @@ impl<M: Model> Program for CentralSilo<M> {
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
             "central.step" => self.step(request.get_count("step", LARGEST_COUNT)?),
-            "central.assess" => self.assess(request),
+            "central.estimate_elbo" => self.estimate_elbo(request),
             other => Err(Error::Message { kind: other.to_owned(), problem: "a pooled party does not know it".into() }),
         }
     }

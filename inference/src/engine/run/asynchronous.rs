@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{Counters, Ending, Progress, RunOptions, RunRecord, save, saved, stop};
 use crate::engine::algorithm::{Algorithm, StepInfo};
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::{ByArrival, Outcome, Request, Resumable};
+use crate::engine::exchange::{AsynchronousExchange, Outcome, Request, Resumable};
 use crate::engine::panic::{COORDINATOR, caught};
 
 /// An algorithm whose silos need not wait for each other.
@@ -35,7 +35,7 @@ pub trait Asynchronous: Algorithm {
 /// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
 ///
 /// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that can be
-/// repeated use [`crate::VisitSchedule::Asynchronous`] with [`crate::engine::run()`], which simulates the clock.
+/// repeated use [`crate::SiloSchedule::Asynchronous`] with [`crate::engine::run()`], which simulates the clock.
 ///
 /// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on from it.
 ///
@@ -43,15 +43,15 @@ pub trait Asynchronous: Algorithm {
 /// [`Error::NoSilos`] if none takes part; [`Error::SiloLost`] with the names of all that were waited for, if none of them answers
 /// before the deadline; [`Error::Setting`] for checkpoints every 0 steps, or of an exchange that cannot be taken up again; what algorithm and exchange
 /// report; the last checkpoint stays on disk.
-pub fn run_by_arrival(
+pub fn run_asynchronous(
     algorithm: &mut dyn Asynchronous,
-    exchange: &mut dyn ByArrival,
+    exchange: &mut dyn AsynchronousExchange,
     options: &RunOptions,
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
     options.check()?;
     let start = Instant::now();
-    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.still));
+    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.tolerance));
     if options.checkpoint.is_some() {
         resumable(exchange)?;
     }
@@ -127,18 +127,18 @@ pub fn run_by_arrival(
 }
 
 /// What saves where an exchange is, where something does.
-fn resumable(exchange: &mut dyn ByArrival) -> Result<&mut dyn Resumable> {
+fn resumable(exchange: &mut dyn AsynchronousExchange) -> Result<&mut dyn Resumable> {
     exchange.resumable().ok_or_else(|| Error::Setting {
         setting: "checkpoint",
         found: "a folder, for silos on threads that keep their state in memory".into(),
-        expected: "none; or the simulated clock of VisitSchedule::Asynchronous with `run`, which saves every silo",
+        expected: "none; or the simulated clock of SiloSchedule::Asynchronous with `run`, which saves every silo",
     })
 }
 
 /// Sends a silo its next request, and says whether there is one.
 fn send(
     algorithm: &mut dyn Asynchronous,
-    exchange: &mut dyn ByArrival,
+    exchange: &mut dyn AsynchronousExchange,
     silo: usize,
     counters: &mut Counters,
 ) -> Result<bool> {

@@ -16,7 +16,7 @@ use crate::engine::wire::message::Message;
 /// # Laws
 /// Every request gives one outcome, from the silo it was sent to, unless the deadline passes first. A reply that is handed
 /// over has passed the manifest.
-pub trait ByArrival {
+pub trait AsynchronousExchange {
     /// The names of the silos.
     fn silos(&self) -> &[String];
 
@@ -120,7 +120,7 @@ impl Drop for Threads {
     }
 }
 
-impl ByArrival for Threads {
+impl AsynchronousExchange for Threads {
     fn silos(&self) -> &[String] {
         &self.names
     }

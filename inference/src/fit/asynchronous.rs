@@ -4,16 +4,16 @@ use partita_core::{Device, Model};
 
 use super::{AlgorithmChoice, FitOptions, Fitted, bounds_of, finished, party, pool, settled};
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::{ByArrival, Exchange};
+use crate::engine::exchange::{AsynchronousExchange, Exchange};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::run::{Asynchronous, Progress, Silent, run_by_arrival};
+use crate::engine::run::{Asynchronous, Progress, Silent, run_asynchronous};
 
 /// The coordinator of a fit whose silos are elsewhere and answer whenever they are ready: PVI with
-/// [`crate::VisitSchedule::Asynchronous`]. `silos` as for [`super::coordinator`].
+/// [`crate::SiloSchedule::Asynchronous`]. `silos` as for [`super::coordinator`].
 ///
 /// # Errors
 /// [`Error::Setting`] for another algorithm; otherwise as for [`super::coordinator`].
-pub fn coordinator_by_arrival<M: Model + 'static>(
+pub fn coordinator_asynchronous<M: Model + 'static>(
     model: &M,
     silos: (&[String], &[usize]),
     device: &Device,
@@ -35,8 +35,8 @@ pub fn coordinator_by_arrival<M: Model + 'static>(
 /// for the bound all are asked at once.
 ///
 /// # Errors
-/// As for [`super::fit_parties`] and [`run_by_arrival`].
-pub fn fit_by_arrival<M: Model + 'static, E: Exchange + ByArrival>(
+/// As for [`super::fit_parties`] and [`run_asynchronous`].
+pub fn fit_asynchronous<M: Model + 'static, E: Exchange + AsynchronousExchange>(
     model: &M,
     device: &Device,
     options: &FitOptions,
@@ -50,6 +50,6 @@ pub fn fit_by_arrival<M: Model + 'static, E: Exchange + ByArrival>(
         None => &mut silent,
     };
     bounds_of(options)?;
-    let record = pool(options.threads)?.install(|| run_by_arrival(algorithm, exchange, &run_options, progress))?;
+    let record = pool(options.threads)?.install(|| run_asynchronous(algorithm, exchange, &run_options, progress))?;
     finished(model, device, options, (algorithm, exchange), record)
 }

@@ -6,14 +6,14 @@ use crate::engine::algorithm::StepInfo;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::run::Asynchronous;
-use crate::methods::pvi::{Asked, Pvi, VisitSchedule};
+use crate::methods::pvi::{Asked, Pvi, SiloSchedule};
 
 impl<M: Model> Asynchronous for Pvi<M> {
     fn ask(&mut self, silo: usize) -> Result<Option<Request>> {
         let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !matches!(self.options.schedule, VisitSchedule::Asynchronous(_)) {
+        if !matches!(self.options.schedule, SiloSchedule::Asynchronous(_)) {
             let found = format!("{:?} for a run by arrival", self.options.schedule);
-            return refuse("schedule", found, "VisitSchedule::Asynchronous, whose damping it needs");
+            return refuse("schedule", found, "SiloSchedule::Asynchronous, whose damping it needs");
         }
         if !self.coordinator.trainer.theta().is_empty() && self.options.theta_every > 0 {
             let found = format!("every {} exchanges for a run by arrival", self.options.theta_every);

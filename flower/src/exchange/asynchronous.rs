@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use partita_inference::{ByArrival, Manifest, Outcome, Request, Resumable};
+use partita_inference::{AsynchronousExchange, Manifest, Outcome, Request, Resumable};
 
 use super::round::{BREATH, Waiting};
 use super::{Flower, PAUSE, outside};
@@ -35,7 +35,7 @@ impl UnderWay {
     }
 }
 
-impl ByArrival for Flower {
+impl AsynchronousExchange for Flower {
     fn silos(&self) -> &[String] {
         &self.options.silos
     }
@@ -47,7 +47,7 @@ impl ByArrival for Flower {
             let reason = format!("there are {} silos", self.missing.len());
             return Err(partita_inference::Error::SiloLost { silo: silo.to_string(), step: 0, reason });
         };
-        if self.by_arrival.waiting.iter().any(|one| one.request.silo == silo) {
+        if self.asynchronous.waiting.iter().any(|one| one.request.silo == silo) {
             let problem = format!("silo `{}` was asked again before it had answered", self.options.silos[silo]);
             return Err(partita_inference::Error::Exchange { problem });
         }
@@ -57,7 +57,7 @@ impl ByArrival for Flower {
             // A silo that is gone is not asked again at once: the others would do nothing but hear of it.
             waiting.not_before += BREATH;
         }
-        self.by_arrival.waiting.push(waiting);
+        self.asynchronous.waiting.push(waiting);
         Ok(())
     }
 
@@ -70,16 +70,16 @@ impl ByArrival for Flower {
         let mut pause = PAUSE / 16;
         loop {
             // Whoever rests is asked before the answers of others are looked at.
-            let mut waiting = std::mem::take(&mut self.by_arrival.waiting);
+            let mut waiting = std::mem::take(&mut self.asynchronous.waiting);
             let before = self.place.accepted.clone();
             let over = self.pass(&mut waiting, manifest);
-            self.by_arrival.waiting = waiting;
+            self.asynchronous.waiting = waiting;
             let over = over.map_err(outside)?.into_iter();
-            self.by_arrival.over.extend(over.map(|(silo, outcome)| Over { silo, outcome, before: before[silo] }));
-            if let Some(Over { silo, outcome, .. }) = self.by_arrival.over.pop_front() {
+            self.asynchronous.over.extend(over.map(|(silo, outcome)| Over { silo, outcome, before: before[silo] }));
+            if let Some(Over { silo, outcome, .. }) = self.asynchronous.over.pop_front() {
                 return Ok(Some((silo, outcome)));
             }
-            if self.by_arrival.waiting.is_empty() {
+            if self.asynchronous.waiting.is_empty() {
                 return Err(partita_inference::Error::Exchange { problem: "no silo was asked anything".into() });
             }
             if until.is_some_and(|until| Instant::now() > until) {
