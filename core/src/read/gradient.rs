@@ -20,7 +20,7 @@ pub struct ValueAndGradient {
     /// Gradient by the model's own trainable parameters, in the order Burn visits them.
     pub theta: Vec<f64>,
     /// Gradient by the means of linear layers, zero for other globals, which have theirs in `globals`; empty unless
-    /// [`LogDensity::moments`] were given.
+    /// [`crate::LogDensity::moments`] were given.
     pub means: Vec<f64>,
     /// Gradient by the variances of linear layers, zero for other globals; empty unless moments were given.
     pub variances: Vec<f64>,
