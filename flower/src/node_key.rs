@@ -29,9 +29,11 @@ const CURVES: [(&str, &[u8]); 3] = [
 /// # Example
 /// ```
 /// use partita_flower::NodeKey;
-/// let text = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBGsX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT+NC4v4af5uO5+tKfA+eFivOM1drMV7Oy7ZAaDe/UfU= north";
+/// let text = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAAB\
+///             BBGsX0fLhLEJH+Lzm5WOkQPJ3A32BLeszoPShOUXYmMKWT+NC4v4af5uO5+tKfA+eFivOM1drMV7Oy7ZAaDe/UfU= north";
 /// assert!(NodeKey::parse(text).is_ok());
-/// assert!(NodeKey::parse("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA==").unwrap_err().to_string().contains("ecdsa-sha2-nistp384"));
+/// let refused = NodeKey::parse("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA==").unwrap_err().to_string();
+/// assert!(refused.contains("ecdsa-sha2-nistp384"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeKey(Vec<u8>);

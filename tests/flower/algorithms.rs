@@ -1,4 +1,4 @@
-//! Runs averaging with its options and point estimation by the executables, from a run file: the bits are those of one process.
+//! Runs averaging with its options and point estimation by the executables: the bits are those of one process.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 

@@ -12,7 +12,7 @@ use partita::flower::{RunFile, read_toml};
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, Report, RoundOptions, Settings, fit};
 
-/// The table of a silo: whether the toenails of a patient are bad at a visit, the treatment, and the months since its beginning.
+/// The table of a silo: whether a patient's toenails are bad at a visit, the treatment, and the months since it began.
 fn toenails(staged: &str) -> String {
     let text = std::fs::read_to_string(Path::new(staged).join("mixed_models/toenail.csv")).unwrap();
     let mut table = "label,treatment,months\n".to_owned();
@@ -39,8 +39,8 @@ fn a_logistic_regression_has_the_width_of_its_whole_covariance_and_the_report_na
     let options = FitOptions { settings, ..FitOptions::default() };
     let report = fit(&LogisticRegression::new(columns), &[("clinic".to_owned(), rows)], &device, &options, None);
     let report = report.unwrap().report;
-    // Newton's method finds the mode -0.1897 with sd 0.1152 from the inverse of the curvature matrix. The inverse of its
-    // diagonal is 0.0829, with which the interval of the treatment would exclude zero.
+    // Newton's method finds the mode -0.1897 with sd 0.1152 from the inverse of the curvature matrix. Its
+    // diagonal alone gives an sd of 0.0829, with which the interval of the treatment would exclude zero.
     let treatment = report.site("beta[1]").unwrap();
     assert!((treatment.mean + 0.1897).abs() < 0.015, "{report}");
     assert!((treatment.sd - 0.1152).abs() < 0.006, "{report}");
@@ -94,7 +94,7 @@ fn averaging_that_narrows_local_posteriors_is_warned_of_and_no_other_fit_is() {
     assert_eq!(report.warnings.len(), 1, "{report}");
     let said = "warning: this model has local latents, and SFVI-Avg without `scale_entropy`";
     assert!(report.to_string().contains(said) && report.to_string().contains("Set `scale_entropy`"), "{report}");
-    // A silo alone stands in for no other, and with the entropy scaled or factors instead of averages nothing is narrowed.
+    // A silo alone stands in for no other; with the entropy scaled or factors in place of averages nothing is narrowed.
     assert!(wheeze(printed, 1).warnings.is_empty());
     let scaled = AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy: true, ..RoundOptions::paper(2) });
     assert!(wheeze(scaled, 2).warnings.is_empty());
