@@ -1,4 +1,5 @@
 //! Holds the command line that all studies share: names, help, a folder of data, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::process::{Command, Output};
 
