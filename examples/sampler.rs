@@ -6,7 +6,7 @@
 //!
 //! What you should see: eight schools by four chains, `mu` with mean 4.4 (held to 0.4) and `tau` with 3.6 (held to
 //! 0.5), the numbers that long chains of other programs have, and diagnostics: an R-hat of 1.01 at most, and no
-//! complaint. A few seconds on a laptop. Rubin (1981), Estimation in parallel randomized experiments; Hoffman and Gelman
+//! warning. A few seconds on a laptop. Rubin (1981), Estimation in parallel randomized experiments; Hoffman and Gelman
 //! (2014) for the sampler.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
