@@ -1,7 +1,8 @@
 //! Times the fused kernels at the size of the six-cities data, beside one plain loop over libm.
 //!
-//! `cargo bench -p partita-benches --bench kernels` prints the time of a call and elements a second. What you should see on a machine with
-//! AVX-512: about a nanosecond an element for the Bernoulli value and derivative, some eight times less than libm's.
+//! `cargo bench -p partita-benches --bench kernels` prints the time of a call and elements a second. What you should
+//! see on a machine with AVX-512: about a nanosecond an element for the Bernoulli value and derivative, some eight
+//! times less than libm's.
 
 use std::hint::black_box;
 

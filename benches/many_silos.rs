@@ -1,9 +1,9 @@
 //! Runs fifty silos, each a process with its own SuperNode, against one SuperLink for twenty rounds, and states memory and time.
 //!
-//! `cargo build --release --bins`, then
-//! `PARTITA_FLOWER=engine/bin cargo bench -p partita-benches --bench many_silos -- --silos 50 --rounds 20`. The six-cities
-//! study is dealt to the silos, which answer rounds of SFVI-Avg. SuperNodes are stock, forked from one process that has imported the engine: with
-//! their idle sleep of three seconds, and without the memory of fifty interpreters.
+//! `cargo build --release --bins`, then `PARTITA_FLOWER=engine/bin cargo bench -p partita-benches --bench many_silos --
+//! --silos 50 --rounds 20`. The six-cities study is dealt to the silos, which answer rounds of SFVI-Avg. SuperNodes are
+//! stock, forked from one process that has imported the engine: with their idle sleep of three seconds, and without the
+//! memory of fifty interpreters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

@@ -1,7 +1,7 @@
 //! Times one step of a 784-200-10 Bayesian network on 256 rows: mean-field, one draw of the weights, single precision.
 //!
-//! `cargo bench -p partita-benches --bench network` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the
-//! median over blocks, for `benches/peers/compare`.
+//! `cargo bench -p partita-benches --bench network` measures with criterion; `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over blocks, for `benches/peers/compare`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

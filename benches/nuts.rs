@@ -1,8 +1,8 @@
 //! Times the no-U-turn sampler on six cities: 8,000 draws as in the reference, from the declared model to diagnostics.
 //!
-//! `cargo bench -p partita-benches --bench nuts -- --lines` prints `partita-bench CASE MICROSECONDS` for `benches/peers/compare --case nuts`;
-//! `-- --check` takes 80,000 draws, so that what is left of chance is the reference's, and holds them to it: means within 0.05 sd,
-//! sds within 3 %.
+//! `cargo bench -p partita-benches --bench nuts -- --lines` prints `partita-bench CASE MICROSECONDS` for
+//! `benches/peers/compare --case nuts`; `-- --check` takes 80,000 draws, so that what is left of chance is the
+//! reference's, and holds them to it: means within 0.05 sd, sds within 3 %.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

@@ -1,9 +1,10 @@
 //! Times a round of PVI for logistic regression on adult and an epoch of a silo of the MNIST network, and counts silos.
 //!
-//! `cargo bench -p partita-benches --bench pvi` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the median over
-//! rounds, for `benches/peers/compare --case pvi_adult` and `--case pvi_network`; `-- --check` prints the bound in nats after a
-//! round, which the peer prints too; `-- --growth` prints time and memory of a round over 10, 100 and 1,000 silos of 40 rows of
-//! adult, each in a process of its own. Needs adult and MNIST (`PARTITA_DATA` or the cache).
+//! `cargo bench -p partita-benches --bench pvi` measures with criterion; `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over rounds, for `benches/peers/compare --case pvi_adult` and `--case pvi_network`; `--
+//! --check` prints the bound in nats after a round, which the peer prints too; `-- --growth` prints time and memory of
+//! a round over 10, 100 and 1,000 silos of 40 rows of adult, each in a process of its own. Needs adult and MNIST
+//! (`PARTITA_DATA` or the cache).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
@@ -145,8 +146,8 @@ fn lines() {
     }
 }
 
-/// Prints `partita-growth SILOS SCHEDULE MILLISECONDS MEGABYTES`: the median round of five, and the resident memory of the process
-/// after it, in which some of the table that it read may still be.
+/// Prints `partita-growth SILOS SCHEDULE MILLISECONDS MEGABYTES`: the median round of five, and the resident memory of
+/// the process after it, in which some of the table that it read may still be.
 fn growth() {
     let words: Vec<String> = std::env::args().skip_while(|word| word != "--growth").skip(1).collect();
     let [silos, schedule] = words.as_slice() else {

@@ -1,7 +1,8 @@
 //! Times one step of SFVI on multinomial regression with 10,000 images of MNIST, and its two sparse products.
 //!
-//! `cargo bench -p partita-benches --bench regression` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the
-//! median over blocks, for `benches/peers/compare --case regression`. Needs MNIST (`PARTITA_DATA` or the cache).
+//! `cargo bench -p partita-benches --bench regression` measures with criterion; `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over blocks, for `benches/peers/compare --case regression`. Needs MNIST (`PARTITA_DATA` or
+//! the cache).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

@@ -1,7 +1,7 @@
 //! Times one step of SFVI on six cities, pooled and over two silos, beside the hand-written limit of the same step.
 //!
-//! `cargo bench -p partita-benches --bench six_cities` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the
-//! median over blocks, for `benches/peers/compare`.
+//! `cargo bench -p partita-benches --bench six_cities` measures with criterion; `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over blocks, for `benches/peers/compare`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

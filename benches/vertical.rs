@@ -1,7 +1,7 @@
 //! Times one step of the augmented-variable algorithm: 100,000 rows, twenty columns at two parties, amortised z.
 //!
-//! `cargo bench -p partita-benches --bench vertical` measures with criterion; `-- --lines` prints `partita-bench CASE MICROSECONDS`, the median
-//! over blocks, for `benches/peers/compare --case vertical`.
+//! `cargo bench -p partita-benches --bench vertical` measures with criterion; `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over blocks, for `benches/peers/compare --case vertical`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 

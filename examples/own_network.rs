@@ -5,8 +5,8 @@
 //! ```
 //!
 //! What you should see: a wave that two silos have measured on two stretches. On the stretches the network is sure (sd
-//! below 0.1) and right (error below 0.1); far outside them its sd is more than three times as large. Three seconds on a
-//! laptop. The idea is that of Blundell and others (2015), Weight uncertainty in neural networks, Figure 5.
+//! below 0.1) and right (error below 0.1); far outside them its sd is more than three times as large. Three seconds on
+//! a laptop. The idea is that of Blundell and others (2015), Weight uncertainty in neural networks, Figure 5.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

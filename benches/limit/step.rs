@@ -1,7 +1,7 @@
 //! Writes the six-cities step as one plain loop over arrays, without Burn: the limit Partita is measured against.
 //!
-//! The model, family, estimator and optimiser are those of `benches/peers/six_cities_jax.py`: random intercepts
-//! $u_i e^{-\omega}$, full-rank $q(Z_G)$, $q(u_i \mid Z_G)$ with mean and log-scale linear in $Z_G$, sticking-the-landing
+//! The model, family, estimator and optimiser are those of `benches/peers/six_cities_jax.py`: random intercepts $u_i
+//! e^{-\omega}$, full-rank $q(Z_G)$, $q(u_i \mid Z_G)$ with mean and log-scale linear in $Z_G$, sticking-the-landing
 //! gradients, Adam with cosine decay. Derivatives are by hand; noise is the framework's own keyed streams.
 
 use std::f64::consts::PI;

@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-/// Prints `partita-bench NAME MEDIAN`, in microseconds a step over `blocks` blocks of `steps` steps, on a pool of `threads`
-/// threads. Case names after `--lines` on the command line choose cases.
+/// Prints `partita-bench NAME MEDIAN`, in microseconds a step over `blocks` blocks of `steps` steps, on a pool of
+/// `threads` threads. Case names after `--lines` on the command line choose cases.
 pub(crate) fn line<S: FnMut() + Send>(
     name: &str,
     threads: usize,

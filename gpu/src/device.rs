@@ -137,8 +137,8 @@ pub fn device_names() -> [&'static str; 5] {
 /// second one; no index means the first.
 ///
 /// # Errors
-/// [`DeviceError::Unknown`] for a name not in [`device_names`], [`DeviceError::NotCompiled`] for one whose cargo feature
-/// is off, [`DeviceError::Absent`] where the machine has no such device.
+/// [`DeviceError::Unknown`] for a name not in [`device_names`], [`DeviceError::NotCompiled`] for one whose cargo
+/// feature is off, [`DeviceError::Absent`] where the machine has no such device.
 ///
 /// # Example
 /// ```

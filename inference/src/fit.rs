@@ -265,7 +265,8 @@ pub fn fit<M: Model + 'static>(
 /// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
 pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
 
-/// The run, the bound and the summary of [`fit`] with parties that exist already: a [`coordinator`], and silos behind any exchange.
+/// The run, the bound and the summary of [`fit`] with parties that exist already: a [`coordinator`], and silos behind
+/// any exchange.
 ///
 /// # Errors
 /// As for [`fit`].
@@ -326,8 +327,8 @@ fn finished<M: Model + 'static>(
     Ok((report, record, draws))
 }
 
-/// The coordinator and the silos of a fit before its first step, for those who want to look in between: [`crate::engine::run()`] takes
-/// both, and goes on from where the algorithm is.
+/// The coordinator and the silos of a fit before its first step, for those who want to look in between:
+/// [`crate::engine::run()`] takes both, and goes on from where the algorithm is.
 ///
 /// # Errors
 /// As for [`fit`].
@@ -370,8 +371,8 @@ pub fn coordinator<M: Model + 'static>(
     party::coordinator(model, silos, device, (options.algorithm, &settings))
 }
 
-/// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make, with the
-/// number of its rows.
+/// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make,
+/// with the number of its rows.
 ///
 /// # Errors
 /// As for [`fit`].
@@ -392,8 +393,8 @@ pub fn silo_program<M: Model + 'static>(
 
 /// The settings that parties are given.
 pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
-    // Silos side by side take the threads first; what is left over serves the particles inside each, unless the settings
-    // say otherwise. Zero stays zero, to be refused.
+    // Silos side by side take the threads first; what is left over serves the particles inside each, unless the
+    // settings say otherwise. Zero stays zero, to be refused.
     let left_over = (options.threads / silos.max(1)).max(options.threads.min(1));
     let threads = options.settings.threads.or(Some(left_over));
     let settings = Settings { threads, ..options.settings.clone() };

@@ -13,8 +13,8 @@ use partita_core::{
 /// [`Mlp`] is one; any other needs its forward pass only.
 ///
 /// # Laws
-/// The outputs of a row depend on that row and the parameters alone, since minibatches and silos have other rows beside it
-/// (`tests/exactness/network.rs`).
+/// The outputs of a row depend on that row and the parameters alone, since minibatches and silos have other rows beside
+/// it (`tests/exactness/network.rs`).
 ///
 /// # Example
 /// ```

@@ -51,8 +51,8 @@ fn block(matrix: &[f64], range: std::ops::Range<usize>) -> Vec<f64> {
     range.clone().flat_map(|i| range.clone().map(move |j| matrix[i * size + j])).collect()
 }
 
-/// The Gaussians nearest to a joint Gaussian among those with independent blocks have its means, and the inverses of the
-/// blocks of its precision as covariances.
+/// The Gaussians nearest to a joint Gaussian among those with independent blocks have its means, and the inverses of
+/// the blocks of its precision as covariances.
 fn is_nearest(fit: &VerticalFit, joint: &Joint, [parties, each]: [usize; 2], bound: f64) {
     for party in 0..parties {
         let own = party * each..(party + 1) * each;

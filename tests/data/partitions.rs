@@ -110,7 +110,8 @@ fn k_means_finds_clouds_that_lie_apart() {
         let silos = partition_by_k_means(&points, 2, 3, Scaling::AsGiven, &Noise::new(seed)).unwrap();
         found += usize::from(distinct_labels(&silos, &own) == [1, 1, 1]);
     }
-    // Seeding by squared distance picks a cloud twice with probability of about 1 in 250 a run; three are not to be seen.
+    // Seeding by squared distance picks a cloud twice with probability of about 1 in 250 a run; three are not to be
+    // seen.
     assert!(found >= 18, "{found}");
 }
 

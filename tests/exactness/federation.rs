@@ -206,7 +206,8 @@ fn pooled_fit_takes_the_same_steps_as_one_silo_of_sfvi() {
     use partita::{AlgorithmChoice, FitOptions, fit};
     let device = Device::flex();
     let silos = vec![("all".to_owned(), six_cities_data(1, &device).remove(0))];
-    // With three particles the silo sends the pulled-back gradient, with fewer the vectors: both must equal the joint pass.
+    // With three particles the silo sends the pulled-back gradient, with fewer the vectors: both must equal the joint
+    // pass.
     for particles in [1, 2, 3] {
         let settings = Settings { steps: 100, particles, family: six_cities_family(), ..Settings::default() };
         let run = |algorithm| {

@@ -1,7 +1,7 @@
 //! Holds every family, estimator and model on every GPU device of this build to the CPU in double precision.
 //!
-//! `.ci/gpu` runs it on Mesa's software Vulkan. Where a build has no GPU device or the machine no adapter, each test says
-//! why it is skipped.
+//! `.ci/gpu` runs it on Mesa's software Vulkan. Where a build has no GPU device or the machine no adapter, each test
+//! says why it is skipped.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
@@ -63,7 +63,8 @@ fn device_forms_of_densities_agree_with_the_host() {
     ];
     on_every_gpu(|name, device| {
         for (density, case) in &cases {
-            // Single precision has 6e-8; log-gamma adds a dozen numbers of size 10, and their gradients as many quotients.
+            // Single precision has 6e-8; log-gamma adds a dozen numbers of size 10, and their gradients as many
+            // quotients.
             let checked = density_on_device(*density, std::slice::from_ref(case), device, 2e-5);
             assert!(checked.is_ok(), "{name}: {}", checked.unwrap_err());
         }
@@ -159,8 +160,8 @@ fn runs_agree(algorithm: AlgorithmChoice, estimators: &'static [Estimator]) {
     on_every_gpu(|name, device| {
         let host = on(&Device::flex(), AlgorithmChoice::Central);
         for ((run, reached, elbo), (_, expected, bound)) in on(device, algorithm).iter().zip(&host) {
-            // Adam divides a gradient by its size, so that its relative rounding enters at the size of a step, ten steps
-            // of 0.02. A gradient near zero would be all rounding; none of these is.
+            // Adam divides a gradient by its size, so that its relative rounding enters at the size of a step, ten
+            // steps of 0.02. A gradient near zero would be all rounding; none of these is.
             let (reached, elbo) = (far(reached, expected), far(&[*elbo], &[*bound]));
             println!("{name}, {algorithm:?}, {run}: parameters {reached:.1e}, bound {elbo:.1e}");
             assert!(reached < 1e-5 && elbo < 1e-5, "{name}, {run}: parameters {reached:e}, bound {elbo:e}");

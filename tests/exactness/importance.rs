@@ -224,8 +224,8 @@ fn signal_to_noise_falls_with_draws_for_the_total_gradient_and_rises_for_the_dou
         );
         table.push(row);
     }
-    // From 4 to 64 draws: a factor of 1/4 for the total gradient, of 4 for the doubly reparameterised one. From one draw
-    // to 4 the bound itself changes, and with it the signal.
+    // From 4 to 64 draws: a factor of 1/4 for the total gradient, of 4 for the doubly reparameterised one. From one
+    // draw to 4 the bound itself changes, and with it the signal.
     for parameter in 0..2 {
         let ratio = |which: usize| table[3][parameter][which] / table[1][parameter][which];
         assert!((0.15..0.35).contains(&ratio(0)) && ratio(1) > 2.5, "{table:?}");

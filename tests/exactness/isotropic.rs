@@ -166,8 +166,8 @@ fn averages_of_isotropic_densities_are_isotropic() {
     close(&average(&LogPool, [0.5, 0.5]), &[0.4, 1.6, -0.5 * 0.625_f64.ln()], EXACT);
 }
 
-/// Rows of three numbers around three unknown means, all of standard deviation 1, with standard normal priors: the posterior is
-/// isotropic.
+/// Rows of three numbers around three unknown means, all of standard deviation 1, with standard normal priors: the
+/// posterior is isotropic.
 #[derive(Module, Debug)]
 struct Means {}
 

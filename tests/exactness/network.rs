@@ -298,8 +298,8 @@ fn one_silo_takes_the_steps_of_pooled_data_under_local_reparameterisation() {
 
 #[test]
 fn a_linear_regression_is_fitted_to_its_mean_field_posterior_by_silos() {
-    // Prior N(0, 1), noise variance 1/4: precision I + 4 XᵀX; q has its mean and the inverse of its diagonal, or of the mean
-    // of that.
+    // Prior N(0, 1), noise variance 1/4: precision I + 4 XᵀX; q has its mean and the inverse of its diagonal, or of the
+    // mean of that.
     let device = Device::flex();
     let model = BayesianNetwork::new(
         Mlp::new(&[1, 1], Activation::Relu, 5, &device),
@@ -428,8 +428,8 @@ impl Model for ManyPasses {
     }
 }
 
-/// The sum over particles on one tape against the particles on tapes of their own: the largest relative difference of the value
-/// and of the gradients by means and variances.
+/// The sum over particles on one tape against the particles on tapes of their own: the largest relative difference of
+/// the value and of the gradients by means and variances.
 fn apart<M: Model>(model: &M, data: &M::Data, minibatch: &[Minibatch], particles: &[u32]) -> f64 {
     let device = Device::flex();
     let table = SiteTable::of(model, &device, data).unwrap();

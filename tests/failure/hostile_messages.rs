@@ -108,8 +108,8 @@ fn saved(silo: &mut dyn SiloProgram, folder: &Path) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Asks a silo everything that is wrong about a request: what harms it. A refused request leaves it as it was; after one that it
-/// took, it goes back to what it was.
+/// Asks a silo everything that is wrong about a request: what harms it. A refused request leaves it as it was; after
+/// one that it took, it goes back to what it was.
 fn besieged(silo: &mut dyn SiloProgram, honest: &Message, where_it_is: &str, tried: &mut usize) -> Vec<String> {
     let scratch = tempfile::tempdir().unwrap();
     let (own, now) = (scratch.path().join("before"), scratch.path().join("after"));

@@ -77,8 +77,8 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
-    // What a silo with a conjugate solver says is exact whatever it is sent: damped by 0.99, its factor is a hundredth as far
-    // from it after each visit.
+    // What a silo with a conjugate solver says is exact whatever it is sent: damped by 0.99, its factor is a hundredth
+    // as far from it after each visit.
     const DAMPING: f64 = 0.99;
     let how = options(SiloSchedule::Asynchronous(Delays::default()), DAMPING, VISITS);
     let solved = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -163,7 +163,8 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
     let link = Proxy::before(&deployment.coordinator().address);
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
-    // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, is never made up for.
+    // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, is never made
+    // up for.
     const DAMPING: f64 = 0.99;
     const STEPS: u64 = 10;
     let fresh = FitOptions {

@@ -112,8 +112,8 @@ fn a_round_of_a_million_numbers_crosses_the_socket_with_less_than_five_per_cent_
     let family = FamilyPlan::new().global(Gaussian::diagonal());
     let Some(found) = one_round(&LogisticRegression::new(COLUMNS), &silos, family) else { return };
     found.assert_counts();
-    // The posterior to two silos and one back from each. The engine is given one copy for both silos, or another one if the
-    // first has fetched its own before the second is asked.
+    // The posterior to two silos and one back from each. The engine is given one copy for both silos, or another one if
+    // the first has fetched its own before the second is asked.
     let (copy, [requests, replies]) = (8 * 1_000_000, found.counted);
     assert!(requests >= copy && replies >= 2 * copy, "{:?}", found.counted);
     let overhead = found.socket as f64 / ((requests / copy + 2) * copy) as f64 - 1.0;

@@ -11,8 +11,8 @@ use fixtures::engine::{Deployment, Keeps, Pace, Running, installed};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::{Hold, Proxy};
 
-/// How long the coordinators of these tests wait: a SuperNode whose silo was killed over a request hands out the next one after a
-/// minute.
+/// How long the coordinators of these tests wait: a SuperNode whose silo was killed over a request hands out the next
+/// one after a minute.
 const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 30";
 
 /// A deployment with proxies before the SuperLink and the SuperNode of `north`.
@@ -76,7 +76,8 @@ fn a_silo_and_a_supernode_killed_in_mid_round_change_nothing() {
     let mut run = MidRound::reach(&world, &folder);
     world.deployment.nodes[0].kill();
     run.hold.lose();
-    // Without a key, it comes back under another name: its silo is taken there once the engine knows that the old one is gone.
+    // Without a key, it comes back under another name: its silo is taken there once the engine knows that the old one
+    // is gone.
     world.deployment.nodes[0] = world.deployment.node(0, Pace::Capped);
     folder.wait_for_end(&mut run.coordinator);
     assert_eq!(folder.found(), expected);

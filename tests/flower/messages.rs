@@ -114,8 +114,8 @@ fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing()
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
 
-    // The SuperLink takes a message for delivered that the SuperNode never sees, over a slow link: the deadline passes while the
-    // coordinator asks for answers.
+    // The SuperLink takes a message for delivered that the SuperNode never sees, over a slow link: the deadline passes
+    // while the coordinator asks for answers.
     let (history, _) = world.run(&scratch.path().join("request"), 4, |world| {
         world.link.rule(|path, _, _| {
             if path == "pull-messages" {
@@ -152,7 +152,8 @@ fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
 
-    // Lists of a protobuf message that is put behind itself hold everything twice. Of a thousand answers the content of one is asked for.
+    // Lists of a protobuf message that is put behind itself hold everything twice. Of a thousand answers the content of
+    // one is asked for.
     let asked: Arc<Mutex<BTreeMap<Vec<u8>, usize>>> = Arc::default();
     let count = Arc::clone(&asked);
     let (history, _) = world.run(&scratch.path().join("twice"), 60, move |world| {

@@ -29,8 +29,8 @@ fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
     NAMES.iter().zip(numbers()).map(|(name, own)| ((*name).to_owned(), GaussianMean::data(&own, &device))).collect()
 }
 
-/// One silo after another, each with the exact solution of its local problem: what is found does not depend on how often a silo
-/// was visited, so long as it was, and nothing was counted twice.
+/// One silo after another, each with the exact solution of its local problem: what is found does not depend on how
+/// often a silo was visited, so long as it was, and nothing was counted twice.
 fn options(visits: u64, missing_silo: MissingSilo) -> FitOptions {
     let pvi = PviOptions { solver: SolverChoice::Conjugate, missing_silo, ..PviOptions::new(1) };
     let settings = Settings { steps: visits, ..Settings::default() };

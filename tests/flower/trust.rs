@@ -236,8 +236,8 @@ fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_bot
     assert!(lines.iter().any(|line| line.contains("the silo could not answer")), "{lines:?}");
     end(silos);
 
-    // Half of a protobuf message to a silo: the engine says no more about it until the task's time is over, and the request is
-    // sent again.
+    // Half of a protobuf message to a silo: the engine says no more about it until the task's time is over, and the
+    // request is sent again.
     let silos = serve("half");
     let (found, lines) = run(link.engine(), wait, || link.rule(spoil("pull-messages", (2, 40), half)));
     let problem = found.unwrap_err();

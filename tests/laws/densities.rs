@@ -19,7 +19,8 @@ macro_rules! holds {
                 let case = |(value, parameters): &Row<'_>| DensityCase::new(value, parameters);
                 let cases: Vec<_> = rows.iter().map(case).collect();
                 assert_eq!(density(&$density, &cases), Ok(()));
-                // Stirling's series and the logarithms between lose a few digits more than the host's special functions.
+                // Stirling's series and the logarithms between lose a few digits more than the host's special
+                // functions.
                 density_on_device(&$density, &cases, &Device::flex(), 1e-10).unwrap();
             }
         )+

@@ -110,8 +110,8 @@ fn labels_drawn_from_the_predictions_leave_them_calibrated() {
     let probabilities = softmax(&mut stream, ROWS, 10, 2.0);
     let labels = draw(&mut stream, &probabilities, 10);
     let predictions = Predictions::new(&probabilities, 10, &labels).unwrap();
-    // Of a bin with variance V_b = sum p (1 - p), the mean of |right - sum p| is at most sqrt(V_b); over 15 bins the sum is
-    // at most sqrt(15 V). Its variance is at most V. Five standard deviations are added.
+    // Of a bin with variance V_b = sum p (1 - p), the mean of |right - sum p| is at most sqrt(V_b); over 15 bins the
+    // sum is at most sqrt(15 V). Its variance is at most V. Five standard deviations are added.
     let variance: f64 = confidences(&probabilities, 10).iter().map(|p| p * (1.0 - p)).sum();
     let bound = (15.0_f64.sqrt() + 5.0) * variance.sqrt() / ROWS as f64;
     let error = expected_calibration_error(&predictions);

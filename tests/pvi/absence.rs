@@ -257,7 +257,8 @@ fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
     };
     let sum =
         [0, 2, 3].iter().fold(run.pvi.natural().to_vec(), |sum, silo| plus(&sum, 1.0, &change(&outcomes[*silo]).0));
-    // Silo 1 takes away nearly all that is known of the first coefficient: a precision of 0.1 stays, all of it silo 2's.
+    // Silo 1 takes away nearly all that is known of the first coefficient: a precision of 0.1 stays, all of it silo
+    // 2's.
     let (mut doctored, mut reply) = change(&outcomes[1]);
     for (index, left) in [(3, -0.05), (4, 0.0), (6, 0.0)] {
         doctored[index] = left - sum[index];

@@ -266,8 +266,8 @@ fn the_log_normaliser_is_the_evidence_of_a_conjugate_model_beyond_the_factors_co
 
 #[test]
 fn silos_whose_likelihoods_curve_upwards_are_refused_undamped_with_their_names_and_go_on_damped() {
-    // Numbers at zero, seen from a narrow prior around 2, where the mixture turns from signal to noise: every silo takes
-    // precision away, less than there is, and all five together more.
+    // Numbers at zero, seen from a narrow prior around 2, where the mixture turns from signal to noise: every silo
+    // takes precision away, less than there is, and all five together more.
     let device = Device::flex();
     let clutter = ClutterSettings {
         prior_mean: 2.2,

@@ -81,7 +81,8 @@ fn solver(start: Start, monitor: Monitor, patience: u64) -> Box<dyn LocalSolver>
         .start(&settings, &Device::flex())
 }
 
-/// Free energies are best in the third window and log likelihoods in the first but for the sixth, which is too late for some.
+/// Free energies are best in the third window and log likelihoods in the first but for the sixth, which is too late for
+/// some.
 const MEANS: [[f64; 2]; 8] =
     [[1.0, 7.0], [2.0, 5.0], [9.0, 6.0], [8.0, 4.0], [9.0, 3.0], [7.0, 9.0], [6.0, 2.0], [5.0, 1.0]];
 

@@ -200,9 +200,9 @@ fn a_shared_factor_stands_for_those_who_take_part_and_is_of_no_silo() {
 
 #[test]
 fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_silo() {
-    // The natural gradient of E_q[log p(y_m)] - w_m KL(q || p) with w_m = 1 / M or N_m / N, of which a sweep adds up to the whole
-    // bound (Ashman et al., 2022, with erratum E7). For a normal likelihood that of the first term is the likelihood's own natural
-    // parameters.
+    // The natural gradient of E_q[log p(y_m)] - w_m KL(q || p) with w_m = 1 / M or N_m / N, of which a sweep adds up to
+    // the whole bound (Ashman et al., 2022, with erratum E7). For a normal likelihood that of the first term is the
+    // likelihood's own natural parameters.
     let data = four_silos();
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let sizes = vec![5, 12, 7, 20];

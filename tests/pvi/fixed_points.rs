@@ -16,8 +16,8 @@ const SIXTH: f64 = 0.01;
 
 /// A standard normal number with the log likelihood $`a H_4(x) - b H_6(x)`$, which is bounded from above.
 ///
-/// Under a standard normal the means of both polynomials and of their first and second derivatives are zero. So the data say
-/// nothing to first order about a normal posterior at the prior: it is a fixed point with factors of 1.
+/// Under a standard normal the means of both polynomials and of their first and second derivatives are zero. So the
+/// data say nothing to first order about a normal posterior at the prior: it is a fixed point with factors of 1.
 #[derive(Module, Debug)]
 struct Hermite {}
 
@@ -39,8 +39,8 @@ impl Model for Hermite {
     }
 }
 
-/// The free energy of N(mean, variance) with this many likelihoods and the prior: what a silo maximises at the fixed point with
-/// one, what the pooled data ask for with all.
+/// The free energy of N(mean, variance) with this many likelihoods and the prior: what a silo maximises at the fixed
+/// point with one, what the pooled data ask for with all.
 fn free_energy(silos: f64, mean: f64, variance: f64) -> f64 {
     // Moments of a normal.
     let (m, v) = (mean * mean, variance);

@@ -83,8 +83,8 @@ fn conjugate(schedule: SiloSchedule) -> PviOptions {
     PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) }
 }
 
-/// The thesis's local problem: so many steps of Adam with 10 draws, here from the posterior received and with a rate that
-/// falls to zero.
+/// The thesis's local problem: so many steps of Adam with 10 draws, here from the posterior received and with a rate
+/// that falls to zero.
 fn adam(schedule: SiloSchedule, local_steps: u64) -> PviOptions {
     PviOptions { schedule, ..PviOptions::new(local_steps) }
 }
@@ -202,7 +202,8 @@ fn every_schedule_reaches_the_same_fixed_point_by_exact_local_solutions() {
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
     let expected = [exact.mean / exact.variance, -0.5 / exact.variance];
     let data = numbers();
-    // Damping of 0.1 leaves 0.9^250 = 4e-12 of the way; on threads a busy machine may visit one silo half as often as others.
+    // Damping of 0.1 leaves 0.9^250 = 4e-12 of the way; on threads a busy machine may visit one silo half as often as
+    // others.
     for (schedule, exchanges, on_threads, bound) in [
         (SEQUENTIAL, 10, false, ROUNDING),
         (SiloSchedule::Synchronous, 250, false, 1e-10),
@@ -281,8 +282,8 @@ fn b2_b3_every_schedule_turns_the_slope_around_in_africa_and_no_loss_explodes() 
             let end = losses[losses.len() - 1];
             let (low, high) = range(&losses);
             let quarter = range(&losses[losses.len() * 3 / 4..]);
-            // Losses are reported at silos' own optima, and rise by up to a tenth while these come together. The sequential loss
-            // of the thesis rose by six orders of magnitude.
+            // Losses are reported at silos' own optima, and rise by up to a tenth while these come together. The
+            // sequential loss of the thesis rose by six orders of magnitude.
             let finite = losses.iter().all(|loss| loss.is_finite());
             assert!(finite && high <= 1.2 * low, "{name}: {low} to {high}");
             // Figure 4.3 c and d: a plateau.
@@ -388,7 +389,8 @@ fn a_loss_is_kept_for_every_communication_once_every_silo_has_reported() {
 
 #[test]
 fn a_change_is_multiplied_in_exactly_once() {
-    // The published server adds every silo's last change again whenever any silo answers: precision would grow without end.
+    // The published server adds every silo's last change again whenever any silo answers: precision would grow without
+    // end.
     let data = numbers();
     let (mut pvi, mut silos) = parties((&GaussianMean {}, &data), &Settings::default(), conjugate(asynchronous()));
     let mut sum = pvi.prior().to_vec();

@@ -195,7 +195,8 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
 
-/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step of 5.
+/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step
+/// of 5.
 fn one_long_step(halvings: u32) -> partita::inference::Result<partita::inference::Solved> {
     let mut silo = Toy {
         divergence: DivergenceChoice::Renyi(2.5),

@@ -169,7 +169,8 @@ fn the_factor_of_a_cauchy_prior_is_where_the_slope_of_its_logarithm_says() {
                 / (x + square).powi(2)
         })
         .sum();
-    // The integrand has poles 0.6 standard deviations off the axis, where a rule of forty points is good to two digits or three.
+    // The integrand has poles 0.6 standard deviations off the axis, where a rule of forty points is good to two digits
+    // or three.
     assert!((precision / -curvature - 1.0).abs() < 0.01, "{precision} against {}", -curvature);
     // And not that of the normal density which is as curved at zero.
     assert!(precision < 0.25 * 2.0 / square, "{precision}");

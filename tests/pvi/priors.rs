@@ -69,7 +69,8 @@ impl Model for FullRidge {
     }
 }
 
-/// The log evidence of the ridge, less what does not depend on θ: log Z of prior times likelihood less that of the prior.
+/// The log evidence of the ridge, less what does not depend on θ: log Z of prior times likelihood less that of the
+/// prior.
 fn log_evidence(log_scale: f64, data: &[(String, Rows)]) -> f64 {
     let family = NormalFamily::full(3);
     let prior = family.natural_of_moments(&[0.0; 3], &CovarianceMatrix::Diagonal(vec![log_scale.exp(); 3])).unwrap();
@@ -131,7 +132,8 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let found = (moved - at) / rate;
     let norm = info.gradient_norm.unwrap();
     assert!((found.abs() / norm - 1.0).abs() < 1e-9, "{found} has the norm {norm}");
-    // A draw's derivative of log p(β | θ) is Σ β²/s² - 3: its variance under the posterior, from the moments of a normal.
+    // A draw's derivative of log p(β | θ) is Σ β²/s² - 3: its variance under the posterior, from the moments of a
+    // normal.
     let scale = (2.0 * at).exp();
     let covariance = posterior.1.dense();
     let mut variance = 0.0;

@@ -119,7 +119,8 @@ impl InNaturalParameters {
         [variance * parameters[0], variance.sqrt()]
     }
 
-    /// The transpose of the derivatives of mean and standard deviation, v η₁ and √v with v = -1/(2 η₂) and dv/dη₂ = 2v².
+    /// The transpose of the derivatives of mean and standard deviation, v η₁ and √v with v = -1/(2 η₂) and dv/dη₂ =
+    /// 2v².
     fn add(parameters: &[f64], [by_mean, by_sd]: [f64; 2], out: &mut [f64]) {
         let [mean, sd] = Self::standard(parameters);
         out[0] += by_mean * sd * sd;
@@ -190,8 +191,8 @@ fn step(coordinates: &Coordinates, log_likelihood: LogLikelihood, cavity: &[f64]
 /// Coordinates of the family, optimiser and rate.
 type Coordinates = (fn() -> Box<dyn Family>, Optimiser, f64);
 
-/// How far the sum of the silos' steps is from the step of one silo with all rows, and how long that is; at a state of no fixed
-/// point, with the same draw in all silos.
+/// How far the sum of the silos' steps is from the step of one silo with all rows, and how long that is; at a state of
+/// no fixed point, with the same draw in all silos.
 fn gap(coordinates: Coordinates) -> [f64; 2] {
     let (prior, factors, posterior) = state();
     let mut sum = [0.0; 2];
@@ -224,7 +225,8 @@ fn one_plain_step_of_every_silo_in_natural_parameters_adds_up_to_the_step_of_glo
     for pair in gaps.windows(2) {
         assert!((90.0..110.0).contains(&(pair[0] / pair[1])), "{gaps:?}");
     }
-    // Adam's first step is the rate in every coordinate, whatever the gradient: the gap is as long as the step, in any of them.
+    // Adam's first step is the rate in every coordinate, whatever the gradient: the gap is as long as the step, in any
+    // of them.
     for make in [natural, standard] {
         for rate in rates {
             let [gap, length] = gap((make, Optimiser::adam(), rate));
@@ -358,7 +360,8 @@ fn the_slope_of_the_divergence_by_mean_parameters_is_the_difference_of_natural_o
 
 #[test]
 fn stochastic_power_expectation_propagation_becomes_a_minibatch_step_of_global_inference() {
-    // One factor for all, t = (q/p)^{1/M}: M times the change tends to M dE[log p_k]/dμ + η_0 - η_q, with an error of α.
+    // One factor for all, t = (q/p)^{1/M}: M times the change tends to M dE[log p_k]/dμ + η_0 - η_q, with an error of
+    // α.
     let (prior, received) = (vec![0.0, -0.5], vec![0.6, -1.1]);
     let silo = silos().into_iter().nth(1).unwrap();
     let count = 4.0;

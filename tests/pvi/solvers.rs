@@ -244,7 +244,8 @@ fn quasi_newton_steps_on_fixed_draws_end_where_the_gradient_vanishes() {
     let options = Lbfgs { tolerance: 1e-9, ..Lbfgs::new(Expectation::MonteCarlo { draws: 2_000 }) };
     let found = toy.solve(SolverChoice::Lbfgs(options), &cavity, 200).unwrap();
     assert!(found.steps < 60, "{}", found.steps);
-    // The optimum of the sample is not that of the problem, and near it: the variances of 1,000 pairs are off by 4 per cent.
+    // The optimum of the sample is not that of the problem, and near it: the variances of 1,000 pairs are off by 4 per
+    // cent.
     let exact = toy.visit(&mut Conjugate, &cavity, 1).unwrap();
     close(&found.natural, &exact.natural, 0.2);
     let again = toy.solve(SolverChoice::Lbfgs(options), &found.natural, 200).unwrap();

@@ -39,7 +39,8 @@ fn one_divergence_covers_two_modes_and_the_other_finds_the_one_it_starts_at() {
     let seeking = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
     let [left, right] = [-2.0, 2.0].map(|start| found(seeking, (start, WIDTH), 1_000));
     for ([mean, sd], mode) in [(left, -2.0), (right, 2.0)] {
-        // What lies on the other side of the middle has the probability Φ(-2/0.7) = 0.002, which the optimum avoids or takes.
+        // What lies on the other side of the middle has the probability Φ(-2/0.7) = 0.002, which the optimum avoids or
+        // takes.
         assert!((mean - mode).abs() < 0.05 && (sd - WIDTH).abs() < 0.05, "{mode}: {mean}, {sd}");
     }
     assert!((left[0] + right[0]).abs() < 1e-9 && (left[1] - right[1]).abs() < 1e-9, "{left:?} {right:?}");

@@ -393,8 +393,8 @@ fn an_encoder_trained_on_two_silos_serves_the_rows_of_a_third() {
     let fitted = fit.model(&model, &device).unwrap();
     let EncodedRows { plate, shape, mean, sd } = encoded_posterior(&fitted, &device, &third).unwrap().remove(0);
     assert_eq!((plate.as_str(), shape), ("row", [40, 1]));
-    // A posterior trained on the third silo could at best be exact, with the evidence as its bound: the encoder's is below
-    // it by the Kullback-Leibler divergence, in closed form.
+    // A posterior trained on the third silo could at best be exact, with the evidence as its bound: the encoder's is
+    // below it by the Kullback-Leibler divergence, in closed form.
     let variance = NOISE * NOISE / (1.0 + NOISE * NOISE);
     let divergence = |((y, mean), sd): ((&f64, &f64), &f64)| {
         let (distance, ratio) = (mean - y / (1.0 + NOISE * NOISE), sd * sd / variance);

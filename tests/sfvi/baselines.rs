@@ -205,7 +205,8 @@ fn fed_avg_with_one_local_step_finds_the_posterior_mode_and_the_maximum_of_the_l
 fn many_local_steps_end_at_the_biased_fixed_point_of_its_closed_form() {
     let silos = lines();
     let (local_steps, rate) = (20, 0.1);
-    // One round maps w to c_m + B_m (w − c_m) with B_m = (I − ηH_m)^E: the fixed point solves Σ p_m (I − B_m)(w − c_m) = 0.
+    // One round maps w to c_m + B_m (w − c_m) with B_m = (I − ηH_m)^E: the fixed point solves Σ p_m (I − B_m)(w − c_m)
+    // = 0.
     let (mut left, mut right) = ([[0.0; 2]; 2], [0.0; 2]);
     for silo in &silos {
         let (curvature, shift) = quadratic(silo);
@@ -380,7 +381,8 @@ fn second_moments_keep_their_laws_and_one_below_zero_is_found() {
     assert_eq!((found.before, found.square, found.found), (1e-12, 0.0, -1e-12));
 }
 
-/// A run with everything that has a state or a seed: momentum in silos, minibatches, two of three silos, FedYogi, a mask.
+/// A run with everything that has a state or a seed: momentum in silos, minibatches, two of three silos, FedYogi, a
+/// mask.
 fn busy(steps: u64, threads: usize, checkpoint: Option<&Path>, resume: bool) -> Vec<f64> {
     let device = Device::flex();
     let how = FedOptOptions {
@@ -613,8 +615,8 @@ fn on_digits_fed_avg_reaches_what_gradient_descent_on_pooled_rows_does() {
     let run = |deal: &[Vec<usize>], how| digits_right(deal, how, &digits);
     let central = run(&pooled, FedOptOptions::fed_sgd());
     let (equal, skewed) = (run(&alike, FedOptOptions::fed_avg(20)), run(&pairs, FedOptOptions::fed_avg(20)));
-    // Measured 84.25, 84.15 and 79.4. Two classifiers that differ on one digit in twenty differ in accuracy by 0.5 points of
-    // standard error on 2,000 digits: four of them.
+    // Measured 84.25, 84.15 and 79.4. Two classifiers that differ on one digit in twenty differ in accuracy by 0.5
+    // points of standard error on 2,000 digits: four of them.
     const BOUND: f64 = 2.0;
     assert!(central > 82.0 && (equal - central).abs() < BOUND, "pooled {central} %, silos alike {equal} %");
     // Two digits a silo: 20 steps towards different optima cost points, as the fixed point of the quadratics says.

@@ -46,7 +46,8 @@ fn normal(x: f64, mean: f64, variance: f64) -> f64 {
     (-0.5 * (x - mean).powi(2) / variance).exp() / (2.0 * PI * variance).sqrt()
 }
 
-/// The predictive density of a pair under mu ~ N(mean, variance), and the standard deviation of its estimate by one draw.
+/// The predictive density of a pair under mu ~ N(mean, variance), and the standard deviation of its estimate by one
+/// draw.
 ///
 /// Two numbers around b are the mean of both, around b with half the variance, times what does not depend on b.
 fn exact(pair: &[f64], mean: f64, variance: f64) -> (f64, f64) {

@@ -81,8 +81,8 @@ fn every_field_of_every_reply_of_partitioned_inference_is_in_the_manifest() {
     replies.iter().for_each(|reply| manifest.check("silo-0", reply).unwrap());
 }
 
-/// Holds replies to those given other data: alike in form, and byte for byte where declared independent. How many bytes that
-/// were.
+/// Holds replies to those given other data: alike in form, and byte for byte where declared independent. How many bytes
+/// that were.
 fn watch(base: &[Message], changed: &[Message], manifest: &Manifest) -> usize {
     let mut watched = 0;
     for (before, after) in base.iter().zip(changed) {

@@ -17,7 +17,8 @@ fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() 
     for key in ["agreement", "influence", "half_clutter", "contamination", "claims"] {
         assert!(result[key].is_array(), "result.json lacks `{key}`");
     }
-    // Every fit takes six rounds; forty silos of one number are visited one after another, and few take as many steps as many.
+    // Every fit takes six rounds; forty silos of one number are visited one after another, and few take as many steps
+    // as many.
     for (name, silos) in [("variational, 1 silo", 1), ("PVI, 40 silos", 40)] {
         let rows = result["agreement"].as_array().unwrap().iter().filter(|row| row["method"] == name);
         for cost in rows.map(|row| &row["cost"]) {

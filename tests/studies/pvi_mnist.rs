@@ -110,7 +110,8 @@ fn no_two_runs_of_pvi_mnist_share_a_name_in_any_setting() {
     }
 }
 
-/// A point of a kept curve: rounds, messages, parallel steps, steps and pruned weights; error, log likelihood of test digits.
+/// A point of a kept curve: rounds, messages, parallel steps, steps and pruned weights; error, log likelihood of test
+/// digits.
 type Kept = ([u64; 5], [f64; 2]);
 
 /// Keeps a curve as the study does, with this log likelihood of training digits.
@@ -224,7 +225,8 @@ fn claims_of_pvi_mnist_are_about_the_runs_of_their_names_and_are_left_out_withou
     // By position these three would be global inference and both schedules.
     assert!(judged(folder, &["--part", "alike", "--only", "s"]).is_empty());
 
-    // A claim that fails is not met: stopped streaming that ends below global inference, fewer messages, and less pruning.
+    // A claim that fails is not met: stopped streaming that ends below global inference, fewer messages, and less
+    // pruning.
     let mut worse = curves["streaming_stopped"].clone();
     worse["points"][0]["log_likelihood"] = (-0.085).into();
     write(folder, &worse);
@@ -244,7 +246,8 @@ fn claims_of_pvi_mnist_are_about_the_runs_of_their_names_and_are_left_out_withou
     }
     assert_eq!(of(&failing, "F7.1").0, true);
 
-    // Kept before training digits were looked at: that claim cannot be judged, others can. A likelihood of zero is kept as null.
+    // Kept before training digits were looked at: that claim cannot be judged, others can. A likelihood of zero is kept
+    // as null.
     for slug in ["synchronous_0.2", "flipped_fedavg"] {
         let mut older = curves[slug].clone();
         for point in older["points"].as_array_mut().unwrap() {

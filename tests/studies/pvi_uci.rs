@@ -41,7 +41,8 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
                     (Some(2 * contacts), Some(300 * contacts))
                 );
             }
-            // Side by side ten silos pass in the time of one; one after another they do not. Bytes are counted both ways.
+            // Side by side ten silos pass in the time of one; one after another they do not. Bytes are counted both
+            // ways.
             for (name, together) in [("sequential PVI", 1), ("synchronous PVI", 10), ("global VI", 10)] {
                 let last = points(name).pop().unwrap();
                 let count = |key: &str| last[key].as_u64().unwrap();

@@ -11,8 +11,8 @@ use crate::engine::wire::message::Message;
 
 /// The coordinator's side of an algorithm.
 ///
-/// The run loop alternates [`Algorithm::outgoing`] and [`Algorithm::incoming`]; the same loop serves every algorithm and
-/// every exchange.
+/// The run loop alternates [`Algorithm::outgoing`] and [`Algorithm::incoming`]; the same loop serves every algorithm
+/// and every exchange.
 ///
 /// # Laws
 /// Nothing depends on the order in which replies arrived. After `load(save())` a run goes on with the same bits.
@@ -88,11 +88,11 @@ pub struct StepInfo {
     pub step: u64,
     /// The sampled bound of this step, in nats; not a number while an algorithm has not heard of every silo.
     pub elbo: f64,
-    /// The Euclidean norm of the gradient by θ and the global parameters, before clipping; `None` where the coordinator sees no
-    /// gradient.
+    /// The Euclidean norm of the gradient by θ and the global parameters, before clipping; `None` where the coordinator
+    /// sees no gradient.
     pub gradient_norm: Option<f64>,
-    /// The Euclidean distance that the posterior moved, in natural parameters by PVI and in those of its family by rounds of local
-    /// steps; `None` where a gradient tells, and where nothing moved.
+    /// The Euclidean distance that the posterior moved, in natural parameters by PVI and in those of its family by
+    /// rounds of local steps; `None` where a gradient tells, and where nothing moved.
     pub movement: Option<f64>,
     /// Whether the gradient was clipped.
     pub clipped: bool,

@@ -1,8 +1,8 @@
 //! Saves and restores a run: each party writes its own file, and a run resumes with the same bits.
 //!
 //! A checkpoint is a folder `step-N` with `coordinator.partita` and one `silo-NAME.partita` for each party. The file
-//! `latest` names the folder that is whole; it is replaced atomically after every file of the folder is on disk, so that a
-//! kill at any moment leaves a whole checkpoint behind.
+//! `latest` names the folder that is whole; it is replaced atomically after every file of the folder is on disk, so
+//! that a kill at any moment leaves a whole checkpoint behind.
 
 use std::fs;
 use std::io::Write;

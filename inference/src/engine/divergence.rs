@@ -30,8 +30,8 @@ use crate::engine::natural::NormalFamily;
 
 /// A divergence $`D(q \,\|\, p)`$ of normal densities, with its gradient by $`q`$.
 ///
-/// In generalised variational inference a silo minimises $`\mathrm{E}_q[\ell_m(\theta)] + D(q \,\|\, q^{\setminus m})`$: the
-/// loss decides what is fitted, the divergence how uncertain the answer is.
+/// In generalised variational inference a silo minimises $`\mathrm{E}_q[\ell_m(\theta)] + D(q \,\|\, q^{\setminus
+/// m})`$: the loss decides what is fitted, the divergence how uncertain the answer is.
 ///
 /// # Laws
 /// Zero where $`q = p`$ and positive elsewhere, with the gradient that differences give (`tests/pvi/divergences.rs`).

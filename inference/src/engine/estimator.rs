@@ -19,11 +19,12 @@ use crate::engine::family::{Family, FamilyDraw, RowDraw, RowGaussian};
 /// How the gradient of the ELBO is estimated from a draw.
 ///
 /// The first three are unbiased for the same gradient. With $Z = f_\eta(\varepsilon)$:
-/// - `StickingTheLanding`: $(\partial f_\eta/\partial\eta)^\top \nabla_Z[\log p(Z, y) - \log q_\eta(Z)]$ with $\eta$ held
-///   fixed inside $\log q$ (Roeder, Wu and Duvenaud, 2017): exactly zero for every $\varepsilon$ when $q$ is the posterior.
+/// - `StickingTheLanding`: $(\partial f_\eta/\partial\eta)^\top \nabla_Z[\log p(Z, y) - \log q_\eta(Z)]$ with $\eta$
+///   held fixed inside $\log q$ (Roeder, Wu and Duvenaud, 2017): exactly zero for every $\varepsilon$ when $q$ is the
+///   posterior.
 /// - `Total`: the derivative of the whole sampled bound, $\log p(Z, y) - \log q_\eta(Z)$.
-/// - `ClosedFormEntropy`: the sampled $\log p(Z, y)$ plus the entropy in closed form. For Gaussian families whose scales
-///   do not depend on the globals its gradient equals `Total`'s and only the bound's value has less noise.
+/// - `ClosedFormEntropy`: the sampled $\log p(Z, y)$ plus the entropy in closed form. For Gaussian families whose
+///   scales do not depend on the globals its gradient equals `Total`'s and only the bound's value has less noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Estimator {
@@ -34,9 +35,10 @@ pub enum Estimator {
     /// The entropy in closed form.
     ClosedFormEntropy,
     /// The locally enhanced bound: inside the bound every row of a plate has its own importance-weighted average over
-    /// `inner` draws of its local latents (Geffner and Domke, 2022). It lies between the ordinary bound and the one with
-    /// exact local posteriors, which mends what a Gaussian gets wrong about skewed local latents. Gradients by local
-    /// parameters are doubly reparameterised (Tucker et al., 2019), those by the globals' density stick the landing.
+    /// `inner` draws of its local latents (Geffner and Domke, 2022). It lies between the ordinary bound and the one
+    /// with exact local posteriors, which mends what a Gaussian gets wrong about skewed local latents. Gradients by
+    /// local parameters are doubly reparameterised (Tucker et al., 2019), those by the globals' density stick the
+    /// landing.
     LocallyEnhanced {
         /// Draws of its latents in a row's average.
         inner: usize,
@@ -48,20 +50,20 @@ pub enum Estimator {
     /// \mathcal L_K = \mathrm{E}\Bigl[\log \frac1K \sum_{k=1}^K w_k\Bigr], \qquad
     /// w_k = \frac{p(y, Z_k)}{q_\eta(Z_k)} = \exp \sum_j \hat L_{jk},
     /// ```
-    /// which rises from the ELBO at $`K = 1`$ to $`\log p(y)`$. The reported bound is the mean over independent values of
-    /// it, [`crate::FitOptions::elbo_draws`] of them with $`K`$ draws each.
+    /// which rises from the ELBO at $`K = 1`$ to $`\log p(y)`$. The reported bound is the mean over independent values
+    /// of it, [`crate::FitOptions::elbo_draws`] of them with $`K`$ draws each.
     ///
     /// The weights need all shares: silos send the gradients of every draw, and learn with the next request what each
-    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased; and dependent noise only with
-    /// [`ImportanceGradient::Total`], since the other two are derived for independent draws.
+    /// draw weighed. It takes no minibatches, since the logarithm of an estimate is biased; and dependent noise only
+    /// with [`ImportanceGradient::Total`], since the other two are derived for independent draws.
     ImportanceWeighted {
         /// How its gradient is estimated.
         gradient: ImportanceGradient,
     },
     /// As `ClosedFormEntropy`, but linear layers declared with [`partita_core::Scope::linear`] give every row
-    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015). Their
-    /// weights must have independent components (diagonal or isotropic Gaussian), and no local posterior may depend on the
-    /// globals.
+    /// pre-activations of its own instead of drawing weights once for all rows (Kingma, Salimans and Welling, 2015).
+    /// Their weights must have independent components (diagonal or isotropic Gaussian), and no local posterior may
+    /// depend on the globals.
     LocalReparameterisation,
 }
 
@@ -105,7 +107,8 @@ impl Estimator {
         ElboTerm { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
     }
 
-    /// The bound, the gradient that reaches location and deviation alike, and that by θ, of [`Estimator::global_share`].
+    /// The bound, the gradient that reaches location and deviation alike, and that by θ, of
+    /// [`Estimator::global_share`].
     pub(crate) fn global_terms(
         self,
         prior: ValueAndGradient,
@@ -150,8 +153,8 @@ pub struct BlockDraw<'a> {
 }
 
 impl Estimator {
-    /// A silo's share, $\hat L_j = \log p(y_j, Z_{L_j} \mid Z_G) - \log q(Z_{L_j} \mid Z_G)$, and the gradient of its local
-    /// parameters, added to `out` (one vector a block).
+    /// A silo's share, $\hat L_j = \log p(y_j, Z_{L_j} \mid Z_G) - \log q(Z_{L_j} \mid Z_G)$, and the gradient of its
+    /// local parameters, added to `out` (one vector a block).
     ///
     /// # Errors
     /// What the model's statements refuse.
@@ -178,8 +181,8 @@ impl Estimator {
         Ok(share)
     }
 
-    /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by the
-    /// local parameters is added to `out`.
+    /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by
+    /// the local parameters is added to `out`.
     pub(crate) fn through_locals(
         self,
         deviation: &[f64],

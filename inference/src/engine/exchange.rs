@@ -27,8 +27,8 @@ pub struct Request {
 pub enum Outcome {
     /// The silo's answer.
     Reply(Message),
-    /// The silo refused or failed. The error's words may quote the silo's data: inside one process that helps, a transport
-    /// to another party must send its kind only.
+    /// The silo refused or failed. The error's words may quote the silo's data: inside one process that helps, a
+    /// transport to another party must send its kind only.
     Failed(Error),
     /// The silo cannot be reached.
     Lost {
@@ -76,7 +76,8 @@ pub trait Exchange: Send {
         deadline: Option<Duration>,
     ) -> Result<Vec<Outcome>>;
 
-    /// What saves where this exchange is and its silos are; `None` if silos are to be asked one by one to save themselves.
+    /// What saves where this exchange is and its silos are; `None` if silos are to be asked one by one to save
+    /// themselves.
     fn resumable(&mut self) -> Option<&mut dyn Resumable> {
         None
     }

@@ -118,8 +118,8 @@ pub trait Family: Debug + Send + Sync {
         })
     }
 
-    /// Adds to `out` the gradient by the parameters that a gradient by mean and covariance gives, entries between components
-    /// that the family holds independent left out.
+    /// Adds to `out` the gradient by the parameters that a gradient by mean and covariance gives, entries between
+    /// components that the family holds independent left out.
     fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]);
 
     /// Moves the location to `mean`: the first parameters of a family, unless it says otherwise.

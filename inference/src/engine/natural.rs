@@ -37,9 +37,9 @@ pub struct Impropriety {
 /// [`Error::Improper`].
 ///
 /// # Laws
-/// `laws::exponential_family` checks that $`m`$ is the gradient of $`A`$ and its derivatives a positive definite matrix, that
-/// the maps between natural, mean and standard parameters invert each other, that the divergence of Kullback and Leibler and
-/// the entropy agree with quadrature and with draws, and that improper parameters are refused.
+/// `laws::exponential_family` checks that $`m`$ is the gradient of $`A`$ and its derivatives a positive definite
+/// matrix, that the maps between natural, mean and standard parameters invert each other, that the divergence of
+/// Kullback and Leibler and the entropy agree with quadrature and with draws, and that improper parameters are refused.
 ///
 /// # References
 /// Wainwright and Jordan (2008), Graphical models, exponential families, and variational inference, section 3.

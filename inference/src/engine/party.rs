@@ -30,13 +30,13 @@ pub enum Commit {
 
 /// The silo's side of a method: [`Program::reply`] alone, with a state that can be written down.
 ///
-/// Every program is a [`SiloProgram`]: what it need not do itself is done here. An answer that fails, by an error or a panic,
-/// leaves nothing behind; a request of a run with another seed is refused; `silo.save` and `silo.restore` write and read the
-/// state in the folder of a checkpoint.
+/// Every program is a [`SiloProgram`]: what it need not do itself is done here. An answer that fails, by an error or a
+/// panic, leaves nothing behind; a request of a run with another seed is refused; `silo.save` and `silo.restore` write
+/// and read the state in the folder of a checkpoint.
 ///
 /// # Laws
-/// After `load(step, save())` the program answers with the same bits. A program that says [`Commit::AtItsEnd`] has the same
-/// state after an error as before (`tests/failure`).
+/// After `load(step, save())` the program answers with the same bits. A program that says [`Commit::AtItsEnd`] has the
+/// same state after an error as before (`tests/failure`).
 pub trait Program: Send {
     /// Who the party is.
     fn standing(&self) -> Standing<'_>;

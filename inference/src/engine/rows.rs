@@ -258,8 +258,8 @@ impl Locals {
         blocks.map(|(block, own)| vec![0.0; block.parameters_of(own).len()]).collect()
     }
 
-    /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound; the other rows
-    /// wait.
+    /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound; the other
+    /// rows wait.
     pub(crate) fn descend(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, private: &[f64], rate: f64) {
         self.descend_rows(rows, gradient, rate);
         self.private.descend(private, rate);
@@ -289,8 +289,8 @@ impl Locals {
         self.private.values()
     }
 
-    /// Takes the gradient by private θ out of the shares of particles: what is left may leave the party. Returns that of
-    /// the negative bound, averaged over particles.
+    /// Takes the gradient by private θ out of the shares of particles: what is left may leave the party. Returns that
+    /// of the negative bound, averaged over particles.
     pub(crate) fn keep_private(&self, shares: &mut [ElboTerm]) -> Vec<f64> {
         self.private.keep(shares)
     }

@@ -58,8 +58,8 @@ impl RunOptions {
         passes(every, before, step) || (step >= self.steps && step > before)
     }
 
-    /// Whether a step is kept in the trace: some thousands of them, and the first hundred, so that a run cut short has a trace
-    /// too; and every exchange of many steps.
+    /// Whether a step is kept in the trace: some thousands of them, and the first hundred, so that a run cut short has
+    /// a trace too; and every exchange of many steps.
     fn is_traced(&self, before: u64, step: u64) -> bool {
         step <= 100 || passes((self.steps / 2_000).max(1), before, step) || step >= self.steps
     }
@@ -93,7 +93,8 @@ pub struct Counters {
     pub bytes_to_silos: u64,
     /// Bytes of encoded messages from silos to the coordinator.
     pub bytes_from_silos: u64,
-    /// Optimiser steps of the globals that pass one after another; in rounds of local steps, of the silo that takes most.
+    /// Optimiser steps of the globals that pass one after another; in rounds of local steps, of the silo that takes
+    /// most.
     pub gradient_steps: u64,
     /// Steps whose gradient was clipped.
     pub clipped_steps: u64,
@@ -168,7 +169,8 @@ pub struct RunRecord {
 /// Runs `algorithm` to its last step, to convergence or to an interruption.
 ///
 /// # Errors
-/// [`Error::Setting`] for checkpoints every 0 steps; what algorithm and exchange report; the last checkpoint stays on disk.
+/// [`Error::Setting`] for checkpoints every 0 steps; what algorithm and exchange report; the last checkpoint stays on
+/// disk.
 pub fn run(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,

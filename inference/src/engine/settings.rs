@@ -26,10 +26,10 @@ pub struct Settings {
     pub seed: u64,
     /// How the gradient of the ELBO is estimated.
     pub estimator: Estimator,
-    /// What an observation costs. With another loss than the negative log likelihood the fit is of a generalised posterior,
-    /// and the bound that is maximised and reported is minus its objective,
-    /// $`\mathrm{E}_q[\sum_i \ell(x_i, Z)] + \mathrm{KL}(q \,\|\, p)`$: it no longer bounds an evidence, and compares
-    /// with bounds of the same loss and index only.
+    /// What an observation costs. With another loss than the negative log likelihood the fit is of a generalised
+    /// posterior, and the bound that is maximised and reported is minus its objective, $`\mathrm{E}_q[\sum_i \ell(x_i,
+    /// Z)] + \mathrm{KL}(q \,\|\, p)`$: it no longer bounds an evidence, and compares with bounds of the same loss and
+    /// index only.
     #[serde(default)]
     pub loss: Loss,
     /// Monte Carlo draws averaged in a step.
@@ -47,8 +47,8 @@ pub struct Settings {
     pub clip: Option<Clip>,
     /// Rows of a plate evaluated in a step, by plate; plates not named are evaluated whole.
     pub minibatch: BTreeMap<String, usize>,
-    /// Threads a silo may use for its particles; `None` for what [`crate::FitOptions::threads`] leaves over when silos that work
-    /// side by side have one each, and 1 where no fit divides any.
+    /// Threads a silo may use for its particles; `None` for what [`crate::FitOptions::threads`] leaves over when silos
+    /// that work side by side have one each, and 1 where no fit divides any.
     #[serde(default)]
     pub threads: Option<usize>,
 }

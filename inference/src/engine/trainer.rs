@@ -152,8 +152,8 @@ impl Trainer {
         own.into_iter().chain(rule).collect()
     }
 
-    /// Restores what [`Trainer::save`] gave, beside other vectors; false if it does not fit, and nothing has changed then
-    /// but the rule.
+    /// Restores what [`Trainer::save`] gave, beside other vectors; false if it does not fit, and nothing has changed
+    /// then but the rule.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let find = |name: &str, length: usize| {
             state.iter().find(|(known, values)| known == name && values.len() == length).map(|(_, values)| values)

@@ -31,8 +31,8 @@ pub fn coordinator_asynchronous<M: Model + 'static>(
     Ok(Box::new(caught(COORDINATOR, made)?))
 }
 
-/// The run, the bound and the summary of [`super::fit_parties`] with silos that are asked again as soon as they have answered;
-/// for the bound all are asked at once.
+/// The run, the bound and the summary of [`super::fit_parties`] with silos that are asked again as soon as they have
+/// answered; for the bound all are asked at once.
 ///
 /// # Errors
 /// As for [`super::fit_parties`] and [`run_asynchronous`].

@@ -88,12 +88,12 @@ fn lock(party: &Mutex<VerticalParty>) -> std::sync::MutexGuard<'_, VerticalParty
 
 /// Fits a model whose columns are held by `parties` and whose labels by the coordinator.
 ///
-/// The algorithm is [`AlgorithmChoice::Vertical`] of `options`; [`crate::Settings::minibatch`] of the plate `row` lets a step
-/// take some of the rows.
+/// The algorithm is [`AlgorithmChoice::Vertical`] of `options`; [`crate::Settings::minibatch`] of the plate `row` lets
+/// a step take some of the rows.
 ///
 /// # Errors
-/// [`Error::NoSilos`], [`Error::DuplicateSilo`]; [`Error::Setting`] for another algorithm or a party with other rows than
-/// the labels; whatever contributions and head refuse, and what the run reports.
+/// [`Error::NoSilos`], [`Error::DuplicateSilo`]; [`Error::Setting`] for another algorithm or a party with other rows
+/// than the labels; whatever contributions and head refuse, and what the run reports.
 ///
 /// # Example
 /// ```

@@ -12,10 +12,10 @@ use partita_core::NoiseKind;
 
 /// How [`super::AlgorithmChoice::FedOpt`] estimates a point; see [`crate::FedOpt`] for the objective.
 ///
-/// All global latents become point masses, whatever family the settings name, and the model's own parameters θ are part of
-/// the point. Models with local latents are refused. The report says what ran: [`Settings::family`], estimator, particles,
-/// noise and optimiser in it are those of a point estimate. The learning rate of local steps, minibatches and clipping are
-/// those of [`Settings`].
+/// All global latents become point masses, whatever family the settings name, and the model's own parameters θ are part
+/// of the point. Models with local latents are refused. The report says what ran: [`Settings::family`], estimator,
+/// particles, noise and optimiser in it are those of a point estimate. The learning rate of local steps, minibatches
+/// and clipping are those of [`Settings`].
 ///
 /// # Example
 /// ```
@@ -50,8 +50,8 @@ use partita_core::NoiseKind;
 pub struct FedOptOptions {
     /// Local steps of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
-    /// $\mu$ of the proximal term $`\tfrac\mu2\lVert w - w_t\rVert^2`$ of local steps. Its gradient joins that of the loss, so
-    /// that plain gradient steps need a rate below $`2/(\mu + \text{largest curvature})`$.
+    /// $\mu$ of the proximal term $`\tfrac\mu2\lVert w - w_t\rVert^2`$ of local steps. Its gradient joins that of the
+    /// loss, so that plain gradient steps need a rate below $`2/(\mu + \text{largest curvature})`$.
     pub proximal: f64,
     /// How the silos' points become one.
     pub server: ServerChoice,
@@ -59,7 +59,8 @@ pub struct FedOptOptions {
     pub mask: Option<Mask>,
     /// Silos asked in a round, drawn anew for each from the seed of the run; `None` for all.
     pub silos_a_round: Option<usize>,
-    /// Whether the prior is part of the objective: posterior mode with it, maximum likelihood without, as in the papers.
+    /// Whether the prior is part of the objective: posterior mode with it, maximum likelihood without, as in the
+    /// papers.
     pub prior: bool,
     /// How a silo moves in its local steps; started afresh each round.
     pub optimiser: Optimiser,

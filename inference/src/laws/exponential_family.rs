@@ -201,8 +201,8 @@ impl Member<'_> {
         checked.map_err(|error| refused(&self.name, "natural parameters", &error))
     }
 
-    /// No $`\eta`$ and $`-\eta`$ are both densities on an unbounded support, nor is 0, nor what is not finite; the statistics
-    /// at one point are the means of no member.
+    /// No $`\eta`$ and $`-\eta`$ are both densities on an unbounded support, nor is 0, nor what is not finite; the
+    /// statistics at one point are the means of no member.
     fn impropriety(&self, standard: &[f64]) -> Result<(), Violation> {
         let accepted = |what| Err(Violation::Accepted { family: self.name.clone(), what });
         let negative = |values: &[f64]| values.iter().map(|value| -value).collect::<Vec<f64>>();

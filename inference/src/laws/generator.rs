@@ -39,7 +39,8 @@ pub enum GeneratorViolation {
 
 /// Checks that $`f(1) = 0`$, $`f'' \ge 0`$, and that value and curvature are of one $`f`$.
 ///
-/// With $`g(x) = (1 + e^{-x})`$ [`Generator::value`], which is $`f(e^{-x})`$, the curvature is $`(g'' + g')/(1 + e^{-x})`$.
+/// With $`g(x) = (1 + e^{-x})`$ [`Generator::value`], which is $`f(e^{-x})`$, the curvature is $`(g'' + g')/(1 +
+/// e^{-x})`$.
 ///
 /// # Errors
 /// The first [`GeneratorViolation`] found.

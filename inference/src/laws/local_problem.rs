@@ -61,8 +61,8 @@ pub enum LocalProblemViolation {
 
 /// Checks a problem whose log likelihood can be asked for, at posteriors and points near `parameters` of its family.
 ///
-/// Its vectors have the lengths of its families; asked twice at one place and step, without a rate for local latents, it says the
-/// same to the bit; and the gradient of the log likelihood agrees with differences.
+/// Its vectors have the lengths of its families; asked twice at one place and step, without a rate for local latents,
+/// it says the same to the bit; and the gradient of the log likelihood agrees with differences.
 ///
 /// # Errors
 /// The first [`LocalProblemViolation`] found.

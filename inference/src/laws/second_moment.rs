@@ -21,8 +21,8 @@ pub struct SecondMomentViolation {
     pub expected: &'static str,
 }
 
-/// Checks that $`v_t \ge 0`$ is finite, that it does not fall below $`\min(v_{t-1}, \Delta_t^2)`$, and that without a change it does not
-/// rise.
+/// Checks that $`v_t \ge 0`$ is finite, that it does not fall below $`\min(v_{t-1}, \Delta_t^2)`$, and that without a
+/// change it does not rise.
 ///
 /// # Errors
 /// The first [`SecondMomentViolation`] found.

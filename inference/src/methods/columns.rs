@@ -41,13 +41,13 @@ pub(crate) const PREDICT: &str = "vertical.predict";
 pub enum AuxiliaryFamily {
     /// $`q(z_{ij}) = N(m_{ij}, s_{ij}^2)`$: two parameters for each row and output in each party.
     MeanField,
-    /// $`z_{ij} = \mu_{\psi_j}(u_{ij}) + \sigma_{\psi_j}(u_{ij})\,\tau_{ij}`$ with one small network $`\psi_j`$ a party and
-    /// $`u_{ij} = g_{ij}`$: its size does not depend on the number of rows.
+    /// $`z_{ij} = \mu_{\psi_j}(u_{ij}) + \sigma_{\psi_j}(u_{ij})\,\tau_{ij}`$ with one small network $`\psi_j`$ a party
+    /// and $`u_{ij} = g_{ij}`$: its size does not depend on the number of rows.
     Amortised {
         /// Hidden units of the network.
         hidden: usize,
-        /// Whether $`u_{ij}`$ has the labels too, as their standardised score at a predictor of zero: for labels that the
-        /// parties know. [`Augmentation::PowerLikelihood`] always has them.
+        /// Whether $`u_{ij}`$ has the labels too, as their standardised score at a predictor of zero: for labels that
+        /// the parties know. [`Augmentation::PowerLikelihood`] always has them.
         labels: bool,
     },
     /// $`z_{ij} = g_{ij} + \sigma_{\psi_j}(g_{ij})\,\tau_{ij}`$: as before, with the contribution itself as mean.
@@ -58,8 +58,8 @@ pub enum AuxiliaryFamily {
     AmortisedScale {
         /// Hidden units of the network.
         hidden: usize,
-        /// The first scale as a share of $`\rho`$: 1 for most heads, less for a log rate, of whose exponential the first draws
-        /// would otherwise make what no step size suits. It hides as much less at the first steps.
+        /// The first scale as a share of $`\rho`$: 1 for most heads, less for a log rate, of whose exponential the
+        /// first draws would otherwise make what no step size suits. It hides as much less at the first steps.
         start: f64,
     },
 }
@@ -72,8 +72,8 @@ pub struct VerticalOptions {
     /// Their family; [`Augmentation::None`] has none.
     pub auxiliary: AuxiliaryFamily,
     /// Steps of each party's own posterior and point parameters between two exchanges. With
-    /// [`AuxiliaryFamily::MeanField`] the augmented model makes every one a step up the same bound, since labels reach a
-    /// party's unknowns through $`q(z_j)`$ only; elsewhere it is 1.
+    /// [`AuxiliaryFamily::MeanField`] the augmented model makes every one a step up the same bound, since labels reach
+    /// a party's unknowns through $`q(z_j)`$ only; elsewhere it is 1.
     pub local_steps: u64,
 }
 
@@ -128,8 +128,9 @@ impl VerticalOptions {
         1 + u64::from(matches!(self.augmentation, Augmentation::PowerLikelihood { .. }))
     }
 
-    /// What messages of such a fit reveal, in sentences, beside the fields that the manifest lists: of what parties send,
-    /// of the gradient that comes back, and of the seed. The book's page on columns at different parties has the reasons.
+    /// What messages of such a fit reveal, in sentences, beside the fields that the manifest lists: of what parties
+    /// send, of the gradient that comes back, and of the seed. The book's page on columns at different parties has the
+    /// reasons.
     ///
     /// # Example
     /// ```

@@ -23,7 +23,8 @@ use chain::Sampled;
 use diagnostics::converged;
 use target::{Layout, Target};
 
-/// The no-U-turn sampler: draws from the posterior of all latents of a model given the data of all silos, on one machine.
+/// The no-U-turn sampler: draws from the posterior of all latents of a model given the data of all silos, on one
+/// machine.
 ///
 /// It is what other fits are held to, not a federated algorithm: every silo's data and every local latent are in this
 /// process. Its target is
@@ -32,8 +33,8 @@ use target::{Layout, Target};
 /// \log p(Z_G) + \sum_j \log p(y_j, Z_{L_j} \mid Z_G)
 /// ```
 /// on unconstrained latents, with the log-determinants of the maps; parameters that the model trains stay as they are.
-/// The trajectories and the adaptation of step size and diagonal metric are those of the crate nuts-rs. Each chain has its
-/// own keyed stream of noise: the draws have the same bits for any number of threads.
+/// The trajectories and the adaptation of step size and diagonal metric are those of the crate nuts-rs. Each chain has
+/// its own keyed stream of noise: the draws have the same bits for any number of threads.
 ///
 /// # Example
 /// ```
@@ -118,9 +119,9 @@ impl Nuts {
     /// Draws from the posterior of `model` given the data of all `silos`; one silo holds pooled data.
     ///
     /// # Errors
-    /// [`Error::NoSilos`], [`Error::DuplicateSilo`], [`Error::Setting`]; [`Error::NoStart`] where the log density is nowhere
-    /// finite; what the model refuses, as [`Error::Model`] or [`Error::InSilo`]. Places that the model refuses because of
-    /// a number there are divergences and no errors.
+    /// [`Error::NoSilos`], [`Error::DuplicateSilo`], [`Error::Setting`]; [`Error::NoStart`] where the log density is
+    /// nowhere finite; what the model refuses, as [`Error::Model`] or [`Error::InSilo`]. Places that the model refuses
+    /// because of a number there are divergences and no errors.
     pub fn sample<M: Model>(&self, model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<NutsFit> {
         self.sample_watched(model, silos, device, &|_| {})
     }
@@ -210,7 +211,8 @@ impl Nuts {
         Ok(())
     }
 
-    /// Agreement of chains on every number: of the globals on their natural scale, of the locals on the unconstrained one.
+    /// Agreement of chains on every number: of the globals on their natural scale, of the locals on the unconstrained
+    /// one.
     fn diagnose(
         &self,
         sampled: &[Sampled],

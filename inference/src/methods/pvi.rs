@@ -38,17 +38,17 @@ use crate::methods::pvi::solver::LocalSolver;
 
 /// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
 ///
-/// A visit: the coordinator sends natural parameters $`\eta_q`$; silo $`m`$ takes its factor out, maximises its local free
-/// energy with the cavity $`\eta_q - \eta_m`$ as prior, and answers $`\Delta_m = \rho(\eta_{q_m} - \eta_q)`$; the coordinator
-/// adds it. A fixed point is stationary for variational inference on the pooled data. Local latents stay in their silos with
-/// their own posterior, structured by the globals: what partitioned inference is for models without them, this is for models
-/// with them.
+/// A visit: the coordinator sends natural parameters $`\eta_q`$; silo $`m`$ takes its factor out, maximises its local
+/// free energy with the cavity $`\eta_q - \eta_m`$ as prior, and answers $`\Delta_m = \rho(\eta_{q_m} - \eta_q)`$; the
+/// coordinator adds it. A fixed point is stationary for variational inference on the pooled data. Local latents stay in
+/// their silos with their own posterior, structured by the globals: what partitioned inference is for models without
+/// them, this is for models with them.
 ///
 /// A prior that is not normal on the unconstrained scale gets a factor too, which the coordinator refines after every
 /// exchange: so hyperparameters may be latent beside what they govern.
 ///
-/// All arithmetic between parties is in natural parameters and f64. A product that is no density is refused, with the silo and
-/// $`\rho`$ in the error.
+/// All arithmetic between parties is in natural parameters and f64. A product that is no density is refused, with the
+/// silo and $`\rho`$ in the error.
 ///
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, Algorithm 1; with local latents, ours.
@@ -104,8 +104,8 @@ impl<M: Model> Pvi<M> {
     /// The coordinator of a run over the silos of these names, with these numbers of rows.
     ///
     /// # Errors
-    /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters, or for
-    /// sizes that are not one positive number a silo.
+    /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters,
+    /// or for sizes that are not one positive number a silo.
     pub fn new(
         model: &M,
         device: &Device,
@@ -195,8 +195,9 @@ impl<M: Model> Pvi<M> {
         self.ledger.factors.get(silo).map(Vec::as_slice)
     }
 
-    /// $`\log Z_q = A(\eta_q) - A(\eta_0)`$ in nats: with the silos' local free energies at the common posterior it makes the
-    /// bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$. `None` for a prior that a factor stands for.
+    /// $`\log Z_q = A(\eta_q) - A(\eta_0)`$ in nats: with the silos' local free energies at the common posterior it
+    /// makes the bound, $`\sum_m \mathcal F_m(q) + \log Z_q = \mathcal F(q)`$. `None` for a prior that a factor stands
+    /// for.
     #[must_use]
     pub fn log_normaliser(&self) -> Option<f64> {
         let difference = || self.family.log_partition(&self.natural) - self.family.log_partition(&self.prior);
@@ -298,8 +299,8 @@ impl<M: Model> Pvi<M> {
         (0..silos).filter(|silo| self.work[*silo].is_some()).min_by(|a, b| until(a).total_cmp(&until(b)))
     }
 
-    /// The silos' last expected log likelihoods less the divergence from the prior; not a number before every silo that takes
-    /// part has answered once.
+    /// The silos' last expected log likelihoods less the divergence from the prior; not a number before every silo that
+    /// takes part has answered once.
     fn bound(&self) -> f64 {
         let ledger = &self.ledger;
         let heard = |(value, here): (&f64, &bool)| match (value.is_finite(), here) {

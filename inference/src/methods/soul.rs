@@ -16,22 +16,22 @@ use crate::engine::settings::Settings;
 
 /// Stochastic optimisation by unadjusted Langevin (SOUL): $`z`$ as hyperparameters, $`\theta_j`$ drawn in each party.
 ///
-/// The augmented-variable model $`p(y \mid \sum_j z_j, \gamma) \prod_j N(z_j \mid g_j(\theta_j), \rho^2) p_j(\theta_j)`$. In a round
-/// each party moves $`z_j`$ up
+/// The augmented-variable model $`p(y \mid \sum_j z_j, \gamma) \prod_j N(z_j \mid g_j(\theta_j), \rho^2)
+/// p_j(\theta_j)`$. In a round each party moves $`z_j`$ up
 /// ```math
 /// \hat\nabla_{z_j} = a + \frac1M \sum_m \frac{g_j(\theta_j^{(m)}) - z_j}{\rho^2}, \qquad
 /// a = \frac{\partial}{\partial s} \log p\Big(y \,\Big|\, s = \sum_k z_k, \gamma\Big),
 /// ```
-/// by the optimiser and the schedule of the settings, then takes $`M`$ steps
-/// $`\theta_j \leftarrow \theta_j + h \nabla \log p(\theta_j \mid z_j) + \sqrt{2h}\,\varepsilon`$ at the new $`z_j`$, and sends $`z_j`$. The gradient
-/// $`a`$ comes from the holder of the labels ([`SoulCoordinator`]), so that these need not be shared. Point parameters of a
+/// by the optimiser and the schedule of the settings, then takes $`M`$ steps $`\theta_j \leftarrow \theta_j + h \nabla
+/// \log p(\theta_j \mid z_j) + \sqrt{2h}\,\varepsilon`$ at the new $`z_j`$, and sends $`z_j`$. The gradient $`a`$ comes
+/// from the holder of the labels ([`SoulCoordinator`]), so that these need not be shared. Point parameters of a
 /// contribution move up the mean of their gradient over the draws.
 ///
 /// # Numerics
-/// **Its posteriors are too narrow.** $`z`$ ends at its posterior mode $`\hat z`$ and the draws are of
-/// $`p(\theta \mid \hat z)`$, not of the posterior, which averages over $`z`$. Use it where a point for $`z`$ is what is wanted, and
-/// the augmented-variable algorithm for anything that depends on how uncertain $`\theta`$ is. Langevin steps are not corrected: see
-/// [`Soul::langevin_step`].
+/// **Its posteriors are too narrow.** $`z`$ ends at its posterior mode $`\hat z`$ and the draws are of $`p(\theta \mid
+/// \hat z)`$, not of the posterior, which averages over $`z`$. Use it where a point for $`z`$ is what is wanted, and
+/// the augmented-variable algorithm for anything that depends on how uncertain $`\theta`$ is. Langevin steps are not
+/// corrected: see [`Soul::langevin_step`].
 ///
 /// # Example
 /// ```
@@ -90,21 +90,22 @@ pub struct Soul {
     /// $`M`$: Langevin steps of each party in a round.
     pub draws: u64,
     /// $`h > 0`$, the length of a Langevin step, in units of the variance of the latents: it has to be below 2 over the
-    /// largest curvature of the log density of a party's latents, and the variances found are too large by a share of about
-    /// $`h/2`$ times the curvature.
+    /// largest curvature of the log density of a party's latents, and the variances found are too large by a share of
+    /// about $`h/2`$ times the curvature.
     pub langevin_step: f64,
     /// Rounds whose draws do not enter the moments.
     pub burn_in: u64,
 }
 
 impl Soul {
-    /// The coordinator and the parties before the first round, for [`crate::engine::run()`]; [`Settings::steps`] counts rounds.
+    /// The coordinator and the parties before the first round, for [`crate::engine::run()`]; [`Settings::steps`] counts
+    /// rounds.
     ///
     /// # Errors
-    /// [`Error::Setting`] for options out of their domain, and for settings that it has no use for: minibatches, another loss
-    /// than the log likelihood, families, estimators, several particles, joined noise and clipping; leave these as
-    /// [`Settings::default`] has them. [`Error::NoSilos`], [`Error::DuplicateSilo`]; [`Error::InSilo`] for a party with other rows
-    /// than the labels, or what a declaration refuses.
+    /// [`Error::Setting`] for options out of their domain, and for settings that it has no use for: minibatches,
+    /// another loss than the log likelihood, families, estimators, several particles, joined noise and clipping; leave
+    /// these as [`Settings::default`] has them. [`Error::NoSilos`], [`Error::DuplicateSilo`]; [`Error::InSilo`] for a
+    /// party with other rows than the labels, or what a declaration refuses.
     pub fn parties(
         self,
         parties: Vec<Party>,

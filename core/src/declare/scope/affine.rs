@@ -7,7 +7,8 @@ use crate::handle::Handle;
 use crate::math::kernel::dot;
 use crate::math::operation::apply;
 
-/// What a standardised value is brought to its natural scale with: numbers, one-element tensors or of the value's shape.
+/// What a standardised value is brought to its natural scale with: numbers, one-element tensors or of the value's
+/// shape.
 #[derive(Debug)]
 pub(super) struct Affine {
     pub(super) location: Parameter,

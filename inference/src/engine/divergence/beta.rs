@@ -10,15 +10,15 @@ use crate::engine::natural::NormalFamily;
 /// ```math
 /// D_\beta(q \,\|\, p) = \frac{1}{\beta(\beta-1)}\int q^\beta + \frac1\beta\int p^\beta - \frac{1}{\beta-1}\int q\,p^{\beta-1},
 /// ```
-/// which at 1 is $`\mathrm{KL}(q \,\|\, p)`$. Its integrals are products over components: it changes with the unit of the
-/// latents, and overflows or vanishes in many dimensions. Where an integral is below the smallest number there is no gradient
-/// left to follow, and that is an error.
+/// which at 1 is $`\mathrm{KL}(q \,\|\, p)`$. Its integrals are products over components: it changes with the unit of
+/// the latents, and overflows or vanishes in many dimensions. Where an integral is below the smallest number there is
+/// no gradient left to follow, and that is an error.
 ///
 /// For $`\beta < 1`$ the variance of $`q`$ must stay below $`1/(1-\beta)`$ times that of $`p`$.
 ///
 /// # Numerics
-/// The differences of integrals over $`\beta - 1`$ are taken as $`e^x - 1`$ of logarithms over $`\beta - 1`$, which lose
-/// nothing near 1.
+/// The differences of integrals over $`\beta - 1`$ are taken as $`e^x - 1`$ of logarithms over $`\beta - 1`$, which
+/// lose nothing near 1.
 ///
 /// # References
 /// Basu, Harris, Hjort and Jones (1998), Robust and efficient estimation by minimising a density power divergence.
@@ -29,7 +29,8 @@ pub struct BetaDivergence {
 }
 
 impl BetaDivergence {
-    /// The error for integrals of $`q^\beta`$ and $`q\,p^{\beta-1}`$ with these logarithms, one of them too small for a number.
+    /// The error for integrals of $`q^\beta`$ and $`q\,p^{\beta-1}`$ with these logarithms, one of them too small for a
+    /// number.
     fn vanished(self, axes: &Axes, [own, cross]: [f64; 2]) -> Error {
         let excess = self.beta - 1.0;
         let cost = |place: usize| {

@@ -12,8 +12,8 @@ use crate::engine::trust::estimate::mean_and_variance;
 
 /// What makes an f-divergence, $`D_f(q \,\|\, p) = \mathrm{E}_q[f(p/q)]`$ with convex $`f`$ and $`f(1) = 0`$.
 ///
-/// Both methods are given $`x = \log q - \log p`$, so that $`u = e^{-x}`$ is the ratio, and divide by $`1 + u`$, with which
-/// no density ratio grows without bound.
+/// Both methods are given $`x = \log q - \log p`$, so that $`u = e^{-x}`$ is the ratio, and divide by $`1 + u`$, with
+/// which no density ratio grows without bound.
 ///
 /// # Laws
 /// `laws::generator` checks that $`f(1) = 0`$, that $`f'' \ge 0`$, and that the two methods are of one $`f`$.
@@ -33,7 +33,8 @@ pub trait Generator: Debug + Send + Sync {
 /// \qquad u = p/q,
 /// ```
 /// the path derivative, exactly zero at $`q = p`$ for every draw. With $`\theta = \mu + \Sigma^{1/2}\varepsilon`$ it is
-/// $`\nabla_\theta`$ by the mean and $`\tfrac12\nabla_\theta\,\varepsilon^\top\Sigma^{-1/2}`$, symmetrised, by the covariance.
+/// $`\nabla_\theta`$ by the mean and $`\tfrac12\nabla_\theta\,\varepsilon^\top\Sigma^{-1/2}`$, symmetrised, by the
+/// covariance.
 #[derive(Debug, Clone)]
 pub struct FDivergence<G: Generator> {
     /// What makes the divergence.

@@ -11,8 +11,8 @@ use crate::engine::natural::NormalFamily;
 /// D_\gamma(q \,\|\, p) = \frac{1}{\gamma(\gamma-1)}\log\int q^\gamma + \frac1\gamma\log\int p^\gamma
 ///   - \frac{1}{\gamma-1}\log\int q\,p^{\gamma-1},
 /// ```
-/// which at 1 is $`\mathrm{KL}(q \,\|\, p)`$ and, unlike the beta divergence, a sum over independent components that does not
-/// change with the unit of the latents.
+/// which at 1 is $`\mathrm{KL}(q \,\|\, p)`$ and, unlike the beta divergence, a sum over independent components that
+/// does not change with the unit of the latents.
 ///
 /// For $`\gamma < 1`$ the variance of $`q`$ must stay below $`1/(1-\gamma)`$ times that of $`p`$.
 ///

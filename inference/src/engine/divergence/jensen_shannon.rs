@@ -4,7 +4,8 @@ use partita_core::special::{sigmoid, softplus};
 
 use super::Generator;
 
-/// $`\tfrac12\mathrm{KL}(q \,\|\, m) + \tfrac12\mathrm{KL}(p \,\|\, m)`$ with $`m = \tfrac12(q + p)`$, at most $`\log 2`$ nats.
+/// $`\tfrac12\mathrm{KL}(q \,\|\, m) + \tfrac12\mathrm{KL}(p \,\|\, m)`$ with $`m = \tfrac12(q + p)`$, at most $`\log
+/// 2`$ nats.
 ///
 /// # References
 /// Lin (1991), Divergence measures based on the Shannon entropy.

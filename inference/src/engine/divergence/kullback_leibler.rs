@@ -10,8 +10,8 @@ use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 
 /// $`\mathrm{KL}(q \,\|\, p) = \mathrm{E}_q[\log q - \log p]`$, mode seeking.
 ///
-/// Where $`p`$ is no density its logarithm has no constant, and the value is up to that constant; the gradient exists all
-/// the same.
+/// Where $`p`$ is no density its logarithm has no constant, and the value is up to that constant; the gradient exists
+/// all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KullbackLeibler;
 
@@ -63,8 +63,8 @@ fn is_density(mean: &[f64], deviations: &[f64]) -> bool {
 /// Numbers of a part that one thread evaluates.
 const PART: usize = 16_384;
 
-/// The divergence of independent components in one pass, for the many weights of a network: by the mean
-/// $`\lambda_p \mu - h_p`$, by the variance $`\tfrac12(\lambda_p - \sigma^{-2})`$. Parts are evaluated in parallel and summed in
+/// The divergence of independent components in one pass, for the many weights of a network: by the mean $`\lambda_p
+/// \mu - h_p`$, by the variance $`\tfrac12(\lambda_p - \sigma^{-2})`$. Parts are evaluated in parallel and summed in
 /// order.
 fn independent(mean: &[f64], deviations: &[f64], p: &[f64], is_proper: bool) -> Diverged {
     let (linear, second) = p.split_at(mean.len());

@@ -5,8 +5,8 @@ use crate::engine::error::Result;
 use crate::engine::family::{CovarianceGradient, MomentGradient};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
 
-/// $`D = 0`$: maximum likelihood. What keeps posteriors from collapsing is the number of local steps alone, as in federated
-/// averaging.
+/// $`D = 0`$: maximum likelihood. What keeps posteriors from collapsing is the number of local steps alone, as in
+/// federated averaging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoDivergence;
 

@@ -13,9 +13,9 @@ use crate::engine::natural::NormalFamily;
 /// with $`\alpha`$ = `alpha` and the log partition function $`A`$. At 1 it is $`\mathrm{KL}(q \,\|\, p)`$, at 0
 /// $`\mathrm{KL}(p \,\|\, q)`$.
 ///
-/// It exists where $`T = \alpha\Sigma_p + (1-\alpha)\Sigma_q`$ is positive definite: for $`\alpha > 1`$ where the variance of
-/// $`q`$ stays below $`\alpha/(\alpha-1)`$ times that of $`p`$ in every direction, 1.67 times for $`\alpha = 2.5`$. A
-/// posterior that is narrower than its cavity always is.
+/// It exists where $`T = \alpha\Sigma_p + (1-\alpha)\Sigma_q`$ is positive definite: for $`\alpha > 1`$ where the
+/// variance of $`q`$ stays below $`\alpha/(\alpha-1)`$ times that of $`p`$ in every direction, 1.67 times for $`\alpha
+/// = 2.5`$. A posterior that is narrower than its cavity always is.
 ///
 /// # Numerics
 /// No digit is lost near 0 and 1: with $`r`$ the variances of $`p`$ in those of $`q`$ the logarithm is

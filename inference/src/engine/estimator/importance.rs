@@ -13,14 +13,14 @@ use super::Estimator;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ImportanceGradient {
-    /// The derivative of the sampled bound, $`\sum_k \tilde w_k`$ times the total derivative of draw $`k`$. Unbiased; its
-    /// signal falls below its noise like $`1/\sqrt K`$ (Rainforth et al., 2018).
+    /// The derivative of the sampled bound, $`\sum_k \tilde w_k`$ times the total derivative of draw $`k`$. Unbiased;
+    /// its signal falls below its noise like $`1/\sqrt K`$ (Rainforth et al., 2018).
     Total,
-    /// $`\sum_k \tilde w_k`$ times the path derivative of draw $`k`$. It leaves out a score whose mean is not zero for more
-    /// than one draw: quiet, and biased (Tucker et al., 2019).
+    /// $`\sum_k \tilde w_k`$ times the path derivative of draw $`k`$. It leaves out a score whose mean is not zero for
+    /// more than one draw: quiet, and biased (Tucker et al., 2019).
     StickingTheLanding,
-    /// $`\sum_k \tilde w_k^2`$ times the path derivative of draw $`k`$, the doubly reparameterised gradient. Unbiased; its
-    /// signal to noise does not fall with $`K`$ (Tucker et al., 2019).
+    /// $`\sum_k \tilde w_k^2`$ times the path derivative of draw $`k`$, the doubly reparameterised gradient. Unbiased;
+    /// its signal to noise does not fall with $`K`$ (Tucker et al., 2019).
     DoublyReparameterised,
 }
 

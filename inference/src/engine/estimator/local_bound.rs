@@ -23,8 +23,8 @@ pub(crate) struct Repeats<'a> {
 /// added to `out`.
 ///
 /// With weights $`\tilde w_{rk}`$ of the repeats of a row and $`g_{rk} = \nabla_z \log p - \nabla_z \log q`$ the local
-/// parameters, and the globals through the local draws, get $`\sum_k \tilde w_{rk}^2 g_{rk}`$ along the draws (the doubly
-/// reparameterised gradient, whose noise does not grow with the number of repeats); the globals directly get
+/// parameters, and the globals through the local draws, get $`\sum_k \tilde w_{rk}^2 g_{rk}`$ along the draws (the
+/// doubly reparameterised gradient, whose noise does not grow with the number of repeats); the globals directly get
 /// $`\sum_k \tilde w_{rk} \nabla_{Z_G} \log p`$.
 pub(crate) fn enhanced_share<M: Model>(
     density: &LogDensity<'_, M>,

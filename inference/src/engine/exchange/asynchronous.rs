@@ -14,8 +14,8 @@ use crate::engine::wire::message::Message;
 /// Carries requests to silos and hands over their answers as they arrive, in whatever order.
 ///
 /// # Laws
-/// Every request gives one outcome, from the silo it was sent to, unless the deadline passes first. A reply that is handed
-/// over has passed the manifest.
+/// Every request gives one outcome, from the silo it was sent to, unless the deadline passes first. A reply that is
+/// handed over has passed the manifest.
 pub trait AsynchronousExchange {
     /// The names of the silos.
     fn silos(&self) -> &[String];
@@ -26,8 +26,8 @@ pub trait AsynchronousExchange {
     /// [`Error::SiloLost`] if the silo is gone; [`Error::Exchange`] from one that cannot forget the other.
     fn send(&mut self, request: Request) -> Result<()>;
 
-    /// The next outcome, with the place of its silo; `None` if none comes before the deadline. Of a silo that was sent a request
-    /// before it had answered another, the outcome of the last is meant.
+    /// The next outcome, with the place of its silo; `None` if none comes before the deadline. Of a silo that was sent
+    /// a request before it had answered another, the outcome of the last is meant.
     ///
     /// # Errors
     /// [`Error::Manifest`] if a reply held something that may not leave its silo.
@@ -42,8 +42,8 @@ pub trait AsynchronousExchange {
 /// Saves where an exchange is while its silos are at work, and takes it up from there.
 ///
 /// # Laws
-/// After `restore` of what `save` wrote every silo is in the state after its last answer that was handed over before `save`:
-/// answers that nobody had taken yet were never given.
+/// After `restore` of what `save` wrote every silo is in the state after its last answer that was handed over before
+/// `save`: answers that nobody had taken yet were never given.
 pub trait Resumable {
     /// Writes into the folder of a checkpoint.
     ///

@@ -6,11 +6,11 @@ use super::diagonal::real;
 use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::Result;
 
-/// The variance of the isotropic density $`q`$ with the least $`\mathrm{KL}(p \,\|\, q)`$ from a density $`p`$ of the same
-/// mean with these standard deviations, of which there is at least one: the mean of their squares.
+/// The variance of the isotropic density $`q`$ with the least $`\mathrm{KL}(p \,\|\, q)`$ from a density $`p`$ of the
+/// same mean with these standard deviations, of which there is at least one: the mean of their squares.
 ///
-/// Up to a constant the divergence is $`\tfrac12(\sum_i \sigma_i^2/v + n\log v)`$, whatever the correlations of $`p`$, which
-/// is least at $`v = \tfrac1n\sum_i\sigma_i^2`$.
+/// Up to a constant the divergence is $`\tfrac12(\sum_i \sigma_i^2/v + n\log v)`$, whatever the correlations of $`p`$,
+/// which is least at $`v = \tfrac1n\sum_i\sigma_i^2`$.
 pub(crate) fn shared_variance(deviations: &[f64]) -> f64 {
     deviations.iter().map(|sd| sd * sd).sum::<f64>() / real(deviations.len())
 }

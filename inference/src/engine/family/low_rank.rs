@@ -210,7 +210,8 @@ impl Family for LowRankGaussian {
             });
             for (i, slot) in own.iter_mut().enumerate() {
                 let explained: f64 = (0..self.rank).map(|j| factor[(i, j)] * factor[(i, j)]).sum();
-                // What the factor explains beyond the variance leaves a hundredth of it, so that the member stays proper.
+                // What the factor explains beyond the variance leaves a hundredth of it, so that the member stays
+                // proper.
                 *slot = (covariance[(i, i)] - explained).max(0.01 * covariance[(i, i)]);
             }
         }

@@ -35,8 +35,8 @@ impl Gaussian {
         Self { covariance: Covariance::Diagonal, given_globals: false, scale_given_globals: false }
     }
 
-    /// Independent components that share one standard deviation: all globals that are not named apart, or all numbers of
-    /// the site that it is chosen for. For global latents only.
+    /// Independent components that share one standard deviation: all globals that are not named apart, or all numbers
+    /// of the site that it is chosen for. For global latents only.
     #[must_use]
     pub fn isotropic() -> Self {
         Self { covariance: Covariance::Isotropic, ..Self::diagonal() }
@@ -199,10 +199,11 @@ impl FamilyPlan {
         self
     }
 
-    /// Scatters the starting means of the global latents by normal numbers times `deviation`, on the unconstrained scale.
+    /// Scatters the starting means of the global latents by normal numbers times `deviation`, on the unconstrained
+    /// scale.
     ///
-    /// Where latents may be exchanged (topics, components, hidden units) all parties have to break the symmetry alike: with
-    /// rounds of local steps from a symmetric start every silo breaks it in its own way, and the average blurs.
+    /// Where latents may be exchanged (topics, components, hidden units) all parties have to break the symmetry alike:
+    /// with rounds of local steps from a symmetric start every silo breaks it in its own way, and the average blurs.
     #[must_use]
     pub fn scattered(mut self, deviation: f64, seed: u64) -> Self {
         self.scatter = Some((deviation, seed));

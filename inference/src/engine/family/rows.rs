@@ -23,8 +23,8 @@ pub struct RowOptions {
 
 /// Independent Gaussian blocks, one a row, given the globals.
 ///
-/// $$ Z_r = \mu_r + C_r\thinspace \delta + e^{\rho_r + S_r \delta} \odot L_r \varepsilon_r, \qquad \delta = Z_G - \mu_G $$
-/// with $L_r$ lower unit-triangular. $C_r$ exists where `given_globals`, $S_r$ where `scale_given_globals`. There is
+/// $$ Z_r = \mu_r + C_r\thinspace \delta + e^{\rho_r + S_r \delta} \odot L_r \varepsilon_r, \qquad \delta = Z_G - \mu_G
+/// $$ with $L_r$ lower unit-triangular. $C_r$ exists where `given_globals`, $S_r$ where `scale_given_globals`. There is
 /// never a matrix over all rows.
 ///
 /// # Shapes
@@ -310,7 +310,8 @@ impl RowGaussian {
         (Cow::Owned(standard), Cow::Owned(whitened))
     }
 
-    /// $\nabla_{Z_G} \log q = -C^\top h + S^\top(-1 + L^{-\top}\varepsilon \odot L\varepsilon)$, with $h$ the score by $Z_L$.
+    /// $\nabla_{Z_G} \log q = -C^\top h + S^\top(-1 + L^{-\top}\varepsilon \odot L\varepsilon)$, with $h$ the score by
+    /// $Z_L$.
     fn global_score<'a>(
         &self,
         parts: &Parts<'_>,

@@ -34,8 +34,8 @@ pub struct CalibrationBin {
 /// ```math
 /// \mathrm{ECE} = \sum_{b=1}^{15} \frac{n_b}{N}\thinspace \bigl| \mathrm{accuracy}_b - \mathrm{confidence}_b \bigr|
 /// ```
-/// with $`n_b`$ = `rows` of bin $`b`$ and $`N`$ all rows. The estimate is biased upwards: for calibrated predictions it is
-/// not zero but of the order $`\sqrt{15 / N}`$.
+/// with $`n_b`$ = `rows` of bin $`b`$ and $`N`$ all rows. The estimate is biased upwards: for calibrated predictions it
+/// is not zero but of the order $`\sqrt{15 / N}`$.
 ///
 /// # Example
 /// ```
@@ -47,9 +47,9 @@ pub struct CalibrationBin {
 /// ```
 ///
 /// # References
-/// Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using Bayesian binning, AAAI, 2901-2907;
-/// the bins are those of Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks, ICML,
-/// arXiv:1706.04599, equation 3.
+/// Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using Bayesian binning, AAAI,
+/// 2901-2907; the bins are those of Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks,
+/// ICML, arXiv:1706.04599, equation 3.
 #[must_use]
 pub fn calibration(predictions: &Predictions<'_>) -> Calibration {
     let mut sums = [(0_usize, 0.0, 0_usize); BINS];

@@ -15,8 +15,8 @@ pub(super) struct Chains {
 }
 
 impl Chains {
-    /// The first and the last half of each chain as chains of their own; the draw in the middle of an odd number is left
-    /// out.
+    /// The first and the last half of each chain as chains of their own; the draw in the middle of an odd number is
+    /// left out.
     ///
     /// # Errors
     /// [`MetricError::Chains`] for no chain, chains shorter than four or of different lengths, and draws that are not

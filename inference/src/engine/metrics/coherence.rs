@@ -15,20 +15,21 @@ const EPSILON: f64 = 1e-12;
 /// \frac{2}{n (n - 1)} \sum_{i=2}^{n} \sum_{j=1}^{i-1}
 /// \ln \frac{D(w_i, w_j) / D + \epsilon}{D(w_j) / D}
 /// ```
-/// with $`w_1, \dots, w_n`$ = `top_words`, the most probable first; $`D`$ the number of documents, $`D(w)`$ those that hold
-/// $`w`$ and $`D(w, w')`$ those that hold both, however often; and $`\epsilon = 10^{-12}`$. It is never above
-/// $`\epsilon D`$; nearer to zero is more coherent. A pair that never occurs together counts $`-27.6 - \ln (D(w_j) / D)`$.
+/// with $`w_1, \dots, w_n`$ = `top_words`, the most probable first; $`D`$ the number of documents, $`D(w)`$ those that
+/// hold $`w`$ and $`D(w, w')`$ those that hold both, however often; and $`\epsilon = 10^{-12}`$. It is never above
+/// $`\epsilon D`$; nearer to zero is more coherent. A pair that never occurs together counts $`-27.6 - \ln (D(w_j) /
+/// D)`$.
 ///
 /// This is `CoherenceModel(coherence="u_mass")` of gensim but for one case: where a word occurs in no document gensim
-/// sets the terms it conditions to zero, the best value there is, and this function refuses. Mimno and others add one to
-/// the number of documents instead of $`\epsilon D`$, and take the sum of the pairs instead of their mean.
+/// sets the terms it conditions to zero, the best value there is, and this function refuses. Mimno and others add one
+/// to the number of documents instead of $`\epsilon D`$, and take the sum of the pairs instead of their mean.
 ///
 /// # Shapes
 /// `counts`: one row a document, one column a word. `top_words` are columns.
 ///
 /// # Errors
-/// [`MetricError::Empty`] for fewer than two words, [`MetricError::Word`] for a word that is no column or is named twice,
-/// [`MetricError::NeverOccurs`].
+/// [`MetricError::Empty`] for fewer than two words, [`MetricError::Word`] for a word that is no column or is named
+/// twice, [`MetricError::NeverOccurs`].
 ///
 /// # Example
 /// ```

@@ -6,8 +6,9 @@ use super::MetricError;
 /// ```math
 /// \lVert\Sigma - \Sigma'\rVert_F = \Bigl(\sum_{ij} (\Sigma_{ij} - \Sigma'_{ij})^2\Bigr)^{1/2}
 /// ```
-/// with $`\Sigma`$ = `covariance` and $`\Sigma'`$ = `other`, in the squared unit of the latents. It is small wherever both
-/// covariances are; [`generalised_variance_difference`](super::generalised_variance_difference()) compares them relatively.
+/// with $`\Sigma`$ = `covariance` and $`\Sigma'`$ = `other`, in the squared unit of the latents. It is small wherever
+/// both covariances are; [`generalised_variance_difference`](super::generalised_variance_difference()) compares them
+/// relatively.
 ///
 /// # Shapes
 /// Both `[components, components]`, row by row: what `CovarianceMatrix::dense` gives.

@@ -13,17 +13,17 @@ const TAIL: f64 = 0.05;
 /// ```math
 /// S_{\text{eff}} = \frac{S}{-1 + 2\sum_{t \ge 0} \hat\rho_t}
 /// ```
-/// with $`S`$ draws in all and $`\hat\rho_t`$ the autocorrelation at lag $`t`$ estimated over halves of all chains, whose sum
-/// ends where pairs $`\hat\rho_{2k} + \hat\rho_{2k+1}`$ are no longer positive and is made monotone before. Draws that
-/// alternate are worth more than independent ones, at most $`S \log_{10} S`$. The standard error of a posterior mean is
-/// about the standard deviation over $`\sqrt{S_{\text{eff}}}`$.
+/// with $`S`$ draws in all and $`\hat\rho_t`$ the autocorrelation at lag $`t`$ estimated over halves of all chains,
+/// whose sum ends where pairs $`\hat\rho_{2k} + \hat\rho_{2k+1}`$ are no longer positive and is made monotone before.
+/// Draws that alternate are worth more than independent ones, at most $`S \log_{10} S`$. The standard error of a
+/// posterior mean is about the standard deviation over $`\sqrt{S_{\text{eff}}}`$.
 ///
 /// # Shapes
 /// `chains`: one list of draws a chain, all of one length.
 ///
 /// # Errors
-/// [`MetricError::Chains`] for no chain, chains shorter than four or of different lengths, and draws that are not finite or
-/// all equal.
+/// [`MetricError::Chains`] for no chain, chains shorter than four or of different lengths, and draws that are not
+/// finite or all equal.
 ///
 /// # Example
 /// ```
@@ -35,8 +35,8 @@ const TAIL: f64 = 0.05;
 /// ```
 ///
 /// # References
-/// Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16, 667-718; Geyer (1992), Practical Markov
-/// chain Monte Carlo, Statistical Science 7, 473-483.
+/// Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16, 667-718; Geyer (1992), Practical
+/// Markov chain Monte Carlo, Statistical Science 7, 473-483.
 pub fn bulk_effective_sample_size(chains: &[&[f64]]) -> Result<f64, MetricError> {
     Ok(effective(&Chains::halves("effective sample size", chains)?.normal_scores()))
 }

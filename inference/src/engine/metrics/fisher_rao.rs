@@ -9,9 +9,9 @@ use super::MetricError;
 /// 2\sqrt2 \operatorname{artanh} \Delta, \qquad
 /// \Delta^2 = \frac{(\mu - \mu')^2 + 2(\sigma - \sigma')^2}{(\mu - \mu')^2 + 2(\sigma + \sigma')^2}
 /// ```
-/// with $`\mu, \sigma`$ = the mean and standard deviation of `normal`, and $`\mu', \sigma'`$ those of `other`. It does not
-/// change with units, is symmetric, and satisfies the triangle inequality. For near densities with one standard deviation
-/// it is the distance of the means in standard deviations.
+/// with $`\mu, \sigma`$ = the mean and standard deviation of `normal`, and $`\mu', \sigma'`$ those of `other`. It does
+/// not change with units, is symmetric, and satisfies the triangle inequality. For near densities with one standard
+/// deviation it is the distance of the means in standard deviations.
 ///
 /// # Errors
 /// [`MetricError::Moments`] for a mean that is not finite, or a standard deviation that is not positive and finite.

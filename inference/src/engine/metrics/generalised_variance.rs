@@ -3,13 +3,13 @@
 use super::MetricError;
 use crate::engine::family::CovarianceMatrix;
 
-/// The difference of the log generalised variances of two posteriors, $`\lvert\log\det\Sigma - \log\det\Sigma'\rvert`$ with
-/// $`\Sigma`$ = `covariance` and $`\Sigma'`$ = `other`, in nats.
+/// The difference of the log generalised variances of two posteriors, $`\lvert\log\det\Sigma - \log\det\Sigma'\rvert`$
+/// with $`\Sigma`$ = `covariance` and $`\Sigma'`$ = `other`, in nats.
 ///
 /// It does not depend on the units of the latents: 0.7 means that the volume of one ellipsoid is 1.4 times the other's,
-/// $`e^{0.7/2}`$. The *standard* generalised variance is $`(\det\Sigma)^{1/d}`$ of $`d`$ components, and the difference of its
-/// logarithm this one divided by $`d`$; tables that are said to report it often leave out the division, as this function
-/// does.
+/// $`e^{0.7/2}`$. The *standard* generalised variance is $`(\det\Sigma)^{1/d}`$ of $`d`$ components, and the difference
+/// of its logarithm this one divided by $`d`$; tables that are said to report it often leave out the division, as this
+/// function does.
 ///
 /// # Shapes
 /// Both `[components, components]`, row by row: what `CovarianceMatrix::dense` gives.
@@ -27,8 +27,8 @@ use crate::engine::family::CovarianceMatrix;
 /// ```
 ///
 /// # References
-/// Wilks (1932), Certain generalizations in the analysis of variance; SenGupta (1987), Tests for standardized generalized
-/// variances of multivariate normal populations of possibly different dimensions.
+/// Wilks (1932), Certain generalizations in the analysis of variance; SenGupta (1987), Tests for standardized
+/// generalized variances of multivariate normal populations of possibly different dimensions.
 pub fn generalised_variance_difference(covariance: &[f64], other: &[f64]) -> Result<f64, MetricError> {
     let refuse = |found: String, expected| MetricError::Moments {
         operation: "difference of generalised variances",

@@ -2,8 +2,8 @@
 
 use super::MetricError;
 
-/// The Euclidean distance of two means, $`\lVert\mu - \mu'\rVert_2`$ with $`\mu`$ = `mean` and $`\mu'`$ = `other`, in the unit
-/// of the latents.
+/// The Euclidean distance of two means, $`\lVert\mu - \mu'\rVert_2`$ with $`\mu`$ = `mean` and $`\mu'`$ = `other`, in
+/// the unit of the latents.
 ///
 /// # Shapes
 /// Both `[components]`.

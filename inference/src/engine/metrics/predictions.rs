@@ -36,8 +36,8 @@ impl<'a> Predictions<'a> {
     /// `probabilities`: `[rows, classes]`, row by row. `labels`: `[rows]`.
     ///
     /// # Errors
-    /// [`MetricError::Empty`] without a row or a class, [`MetricError::Length`], [`MetricError::Probability`] for what is
-    /// not from 0 to 1, [`MetricError::Sum`] for a row that does not add to one, [`MetricError::Label`].
+    /// [`MetricError::Empty`] without a row or a class, [`MetricError::Length`], [`MetricError::Probability`] for what
+    /// is not from 0 to 1, [`MetricError::Sum`] for a row that does not add to one, [`MetricError::Label`].
     pub fn new<L: Copy + Into<usize>>(
         probabilities: &'a [f64],
         classes: usize,

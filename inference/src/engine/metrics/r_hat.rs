@@ -9,17 +9,17 @@ use crate::engine::trust::estimate::mean_and_variance;
 /// ```math
 /// \hat R = \sqrt{\frac{n - 1}{n} + \frac{B}{n W}}
 /// ```
-/// for halves of chains with $`n`$ draws each, $`W`$ the mean of their variances and $`B/n`$ the variance of their means,
-/// once of the normal scores of the draws and once of the normal scores of their distances from the median; the larger of
-/// the two. The first sees chains in different places, the second chains of different widths. One is agreement; above
-/// 1.01 the chains should not be used.
+/// for halves of chains with $`n`$ draws each, $`W`$ the mean of their variances and $`B/n`$ the variance of their
+/// means, once of the normal scores of the draws and once of the normal scores of their distances from the median; the
+/// larger of the two. The first sees chains in different places, the second chains of different widths. One is
+/// agreement; above 1.01 the chains should not be used.
 ///
 /// # Shapes
 /// `chains`: one list of draws a chain, all of one length.
 ///
 /// # Errors
-/// [`MetricError::Chains`] for no chain, chains shorter than four or of different lengths, and draws that are not finite or
-/// all equal.
+/// [`MetricError::Chains`] for no chain, chains shorter than four or of different lengths, and draws that are not
+/// finite or all equal.
 ///
 /// # Example
 /// ```

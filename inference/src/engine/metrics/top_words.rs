@@ -8,7 +8,8 @@ use super::MetricError;
 /// `weights`: one a word, probabilities or their logarithms.
 ///
 /// # Errors
-/// [`MetricError::Empty`] if there are fewer than `count` words, [`MetricError::Weight`] for a weight that is no number.
+/// [`MetricError::Empty`] if there are fewer than `count` words, [`MetricError::Weight`] for a weight that is no
+/// number.
 ///
 /// # Example
 /// ```

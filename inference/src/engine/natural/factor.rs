@@ -75,8 +75,8 @@ impl Factor {
 
     /// $`\log \int t(\theta)\,d\theta = c + A(\eta)`$ in nats.
     ///
-    /// For the product of a prior density and of silos' factors it is $`\log Z_q`$, PVI's estimate of the evidence less the
-    /// silos' local free energies.
+    /// For the product of a prior density and of silos' factors it is $`\log Z_q`$, PVI's estimate of the evidence less
+    /// the silos' local free energies.
     ///
     /// # Errors
     /// [`crate::Error::Improper`] if the integral does not exist.

@@ -22,11 +22,11 @@ use piece::{Part, Piece};
 ///
 /// # Shapes
 /// Natural parameters: $`\Lambda\mu`$ `(n)`, then part by part, for a diagonal one $`-\tfrac12\Lambda_{ii}`$ of each
-/// component, for an isotropic one, with $`\Lambda = \lambda I`$, the one number $`-\tfrac12\lambda`$, for a full one the
-/// pairs $`i \ge j`$ row by row, $`-\tfrac12\Lambda_{ii}`$ and $`-\Lambda_{ij}`$. The statistics are $`\theta`$ and the
-/// products $`\theta_i\theta_j`$ of the same pairs, for an isotropic part $`\sum_i\theta_i^2`$. Standard parameters:
-/// $`\mu`$ `(n)`, then the standard deviations of a diagonal part, the one of an isotropic part, the packed covariance of a
-/// full part.
+/// component, for an isotropic one, with $`\Lambda = \lambda I`$, the one number $`-\tfrac12\lambda`$, for a full one
+/// the pairs $`i \ge j`$ row by row, $`-\tfrac12\Lambda_{ii}`$ and $`-\Lambda_{ij}`$. The statistics are $`\theta`$ and
+/// the products $`\theta_i\theta_j`$ of the same pairs, for an isotropic part $`\sum_i\theta_i^2`$. Standard
+/// parameters: $`\mu`$ `(n)`, then the standard deviations of a diagonal part, the one of an isotropic part, the packed
+/// covariance of a full part.
 ///
 /// # Example
 /// ```
@@ -58,16 +58,16 @@ impl NormalFamily {
     /// A(\eta) = \frac{|h|^2}{2\lambda} - \frac n2\log\lambda + \frac n2\log 2\pi, \qquad
     /// m = \Bigl(\mu, |\mu|^2 + \frac n\lambda\Bigr)
     /// ```
-    /// with $`h = \lambda\mu`$ and $`n`$ = `len`. It is closed under products, quotients and powers as the others are, with
-    /// $`n + 1`$ numbers to send. Of components on different scales it says what is true of their mean alone.
+    /// with $`h = \lambda\mu`$ and $`n`$ = `len`. It is closed under products, quotients and powers as the others are,
+    /// with $`n + 1`$ numbers to send. Of components on different scales it says what is true of their mean alone.
     ///
     /// # Shapes
     /// Natural and mean parameters `(n + 1)`; standard parameters: $`\mu`$ `(n)`, then one standard deviation.
     ///
     /// # Numerics
-    /// The optimum of a quadratic problem has the mean of its precisions as $`\lambda`$. Along a direction of precision $`w`$
-    /// natural-gradient steps of rate $`\rho`$ move the mean by $`\rho w/\lambda`$ of the way there, so that they need
-    /// $`\rho < 2\lambda/w`$.
+    /// The optimum of a quadratic problem has the mean of its precisions as $`\lambda`$. Along a direction of precision
+    /// $`w`$ natural-gradient steps of rate $`\rho`$ move the mean by $`\rho w/\lambda`$ of the way there, so that they
+    /// need $`\rho < 2\lambda/w`$.
     ///
     /// # Example
     /// ```
@@ -121,7 +121,8 @@ impl NormalFamily {
         self.parts.iter().all(|part| part.group().is_some() || part.components.len() <= 1)
     }
 
-    /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then $`-\tfrac12\lambda`$.
+    /// Whether there is one diagonal part, with components in order: natural parameters are $`h`$, then
+    /// $`-\tfrac12\lambda`$.
     pub(crate) fn is_plain(&self) -> bool {
         let [Part { components, form: CovarianceForm::Diagonal }] = self.parts.as_slice() else { return false };
         components.iter().copied().eq(0..self.len)
@@ -169,8 +170,8 @@ impl NormalFamily {
     }
 
     /// Natural parameters of the member with this mean and covariance; of a diagonal part, with these variances, of an
-    /// isotropic one, with their mean. Of all members $`q`$ it has the least $`\mathrm{KL}(p \,\|\, q)`$ from a density $`p`$
-    /// of these moments.
+    /// isotropic one, with their mean. Of all members $`q`$ it has the least $`\mathrm{KL}(p \,\|\, q)`$ from a density
+    /// $`p`$ of these moments.
     ///
     /// # Errors
     /// [`Error::Improper`] for a covariance that is not positive definite.
@@ -214,9 +215,9 @@ impl NormalFamily {
         Ok((pack(&precision, -0.5, -1.0), Precision::Full(precision)))
     }
 
-    /// Natural parameters of the factor whose logarithm has this gradient at zero, and minus these second derivatives, column
-    /// by column, or their diagonal alone; those between independent components are left out, and components of one variance
-    /// all have the mean of theirs.
+    /// Natural parameters of the factor whose logarithm has this gradient at zero, and minus these second derivatives,
+    /// column by column, or their diagonal alone; those between independent components are left out, and components of
+    /// one variance all have the mean of theirs.
     pub(crate) fn natural_of_curvature(&self, linear: &[f64], curvature: &[Vec<f64>]) -> Vec<f64> {
         let at = |i: usize, j: usize| match curvature {
             [diagonal] => {
@@ -258,8 +259,8 @@ impl NormalFamily {
 
     /// The member $`q`$ with the mean of a density $`p`$ = `full` of [`NormalFamily::full`], and with its precision
     /// $`\Lambda`$ within each part, in an isotropic one $`\lambda = \mathrm{tr}\,\Lambda/n`$: the one with the least
-    /// $`\mathrm{KL}(q \,\|\, p)`$, which for $`\lambda`$ is $`\tfrac12(\mathrm{tr}\,\Lambda/\lambda + n\log\lambda)`$ up to a
-    /// constant.
+    /// $`\mathrm{KL}(q \,\|\, p)`$, which for $`\lambda`$ is $`\tfrac12(\mathrm{tr}\,\Lambda/\lambda + n\log\lambda)`$
+    /// up to a constant.
     pub(crate) fn with_precision_of(&self, mean: &[f64], full: &[f64]) -> Vec<f64> {
         let precision = unpack(self.len, &full[self.len..], -2.0, -1.0);
         let columns: Vec<Vec<f64>> =
@@ -294,8 +295,8 @@ enum Precision {
 }
 
 impl NormalFamily {
-    /// Takes out of a change of a factor the components to which it would give a negative precision, those of one variance
-    /// together; how many there were.
+    /// Takes out of a change of a factor the components to which it would give a negative precision, those of one
+    /// variance together; how many there were.
     pub(crate) fn hold_improper(&self, factor: &[f64], change: &mut [f64]) -> u64 {
         let (first, second) = change.split_at_mut(self.len);
         let own = &factor[self.len..];
@@ -445,7 +446,8 @@ impl ExponentialFamily for NormalFamily {
     }
 }
 
-/// The standard deviations of some components of one variance with these means, from the mean of the sum of their squares.
+/// The standard deviations of some components of one variance with these means, from the mean of the sum of their
+/// squares.
 fn shared_deviation(mean: &[f64], square: f64) -> impl Iterator<Item = f64> {
     let variance = (square - dot(mean, mean)) / real(mean.len());
     repeat_n(variance.sqrt(), mean.len())

@@ -243,7 +243,8 @@ impl Globals {
         self.parts.iter().flat_map(own).flatten().collect()
     }
 
-    /// The parameters in the layout of the host family, from the numbers of [`Globals::flat`] at the front of `numbers`.
+    /// The parameters in the layout of the host family, from the numbers of [`Globals::flat`] at the front of
+    /// `numbers`.
     pub(crate) fn parameters(&self, numbers: &mut impl Iterator<Item = f64>) -> Vec<f64> {
         let mut parameters = Vec::new();
         for part in &self.parts {

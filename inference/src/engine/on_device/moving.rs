@@ -58,7 +58,8 @@ impl<const D: usize> Moving<D> {
         self.value = self.value.clone() - self.first.clone() * update.correction / size * update.rate;
     }
 
-    /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own count.
+    /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own
+    /// count.
     pub(crate) fn step_rows(&mut self, gradient: Tensor<D>, (dimension, places): (usize, &Places<D>)) {
         let take = |tensor: &Tensor<D>| tensor.clone().select(dimension, places.indices.clone());
         let (first, second, update) = (take(&self.first), take(&self.second), &places.update);

@@ -58,8 +58,8 @@ impl RowChoice {
     }
 }
 
-/// The local latents of one plate: parameters `[rows, width]`, and `[globals, rows, width]` where they are linear in the
-/// globals.
+/// The local latents of one plate: parameters `[rows, width]`, and `[globals, rows, width]` where they are linear in
+/// the globals.
 #[derive(Debug, Clone)]
 pub(crate) struct RowBlock {
     /// Its place among the table's blocks.
@@ -239,8 +239,8 @@ impl RowBlock {
         (masked(step.log_scale.clone(), &self.masks[0]).sum(), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
     }
 
-    /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals: directly, and
-    /// through $\delta$.
+    /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals: directly,
+    /// and through $\delta$.
     pub(crate) fn vjp(
         &self,
         (step, draw, deviation): (&RowStep, &RowsDraw, &Tensor<2>),

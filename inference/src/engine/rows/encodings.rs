@@ -16,8 +16,8 @@ impl Encodings {
         Self { blocks }
     }
 
-    /// Takes the gradients by encoded parameters out of `particles` (one vector a block each, left empty), and returns their
-    /// sum pulled back to all of θ; `None` if nothing is encoded.
+    /// Takes the gradients by encoded parameters out of `particles` (one vector a block each, left empty), and returns
+    /// their sum pulled back to all of θ; `None` if nothing is encoded.
     pub(crate) fn vjp<M: Model>(
         self,
         model: &M,

@@ -12,9 +12,9 @@ use crate::engine::panic::{COORDINATOR, caught};
 /// An algorithm whose silos need not wait for each other.
 ///
 /// # Laws
-/// Every request of [`Asynchronous::ask`] is followed by one [`Asynchronous::take`] or [`Asynchronous::discard`] of its silo before
-/// the next. Whatever the order in which silos are taken, a run to convergence ends at the fixed point of visits in turn
-/// (`tests/pvi/fixed_point.rs`, and over a network `tests/flower/asynchronous.rs`).
+/// Every request of [`Asynchronous::ask`] is followed by one [`Asynchronous::take`] or [`Asynchronous::discard`] of its
+/// silo before the next. Whatever the order in which silos are taken, a run to convergence ends at the fixed point of
+/// visits in turn (`tests/pvi/fixed_point.rs`, and over a network `tests/flower/asynchronous.rs`).
 pub trait Asynchronous: Algorithm {
     /// The next request for a silo; none for one that takes no part.
     ///
@@ -34,15 +34,16 @@ pub trait Asynchronous: Algorithm {
 
 /// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
 ///
-/// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that can be
-/// repeated use [`crate::SiloSchedule::Asynchronous`] with [`crate::engine::run()`], which simulates the clock.
+/// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that
+/// can be repeated use [`crate::SiloSchedule::Asynchronous`] with [`crate::engine::run()`], which simulates the clock.
 ///
-/// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on from it.
+/// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on
+/// from it.
 ///
 /// # Errors
-/// [`Error::NoSilos`] if none takes part; [`Error::SiloLost`] with the names of all that were waited for, if none of them answers
-/// before the deadline; [`Error::Setting`] for checkpoints every 0 steps, or of an exchange that cannot be taken up again; what algorithm and exchange
-/// report; the last checkpoint stays on disk.
+/// [`Error::NoSilos`] if none takes part; [`Error::SiloLost`] with the names of all that were waited for, if none of
+/// them answers before the deadline; [`Error::Setting`] for checkpoints every 0 steps, or of an exchange that cannot be
+/// taken up again; what algorithm and exchange report; the last checkpoint stays on disk.
 pub fn run_asynchronous(
     algorithm: &mut dyn Asynchronous,
     exchange: &mut dyn AsynchronousExchange,

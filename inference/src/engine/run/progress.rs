@@ -46,8 +46,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A bar for `steps` steps (hidden where standard error is no terminal); every `every` steps one JSON line in `path`, whose
-    /// earlier lines go with the first step.
+    /// A bar for `steps` steps (hidden where standard error is no terminal); every `every` steps one JSON line in
+    /// `path`, whose earlier lines go with the first step.
     ///
     /// # Errors
     /// [`Error::File`] if the file cannot be made.
@@ -124,7 +124,8 @@ impl Lines {
             .map_err(|error| Error::File { operation: "creating", path: path.to_owned(), reason: error.to_string() })
     }
 
-    /// Keeps what came before the first step of a run that is resumed, and nothing of another; gives the last step kept.
+    /// Keeps what came before the first step of a run that is resumed, and nothing of another; gives the last step
+    /// kept.
     fn begin(&mut self, step: u64) -> Result<Option<u64>> {
         if std::mem::replace(&mut self.begun, true) {
             return Ok(None);

@@ -33,7 +33,8 @@ fn as_float(count: u64) -> f64 {
     count as f64
 }
 
-/// Goes on from the latest checkpoint, at the step that is given back; `parties` has everyone else restore what they saved.
+/// Goes on from the latest checkpoint, at the step that is given back; `parties` has everyone else restore what they
+/// saved.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
 pub(super) fn resume(
     algorithm: &mut dyn Algorithm,

@@ -9,8 +9,8 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// Stops when the bound has not risen by more than its noise from one window of steps to the next.
 ///
-/// With windows of `window` steps and means $m_1, m_2$: stops once $m_2 - m_1 \le k\sqrt{s_1^2/w + s_2^2/w}$ with
-/// $k$ = `errors`, after at least `least` steps; so it does on a bound that stays the same to the last digit. With a decaying
+/// With windows of `window` steps and means $m_1, m_2$: stops once $m_2 - m_1 \le k\sqrt{s_1^2/w + s_2^2/w}$ with $k$ =
+/// `errors`, after at least `least` steps; so it does on a bound that stays the same to the last digit. With a decaying
 /// learning rate prefer running to the end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
@@ -30,7 +30,8 @@ impl Default for StopRule {
 
 /// Stops once so many exchanges in a row have each moved the posterior by less than `change`.
 ///
-/// The measure is [`StepInfo::movement`], in PVI of the natural parameters; where there is none it is the norm of the gradient. Let `exchanges` cover every silo: a sweep where one is visited at a time.
+/// The measure is [`StepInfo::movement`], in PVI of the natural parameters; where there is none it is the norm of the
+/// gradient. Let `exchanges` cover every silo: a sweep where one is visited at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
     /// What counts as no movement.

@@ -50,8 +50,8 @@ pub(crate) struct Context<'a> {
 pub(crate) type Evaluated = (ElboTerm, Vec<Vec<f64>>);
 
 impl Context<'_> {
-    /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for any number
-    /// of workers.
+    /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for
+    /// any number of workers.
     pub(crate) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
         let count = self.draw.count;
         match &self.layers {

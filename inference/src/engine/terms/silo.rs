@@ -139,8 +139,8 @@ impl<M: Model> Silo<M> {
 
     /// Shares and local gradients of particles `0..count`, in order, whatever the number of threads.
     ///
-    /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an empty
-    /// vector behind; for a report they are not needed and stay.
+    /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an
+    /// empty vector behind; for a report they are not needed and stay.
     pub(crate) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
         let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
             .then(|| LayerMoments::new(&*self.family, globals));

@@ -25,16 +25,16 @@ pub struct ElboEstimate {
     pub elbo: f64,
     /// Its Monte Carlo standard error, in nats.
     pub standard_error: f64,
-    /// The sampled bounds it is a mean of; each is of one draw, or of as many as [`crate::Estimator::ImportanceWeighted`]
-    /// averages inside the logarithm.
+    /// The sampled bounds it is a mean of; each is of one draw, or of as many as
+    /// [`crate::Estimator::ImportanceWeighted`] averages inside the logarithm.
     pub draws: usize,
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them; `None` where it is
     /// not seen.
     pub gradient_variance: Option<f64>,
 }
 
-/// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are counted too.
-/// It waits for silos as long as the exchange does; [`estimate_elbo_within`] has a deadline.
+/// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are
+/// counted too. It waits for silos as long as the exchange does; [`estimate_elbo_within`] has a deadline.
 ///
 /// # Errors
 /// As for [`Algorithm::incoming`].
@@ -50,8 +50,8 @@ pub fn estimate_elbo(
 /// The same with a `deadline` for the silos' answers to each request, as [`crate::FitOptions::deadline`] is.
 ///
 /// # Errors
-/// As for [`estimate_elbo`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm goes on without
-/// silos ([`crate::MissingSilo::GoOn`]), the bound is not a number instead.
+/// As for [`estimate_elbo`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm
+/// goes on without silos ([`crate::MissingSilo::GoOn`]), the bound is not a number instead.
 pub fn estimate_elbo_within(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,

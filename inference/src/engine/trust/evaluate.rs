@@ -55,14 +55,14 @@ impl Evaluation {
 /// \sum_{i} \log \frac1S \sum_{s=1}^S p_\theta(y_i \mid Z_G^s, Z_{L_i}^s), \qquad
 /// Z_G^s \sim q(Z_G),\quad Z_{L_i}^s \sim p_\theta(Z_{L_i} \mid Z_G^s)
 /// ```
-/// with $`S`$ = `draws` and the noise of `seed`, that of the fit. Local latents come from their prior, since rows never seen
-/// have no posterior of their own. A row is a row of a plate with all that is observed in it; what is observed outside plates
-/// is one row. Silos are [`EvaluatingSilo`]s; of a silo with a single row the answer is that row's. Each has until the
-/// `deadline`, if there is one.
+/// with $`S`$ = `draws` and the noise of `seed`, that of the fit. Local latents come from their prior, since rows never
+/// seen have no posterior of their own. A row is a row of a plate with all that is observed in it; what is observed
+/// outside plates is one row. Silos are [`EvaluatingSilo`]s; of a silo with a single row the answer is that row's. Each
+/// has until the `deadline`, if there is one.
 ///
 /// # Errors
-/// [`Error::Setting`] for no draw; [`Error::SiloLost`] for a silo that has not answered by the deadline; otherwise what silos
-/// report, and [`Error::Message`] for one that has no such rows.
+/// [`Error::Setting`] for no draw; [`Error::SiloLost`] for a silo that has not answered by the deadline; otherwise what
+/// silos report, and [`Error::Message`] for one that has no such rows.
 pub fn evaluate(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
@@ -145,7 +145,8 @@ impl<M: Model> EvaluatingSilo<M> {
         let model = with_theta(&self.model, &all, &self.device)?;
         let posterior = Posterior { family: &*self.family, parameters: &parameters, theta: &[] };
         let noise = Noise::new(seed);
-        // Row by row the logarithm of the sum of densities so far: however many draws are asked for, they take no memory.
+        // Row by row the logarithm of the sum of densities so far: however many draws are asked for, they take no
+        // memory.
         let mut sums: Vec<f64> = Vec::new();
         for draw in 0..draws {
             let globals = posterior.draw(&noise, draw);
@@ -167,7 +168,8 @@ impl<M: Model> EvaluatingSilo<M> {
 /// The most draws that a silo takes for one request: a request must not keep it for ever.
 const MOST_DRAWS: u64 = 1 << 20;
 
-/// The log density of each row: the sum of all that is observed in it, plate after plate; outside plates all is one row.
+/// The log density of each row: the sum of all that is observed in it, plate after plate; outside plates all is one
+/// row.
 fn by_row(table: &SiteTable, observed: &[(String, partita_core::Array)]) -> Vec<f64> {
     let mut plates: Vec<(Option<&String>, Vec<f64>)> = Vec::new();
     for (name, array) in observed {

@@ -27,7 +27,8 @@ pub struct EncodedRows {
     pub sd: Vec<f64>,
 }
 
-/// The local posteriors that `model`'s encoder gives the rows of `data`, plate by plate; plates without one are left out.
+/// The local posteriors that `model`'s encoder gives the rows of `data`, plate by plate; plates without one are left
+/// out.
 ///
 /// `model` holds the θ to use: after a fit that is [`crate::Fit::model`]. Nothing is trained.
 ///
@@ -54,9 +55,9 @@ pub fn encoded_posterior<M: Model>(model: &M, device: &Device, data: &M::Data) -
 /// ```math
 /// \hat L_j = E_q[\log p_\theta(y_j, Z_{L_j} \mid Z_G) - \log q(Z_{L_j})]
 /// ```
-/// with $`y_j`$ = `data`, $`Z_G`$ drawn from `posterior`, $`\theta`$ that of `posterior`, and $`Z_{L_j}`$ from the encoder of
-/// `model`. It is the term that these rows would add to the bound as a further silo. A private encoder is the one `model`
-/// holds. With a minibatch in `settings` the rows are evaluated in parts of that size.
+/// with $`y_j`$ = `data`, $`Z_G`$ drawn from `posterior`, $`\theta`$ that of `posterior`, and $`Z_{L_j}`$ from the
+/// encoder of `model`. It is the term that these rows would add to the bound as a further silo. A private encoder is
+/// the one `model` holds. With a minibatch in `settings` the rows are evaluated in parts of that size.
 ///
 /// # Errors
 /// [`Error::Setting`] for no draws, or if rows have latents that no encoder serves; otherwise what the model refuses.

@@ -7,7 +7,8 @@ use crate::engine::error::{Error, Result};
 /// The version of the message format; both sides must have the same.
 pub const MESSAGE_VERSION: u16 = 1;
 
-/// The most that a message may count to: a trillion steps are more than any run takes, and sums of such counts do not overflow.
+/// The most that a message may count to: a trillion steps are more than any run takes, and sums of such counts do not
+/// overflow.
 pub const LARGEST_COUNT: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"PTTA";
@@ -170,7 +171,8 @@ impl Message {
     /// The unsigned number of a record that counts something, of which there are at most `most`.
     ///
     /// # Errors
-    /// [`Error::Message`] if there is none of that name and type, or it is larger: whoever obeyed it would not come to an end.
+    /// [`Error::Message`] if there is none of that name and type, or it is larger: whoever obeyed it would not come to
+    /// an end.
     ///
     /// # Example
     /// ```

@@ -7,7 +7,8 @@ use crate::engine::error::{Error, Result};
 /// A value that a message carries under a name.
 ///
 /// # Laws
-/// `get(put(value), limit)` gives the value back where it keeps its limit, and is refused where it does not (tests below).
+/// `get(put(value), limit)` gives the value back where it keeps its limit, and is refused where it does not (tests
+/// below).
 pub(crate) trait Carried: Sized {
     /// Adds it to a message.
     fn put(&self, message: Message, name: &str) -> Message;
@@ -156,7 +157,8 @@ pub(crate) fn same_kind(message: &Message, expected: &str) -> Result<()> {
 
 /// Declares a message: its kind, the sizes that limits follow from, and each field with type, limit and source.
 ///
-/// The docstring of a field is its meaning in the manifest. Vectors have as many numbers as their limit says, counts are no larger.
+/// The docstring of a field is its meaning in the manifest. Vectors have as many numbers as their limit says, counts
+/// are no larger.
 macro_rules! message {
     (
         $(#[$doc:meta])*

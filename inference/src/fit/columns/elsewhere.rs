@@ -45,8 +45,8 @@ pub fn coordinator(
 
 /// The `index`-th party of a fit whose others are elsewhere: the one that [`super::fit`] would make.
 ///
-/// `labels` where [`VerticalOptions::shares_labels`]; other algorithms leave them with their holder. For predictions give it
-/// rows with [`VerticalParty::hold_out`].
+/// `labels` where [`VerticalOptions::shares_labels`]; other algorithms leave them with their holder. For predictions
+/// give it rows with [`VerticalParty::hold_out`].
 ///
 /// # Errors
 /// As for [`super::fit`].
@@ -70,8 +70,8 @@ pub fn party_program(
     caught(party.name(), make).map_err(|error| error.in_silo(party.name(), 0))
 }
 
-/// The run, the bound and the summary of [`super::fit`] with parties that exist already: a [`coordinator`], and parties behind
-/// any exchange.
+/// The run, the bound and the summary of [`super::fit`] with parties that exist already: a [`coordinator`], and parties
+/// behind any exchange.
 ///
 /// # Errors
 /// As for [`super::fit`].

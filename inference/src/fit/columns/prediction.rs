@@ -21,7 +21,8 @@ const DRAWS_A_REQUEST: u64 = 64;
 /// What a fit expects of rows never seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// The posterior-predictive mean of each label, `[rows, ...]`: a probability, probabilities of classes, a rate, a mean.
+    /// The posterior-predictive mean of each label, `[rows, ...]`: a probability, probabilities of classes, a rate, a
+    /// mean.
     pub mean: Array,
     /// $`\log \frac1S \sum_s p(y_i \mid \eta_i^s, \gamma^s)`$ of the labels given, row by row, in nats.
     pub log_density: Vec<f64>,
@@ -32,8 +33,8 @@ pub struct Prediction {
 pub struct Predictive {
     /// Draws from the posterior.
     pub draws: u64,
-    /// Whether parties add the noise $`N(0, \rho^2)`$ of the auxiliary variables: with it the prediction is the augmented
-    /// model's, without it that of the model as declared at the same posterior.
+    /// Whether parties add the noise $`N(0, \rho^2)`$ of the auxiliary variables: with it the prediction is the
+    /// augmented model's, without it that of the model as declared at the same posterior.
     pub noise: bool,
     /// The seed of the fit.
     pub seed: u64,
@@ -44,17 +45,17 @@ pub struct Predictive {
 impl VerticalFit {
     /// Predicts rows of which each party holds its columns, over `draws` draws from the posterior.
     ///
-    /// Each party sends $`g_j`$ of its draw, with the noise $`N(0, \rho^2)`$ of the auxiliary variables if `noise`: with it the
-    /// prediction is the augmented model's, without it that of the model as declared at the same posterior. In the
-    /// power-likelihood model one party in turn goes without, as in each of its factors. Labels whose values are not known may be any
-    /// that the head allows, where only the mean is read.
+    /// Each party sends $`g_j`$ of its draw, with the noise $`N(0, \rho^2)`$ of the auxiliary variables if `noise`:
+    /// with it the prediction is the augmented model's, without it that of the model as declared at the same posterior.
+    /// In the power-likelihood model one party in turn goes without, as in each of its factors. Labels whose values are
+    /// not known may be any that the head allows, where only the mean is read.
     ///
     /// # Shapes
     /// `parties`: as in the fit, with columns of other rows; `labels`: of those rows.
     ///
     /// # Errors
-    /// [`Error::Setting`] for other parties than those of the fit, other rows at a party than at the labels, or no draw;
-    /// otherwise what contributions and head refuse.
+    /// [`Error::Setting`] for other parties than those of the fit, other rows at a party than at the labels, or no
+    /// draw; otherwise what contributions and head refuse.
     pub fn predict(&mut self, parties: &[Party], labels: &Labels, draws: u64, noise: bool) -> Result<Prediction> {
         let names = self.exchange.silos();
         if !parties.iter().map(Party::name).eq(names.iter().map(String::as_str)) {
@@ -81,11 +82,12 @@ impl VerticalFit {
     }
 }
 
-/// The same as [`VerticalFit::predict`] with parties behind any exchange, who hold columns of the rows that `labels` are of.
+/// The same as [`VerticalFit::predict`] with parties behind any exchange, who hold columns of the rows that `labels`
+/// are of.
 ///
 /// # Errors
-/// As for [`VerticalFit::predict`]; of a party without such rows, or with others, [`Error::InSilo`]; [`Error::SiloLost`] for one
-/// that has not answered by the deadline.
+/// As for [`VerticalFit::predict`]; of a party without such rows, or with others, [`Error::InSilo`];
+/// [`Error::SiloLost`] for one that has not answered by the deadline.
 pub fn predict(
     labels: &Labels,
     device: &Device,

@@ -4,8 +4,8 @@
 const STEP: f64 = 1.0 / 32.0;
 const LAST: i32 = 176;
 
-/// Nodes and weights of $`\int_{-\infty}^\infty f(x)\,dx`$ with $`x = \pm e^{\frac\pi2 \sinh t}`$, which ends in zero from both
-/// sides, so that densities over positive numbers may be infinite there.
+/// Nodes and weights of $`\int_{-\infty}^\infty f(x)\,dx`$ with $`x = \pm e^{\frac\pi2 \sinh t}`$, which ends in zero
+/// from both sides, so that densities over positive numbers may be infinite there.
 ///
 /// # References
 /// Takahasi and Mori (1974), Double exponential formulas for numerical integration.

@@ -14,8 +14,8 @@ use crate::methods::columns::terms::{Reached, Terms};
 /// (\mu_i - g_i,\ \log\sigma_i - \log\rho) = W_2 \tanh(W_1 u_i + b_1) + A u_i + b_2
 /// ```
 /// with $`u_i`$ the contribution $`g_i`$ and, where parties have the labels, a feature of the label. Without
-/// [`AmortisedNetwork::means`] it gives scales alone, and $`\mu_i = g_i`$. $`W_2`$ and $`A`$ start at zero: means at the
-/// contributions, scales at the prior's or at a share of it.
+/// [`AmortisedNetwork::means`] it gives scales alone, and $`\mu_i = g_i`$. $`W_2`$ and $`A`$ start at zero: means at
+/// the contributions, scales at the prior's or at a share of it.
 ///
 /// # Shapes
 /// Parameters, with `heads` twice the outputs, or as many as outputs without means: $`W_1`$ `[hidden, inputs]`, $`b_1`$

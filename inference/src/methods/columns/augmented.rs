@@ -20,16 +20,17 @@ const STATE: &str = "vertical.augmented";
 /// \mathcal L = \underbrace{\mathrm E\log p(y \mid \textstyle\sum_j z_j, \gamma) + \mathrm E\log\tfrac{p(\gamma)}{q(\gamma)}}_{\mathcal L_0,\ \text{coordinator}}
 ///   + \sum_j \underbrace{\mathrm E\Big[\log\tfrac{N(z_j \mid g_j, \rho^2)}{q(z_j \mid \theta_j)} + \log\tfrac{p(\theta_j)}{q(\theta_j)}\Big]}_{\mathcal L_j,\ \text{party } j}
 /// ```
-/// A request brings $`\partial\hat{\mathcal L}_0/\partial z_j`$ of the step before and announces the rows of this one; the
-/// reply is $`z_j`$ of these rows. The gradient is the same vector for every party, since $`z`$ enters through its sum.
-/// Without auxiliary variables ([`Augmentation::None`]) parties send $`g_j`$ itself in the same messages.
+/// A request brings $`\partial\hat{\mathcal L}_0/\partial z_j`$ of the step before and announces the rows of this one;
+/// the reply is $`z_j`$ of these rows. The gradient is the same vector for every party, since $`z`$ enters through its
+/// sum. Without auxiliary variables ([`Augmentation::None`]) parties send $`g_j`$ itself in the same messages.
 ///
 /// A party takes its step when the gradient comes, and says with its next reply whether it clipped it: what
-/// [`StepInfo::clipped`] says of a step is about the head in that step and the parties in the one before. Of the last step of a
-/// run nobody hears.
+/// [`StepInfo::clipped`] says of a step is about the head in that step and the parties in the one before. Of the last
+/// step of a run nobody hears.
 ///
 /// # References
-/// Hassan, Sutton, Mira and Mengersen (2024), section 4.3 and Algorithm 1, with the noise of a draw kept for its gradient.
+/// Hassan, Sutton, Mira and Mengersen (2024), section 4.3 and Algorithm 1, with the noise of a draw kept for its
+/// gradient.
 pub struct AugmentedVariable {
     holder: LabelHolder,
     manifest: Manifest,

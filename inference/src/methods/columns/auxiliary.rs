@@ -166,8 +166,8 @@ impl Auxiliary {
         }
     }
 
-    /// The gradient by the contributions along every path, and that by the variables' own parameters, from the gradient by
-    /// their values; that by parameters which move with the rest of the party's is added to `shared`.
+    /// The gradient by the contributions along every path, and that by the variables' own parameters, from the gradient
+    /// by their values; that by parameters which move with the rest of the party's is added to `shared`.
     pub(super) fn vjp(
         &self,
         (sample, given): (&Sample, &Given<'_>),

@@ -18,10 +18,10 @@ use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
 
 /// One party of a vertical fit: its columns, its posterior, and the answers it gives.
 ///
-/// Columns, latents and point parameters stay here; what leaves is listed in [`crate::Algorithm::manifest`]. A draw of the
-/// auxiliary variables is sent, and its gradient comes back with the next request: the party takes it back to its own
-/// parameters with the noise that made the draw. With fresh noise, as Algorithm 1 of the paper reads, the gradient of a
-/// structured family would be biased.
+/// Columns, latents and point parameters stay here; what leaves is listed in [`crate::Algorithm::manifest`]. A draw of
+/// the auxiliary variables is sent, and its gradient comes back with the next request: the party takes it back to its
+/// own parameters with the noise that made the draw. With fresh noise, as Algorithm 1 of the paper reads, the gradient
+/// of a structured family would be biased.
 ///
 /// # References
 /// Hassan, Sutton, Mira and Mengersen (2024), Algorithms 1 and 2, eqs. 11 to 17.
@@ -163,8 +163,8 @@ impl VerticalParty {
 
     /// Draws noise from a seed of the party's own, which no other party knows.
     ///
-    /// Without it the noise comes from the seed of the run, which the coordinator has too: right for a simulation that is
-    /// to be repeated, but then whoever holds that seed can take the noise off every $`z_j`$ but its scale.
+    /// Without it the noise comes from the seed of the run, which the coordinator has too: right for a simulation that
+    /// is to be repeated, but then whoever holds that seed can take the noise off every $`z_j`$ but its scale.
     #[must_use]
     pub fn private_seed(mut self, seed: u64) -> Self {
         self.noise = self.noise.reseeded(seed);
@@ -285,8 +285,8 @@ impl VerticalParty {
         own + drawn.sample.bound
     }
 
-    /// The gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's own share
-    /// by its contribution.
+    /// The gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's own
+    /// share by its contribution.
     pub(super) fn vjp(&self, drawn: Drawn, by_value: &[f64], by_share: Option<&[f64]>) -> Result<Ascent> {
         let theta = self.parameters.len();
         let network = theta + self.theta.len();
@@ -343,8 +343,8 @@ impl VerticalParty {
         finite(who, step, by_auxiliary, &ascent.by_row.log_scale)
     }
 
-    /// Moves all parameters of the party; true where the gradient was clipped. As everywhere, parameters of single rows are
-    /// not clipped.
+    /// Moves all parameters of the party; true where the gradient was clipped. As everywhere, parameters of single rows
+    /// are not clipped.
     pub(super) fn ascend(&mut self, mut ascent: Ascent, rows: Option<&[usize]>, step: u64) -> Result<bool> {
         ascent.shared.iter_mut().for_each(|g| *g = -*g);
         let mut all = self.moving();
@@ -362,8 +362,8 @@ impl VerticalParty {
     }
 
     /// One step of latents and point parameters alone, with auxiliary variables where they are: their mean field enters
-    /// the bound through $`E_q \log N(z \mid g, \rho^2)`$, whose gradient by $`g`$ is $`(\mu - g)/\rho^2`$. True where the
-    /// gradient was clipped.
+    /// the bound through $`E_q \log N(z \mid g, \rho^2)`$, whose gradient by $`g`$ is $`(\mu - g)/\rho^2`$. True where
+    /// the gradient was clipped.
     pub(super) fn local_step(&mut self, step: u64, number: u32, rows: Option<&[usize]>) -> Result<bool> {
         let key = Key::new(Purpose::Fit, step).silo(self.index).block(2 + number);
         let mut noise = vec![0.0; self.family.noise_len()];
@@ -392,8 +392,8 @@ impl VerticalParty {
     }
 }
 
-/// What an amortising network is told of the labels: their score $`\partial\log p(y_i \mid \eta_i)/\partial\eta_i`$ at a
-/// predictor of zero, with mean 0 and variance 1 over the rows, `[rows, outputs]`.
+/// What an amortising network is told of the labels: their score $`\partial\log p(y_i \mid \eta_i)/\partial\eta_i`$ at
+/// a predictor of zero, with mean 0 and variance 1 over the rows, `[rows, outputs]`.
 fn label_features(labels: &Labels, table: &SiteTable, device: &Device) -> Result<Vec<f64>> {
     let (rows, outputs) = (labels.rows(), labels.outputs());
     let zeros = vec![0.0; rows * outputs];

@@ -91,8 +91,8 @@ impl VerticalParty {
         Ok(())
     }
 
-    /// Answers `vertical.step`: settles the step before, and sends $`z_j`$ of this one and, where gradients are clipped, how
-    /// often that of the step before was.
+    /// Answers `vertical.step`: settles the step before, and sends $`z_j`$ of this one and, where gradients are
+    /// clipped, how often that of the step before was.
     fn step(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         // All of the request is read before anything is done, so that one that is refused changes nothing.
@@ -212,8 +212,8 @@ impl VerticalParty {
         Ok((message.array("share", &joined, &shape), shares))
     }
 
-    /// Answers `vertical.estimate_elbo` and `vertical.assess_share`: report draws on all rows; changes nothing but what waited
-    /// for its gradient.
+    /// Answers `vertical.estimate_elbo` and `vertical.assess_share`: report draws on all rows; changes nothing but what
+    /// waited for its gradient.
     fn estimate_elbo(&mut self, request: &Message) -> Result<Message> {
         self.same_run(request)?;
         let offset = request.get_count("step", LARGEST_COUNT)?;
@@ -299,7 +299,8 @@ impl Program for VerticalParty {
     }
 
     fn commit(&self, request: &Message) -> Commit {
-        // A copy of all rows for a step on a few of them would cost more than the step: such a step is taken back by nothing.
+        // A copy of all rows for a step on a few of them would cost more than the step: such a step is taken back by
+        // nothing.
         let is_whole = self.pending.as_ref().is_some_and(|pending| pending.rows.is_none());
         if request.has("gradient") && is_whole { Commit::AsItGoes } else { Commit::AtItsEnd }
     }

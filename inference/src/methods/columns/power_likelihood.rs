@@ -19,12 +19,12 @@ const STATE: &str = "vertical.power_likelihood";
 /// ```math
 /// \pi \propto \prod_j p\big(y \mid g_j + \textstyle\sum_{k \ne j} z_k, \gamma\big)^{1/J}\, N(z_j \mid g_j, \rho^2)\, p_j(\theta_j)
 /// ```
-/// Parties send $`z_j`$; the coordinator answers with the sum $`s = \sum_k z_k`$ and its draw of $`\gamma`$. Party $`j`$
-/// evaluates its factor at $`g_j + s - z_j`$ and sends $`h_j`$, the gradient of its logarithm by that predictor, which is
-/// the gradient by $`z_k`$ for every $`k \ne j`$ and by $`g_j`$. The coordinator returns $`\sum_{k \ne j} h_k`$ to party $`j`$
-/// with the next request. Each message has one number a row and output where the printed algorithm has one for every
-/// party too, and all say the same, since $`z`$ enters through sums. Parties say with $`z_j`$ whether they clipped the gradient
-/// of the step before, as in [`AugmentedVariable`](crate::AugmentedVariable).
+/// Parties send $`z_j`$; the coordinator answers with the sum $`s = \sum_k z_k`$ and its draw of $`\gamma`$. Party
+/// $`j`$ evaluates its factor at $`g_j + s - z_j`$ and sends $`h_j`$, the gradient of its logarithm by that predictor,
+/// which is the gradient by $`z_k`$ for every $`k \ne j`$ and by $`g_j`$. The coordinator returns $`\sum_{k \ne j}
+/// h_k`$ to party $`j`$ with the next request. Each message has one number a row and output where the printed algorithm
+/// has one for every party too, and all say the same, since $`z`$ enters through sums. Parties say with $`z_j`$ whether
+/// they clipped the gradient of the step before, as in [`AugmentedVariable`](crate::AugmentedVariable).
 ///
 /// # References
 /// Hassan, Sutton, Mira and Mengersen (2024), section 4.4 and Algorithm 2.

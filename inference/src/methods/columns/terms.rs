@@ -48,8 +48,8 @@ fn sum(values: &[f64]) -> f64 {
 }
 
 impl Terms {
-    /// $`\frac NB \sum_i [\log N(z_i \mid g_i, \rho^2) - \log q(z_i)]`$, or its mean over $`\tau`$ where the entropy is in
-    /// closed form, with $`s`$ = `log_scale`.
+    /// $`\frac NB \sum_i [\log N(z_i \mid g_i, \rho^2) - \log q(z_i)]`$, or its mean over $`\tau`$ where the entropy is
+    /// in closed form, with $`s`$ = `log_scale`.
     pub(super) fn bound(&self, around: &Around<'_>, log_scale: &[f64]) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let count = log_scale.len() as f64;
@@ -67,7 +67,8 @@ impl Terms {
         self.weight * (sum(log_scale) - count * self.rho.ln() + 0.5 * twice)
     }
 
-    /// The gradient of the bound and of what else depends on $`z`$, of which `by_value` is the gradient, $`N/B`$ included.
+    /// The gradient of the bound and of what else depends on $`z`$, of which `by_value` is the gradient, $`N/B`$
+    /// included.
     pub(super) fn reach(&self, around: &Around<'_>, by_value: &[f64], out: &mut Reached<'_>) {
         let (precision, weight) = (self.weight * self.rho.powi(-2), self.weight);
         let rows = by_value.iter().zip(around.contribution).zip(around.scale).zip(around.noise);

@@ -15,8 +15,8 @@ const LEAST_A_CHAIN: f64 = 100.0;
 /// How well the chains agree on one number of a global site, or on the numbers of a local site of a silo.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Convergence {
-    /// The number of a global site, such as `beta[2]`, on its natural scale; or the name of a local site, whose numbers are
-    /// judged on the unconstrained scale.
+    /// The number of a global site, such as `beta[2]`, on its natural scale; or the name of a local site, whose numbers
+    /// are judged on the unconstrained scale.
     pub label: String,
     /// The silo of a local site.
     pub silo: Option<String>,
@@ -143,7 +143,8 @@ impl fmt::Display for SamplerWarning {
 /// What is known of the quality of draws.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct NutsDiagnostics {
-    /// Agreement of the chains: every number of the globals in the order of the draws, then every local site of each silo.
+    /// Agreement of the chains: every number of the globals in the order of the draws, then every local site of each
+    /// silo.
     pub convergence: Vec<Convergence>,
     /// How each chain went.
     pub chains: Vec<ChainSummary>,

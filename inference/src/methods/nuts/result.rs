@@ -37,14 +37,14 @@ impl NutsFit {
         self.sites.iter().find(|summary| summary.label == label)
     }
 
-    /// The draws of a chain on the unconstrained scale, one after another: the globals, then the local blocks of each silo
-    /// in their order; `None` for a chain there is not.
+    /// The draws of a chain on the unconstrained scale, one after another: the globals, then the local blocks of each
+    /// silo in their order; `None` for a chain there is not.
     pub fn unconstrained(&self, chain: usize) -> Option<impl Iterator<Item = &[f64]>> {
         Some(self.unconstrained.get(chain)?.chunks_exact(self.layout.len()))
     }
 
-    /// Draws of every number of the local and deterministic sites of one silo on their natural scale: site, label, draws,
-    /// chain after chain. `model` and `data` are those of the fit.
+    /// Draws of every number of the local and deterministic sites of one silo on their natural scale: site, label,
+    /// draws, chain after chain. `model` and `data` are those of the fit.
     ///
     /// # Errors
     /// [`Error::Setting`] for a silo there is not; [`Error::Model`] if they are not those of the fit.

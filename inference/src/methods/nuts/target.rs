@@ -62,7 +62,8 @@ impl<'a, M: Model> Target<'a, M> {
 
     /// The log density in nats at `position`; writes its gradient.
     ///
-    /// The first silo's share is read in one pass with the density of the globals, the others add theirs in their order.
+    /// The first silo's share is read in one pass with the density of the globals, the others add theirs in their
+    /// order.
     pub(super) fn value_and_gradient(&mut self, position: &[f64], gradient: &mut [f64]) -> Result<f64> {
         let (globals, mut rest) = position.split_at(self.layout.globals);
         let (by_globals, mut by_locals) = gradient.split_at_mut(self.layout.globals);

@@ -13,8 +13,8 @@ use crate::methods::pvi::{Answer, Asked, MissingSilo, Pvi, SiloSchedule, Turn};
 const SILENCE: u64 = 100;
 
 impl<M: Model> Pvi<M> {
-    /// Takes the outcomes of what was asked. Exchanges in which no answer is taken are no steps, and leave the posterior and its
-    /// version as they are.
+    /// Takes the outcomes of what was asked. Exchanges in which no answer is taken are no steps, and leave the
+    /// posterior and its version as they are.
     pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {
         let step = self.coordinator.step;
         let mut tally = Tally::default();

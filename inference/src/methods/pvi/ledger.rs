@@ -55,7 +55,8 @@ impl Ledger {
         self.factors[silo].iter().all(|eta| *eta == 0.0)
     }
 
-    /// Whether a silo's data are in the posterior, or will be: not those of one that was removed, or left before it answered.
+    /// Whether a silo's data are in the posterior, or will be: not those of one that was removed, or left before it
+    /// answered.
     pub(super) fn counts(&self, silo: usize) -> bool {
         self.present[silo] || self.log_likelihoods[silo].is_finite()
     }

@@ -7,8 +7,8 @@ use crate::engine::natural::ExponentialFamily;
 use crate::methods::pvi::Pvi;
 
 impl<M: Model> Pvi<M> {
-    /// Lets a silo rest: its factor stays in the posterior, and it is visited no more until it joins again. An answer that is
-    /// under way is still taken.
+    /// Lets a silo rest: its factor stays in the posterior, and it is visited no more until it joins again. An answer
+    /// that is under way is still taken.
     ///
     /// # Errors
     /// [`Error::Setting`] for an index that no silo has.
@@ -19,8 +19,8 @@ impl<M: Model> Pvi<M> {
         Ok(())
     }
 
-    /// Lets a silo take part (again). It is sent its factor as the coordinator has it, so that one restored from an old disk,
-    /// or whose last answer was lost, agrees.
+    /// Lets a silo take part (again). It is sent its factor as the coordinator has it, so that one restored from an old
+    /// disk, or whose last answer was lost, agrees.
     ///
     /// # Errors
     /// [`Error::Setting`] for an index that no silo has.
@@ -30,13 +30,13 @@ impl<M: Model> Pvi<M> {
         Ok(())
     }
 
-    /// Takes a silo's factor out of the posterior, exactly, and lets it rest. An answer that is under way is not taken, and the
-    /// bound is that of the others.
+    /// Takes a silo's factor out of the posterior, exactly, and lets it rest. An answer that is under way is not taken,
+    /// and the bound is that of the others.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an index that no silo has, and with [`crate::Factors::Shared`], where no factor is of one silo's data:
-    /// fit without this silo from the start; [`Error::Improper`] if what remains is no density, which leaves
-    /// everything as it was: visit the others again, or fit without this silo from the start.
+    /// [`Error::Setting`] for an index that no silo has, and with [`crate::Factors::Shared`], where no factor is of one
+    /// silo's data: fit without this silo from the start; [`Error::Improper`] if what remains is no density, which
+    /// leaves everything as it was: visit the others again, or fit without this silo from the start.
     pub fn remove(&mut self, silo: usize) -> Result<()> {
         self.check_index(silo)?;
         if self.options.factors.is_shared() {
@@ -65,8 +65,8 @@ impl<M: Model> Pvi<M> {
         Err(Error::Setting { setting: "silo", found, expected: "the place of a silo in the list of the run, from 0" })
     }
 
-    /// Damps each silo by a factor of its own, in (0, 1]: with factors that sum to one, a synchronous round is a logarithmic
-    /// opinion pool with these weights.
+    /// Damps each silo by a factor of its own, in (0, 1]: with factors that sum to one, a synchronous round is a
+    /// logarithmic opinion pool with these weights.
     ///
     /// # Errors
     /// [`Error::Setting`] for other numbers, or not one a silo.

@@ -14,15 +14,16 @@ pub enum Factors {
     /// Its own factor: partitioned variational inference.
     #[default]
     Own,
-    /// Nothing: one sweep is variational continual learning, more are streaming variational Bayes, which counts data again
-    /// with every sweep.
+    /// Nothing: one sweep is variational continual learning, more are streaming variational Bayes, which counts data
+    /// again with every sweep.
     Forgotten,
-    /// The mean factor of the $`M`$ silos that take part, $`(q/p)^{1/M}`$, as in stochastic (power) expectation propagation: no
-    /// silo has one of its own, so that none can be removed, and all have to answer.
+    /// The mean factor of the $`M`$ silos that take part, $`(q/p)^{1/M}`$, as in stochastic (power) expectation
+    /// propagation: no silo has one of its own, so that none can be removed, and all have to answer.
     Shared,
-    /// The same with the silo's share of the rows as power, $`(q/p)^{N_m/N}`$. With one natural-gradient step a visit it climbs
-    /// $`\mathrm{E}_q[\log p(y_m \mid \theta)] - \tfrac{N_m}{N}\mathrm{KL}(q \,\|\, p)`$, which over a sweep is the whole bound: global inference
-    /// that steps on the rows of one silo after another (Ashman et al., 2022, section 5, with its weight mended).
+    /// The same with the silo's share of the rows as power, $`(q/p)^{N_m/N}`$. With one natural-gradient step a visit
+    /// it climbs $`\mathrm{E}_q[\log p(y_m \mid \theta)] - \tfrac{N_m}{N}\mathrm{KL}(q \,\|\, p)`$, which over a sweep
+    /// is the whole bound: global inference that steps on the rows of one silo after another (Ashman et al., 2022,
+    /// section 5, with its weight mended).
     SharedBySize,
 }
 
@@ -40,7 +41,8 @@ pub enum PriorShare {
     /// The prior.
     #[default]
     Whole,
-    /// The prior to the power $`N_m/N`$: with one undamped synchronous round the Bayesian committee machine that splits it.
+    /// The prior to the power $`N_m/N`$: with one undamped synchronous round the Bayesian committee machine that splits
+    /// it.
     BySize,
 }
 
@@ -51,8 +53,8 @@ pub enum MissingSilo {
     /// The run ends with an error that names the silo.
     #[default]
     Fail,
-    /// The silo's factor stays in the posterior as it is, and the run goes on; θ rests meanwhile. The bound of a report is not a
-    /// number if a silo is absent at the end.
+    /// The silo's factor stays in the posterior as it is, and the run goes on; θ rests meanwhile. The bound of a report
+    /// is not a number if a silo is absent at the end.
     GoOn,
 }
 
@@ -69,16 +71,16 @@ pub struct PviOptions {
     /// Which silos are visited.
     pub schedule: SiloSchedule,
     /// $`\rho`$, applied once, by the silo: its answer is $`\rho(\eta_{q_m} - \eta_q)`$. `None` is 1 where one silo is
-    /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior is
-    /// proper whenever the local solutions are; but of answers to several posteriors, as asynchronous ones may be, nothing
-    /// is promised.
+    /// visited at a time, and 1 over the number of silos that may answer together elsewhere, with which the posterior
+    /// is proper whenever the local solutions are; but of answers to several posteriors, as asynchronous ones may be,
+    /// nothing is promised.
     pub damping: Option<f64>,
     /// Damps every silo by its share of the rows, $`\rho_m = \rho M N_m / N`$, instead of all alike. With the default
-    /// $`\rho = 1/M`$ a synchronous round is a logarithmic opinion pool weighted by size. [`crate::Pvi::damp`] takes any
-    /// weights, such as scores on common data.
+    /// $`\rho = 1/M`$ a synchronous round is a logarithmic opinion pool weighted by size. [`crate::Pvi::damp`] takes
+    /// any weights, such as scores on common data.
     pub damping_by_size: bool,
-    /// $`\rho`$ for a silo whose factor is still 1, where it should be smaller than later: the first answers start from the
-    /// prior, and silos that answer together each bring their whole data. `None` is the same as later.
+    /// $`\rho`$ for a silo whose factor is still 1, where it should be smaller than later: the first answers start from
+    /// the prior, and silos that answer together each bring their whole data. `None` is the same as later.
     #[serde(default)]
     pub first_damping: Option<f64>,
     /// The most gradient steps of a visit; [`crate::Settings::steps`] counts them over all exchanges.
@@ -86,27 +88,28 @@ pub struct PviOptions {
     /// How a silo solves its local problem.
     pub solver: SolverChoice,
     /// What keeps a silo's posterior near its cavity: the divergence of Kullback and Leibler is partitioned variational
-    /// inference, any other generalised. It changes how uncertain the posterior is, and for other than Kullback and Leibler's
-    /// the answer depends on the number of silos.
+    /// inference, any other generalised. It changes how uncertain the posterior is, and for other than Kullback and
+    /// Leibler's the answer depends on the number of silos.
     #[serde(default)]
     pub divergence: DivergenceChoice,
     /// What a silo takes out of the posterior.
     pub factors: Factors,
     /// What part of the prior a silo sees.
     pub prior: PriorShare,
-    /// How often an answer whose product is no density may be halved before the run ends with an error; every time is counted
-    /// and reported. Not in the papers, which know damping alone.
+    /// How often an answer whose product is no density may be halved before the run ends with an error; every time is
+    /// counted and reported. Not in the papers, which know damping alone.
     pub backtracking: u32,
-    /// Keeps a component of a silo's factor as it is where a visit would give it a negative precision. Every cavity is then a
-    /// density, whatever noise local solutions have; in return a factor that should have a negative precision somewhere, as
-    /// likelihoods that are not log-concave can give, is flat there. For diagonal families, and isotropic ones, which are held as a
-    /// whole; held components are counted and reported. Not in the papers.
+    /// Keeps a component of a silo's factor as it is where a visit would give it a negative precision. Every cavity is
+    /// then a density, whatever noise local solutions have; in return a factor that should have a negative precision
+    /// somewhere, as likelihoods that are not log-concave can give, is flat there. For diagonal families, and isotropic
+    /// ones, which are held as a whole; held components are counted and reported. Not in the papers.
     #[serde(default)]
     pub hold_improper: bool,
     /// What happens when a silo does not answer.
     pub missing_silo: MissingSilo,
-    /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests, θ
-    /// rests too. Those that stay in a silo ([`partita_core::Model::private_len`]) take a step with every local one instead.
+    /// Exchanges between two steps of the model's own parameters θ, where it has any; 0 for never. While a silo rests,
+    /// θ rests too. Those that stay in a silo ([`partita_core::Model::private_len`]) take a step with every local one
+    /// instead.
     pub theta_every: u64,
 }
 
@@ -183,8 +186,8 @@ impl PviOptions {
         Ok(())
     }
 
-    /// Refuses steps of θ, of which the model has so many, beside another divergence than Kullback and Leibler's: they climb the
-    /// bound that belongs to that one.
+    /// Refuses steps of θ, of which the model has so many, beside another divergence than Kullback and Leibler's: they
+    /// climb the bound that belongs to that one.
     pub(super) fn check_theta(&self, theta: &[f64]) -> Result<()> {
         if theta.is_empty() || self.theta_every == 0 || self.divergence == DivergenceChoice::KullbackLeibler {
             return Ok(());

@@ -27,8 +27,8 @@ pub(super) fn exact_prior<M: Model>(coordinator: &Coordinator<M>, family: &Norma
 /// What replaces a prior that is not of the family: the member closest to it, found by the solver of local problems.
 ///
 /// # Errors
-/// [`Error::Setting`] for another divergence than Kullback and Leibler's, which the silos' local problems would have and this
-/// one not.
+/// [`Error::Setting`] for another divergence than Kullback and Leibler's, which the silos' local problems would have
+/// and this one not.
 pub(super) fn fitted_prior<M: Model>(
     coordinator: &Coordinator<M>,
     family: &NormalFamily,
@@ -57,8 +57,8 @@ pub(super) fn fitted_prior<M: Model>(
 }
 
 impl<M: Model> Pvi<M> {
-    /// Brings the factor that stands for the prior up to the present posterior, as a visit of a silo would; a prior that is in
-    /// the family needs none.
+    /// Brings the factor that stands for the prior up to the present posterior, as a visit of a silo would; a prior
+    /// that is in the family needs none.
     pub(super) fn refine_prior(&mut self, first: u64) -> Result<()> {
         let Some(solver) = &mut self.prior_solver else { return Ok(()) };
         let cavity: Vec<f64> = self.natural.iter().zip(&self.prior).map(|(all, own)| all - own).collect();

@@ -29,8 +29,9 @@ pub enum SiloSchedule {
     Synchronous,
     /// So many silos at once, drawn anew without replacement.
     Subset(usize),
-    /// Every silo works on what it was last sent and is answered when it is ready, on a seeded virtual clock: the same run
-    /// every time, with the stale answers of a real one. A clock of its own drives [`run_asynchronous`](crate::run_asynchronous()).
+    /// Every silo works on what it was last sent and is answered when it is ready, on a seeded virtual clock: the same
+    /// run every time, with the stale answers of a real one. A clock of its own drives
+    /// [`run_asynchronous`](crate::run_asynchronous()).
     Asynchronous(Delays),
 }
 

@@ -53,8 +53,8 @@ impl<M: Model> PviSilo<M> {
     /// Gives a silo, the `index`-th of the run, a factor, which starts as 1.
     ///
     /// # Errors
-    /// [`Error::Setting`] for families that are not normal densities in natural parameters, options that mean nothing, and
-    /// settings that the solver would not follow.
+    /// [`Error::Setting`] for families that are not normal densities in natural parameters, options that mean nothing,
+    /// and settings that the solver would not follow.
     pub fn new(silo: Silo<M>, index: u32, options: PviOptions) -> Result<Self> {
         options.check()?;
         let private = silo.locals.private_theta().len();

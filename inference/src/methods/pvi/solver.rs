@@ -38,8 +38,8 @@ use crate::engine::settings::Settings;
 /// $`\log p(y_m \mid \theta)`$ is the bound that their present posterior gives.
 ///
 /// # Laws
-/// `laws::local_problem` checks that vectors have the lengths of the families, that the same step says the same whenever it is asked,
-/// and that the gradient of the log likelihood is its derivative.
+/// `laws::local_problem` checks that vectors have the lengths of the families, that the same step says the same
+/// whenever it is asked, and that the gradient of the log likelihood is its derivative.
 pub trait LocalProblem {
     /// The variational family of the globals, whose parameters gradients are by.
     fn family(&self) -> &dyn Family;
@@ -67,8 +67,8 @@ pub trait LocalProblem {
     /// What the model reports; [`crate::Error::NotFinite`].
     fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled>;
 
-    /// $`\log p(y_m \mid \theta)`$ in nats and its gradient by the unconstrained globals $`\theta`$ = `point`; where the settings
-    /// ask for minibatches, its estimate by that of `step`, the same rows at every point.
+    /// $`\log p(y_m \mid \theta)`$ in nats and its gradient by the unconstrained globals $`\theta`$ = `point`; where
+    /// the settings ask for minibatches, its estimate by that of `step`, the same rows at every point.
     ///
     /// # Errors
     /// What the model reports; [`crate::Error::Setting`] for a model with local latents, which have to be drawn.
@@ -119,8 +119,8 @@ pub struct Solved {
 /// Solves local problems, one visit after another.
 ///
 /// # Laws
-/// On a conjugate problem every solver that converges finds the same $`q_m`$. After `load(save())` further visits give the
-/// same bits as without.
+/// On a conjugate problem every solver that converges finds the same $`q_m`$. After `load(save())` further visits give
+/// the same bits as without.
 pub trait LocalSolver: Debug + Send {
     /// Solves the problem of a visit.
     ///
@@ -193,8 +193,8 @@ impl SolverChoice {
     /// [`SolverChoice::Gradient`]'s alone.
     ///
     /// # Errors
-    /// [`Error::Setting`] for minibatches with a solver of the whole likelihood, and for clipping where there is nothing to clip:
-    /// neither gradient descent nor steps of θ.
+    /// [`Error::Setting`] for minibatches with a solver of the whole likelihood, and for clipping where there is
+    /// nothing to clip: neither gradient descent nor steps of θ.
     pub fn check_settings(self, settings: &Settings, trains_theta: bool) -> Result<()> {
         let name = match self {
             Self::Gradient(_) => return Ok(()),

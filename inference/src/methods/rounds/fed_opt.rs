@@ -50,8 +50,9 @@ pub struct PointRounds {
 /// silo asked takes $E$ steps of its optimiser, started afresh, on $`F_m(w) + \tfrac\mu2\lVert w - w_t\rVert^2`$ from
 /// $`w_t`$; the rule gets their points with weights $`n_m/\sum_{k \in S} n_k`$ over the silos $S$ asked.
 ///
-/// The bound reported is the log joint density at the point, with the prior and without the proximal term; that of a step
-/// is its mean over the last tenth of the silos' local steps, at their own points, and has the prior where the objective has.
+/// The bound reported is the log joint density at the point, with the prior and without the proximal term; that of a
+/// step is its mean over the last tenth of the silos' local steps, at their own points, and has the prior where the
+/// objective has.
 ///
 /// # References
 /// McMahan et al. (2017), arXiv:1602.05629, Algorithm 1; Li et al. (2020), Federated optimization in heterogeneous
@@ -66,8 +67,9 @@ impl<M: Model> FedOpt<M> {
     /// The coordinator of a run over the silos of these names.
     ///
     /// # Errors
-    /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, no local steps, sizes that are not one
-    /// positive number a silo, more silos a round than there are or none, and a proximal term that is negative or infinite.
+    /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, no local steps, sizes that
+    /// are not one positive number a silo, more silos a round than there are or none, and a proximal term that is
+    /// negative or infinite.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: PointRounds) -> Result<Self> {
         let join = Join::new(model, device, settings, silos, (rounds.local_steps, rounds.sizes.clone()))?;
         let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });

@@ -36,9 +36,9 @@ pub struct Rounds {
 /// Structured federated variational inference with averaging.
 ///
 /// A round: the coordinator sends $(\theta, \eta_G)$; silo $j$ takes $m$ steps of variational inference on its own data
-/// with $\log p(Z_{L_j}, y_j \mid Z_G)$ multiplied by $N/N_j$; the coordinator averages $\theta$ and the global posteriors.
-/// Local posteriors stay in their silos. One round carries $m$ steps, at the price of a bias where silos differ. With
-/// [`Rounds::most`] the run goes on as plain SFVI after some rounds.
+/// with $\log p(Z_{L_j}, y_j \mid Z_G)$ multiplied by $N/N_j$; the coordinator averages $\theta$ and the global
+/// posteriors. Local posteriors stay in their silos. One round carries $m$ steps, at the price of a bias where silos
+/// differ. With [`Rounds::most`] the run goes on as plain SFVI after some rounds.
 ///
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 2.
@@ -55,7 +55,8 @@ impl<M: Model> SfviAvg<M> {
     /// The coordinator of a run over the silos of these names.
     ///
     /// # Errors
-    /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, or sizes that are not one positive number a silo.
+    /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, or sizes that are not one positive
+    /// number a silo.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: Rounds) -> Result<Self> {
         let join = Join::new(model, device, settings, silos, (rounds.local_steps, rounds.sizes.clone()))?;
         Ok(Self { join, rounds })

@@ -16,8 +16,8 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 /// What names of the state of the optimiser of globals begin with.
 const GLOBAL: &str = "global.";
 
-/// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one run
-/// may go from rounds to steps.
+/// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one
+/// run may go from rounds to steps.
 pub struct AveragingSilo<M: Model> {
     silo: Silo<M>,
     index: u32,

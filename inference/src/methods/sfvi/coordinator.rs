@@ -15,10 +15,10 @@ const STATE: &str = "sfvi.coordinator";
 
 /// Structured federated variational inference: one exchange and one optimiser step a round.
 ///
-/// Every step the coordinator sends $(\theta, \eta_G)$ and the key of $\varepsilon_G$; silo $j$ answers with
-/// $a_j = \nabla_{Z_G}\hat L_j$ and $b_j = a_j + (\partial Z_{L_j}/\partial Z_G)^\top\nabla_{Z_{L_j}}\hat L_j$, which determine
-/// the paper's $g_j^\eta$ because $Z_{L_j}$ depends on $\eta_G$ only through $Z_G - \mu_G$. The split over silos is exact: for
-/// the same noise the gradient is that of the pooled data.
+/// Every step the coordinator sends $(\theta, \eta_G)$ and the key of $\varepsilon_G$; silo $j$ answers with $a_j =
+/// \nabla_{Z_G}\hat L_j$ and $b_j = a_j + (\partial Z_{L_j}/\partial Z_G)^\top\nabla_{Z_{L_j}}\hat L_j$, which
+/// determine the paper's $g_j^\eta$ because $Z_{L_j}$ depends on $\eta_G$ only through $Z_G - \mu_G$. The split over
+/// silos is exact: for the same noise the gradient is that of the pooled data.
 ///
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 1, with the gradient split of eqs. 12 and 13.

@@ -24,9 +24,9 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// The one party of a fit that stays on its device: data, posterior and optimiser are tensors there.
 ///
-/// Its steps are those of [`super::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the two
-/// runs are equal to rounding. Bound, gradient norm, global posterior and θ are read together, once for every request of
-/// some steps. A bound that is not finite is therefore found at the end of an interval, not at its step.
+/// Its steps are those of [`super::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the
+/// two runs are equal to rounding. Bound, gradient norm, global posterior and θ are read together, once for every
+/// request of some steps. A bound that is not finite is therefore found at the end of an interval, not at its step.
 pub struct OnDeviceSilo<M: Model> {
     name: String,
     model: M,
@@ -167,7 +167,8 @@ impl<M: Model> OnDeviceSilo<M> {
         Ok(DeviceEncoded::of(&self.model, &self.table, block.index, &self.data, rows)?)
     }
 
-    /// All rows, in parts of the size of a minibatch where an encoder serves them, as on the host; with the share of each.
+    /// All rows, in parts of the size of a minibatch where an encoder serves them, as on the host; with the share of
+    /// each.
     #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
     fn all_rows(&self) -> Vec<(Vec<Chosen>, f64)> {
         let all = || self.choices.iter().map(|_| None).collect();

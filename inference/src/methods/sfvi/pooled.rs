@@ -1,7 +1,7 @@
 //! Fits one machine's pooled data: the plain structured variational inference that SFVI must equal.
 //!
-//! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass of
-//! the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
+//! The one party holds data and posterior and evaluates the joint density of globals, locals and data in a single pass
+//! of the tape, apart from the split into shares; the coordinator only keeps a copy of the posterior.
 
 mod silo;
 

@@ -18,12 +18,14 @@ const RULE: &str = "rule.";
 
 /// The coordinator of [`Soul`](crate::Soul): the holder of the labels.
 ///
-/// In a round party $`j`$ sends $`z_j`$. With $`s = \sum_j z_j`$ the coordinator takes a step on the head's unknowns $`\gamma`$, a
-/// point, up $`\log p(y \mid s, \gamma) + \log p(\gamma)`$, and keeps $`a = \partial \log p(y \mid s, \gamma)/\partial s`$, which
-/// by the chain rule is the gradient by every $`z_j`$. It sends $`a`$ with the next request, the same vector to all. One exchange
-/// a round, and $`n`$ numbers each way; the first request has no gradient.
+/// In a round party $`j`$ sends $`z_j`$. With $`s = \sum_j z_j`$ the coordinator takes a step on the head's unknowns
+/// $`\gamma`$, a point, up $`\log p(y \mid s, \gamma) + \log p(\gamma)`$, and keeps $`a = \partial \log p(y \mid s,
+/// \gamma)/\partial s`$, which by the chain rule is the gradient by every $`z_j`$. It sends $`a`$ with the next
+/// request, the same vector to all. One exchange a round, and $`n`$ numbers each way; the first request has no
+/// gradient.
 ///
-/// The "bound" that is reported is $`\log p(y \mid s, \gamma) + \log p(\gamma)`$ at these points. It bounds no evidence.
+/// The "bound" that is reported is $`\log p(y \mid s, \gamma) + \log p(\gamma)`$ at these points. It bounds no
+/// evidence.
 pub struct SoulCoordinator {
     labels: Labels,
     device: Device,

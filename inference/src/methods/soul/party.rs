@@ -53,7 +53,8 @@ impl std::fmt::Debug for SoulParty {
 }
 
 impl SoulParty {
-    /// The program of the `index`-th party: latents start at 0 on the unconstrained scale, $`z_j`$ at the contribution there.
+    /// The program of the `index`-th party: latents start at 0 on the unconstrained scale, $`z_j`$ at the contribution
+    /// there.
     pub(super) fn new(
         how: Soul,
         (mut party, index): (Party, u32),

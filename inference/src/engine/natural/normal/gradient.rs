@@ -38,12 +38,12 @@ impl NormalFamily {
         gradient
     }
 
-    /// The gradient by the mean parameters of a member with this mean from the gradient by mean and covariance, whose entries
-    /// between independent parts are left out.
+    /// The gradient by the mean parameters of a member with this mean from the gradient by mean and covariance, whose
+    /// entries between independent parts are left out.
     ///
-    /// The variance of a group of $`n_g`$ components is $`v = (S - |\mu|^2)/n_g`$ with the mean $`S`$ of the sum of their
-    /// squares. So the gradient by $`S`$ is the mean $`\bar g`$ of those by their variances, and $`-2\bar g\mu`$ reaches
-    /// their means.
+    /// The variance of a group of $`n_g`$ components is $`v = (S - |\mu|^2)/n_g`$ with the mean $`S`$ of the sum of
+    /// their squares. So the gradient by $`S`$ is the mean $`\bar g`$ of those by their variances, and $`-2\bar g\mu`$
+    /// reaches their means.
     pub(crate) fn by_means(&self, gradient: &MomentGradient, mean: &[f64]) -> Vec<f64> {
         let mut by_means = gradient.mean.clone();
         for part in &self.parts {

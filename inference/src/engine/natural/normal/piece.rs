@@ -95,8 +95,8 @@ impl Piece<'_> {
         (mean, CovarianceMatrix::from_matrix(&covariance))
     }
 
-    /// $`\tfrac12 h^\top\mu - \tfrac12\log|\Lambda| + \tfrac n2\log 2\pi`$, where $`n_g`$ components of one variance have
-    /// $`n_g\log\lambda_g`$ of the determinant.
+    /// $`\tfrac12 h^\top\mu - \tfrac12\log|\Lambda| + \tfrac n2\log 2\pi`$, where $`n_g`$ components of one variance
+    /// have $`n_g\log\lambda_g`$ of the determinant.
     pub(super) fn log_partition(&self) -> f64 {
         let constant = real(self.len()) * HALF_LOG_TWO_PI;
         let (mean, _) = self.moments();

@@ -19,8 +19,8 @@ const START: f64 = 0.02;
 /// Draws the bound in nats of each run against its steps, and a thin line at `level`.
 ///
 /// # Errors
-/// [`PlotError::Empty`] without a run, or for one without two finite values at different steps; [`PlotError::Write`] if the
-/// file cannot be put in place.
+/// [`PlotError::Empty`] without a run, or for one without two finite values at different steps; [`PlotError::Write`] if
+/// the file cannot be put in place.
 ///
 /// # Example
 /// ```
@@ -42,8 +42,8 @@ pub fn curves(
     draw(path, &names, &lines.collect::<Vec<_>>(), (title, level))
 }
 
-/// Draws the mean bound in nats of repeated runs against their steps, one curve a kind, with each repetition thin beside it,
-/// and a thin line at `level`.
+/// Draws the mean bound in nats of repeated runs against their steps, one curve a kind, with each repetition thin
+/// beside it, and a thin line at `level`.
 ///
 /// Repetitions of a kind are measured at the same steps, as far as they go; the mean ends with the shortest.
 ///

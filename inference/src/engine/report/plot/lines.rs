@@ -13,8 +13,8 @@ const LEGEND: u32 = 40;
 /// Draws one line a method through its points, under `title`; `axes` names what lies along and what stands up.
 ///
 /// # Errors
-/// [`PlotError::Empty`] without a line, or unless each has two finite points at different places; [`PlotError::Write`] if the
-/// file cannot be put in place.
+/// [`PlotError::Empty`] without a line, or unless each has two finite points at different places; [`PlotError::Write`]
+/// if the file cannot be put in place.
 ///
 /// # Example
 /// ```

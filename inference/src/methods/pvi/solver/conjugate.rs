@@ -5,12 +5,12 @@ use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
 
-/// The exact local optimum for a likelihood that is quadratic in the unconstrained globals, as in linear regression with
-/// known noise: any model that is, without a line of its own.
+/// The exact local optimum for a likelihood that is quadratic in the unconstrained globals, as in linear regression
+/// with known noise: any model that is, without a line of its own.
 ///
-/// The quadratic is read off gradients at one point a component, and made sure of some of its own standard deviations away
-/// and where $`q_m`$ is. With a full covariance $`q_m`$ is cavity times likelihood; with independent components it has its mean
-/// and the inverses of the diagonal of its precision, which is what maximises $`\mathcal F_m`$.
+/// The quadratic is read off gradients at one point a component, and made sure of some of its own standard deviations
+/// away and where $`q_m`$ is. With a full covariance $`q_m`$ is cavity times likelihood; with independent components it
+/// has its mean and the inverses of the diagonal of its precision, which is what maximises $`\mathcal F_m`$.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conjugate;
 

@@ -178,8 +178,8 @@ impl Root {
     }
 }
 
-/// Points and weights of the Gauss-Hermite rule for the standard normal density: the eigenvalues of its Jacobi matrix, and the
-/// squares of the first entries of its eigenvectors.
+/// Points and weights of the Gauss-Hermite rule for the standard normal density: the eigenvalues of its Jacobi matrix,
+/// and the squares of the first entries of its eigenvectors.
 ///
 /// # References
 /// Golub and Welsch (1969), Calculation of Gauss quadrature rules.

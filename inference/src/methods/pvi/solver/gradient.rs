@@ -22,8 +22,8 @@ pub enum Start {
     Plan,
     /// At the cavity, which has to be a density.
     Cavity,
-    /// At the means received with this standard deviation, a small one: with early stopping on the expected log likelihood
-    /// every visit must start tight, or it never gets the chance to stop.
+    /// At the means received with this standard deviation, a small one: with early stopping on the expected log
+    /// likelihood every visit must start tight, or it never gets the chance to stop.
     Tight {
         /// The standard deviation on the unconstrained scale.
         deviation: f64,
@@ -53,10 +53,11 @@ pub struct EarlyStop {
 
 /// How [`crate::SolverChoice::Gradient`] takes its steps; rates, optimiser and estimator are those of [`Settings`].
 ///
-/// One step a visit gives the dynamics of global variational inference: exactly with plain gradients in natural parameters, or
-/// with natural gradients ([`super::NaturalGradient`]), whose steps silos can add. In the mean and scale of the families here
-/// the sum of the silos' steps is the global step up to the square of the rate, and Adam, which scales every silo's
-/// gradient by itself, takes other steps altogether. Steps to convergence give PVI as it was first described.
+/// One step a visit gives the dynamics of global variational inference: exactly with plain gradients in natural
+/// parameters, or with natural gradients ([`super::NaturalGradient`]), whose steps silos can add. In the mean and scale
+/// of the families here the sum of the silos' steps is the global step up to the square of the rate, and Adam, which
+/// scales every silo's gradient by itself, takes other steps altogether. Steps to convergence give PVI as it was first
+/// described.
 ///
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, section 3.
@@ -64,13 +65,13 @@ pub struct EarlyStop {
 pub struct GradientDescent {
     /// Where a visit starts.
     pub start: Start,
-    /// Keeps the optimiser's state between visits, and lets the learning-rate schedule run over the whole run instead of over
-    /// each visit.
+    /// Keeps the optimiser's state between visits, and lets the learning-rate schedule run over the whole run instead
+    /// of over each visit.
     pub keep_optimiser: bool,
     /// When to stop early.
     pub stop: Option<EarlyStop>,
-    /// How often a step may be halved that would leave the domain of the divergence, where it has one, the last of a visit
-    /// included; steps so shortened are counted in the report. With 0 such a step is an error.
+    /// How often a step may be halved that would leave the domain of the divergence, where it has one, the last of a
+    /// visit included; steps so shortened are counted in the report. With 0 such a step is an error.
     pub halvings: u32,
 }
 

@@ -11,11 +11,11 @@ use crate::engine::error::{Error, Result};
 use crate::engine::natural::{NormalFamily, dot};
 use line_search::{Along, strong_wolfe};
 
-/// Limited-memory BFGS over the family's parameters, for small problems: the objective is that of a Gauss-Hermite rule or of
-/// one fixed set of draws (sample average approximation), with the divergence in closed form.
+/// Limited-memory BFGS over the family's parameters, for small problems: the objective is that of a Gauss-Hermite rule
+/// or of one fixed set of draws (sample average approximation), with the divergence in closed form.
 ///
-/// A visit ends when the largest entry of the gradient is at most `tolerance`, when no step descends any more, or after the
-/// steps that it was given. Points outside the domain of the divergence are never accepted. With
+/// A visit ends when the largest entry of the gradient is at most `tolerance`, when no step descends any more, or after
+/// the steps that it was given. Points outside the domain of the divergence are never accepted. With
 /// [`Expectation::MonteCarlo`] the draws are those of the visit's first step.
 ///
 /// # References
@@ -96,7 +96,8 @@ impl Objective<'_> {
         Ok(Place { value: diverged.value - log_likelihood, gradient, log_likelihood })
     }
 
-    /// The objective along a search; `None` where there is no density, no divergence or no number, which are steps too long.
+    /// The objective along a search; `None` where there is no density, no divergence or no number, which are steps too
+    /// long.
     fn within(&mut self, parameters: &[f64]) -> Result<Option<Place>> {
         match self.at(parameters) {
             Err(

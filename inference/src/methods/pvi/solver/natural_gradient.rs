@@ -11,16 +11,17 @@ use crate::engine::natural::ExponentialFamily;
 /// ```math
 /// \eta_q \leftarrow \eta_q + \rho\,\nabla_m\bigl(\mathrm{E}_q[\log p(y_k \mid \theta)] - D(q \,\|\, q^{\setminus k})\bigr),
 /// ```
-/// with $`\rho`$ = `rate`. This is natural-gradient ascent, and mirror descent, without a Fisher matrix. For the divergence of
-/// Kullback and Leibler it is the damped fixed point
-/// $`\eta_k \leftarrow (1-\rho)\,\eta_k + \rho\,\nabla_m \mathrm{E}_q[\log p(y_k \mid \theta)]`$ of silo $`k`$'s factor: one
-/// such step of every silo from one posterior is the step of variational inference on all data, whatever the partition.
+/// with $`\rho`$ = `rate`. This is natural-gradient ascent, and mirror descent, without a Fisher matrix. For the
+/// divergence of Kullback and Leibler it is the damped fixed point $`\eta_k \leftarrow (1-\rho)\,\eta_k +
+/// \rho\,\nabla_m \mathrm{E}_q[\log p(y_k \mid \theta)]`$ of silo $`k`$'s factor: one such step of every silo from one
+/// posterior is the step of variational inference on all data, whatever the partition.
 ///
-/// With minibatches (`Settings::minibatch`) the expectation is that of the step's rows times $`N/B`$, as in stochastic variational
-/// inference. A constant $`\rho`$ then leaves the noise of the last $`1/\rho`$ minibatches in the posterior.
+/// With minibatches (`Settings::minibatch`) the expectation is that of the step's rows times $`N/B`$, as in stochastic
+/// variational inference. A constant $`\rho`$ then leaves the noise of the last $`1/\rho`$ minibatches in the
+/// posterior.
 ///
-/// Where nothing is drawn, a visit ends early when a step changes nothing beyond rounding. Visits start at the posterior
-/// received. A visit that ends outside the domain of the divergence is an error, as a step from there is.
+/// Where nothing is drawn, a visit ends early when a step changes nothing beyond rounding. Visits start at the
+/// posterior received. A visit that ends outside the domain of the divergence is an error, as a step from there is.
 ///
 /// # References
 /// Khan and Lin (2017), Conjugate-computation variational inference; Hoffman, Blei, Wang and Paisley (2013), Stochastic

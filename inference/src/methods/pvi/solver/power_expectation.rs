@@ -7,13 +7,13 @@ use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 
-/// Power expectation propagation: the tilted density $`q\,(p(y_k \mid \theta)/t_k)^\alpha`$ is replaced by the member of
-/// the family with its moments, $`q_\alpha`$, and a visit returns $`q^{1-1/\alpha} q_\alpha^{1/\alpha}`$; with the damping
-/// $`\rho`$ of the algorithm the posterior becomes $`q^{1-\rho/\alpha} q_\alpha^{\rho/\alpha}`$.
+/// Power expectation propagation: the tilted density $`q\,(p(y_k \mid \theta)/t_k)^\alpha`$ is replaced by the member
+/// of the family with its moments, $`q_\alpha`$, and a visit returns $`q^{1-1/\alpha} q_\alpha^{1/\alpha}`$; with the
+/// damping $`\rho`$ of the algorithm the posterior becomes $`q^{1-\rho/\alpha} q_\alpha^{\rho/\alpha}`$.
 ///
 /// With $`\alpha`$ = `alpha` = 1 it is expectation propagation, and as $`\alpha`$ goes to 0 its updates become
-/// [`super::NaturalGradient`]'s, with a difference that shrinks like $`\alpha`$. Moments are taken by a Gauss-Hermite rule
-/// that moves with the tilted density, over one or two components. Every step of a visit is one such update.
+/// [`super::NaturalGradient`]'s, with a difference that shrinks like $`\alpha`$. Moments are taken by a Gauss-Hermite
+/// rule that moves with the tilted density, over one or two components. Every step of a visit is one such update.
 ///
 /// # References
 /// Minka (2004), Power EP; Ashman et al. (2022), Partitioned variational inference, section 4.1.

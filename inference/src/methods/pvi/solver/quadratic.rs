@@ -6,8 +6,8 @@ use partita_core::{Key, Noise, Purpose};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 
-/// How far a component of a gradient may be from that of a quadratic, relative to the terms it is summed from: rounding of
-/// single precision.
+/// How far a component of a gradient may be from that of a quadratic, relative to the terms it is summed from: rounding
+/// of single precision.
 const ROUNDING: f64 = 1e-5;
 /// Points at which a quadratic is made sure of.
 const PROBES: u64 = 4;
@@ -25,12 +25,12 @@ pub(crate) struct Quadratic {
     pub(crate) curvature: Vec<Vec<f64>>,
 }
 
-/// Linear part and curvature of a function with this gradient, if it is quadratic: one evaluation a component, two for a
-/// function whose components are independent (`diagonal`), and four to make sure at points that keyed noise chooses, one to
-/// three standard deviations of the quadratic from its mean in every direction.
+/// Linear part and curvature of a function with this gradient, if it is quadratic: one evaluation a component, two for
+/// a function whose components are independent (`diagonal`), and four to make sure at points that keyed noise chooses,
+/// one to three standard deviations of the quadratic from its mean in every direction.
 ///
-/// Any smooth function is quadratic near a point. The scale on which it has to be is its own: a Cauchy density of scale 50 is
-/// as good as quadratic within one unit of zero, and a logistic regression on covariates of 0.01 within ten.
+/// Any smooth function is quadratic near a point. The scale on which it has to be is its own: a Cauchy density of scale
+/// 50 is as good as quadratic within one unit of zero, and a logistic regression on covariates of 0.01 within ten.
 pub(crate) fn quadratic(
     len: usize,
     diagonal: bool,
@@ -128,8 +128,8 @@ impl Quadratic {
         Some(Scale { units, directions: Some(directions), moments })
     }
 
-    /// Whether a gradient at a point is that of the quadratic, component by component. Where the model has no density, because
-    /// a scale has run to zero or infinity there, it is not.
+    /// Whether a gradient at a point is that of the quadratic, component by component. Where the model has no density,
+    /// because a scale has run to zero or infinity there, it is not.
     pub(super) fn holds_at(&self, point: &[f64], gradient: impl FnOnce(&[f64]) -> Result<Vec<f64>>) -> Result<bool> {
         let seen = match gradient(point) {
             Err(Error::Model(_) | Error::NotFinite { .. }) => return Ok(false),

@@ -11,9 +11,10 @@ use crate::engine::family::{CovarianceMatrix, Family};
 /// ```math
 /// \mu^* = \sum_j w_j\mu_j, \qquad \Sigma^* = \sum_j w_j\left(\Sigma^{*1/2}\Sigma_j\Sigma^{*1/2}\right)^{1/2}
 /// ```
-/// For diagonal families the standard deviations average, $`\sigma^* = \sum_j w_j\sigma_j`$; otherwise the fixed point is
-/// found by iterating $`\Sigma \leftarrow \Sigma^{-1/2}\left(\sum_j w_j(\Sigma^{1/2}\Sigma_j\Sigma^{1/2})^{1/2}\right)^2\Sigma^{-1/2}`$.
-/// A low-rank family goes through the full covariance and back.
+/// For diagonal families the standard deviations average, $`\sigma^* = \sum_j w_j\sigma_j`$; otherwise the fixed point
+/// is found by iterating $`\Sigma \leftarrow \Sigma^{-1/2}\left(\sum_j
+/// w_j(\Sigma^{1/2}\Sigma_j\Sigma^{1/2})^{1/2}\right)^2\Sigma^{-1/2}`$. A low-rank family goes through the full
+/// covariance and back.
 ///
 /// # References
 /// Agueh and Carlier (2011); Álvarez-Esteban et al. (2016), A fixed-point approach to barycenters in Wasserstein space.

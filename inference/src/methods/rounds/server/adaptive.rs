@@ -7,14 +7,15 @@ use super::{ServerRule, mean_change};
 /// How the second moment of one number follows the squares of its changes: the one place where adaptive rules differ.
 ///
 /// # Laws
-/// `laws::second_moment` checks that $`v_t`$ is finite and not negative, that it does not fall below both $`v_{t-1}`$ and
-/// $`\Delta_t^2`$, and that without a change it does not rise.
+/// `laws::second_moment` checks that $`v_t`$ is finite and not negative, that it does not fall below both $`v_{t-1}`$
+/// and $`\Delta_t^2`$, and that without a change it does not rise.
 pub trait SecondMoment: Debug + Send {
     /// The second moment $`v_t`$ from `before`, $`v_{t-1}`$, and `square`, $`\Delta_t^2`$.
     fn next(&self, before: f64, square: f64) -> f64;
 }
 
-/// An adaptive rule of the coordinator; [`super::FedAdagrad`], [`super::FedAdam`] and [`super::FedYogi`] give its $`v_t`$.
+/// An adaptive rule of the coordinator; [`super::FedAdagrad`], [`super::FedAdam`] and [`super::FedYogi`] give its
+/// $`v_t`$.
 ///
 /// ```math
 /// m_t = \beta_1 m_{t-1} + (1 - \beta_1)\Delta_t, \qquad
@@ -24,9 +25,9 @@ pub trait SecondMoment: Debug + Send {
 /// `adaptivity`. There is no bias correction.
 ///
 /// The thesis on generalised partitioned inference (Mildner, 2024, Algorithm 4) prints this differently: it sums the
-/// changes of the silos where the paper averages them, and it writes the momentum into $`\Delta_t`$ itself, so that $`v_t`$ is
-/// made of squares of $`m_t`$. Its masked rules (Algorithm 5) have $`\sqrt{v_t + \tau}`$, with the constant inside the root.
-/// Here $`v_t`$ is made of squares of this round's change, and the constant stands outside.
+/// changes of the silos where the paper averages them, and it writes the momentum into $`\Delta_t`$ itself, so that
+/// $`v_t`$ is made of squares of $`m_t`$. Its masked rules (Algorithm 5) have $`\sqrt{v_t + \tau}`$, with the constant
+/// inside the root. Here $`v_t`$ is made of squares of this round's change, and the constant stands outside.
 ///
 /// # Example
 /// ```

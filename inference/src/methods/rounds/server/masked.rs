@@ -2,7 +2,8 @@
 
 use super::{Mask, ServerRule};
 
-/// Gradient-masked averaging: each number of another rule's step is let through where enough silos moved it the same way.
+/// Gradient-masked averaging: each number of another rule's step is let through where enough silos moved it the same
+/// way.
 ///
 /// ```math
 /// A_j = \frac1{|S|}\Bigl|\sum_{m \in S}\operatorname{sign}(w_{m,j} - w_j)\Bigr|, \qquad
@@ -11,9 +12,9 @@ use super::{Mask, ServerRule};
 /// ```
 /// with $w$ = `before`, $u$ what the inner rule makes of it, $S$ the silos asked in the round and $\tau$ =
 /// [`Mask::threshold`]. The paper multiplies by $`A_j`$ below the threshold ([`Mask::soft`]); the thesis on generalised
-/// partitioned inference prints zero there, and divides by the number of all silos, asked or not, which would let nothing
-/// through where few are asked. Every silo has one vote, whatever its weight, and one that did not move a number has none.
-/// State of the inner rule sees the changes unmasked.
+/// partitioned inference prints zero there, and divides by the number of all silos, asked or not, which would let
+/// nothing through where few are asked. Every silo has one vote, whatever its weight, and one that did not move a
+/// number has none. State of the inner rule sees the changes unmasked.
 ///
 /// # Laws
 /// At $`\tau = 0`$ the step is the inner rule's, bit for bit. At $`\tau > 1`$ a hard mask moves nothing.

@@ -2,14 +2,15 @@
 
 use super::SecondMoment;
 
-/// $`v_t = v_{t-1} - (1 - \beta_2)\,\Delta_t^2\operatorname{sign}(v_{t-1} - \Delta_t^2)`$ with $`\beta_2`$ = `decay` and
-/// $`\operatorname{sign}(0) = 0`$.
+/// $`v_t = v_{t-1} - (1 - \beta_2)\,\Delta_t^2\operatorname{sign}(v_{t-1} - \Delta_t^2)`$ with $`\beta_2`$ = `decay`
+/// and $`\operatorname{sign}(0) = 0`$.
 ///
-/// Where $`\Delta_t^2`$ is far below $`v_{t-1}`$ it falls by $`(1 - \beta_2)\Delta_t^2`$ only, where [`super::FedAdam`]'s falls
-/// by nearly $`(1 - \beta_2) v_{t-1}`$.
+/// Where $`\Delta_t^2`$ is far below $`v_{t-1}`$ it falls by $`(1 - \beta_2)\Delta_t^2`$ only, where
+/// [`super::FedAdam`]'s falls by nearly $`(1 - \beta_2) v_{t-1}`$.
 ///
 /// # References
-/// Reddi et al. (2021), arXiv:2003.00295, Algorithm 2; Zaheer et al. (2018), Adaptive methods for nonconvex optimization.
+/// Reddi et al. (2021), arXiv:2003.00295, Algorithm 2; Zaheer et al. (2018), Adaptive methods for nonconvex
+/// optimization.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FedYogi {
     /// $`\beta_2`$.

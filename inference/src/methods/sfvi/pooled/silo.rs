@@ -207,8 +207,8 @@ impl<M: Model> CentralSilo<M> {
         self.trainer.family.vjp_variance(self.trainer.parameters(), &variance, out)
     }
 
-    /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it: a tape is evaluated
-    /// by one thread.
+    /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it: a tape is
+    /// evaluated by one thread.
     fn evaluate_ahead(&mut self, rows: &StepRows, key: NoiseKey, next: NoiseKey) -> Result<Evaluated> {
         let noise = match self.ahead.take() {
             Some((known, noise)) if known == key => noise,

@@ -66,7 +66,8 @@ pub(super) fn strong_wolfe(along: Along, mut at: impl FnMut(f64) -> Result<Optio
     Ok(false)
 }
 
-/// The minimum of the parabola through the value and slope of the lower point and the value of the other, kept off both ends.
+/// The minimum of the parabola through the value and slope of the lower point and the value of the other, kept off both
+/// ends.
 fn between(low: Point, high: Point) -> f64 {
     let width = high.step - low.step;
     let curvature = (high.value - low.value - low.slope * width) / (width * width);
