@@ -24,8 +24,7 @@ const OPERATION: &str = "splitting rows into small and large silos";
 ///    $`\lfloor n_s (1 - \eta(1 - \kappa)) \rfloor`$ are negative and the rest positive, drawn without replacement;
 /// 2. all rows that are left are shuffled and dealt to the large silos in runs of
 ///    $`n_l = \lfloor (1 + \beta) N / M \rfloor`$ rows. The rows that rounding leaves over, fewer than $`M`$, are not
-///    dropped:
-///    the large silos share them, the first ones having one more.
+///    dropped: the large silos share them, the first ones having one more.
 ///
 /// The paper prints $`\eta + (1 - \eta)\kappa`$ for the share of positive labels in small silos, which is the rule for
 /// the share of negative ones; with $`\eta(1 - \kappa)`$ its Table 2 is reproduced.
