@@ -5,9 +5,11 @@ pub(crate) mod check;
 pub mod columns;
 mod fed_opt_options;
 mod party;
+mod start;
 
 pub use asynchronous::{coordinator_asynchronous, fit_asynchronous};
 pub use fed_opt_options::FedOptOptions;
+pub use start::{Run, start};
 
 use std::path::PathBuf;
 use std::sync::Arc;

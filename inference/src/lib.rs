@@ -31,7 +31,7 @@ pub use engine::report::{LocalLatents, Report, SiteSummary, Warning};
 pub use engine::report::{Panel, plot};
 pub use engine::run::{
     Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run,
-    run_asynchronous,
+    run_asynchronous, step,
 };
 pub use engine::settings::Settings;
 pub use engine::terms::Silo;
@@ -43,8 +43,8 @@ pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Messag
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
-    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, coordinator,
-    coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program,
+    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator,
+    coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]

@@ -1,4 +1,5 @@
 //! Holds the tree to its drawn shape: crate arrows, forbidden words and names, sizes, and paths that documents name.
+#![allow(clippy::print_stderr, reason = "counts are shown with the test")]
 #![expect(clippy::unwrap_used, reason = "an unreadable source tree fails the claim that reads it")]
 
 use std::fs;
@@ -146,6 +147,49 @@ fn the_book_lists_every_file_as_its_first_line_says() {
         fs::write(root().join("docs/src/reference-files.md"), &expected).unwrap();
     }
     assert!(read("docs/src/reference-files.md") == expected, "run `PARTITA_BLESS=1 cargo test --test architecture`");
+}
+
+/// The names that a crate's `lib.rs` hands out by `pub use`, `pub mod` and so on; what a glob hands out is not counted.
+fn public_names(path: &str) -> Vec<String> {
+    let text = code(path).join("\n");
+    let uses = text.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let listed = uses.flat_map(|tree| {
+        let inner = tree.split('{').next_back().unwrap_or_default().trim_end_matches(['}', '\n', ' ']);
+        inner.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect::<Vec<_>>()
+    });
+    let modules = text.split("pub mod ").skip(1).filter_map(|rest| rest.split([';', ' ']).next()).map(str::to_owned);
+    listed.chain(modules).filter(|name| !name.ends_with('*')).collect()
+}
+
+#[test]
+fn the_surface_does_not_grow_unseen() {
+    // The prelude has at most sixty names; what the crates hand out beside it is to shrink, and never to grow by accident.
+    let library = code("src/lib.rs").join("\n");
+    let prelude =
+        library.split("pub use partita_").skip(1).filter(|rest| rest.split(';').next().unwrap().contains("::"));
+    let prelude: usize = prelude
+        .map(|rest| rest.split(';').next().unwrap())
+        .filter(|tree| tree.contains('{'))
+        .map(|tree| {
+            tree.split('{')
+                .next_back()
+                .unwrap()
+                .split(',')
+                .filter(|name| !name.trim_matches(['}', '\n', ' ']).is_empty())
+                .count()
+        })
+        .sum();
+    assert!((40..=60).contains(&prelude), "the prelude has {prelude} names, at most 60 are allowed");
+    let ceilings = [("core", 110), ("models", 50), ("datasets", 35), ("inference", 190), ("gpu", 5), ("flower", 40)];
+    let mut broken = Vec::new();
+    for (name, ceiling) in ceilings {
+        let count = public_names(&format!("{name}/src/lib.rs")).len();
+        eprintln!("{name}: {count} public names in its list, {ceiling} allowed");
+        if count > ceiling || count == 0 {
+            broken.push(format!("{name} has {count} public names, {ceiling} are allowed"));
+        }
+    }
+    assert_none(&broken, "make private what only tests use, or say in the commit why the surface grows");
 }
 
 #[test]

@@ -188,7 +188,7 @@ pub fn run(
         false => 0,
     };
     while step < options.steps {
-        let info = one_step(algorithm, exchange, options, &mut record.counters)?;
+        let info = self::step(algorithm, exchange, options.deadline, &mut record.counters)?;
         // A step of several exchanges is over with the last of them.
         if info.step == step {
             // Where nobody answers an interruption is heard all the same; the last checkpoint stays.
@@ -233,14 +233,18 @@ fn passes(every: u64, before: u64, step: u64) -> bool {
     step / every > before / every
 }
 
-fn one_step(
+/// One exchange of an algorithm with its silos; a step of some algorithms takes several.
+///
+/// # Errors
+/// What algorithm and exchange report.
+pub fn step(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,
-    options: &RunOptions,
+    deadline: Option<Duration>,
     counters: &mut Counters,
 ) -> Result<StepInfo> {
     let requests = caught(COORDINATOR, || algorithm.outgoing())?;
-    let outcomes = counted(exchange, requests, algorithm.manifest(), options.deadline, counters)?;
+    let outcomes = counted(exchange, requests, algorithm.manifest(), deadline, counters)?;
     let info = caught(COORDINATOR, || algorithm.incoming(outcomes))?;
     counters.add(&info);
     Ok(info)

@@ -1,0 +1,166 @@
+//! Opens the loop of a fit to its user: one step at a time, with the posterior in between.
+
+use partita_core::{Device, Model};
+
+use super::{FitOptions, parties, pool};
+use crate::engine::algorithm::{Algorithm, Posterior, StepInfo};
+use crate::engine::error::Result;
+use crate::engine::exchange::InProcess;
+use crate::engine::run::{Counters, step};
+use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo};
+
+/// A fit whose steps its user takes.
+///
+/// # Laws
+/// After as many steps the posterior has the bits of [`crate::fit()`] with the same options (the test below).
+pub struct Run {
+    algorithm: Box<dyn Algorithm>,
+    exchange: InProcess,
+    threads: rayon::ThreadPool,
+    options: FitOptions,
+    counters: Counters,
+    steps: u64,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Run").field("steps", &self.steps).finish_non_exhaustive()
+    }
+}
+
+/// The parties of [`crate::fit()`] before their first step.
+///
+/// # Errors
+/// As for [`crate::fit()`].
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Model, Normal, Result, Scope, burn};
+/// use partita_inference::{FitOptions, start};
+/// use burn::{module::Module, tensor::Tensor};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> {
+///         scope.sample("mean", Normal::new(0.0, 1.0))
+///     }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |s, rows| {
+///             s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?)
+///         })
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
+/// let mut run = start(&Mean {}, &silos, &device, &FitOptions::default())?;
+/// let mean = |run: &partita_inference::Run| run.posterior().family.mean(run.posterior().parameters)[0];
+/// while (mean(&run) - 1.5).abs() > 0.01 {
+///     assert!(run.step()?.step < 1_000);
+/// }
+/// assert!(run.counters().rounds < 1_000);
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
+pub fn start<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+) -> Result<Run> {
+    let (algorithm, exchange) = parties(model, silos, device, options)?;
+    let (threads, options) = (pool(options.threads)?, options.clone());
+    Ok(Run { algorithm, exchange, threads, options, counters: Counters::default(), steps: 0 })
+}
+
+impl Run {
+    /// Takes the next step, in as many exchanges as it needs.
+    ///
+    /// # Errors
+    /// What algorithm and exchange report; the posterior stays as it is then.
+    pub fn step(&mut self) -> Result<StepInfo> {
+        let Self { algorithm, exchange, threads, options, counters, steps } = self;
+        loop {
+            let info = threads.install(|| step(&mut **algorithm, exchange, options.deadline, counters))?;
+            if info.step > *steps {
+                *steps = info.step;
+                return Ok(info);
+            }
+        }
+    }
+
+    /// The posterior of the globals.
+    #[must_use]
+    pub fn posterior(&self) -> Posterior<'_> {
+        self.algorithm.posterior()
+    }
+
+    /// What has crossed between the parties so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The bound at the present posterior, from [`FitOptions::elbo_draws`] sampled bounds.
+    ///
+    /// # Errors
+    /// As for [`Run::step`].
+    pub fn elbo(&mut self) -> Result<ElboEstimate> {
+        let Self { algorithm, exchange, threads, options, counters, .. } = self;
+        threads.install(|| estimate_elbo(&**algorithm, exchange, options.elbo_draws, counters))
+    }
+
+    /// The parties, for [`crate::run()`] to go on with, or for what a silo's owner may ask.
+    #[must_use]
+    pub fn into_parties(self) -> (Box<dyn Algorithm>, InProcess) {
+        (self.algorithm, self.exchange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use partita_core::burn::module::Module;
+    use partita_core::burn::tensor::Tensor;
+    use partita_core::{Normal, Result, Scope};
+
+    use super::*;
+    use crate::engine::settings::Settings;
+
+    #[derive(Module, Debug)]
+    struct Level {}
+
+    impl Model for Level {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+            scope.sample("level", Normal::new(0.0, 10.0))
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, level: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+            scope.plate("row", data.dims()[0], |scope, rows| {
+                let value = scope.sample("value", Normal::new(level.clone(), 1.0))?;
+                scope.observe("y", Normal::new(value, 0.5), rows.take(data)?)
+            })
+        }
+    }
+
+    #[test]
+    fn steps_taken_one_by_one_are_those_of_a_fit() {
+        let device = Device::flex();
+        let silo = |name: &str, y: f64| (name.to_owned(), device.tensor(vec![y, -y], [2]));
+        let silos = [silo("a", 1.0), silo("b", 2.5)];
+        let settings = Settings { steps: 20, ..Settings::default() };
+        let options = FitOptions { settings, elbo_draws: 2, summary_draws: 0, ..FitOptions::default() };
+        let fitted = crate::fit(&Level {}, &silos, &device, &options, None).unwrap();
+        let mut run = start(&Level {}, &silos, &device, &options).unwrap();
+        for number in 1..=20 {
+            assert_eq!(run.step().unwrap().step, number);
+        }
+        assert_eq!(run.posterior().parameters, fitted.posterior().parameters);
+        assert_eq!(run.elbo().unwrap().elbo.to_bits(), fitted.report.elbo.to_bits());
+        assert_eq!(run.counters().bytes_from_silos, fitted.record.counters.bytes_from_silos);
+    }
+}
