@@ -146,6 +146,36 @@ impl Report {
     }
 }
 
+impl Report {
+    /// What the method counted on the way, where it is not nothing.
+    fn write_counts(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.improper_cavities > 0 {
+            writeln!(formatter, "{} local problems had a cavity that is no density", self.improper_cavities)?;
+        }
+        if self.shortened_rounds > 0 {
+            writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
+        }
+        if self.held_components > 0 {
+            let count = self.held_components;
+            writeln!(
+                formatter,
+                "{count} components of factors were held, since their precision would have been negative"
+            )?;
+        }
+        if self.missed_answers > 0 {
+            writeln!(formatter, "{} answers of silos did not come, and the run went on", self.missed_answers)?;
+        }
+        if self.shortened_steps > 0 {
+            let count = self.shortened_steps;
+            writeln!(formatter, "{count} local steps were halved to stay where the divergence exists")?;
+        }
+        if self.clipped_steps > 0 {
+            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
@@ -192,29 +222,7 @@ impl fmt::Display for Report {
             self.bytes,
             self.bytes_from_silos
         )?;
-        if self.improper_cavities > 0 {
-            writeln!(formatter, "{} local problems had a cavity that is no density", self.improper_cavities)?;
-        }
-        if self.shortened_rounds > 0 {
-            writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
-        }
-        if self.held_components > 0 {
-            let count = self.held_components;
-            writeln!(
-                formatter,
-                "{count} components of factors were held, since their precision would have been negative"
-            )?;
-        }
-        if self.missed_answers > 0 {
-            writeln!(formatter, "{} answers of silos did not come, and the run went on", self.missed_answers)?;
-        }
-        if self.shortened_steps > 0 {
-            let count = self.shortened_steps;
-            writeln!(formatter, "{count} local steps were halved to stay where the divergence exists")?;
-        }
-        if self.clipped_steps > 0 {
-            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
-        }
+        self.write_counts(formatter)?;
         for warning in &self.warnings {
             writeln!(formatter, "{warning}")?;
         }

@@ -1,6 +1,8 @@
 //! Moves parameters down gradients: the one place where a rule, its rate and its clip meet what a party trains.
 
 use partita_core::Device;
+use partita_core::kernel::dot;
+use rayon::prelude::*;
 
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::family::Family;
@@ -78,9 +80,13 @@ impl Descent {
     }
 }
 
+/// Numbers in a part of a long vector: parts are of one length, so that a norm has the same bits for any number of threads.
+const PART: usize = 16_384;
+
 /// The Euclidean norm of a vector.
 pub(crate) fn norm(vector: &[f64]) -> f64 {
-    vector.iter().map(|v| v * v).sum::<f64>().sqrt()
+    let squares: Vec<f64> = vector.par_chunks(PART).map(|part| dot(part, part)).collect();
+    squares.iter().sum::<f64>().sqrt()
 }
 
 /// The Euclidean distance of two vectors.

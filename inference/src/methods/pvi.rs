@@ -114,13 +114,7 @@ impl<M: Model> Pvi<M> {
         options: PviOptions,
     ) -> Result<Self> {
         options.check()?;
-        if settings.estimator.weighs_draws() {
-            return Err(Error::Setting {
-                setting: "estimator",
-                found: "ImportanceWeighted with Pvi".into(),
-                expected: "an estimator of the bound itself, such as StickingTheLanding; or LocallyEnhanced",
-            });
-        }
+        check_estimator(settings)?;
         if sizes.len() != silos.len() || sizes.contains(&0) {
             let found = format!("{sizes:?} for {} silos", silos.len());
             return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
@@ -315,6 +309,18 @@ impl<M: Model> Pvi<M> {
                 None => -self.family.kl_divergence(&self.natural, &self.prior),
             }
     }
+}
+
+/// Refuses estimators whose draws weigh differently.
+fn check_estimator(settings: &Settings) -> Result<()> {
+    if !settings.estimator.weighs_draws() {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        setting: "estimator",
+        found: "ImportanceWeighted with Pvi".into(),
+        expected: "an estimator of the bound itself, such as StickingTheLanding; or LocallyEnhanced",
+    })
 }
 
 /// Whether every silo has answered.

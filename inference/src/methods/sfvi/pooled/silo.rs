@@ -1,6 +1,6 @@
 //! Gives the one party of a pooled fit: evaluates the joint density at its draws and moves all parameters.
 
-use partita_core::kernel::{add_scaled, dot};
+use partita_core::kernel::add_scaled;
 use partita_core::{
     Device, Key, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, ValueAndGradient, shared_theta, theta,
     with_theta,
@@ -245,15 +245,21 @@ impl<M: Model> CentralSilo<M> {
         Ok(())
     }
 
-    fn step(&mut self, step: u64) -> Result<Message> {
-        let mut rows = self.locals.rows(step);
-        let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
+    /// The draws of a step, each while the noise of the next is made.
+    fn particles(&mut self, rows: &StepRows, step: u64) -> Result<Vec<Evaluated>> {
         let mut draws = Vec::with_capacity(self.settings.particles);
         for (particle, index) in (0..).zip(0..self.settings.particles) {
             let last = index + 1 == self.settings.particles;
             let next = (Purpose::Fit, step + u64::from(last), if last { 0 } else { particle + 1 });
-            draws.push(self.evaluate_ahead(&rows, (Purpose::Fit, step, particle), next)?);
+            draws.push(self.evaluate_ahead(rows, (Purpose::Fit, step, particle), next)?);
         }
+        Ok(draws)
+    }
+
+    fn step(&mut self, step: u64) -> Result<Message> {
+        let mut rows = self.locals.rows(step);
+        let encodings = self.locals.encode((&self.model, &self.data), &self.table, &mut rows)?;
+        let mut draws = self.particles(&rows, step)?;
         let likelihood = self.particles_join().then(|| self.joined(&rows, step)).transpose()?;
         if let Some(likelihood) = &likelihood {
             for draw in &mut draws {
@@ -287,17 +293,9 @@ impl<M: Model> CentralSilo<M> {
         let private =
             by_theta.split_off(self.trainer.theta().len()).into_iter().map(|g| -weights.share * g).collect::<Vec<_>>();
         gradient.extend(by_theta.into_iter().map(|g| -weights.share * g));
-        let squares: Vec<f64> = gradient.par_chunks(AHEAD).map(|part| dot(part, part)).collect();
-        let norm = squares.iter().sum::<f64>().sqrt();
-        if !norm.is_finite() {
-            finite(
-                &self.name,
-                step,
-                |index| describe_global(&self.table, index % self.trainer.family.len().max(1)),
-                &gradient,
-            )?;
-        }
-        let Moved { is_clipped: clipped, rate, .. } = self.trainer.step(step, &mut gradient);
+        let globals = self.trainer.family.len().max(1);
+        finite(&self.name, step, |index| describe_global(&self.table, index % globals), &gradient)?;
+        let Moved { gradient_norm: norm, is_clipped: clipped, rate } = self.trainer.step(step, &mut gradient);
         self.locals.descend(&rows, by_local, &private, rate);
         self.set_theta()?;
         self.step = step + 1;
