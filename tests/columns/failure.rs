@@ -213,7 +213,7 @@ fn rows_out_of_range_other_seeds_and_unknown_requests_are_refused_by_name() {
     refused(Message::new("vertical.columns"), "does not know");
     let mut other = request;
     other.records.retain(|record| record.name != "seed");
-    refused(other.word("seed", 77), "seed 77");
+    refused(other.word("seed", 77), "seed is 77");
 }
 
 #[test]

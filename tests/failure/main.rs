@@ -26,6 +26,7 @@ mod message;
 mod parameter;
 mod run;
 mod setting;
+mod transactions;
 
 /// Asserts that an error's message holds each of `words`.
 fn says(error: &impl std::fmt::Display, words: &[&str]) {

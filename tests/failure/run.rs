@@ -218,7 +218,7 @@ fn a_party_refuses_requests_of_another_algorithm() {
     let device = Device::flex();
     let mut silo = Silo::new("a", 0, &sound(), &vector(&[1.0]), &device, &Settings::default()).unwrap();
     refused!(silo.answer(&Message::new("pvi.step")), FitError::Message { .. }, ["`pvi.step`", "does not know it"]);
-    refused!(silo.answer(&Message::new("sfvi.step")), FitError::Message { .. }, ["`global`", "is missing"]);
+    refused!(silo.answer(&Message::new("sfvi.step")), FitError::Message { .. }, ["`step`", "is missing"]);
     let mut central = CentralSilo::new("a", &sound(), &vector(&[1.0]), &device, &Settings::default()).unwrap();
     refused!(central.answer(&Message::new("sfvi.step")), FitError::Message { .. }, ["`sfvi.step`", "does not know it"]);
 }

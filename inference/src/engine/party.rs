@@ -107,7 +107,7 @@ impl<P: Program> SiloProgram for P {
 
 /// Answers, or leaves the program as it was.
 fn transaction<P: Program>(program: &mut P, request: &Message) -> Result<Message> {
-    same_seed(request, program.standing().seed)?;
+    same_seed(request, program.standing())?;
     let before = match program.commit(request) {
         Commit::AsItGoes => Some((program.standing().step, program.save()?)),
         Commit::AtItsEnd => None,
@@ -124,7 +124,7 @@ fn transaction<P: Program>(program: &mut P, request: &Message) -> Result<Message
 }
 
 /// Refuses a request of another run.
-fn same_seed(request: &Message, seed: u64) -> Result<()> {
+fn same_seed(request: &Message, Standing { name, seed, .. }: Standing<'_>) -> Result<()> {
     if !request.has("seed") {
         return Ok(());
     }
@@ -132,7 +132,7 @@ fn same_seed(request: &Message, seed: u64) -> Result<()> {
     if found == seed {
         return Ok(());
     }
-    let problem = format!("its seed is {found}, this silo was set up with {seed}");
+    let problem = format!("its seed is {found}, silo `{name}` was set up with {seed}");
     Err(Error::Message { kind: request.kind.clone(), problem })
 }
 

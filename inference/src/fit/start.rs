@@ -109,7 +109,8 @@ impl Run {
     /// As for [`Run::step`].
     pub fn elbo(&mut self) -> Result<ElboEstimate> {
         let Self { algorithm, exchange, threads, options, counters, .. } = self;
-        threads.install(|| estimate_elbo(&**algorithm, exchange, options.elbo_draws, counters))
+        let algorithm = &mut **algorithm;
+        threads.install(move || estimate_elbo(algorithm, exchange, options.elbo_draws, counters))
     }
 
     /// The parties, for [`crate::run()`] to go on with, or for what a silo's owner may ask.

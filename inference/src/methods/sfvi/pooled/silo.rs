@@ -5,7 +5,6 @@ use partita_core::{
     Device, Key, Latents, LogDensity, Minibatch, Model, Purpose, SiteTable, ValueAndGradient, shared_theta, theta,
     with_theta,
 };
-use rayon::prelude::*;
 
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
