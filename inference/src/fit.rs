@@ -330,7 +330,7 @@ fn finished<M: Model + 'static>(
 }
 
 /// The coordinator and the silos of a fit before its first step, for those who want to look in between:
-/// [`crate::engine::run()`] takes both, and goes on from where the algorithm is.
+/// [`crate::run()`] takes both, and goes on from where the algorithm is.
 ///
 /// # Errors
 /// As for [`fit`].

@@ -61,7 +61,7 @@ pub fn run_party(
 ///
 /// # Errors
 /// What the files, the head, the parties or the engine report; [`Error::Unwelcome`] for a run of days without
-/// [`Start::long`].
+/// [`super::Start::long`].
 pub fn run_label_holder(
     run: Planned<'_>,
     desk: Desk<'_>,

@@ -5,17 +5,20 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fixtures::{example, latest_step, steps_shown};
+use fixtures::{executable, latest_step, steps_shown};
 
 const STEPS: &str = "6000";
 
-fn command(checkpoint: Option<&Path>, output: &Path) -> Command {
-    let mut command = Command::new(example("six_cities"));
-    command.args(["--steps", STEPS, "--no-alone", "--threads", "1", "--output"]).arg(output);
-    if let Some(folder) = checkpoint {
-        command.arg("--checkpoint").arg(folder);
-    }
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+/// The study of the six cities, which keeps its checkpoints beside its report.
+fn study(output: &Path) -> Command {
+    let mut command = Command::new(executable("partita-studies"));
+    command.args(["six_cities", "--no-alone", "--output"]).arg(output).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn command(output: &Path) -> Command {
+    let mut command = study(output);
+    command.args(["--steps", STEPS, "--threads", "1"]);
     command
 }
 
@@ -30,11 +33,11 @@ fn result(output: &Path) -> serde_json::Value {
 #[test]
 fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    let (whole, cut, checkpoint) =
-        (folder.path().join("whole"), folder.path().join("cut"), folder.path().join("state"));
-    assert!(command(None, &whole).status().unwrap().success());
+    let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+    let checkpoint = cut.join("state/fit");
+    assert!(command(&whole).status().unwrap().success());
 
-    let mut child = command(Some(&checkpoint), &cut).spawn().unwrap();
+    let mut child = command(&cut).spawn().unwrap();
     let start = Instant::now();
     while latest_step(&checkpoint).is_none_or(|step| step < 2_000) {
         assert!(start.elapsed() < Duration::from_secs(120), "no checkpoint after two minutes");
@@ -47,7 +50,7 @@ fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
     let reached = latest_step(&checkpoint).unwrap();
     assert!(!cut.join("result.json").exists() && (2_000..6_000).contains(&reached), "killed at step {reached}");
 
-    assert!(command(Some(&checkpoint), &cut).arg("--resume").status().unwrap().success());
+    assert!(command(&cut).arg("--resume").status().unwrap().success());
     assert_eq!(result(&cut), result(&whole));
     // Lines from before the kill stay, and none is there twice.
     assert_eq!(steps_shown(&cut.join("metrics.jsonl")), (1..=60).map(|line| 100 * line).collect::<Vec<_>>());
@@ -57,20 +60,19 @@ fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
 #[test]
 fn a_run_resumed_at_its_end_reports_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let (first, second, checkpoint) = (folder.path().join("a"), folder.path().join("b"), folder.path().join("state"));
-    assert!(command(Some(&checkpoint), &first).status().unwrap().success());
-    assert!(command(Some(&checkpoint), &second).arg("--resume").status().unwrap().success());
-    assert_eq!(result(&first), result(&second));
+    assert!(command(folder.path()).status().unwrap().success());
+    let first = result(folder.path());
+    std::fs::remove_file(folder.path().join("result.json")).unwrap();
+    assert!(command(folder.path()).arg("--resume").status().unwrap().success());
+    assert_eq!(result(folder.path()), first);
 }
 
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_run_cleanly_with_what_was_reached() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(example("six_cities"));
     // Far more steps than the time until the interrupt allows.
-    command.args(["--steps", "100000000", "--no-alone", "--output"]).arg(folder.path());
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = study(folder.path()).args(["--steps", "100000000"]).spawn().unwrap();
     let metrics = folder.path().join("metrics.jsonl");
     let start = Instant::now();
     while !std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0) {

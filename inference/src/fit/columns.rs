@@ -155,7 +155,7 @@ pub fn fit(
     Ok(VerticalFit { report, record, algorithm, exchange, parties: own, device, options: how, seed, summary_draws })
 }
 
-/// The coordinator and the parties of a fit before its first step: [`crate::engine::run()`] takes both.
+/// The coordinator and the parties of a fit before its first step: [`crate::run()`] takes both.
 ///
 /// # Errors
 /// As for [`fit`].

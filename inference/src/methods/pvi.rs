@@ -104,7 +104,7 @@ impl<M: Model> Pvi<M> {
     /// The coordinator of a run over the silos of these names, with these numbers of rows.
     ///
     /// # Errors
-    /// As for [`Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters,
+    /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for options that mean nothing, for families without natural parameters,
     /// or for sizes that are not one positive number a silo.
     pub fn new(
         model: &M,

@@ -98,7 +98,7 @@ pub struct Soul {
 }
 
 impl Soul {
-    /// The coordinator and the parties before the first round, for [`crate::engine::run()`]; [`Settings::steps`] counts
+    /// The coordinator and the parties before the first round, for [`crate::run()`]; [`Settings::steps`] counts
     /// rounds.
     ///
     /// # Errors

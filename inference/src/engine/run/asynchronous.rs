@@ -35,7 +35,7 @@ pub trait Asynchronous: Algorithm {
 /// Runs `algorithm` until its last step: all silos work at once, each from the posterior it was sent last.
 ///
 /// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that
-/// can be repeated use [`crate::SiloSchedule::Asynchronous`] with [`crate::engine::run()`], which simulates the clock.
+/// can be repeated use [`crate::SiloSchedule::Asynchronous`] with [`crate::run()`], which simulates the clock.
 ///
 /// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on
 /// from it.

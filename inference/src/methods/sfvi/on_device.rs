@@ -24,7 +24,7 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// The one party of a fit that stays on its device: data, posterior and optimiser are tensors there.
 ///
-/// Its steps are those of [`super::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the
+/// Its steps are those of [`crate::CentralSilo`] with the same keyed noise, which is made on the host and uploaded: the
 /// two runs are equal to rounding. Bound, gradient norm, global posterior and θ are read together, once for every
 /// request of some steps. A bound that is not finite is therefore found at the end of an interval, not at its step.
 pub struct OnDeviceSilo<M: Model> {
