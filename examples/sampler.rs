@@ -1,7 +1,7 @@
 //! Draws from the posterior of a declared model with the no-U-turn sampler: the gold standard where data can be pooled.
 //!
 //! ```sh
-//! cargo run --release --example sampler
+//! cargo run --release --features sampler --example sampler
 //! ```
 //!
 //! What you should see: eight schools by four chains, `mu` with mean 4.4 (held to 0.4) and `tau` with 3.6 (held to
