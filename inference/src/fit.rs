@@ -24,9 +24,9 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{LocalLatents, Report, Warning, summary};
-use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run};
+use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run};
 use crate::engine::settings::Settings;
-use crate::engine::trust::estimate::estimate_elbo_within;
+use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -300,6 +300,17 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
     }
 }
 
+/// The bound at the present posterior, from as many sampled bounds as the options say.
+fn bound_of(
+    options: &FitOptions,
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    counters: &mut Counters,
+) -> Result<ElboEstimate> {
+    let (draws, deadline) = (bounds_of(options)?, options.deadline);
+    caught(COORDINATOR, || estimate_elbo_within(algorithm, exchange, draws, deadline, counters))
+}
+
 /// The bound and the summary after a run.
 fn finished<M: Model + 'static>(
     model: &M,
@@ -308,11 +319,10 @@ fn finished<M: Model + 'static>(
     (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
     mut record: RunRecord,
 ) -> Result<Fitted> {
-    let (names, draws) = (exchange.silos().to_vec(), bounds_of(options)?);
+    let names = exchange.silos().to_vec();
     let settings = settled(options, names.len());
-    let (own, counters, deadline) = (&mut *algorithm, &mut record.counters, options.deadline);
-    let elbo_samples = move || caught(COORDINATOR, || estimate_elbo_within(own, exchange, draws, deadline, counters));
-    let bound = pool(options.threads)?.install(elbo_samples)?;
+    let (own, counters) = (&mut *algorithm, &mut record.counters);
+    let bound = pool(options.threads)?.install(move || bound_of(options, own, exchange, counters))?;
     let posterior = algorithm.posterior();
     let draws = match options.summary_draws {
         0 => Vec::new(),

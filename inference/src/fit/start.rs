@@ -2,12 +2,12 @@
 
 use partita_core::{Device, Model};
 
-use super::{FitOptions, parties, pool};
+use super::{FitOptions, bound_of, parties, pool};
 use crate::engine::algorithm::{Algorithm, Posterior, StepInfo};
 use crate::engine::error::Result;
 use crate::engine::exchange::InProcess;
 use crate::engine::run::{Counters, step};
-use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo};
+use crate::engine::trust::estimate::ElboEstimate;
 
 /// A fit whose steps its user takes.
 ///
@@ -110,7 +110,7 @@ impl Run {
     pub fn elbo(&mut self) -> Result<ElboEstimate> {
         let Self { algorithm, exchange, threads, options, counters, .. } = self;
         let algorithm = &mut **algorithm;
-        threads.install(move || estimate_elbo(algorithm, exchange, options.elbo_draws, counters))
+        threads.install(move || bound_of(options, algorithm, exchange, counters))
     }
 
     /// The parties, for [`crate::run()`] to go on with, or for what a silo's owner may ask.

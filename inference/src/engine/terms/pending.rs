@@ -48,7 +48,7 @@ impl LastWeights {
         (!self.weights.is_empty()).then(|| self.weights.clone())
     }
 
-    /// Adds the weights to a request.
+    /// Adds the weights to a saved state.
     pub(crate) fn put(&self, message: Message) -> Message {
         if self.weights.is_empty() {
             return message;
@@ -56,7 +56,7 @@ impl LastWeights {
         message.word("weighted_step", self.step).floats("weights", &self.weights)
     }
 
-    /// Reads the weights off a request or a state.
+    /// Reads them off a saved state.
     pub(crate) fn get(message: &Message) -> Result<Self> {
         if !message.has("weights") {
             return Ok(Self::default());
