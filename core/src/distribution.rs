@@ -14,6 +14,7 @@ mod binomial;
 mod categorical;
 mod cauchy;
 mod construct;
+mod declared;
 mod dirichlet;
 mod evaluate;
 mod exponential;
@@ -44,6 +45,7 @@ pub use binomial::Binomial;
 pub use categorical::Categorical;
 pub use cauchy::Cauchy;
 pub use construct::Parameters;
+pub(crate) use declared::distribution;
 pub use dirichlet::Dirichlet;
 pub(crate) use evaluate::Wanted;
 pub use exponential::Exponential;
@@ -183,17 +185,40 @@ impl ParameterRule {
     pub const fn vector(name: &'static str, domain: Domain) -> Self {
         Self { name, domain, event_rank: 1 }
     }
+
+    /// A rule for a parameter that is one square matrix an event.
+    #[must_use]
+    pub const fn matrix(name: &'static str, domain: Domain) -> Self {
+        Self { name, domain, event_rank: 2 }
+    }
 }
 
-/// Where the derivatives of one event's log density are added; a slice is empty if nobody asks for that derivative.
+/// Where the derivatives of one event's log density are added; the slice of a derivative that is not asked for is empty.
 ///
 /// The default asks for none.
 #[derive(Debug, Default)]
 pub struct Gradient<'a> {
+    /// What every derivative is multiplied by before it is added.
+    pub scale: f64,
     /// Derivative with respect to the value, one number for each of the event's.
     pub value: &'a mut [f64],
-    /// Derivative with respect to each parameter, in the order of [`Density::parameters`].
+    /// Derivative with respect to each parameter, in the order of [`Signature::parameters`].
     pub parameters: [&'a mut [f64]; 3],
+}
+
+/// What a distribution is called, which parameters it takes, and where its values lie.
+///
+/// # Laws
+/// A value inside `support` has a finite log density, and draws lie in it; `laws::density` checks both.
+pub trait Signature {
+    /// The distribution's name in error messages.
+    fn name(&self) -> &'static str;
+
+    /// Its parameters in order (at most three).
+    fn parameters(&self) -> &'static [ParameterRule];
+
+    /// Where its values lie, given the parameters of one event.
+    fn support(&self, parameters: [&[f64]; 3]) -> Support;
 }
 
 /// The mathematics of one distribution, for one event, in f64 on the host.
@@ -205,20 +230,11 @@ pub struct Gradient<'a> {
 /// `laws::density` checks: gradients against central differences, draws inside the support, draws against
 /// `mean` and `variance` (k·SE) and, for univariate densities with a `cdf`, against the Kolmogorov-Smirnov bound;
 /// integrals of powers against differences and draws.
-pub trait Density: Debug + Send + Sync {
-    /// The distribution's name in error messages.
-    fn name(&self) -> &'static str;
-
-    /// Its parameters in order (at most three).
-    fn parameters(&self) -> &'static [ParameterRule];
-
-    /// Where its values lie, given the parameters of one event.
-    fn support(&self, parameters: [&[f64]; 3]) -> Support;
-
-    /// Log density (nats) of one event; adds `scale` times its derivatives to `gradient` where a slice is not empty.
+pub trait Density: Signature + Debug + Send + Sync {
+    /// Log density (nats) of one event; adds its derivatives to `gradient`.
     ///
     /// Value and parameters have been checked against support and domains.
-    fn log_prob(&self, value: &[f64], parameters: [&[f64]; 3], scale: f64, gradient: &mut Gradient<'_>) -> f64;
+    fn log_prob(&self, value: &[f64], parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64;
 
     /// Draws one event.
     fn draw(&self, parameters: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]);
@@ -245,18 +261,12 @@ pub trait Density: Debug + Send + Sync {
         None
     }
 
-    /// $\log\int p(y)^\beta\thinspace dy$ with $\beta$ = `power` ≥ 1, a sum over a discrete support; adds `scale`
-    /// times its derivatives by the parameters.
+    /// $\log\int p(y)^\beta\thinspace dy$ with $\beta$ = `power` ≥ 1, a sum over a discrete support; adds its
+    /// derivatives by the parameters to the gradient.
     ///
     /// The normalising integral of [`crate::Loss::Beta`] and [`crate::Loss::Gamma`]. Infinite where it diverges, with
     /// no derivative added; `None` where it is not known, and the distribution then takes no part in these losses.
-    fn log_power_integral(
-        &self,
-        _power: f64,
-        _parameters: [&[f64]; 3],
-        _scale: f64,
-        _gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, _power: f64, _parameters: [&[f64]; 3], _gradient: &mut Gradient<'_>) -> Option<f64> {
         None
     }
 
@@ -300,15 +310,15 @@ impl Gradient<'_> {
         !self.value.is_empty() || self.parameters.iter().any(|slots| !slots.is_empty())
     }
 
-    /// Adds `factor` times the partial derivatives of a univariate density: by the value, then by each parameter.
+    /// Adds the partial derivatives of a univariate density: by the value, then by each parameter.
     #[inline]
-    pub fn add(&mut self, factor: f64, partials: [f64; 4]) {
+    pub fn add(&mut self, partials: [f64; 4]) {
         if let [slot] = self.value {
-            *slot += factor * partials[0];
+            *slot += self.scale * partials[0];
         }
         for (slots, partial) in self.parameters.iter_mut().zip(&partials[1..]) {
             if let [slot] = slots {
-                *slot += factor * partial;
+                *slot += self.scale * partial;
             }
         }
     }

@@ -4,7 +4,8 @@ use partita_core::laws::{DensityCase, DensityViolation, density, density_on_devi
 use partita_core::{
     Array, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution, Exponential,
     Gamma, Gradient, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal,
-    NegativeBinomial, NoiseStream, Normal, ParameterRule, Poisson, StudentT, Support, SymmetricDirichlet, Uniform,
+    NegativeBinomial, NoiseStream, Normal, ParameterRule, Poisson, Signature, StudentT, Support, SymmetricDirichlet,
+    Uniform,
 };
 
 /// One case: the value, then the parameters.
@@ -94,7 +95,7 @@ enum Mistake {
     IntegralDerivative,
 }
 
-impl Density for Mistake {
+impl Signature for Mistake {
     fn name(&self) -> &'static str {
         "Mistake"
     }
@@ -106,14 +107,16 @@ impl Density for Mistake {
     fn support(&self, parameters: [&[f64]; 3]) -> Support {
         Normal.support(parameters)
     }
+}
 
-    fn log_prob(&self, value: &[f64], parameters: [&[f64]; 3], scale: f64, gradient: &mut Gradient<'_>) -> f64 {
+impl Density for Mistake {
+    fn log_prob(&self, value: &[f64], parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         if *self == Self::Assignment {
             gradient.value.fill(0.0);
         }
-        let log_prob = Normal.log_prob(value, parameters, scale, gradient);
+        let log_prob = Normal.log_prob(value, parameters, gradient);
         if let (Self::ScaleDerivative, [slot]) = (self, &mut *gradient.parameters[1]) {
-            *slot += scale * 1e-5;
+            *slot += gradient.scale * 1e-5;
         }
         log_prob
     }
@@ -144,16 +147,10 @@ impl Density for Mistake {
         Normal.cumulative(value, parameters).map(|cumulative| factor * cumulative)
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        parameters: [&[f64]; 3],
-        scale: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
-        let found = Normal.log_power_integral(power, parameters, scale, gradient)?;
+    fn log_power_integral(&self, power: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        let found = Normal.log_power_integral(power, parameters, gradient)?;
         if let (Self::IntegralDerivative, [slot]) = (self, &mut *gradient.parameters[1]) {
-            *slot += scale * 1e-5;
+            *slot += gradient.scale * 1e-5;
         }
         let off = match self {
             Self::Integral => 0.02 * (power - 1.0),
@@ -216,10 +213,11 @@ fn equal_concentrations_make_the_symmetric_dirichlet() {
         let all = vec![beta; value.len()];
         let (mut by_value, mut expected_by_value) = (vec![0.0; value.len()], vec![0.0; value.len()]);
         let (mut by_beta, mut by_each) = ([0.0], vec![0.0; value.len()]);
-        let mut slots = Gradient { value: &mut by_value, parameters: [&mut by_beta, &mut [], &mut []] };
-        let found = SymmetricDirichlet.log_prob(&value, [&[beta], &[], &[]], 1.5, &mut slots);
-        let mut slots = Gradient { value: &mut expected_by_value, parameters: [&mut by_each, &mut [], &mut []] };
-        let expected = Dirichlet.log_prob(&value, [&all, &[], &[]], 1.5, &mut slots);
+        let mut slots = Gradient { scale: 1.5, value: &mut by_value, parameters: [&mut by_beta, &mut [], &mut []] };
+        let found = SymmetricDirichlet.log_prob(&value, [&[beta], &[], &[]], &mut slots);
+        let mut slots =
+            Gradient { scale: 1.5, value: &mut expected_by_value, parameters: [&mut by_each, &mut [], &mut []] };
+        let expected = Dirichlet.log_prob(&value, [&all, &[], &[]], &mut slots);
         // The terms that cancel are as many as there are categories, each of the size of log x or log Γ.
         let size: f64 = value
             .iter()

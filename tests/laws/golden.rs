@@ -81,9 +81,12 @@ fn evaluate(density: &dyn Density, point: &Point) -> Found {
     let parameters: [&[f64]; 3] = std::array::from_fn(|k| point.parameters.get(k).unwrap_or(&empty).as_slice());
     let mut by_value = vec![0.0; point.value.len()];
     let mut by_parameters = parameters.map(|parameter| vec![0.0; parameter.len()]);
-    let mut gradient =
-        Gradient { value: &mut by_value, parameters: by_parameters.each_mut().map(|slots| slots.as_mut_slice()) };
-    let log_prob = density.log_prob(&point.value, parameters, 1.0, &mut gradient);
+    let mut gradient = Gradient {
+        scale: 1.0,
+        value: &mut by_value,
+        parameters: by_parameters.each_mut().map(|slots| slots.as_mut_slice()),
+    };
+    let log_prob = density.log_prob(&point.value, parameters, &mut gradient);
     Found { log_prob, by_value, by_parameters }
 }
 

@@ -17,11 +17,11 @@ use partita::{
 
 /// log∫p^β of a density, without derivatives.
 fn log_integral(density: &dyn Density, power: f64, parameters: [&[f64]; 3]) -> f64 {
-    density.log_power_integral(power, parameters, 1.0, &mut Gradient::default()).unwrap()
+    density.log_power_integral(power, parameters, &mut Gradient::default()).unwrap()
 }
 
 fn log_prob(density: &dyn Density, value: f64, parameters: [&[f64]; 3]) -> f64 {
-    density.log_prob(&[value], parameters, 1.0, &mut Gradient::default())
+    density.log_prob(&[value], parameters, &mut Gradient::default())
 }
 
 /// The trapezoidal rule over the real line, which for smooth integrands that fade fast is exact to rounding.

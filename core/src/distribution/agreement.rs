@@ -27,10 +27,13 @@ fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width:
             if slots.is_empty() { 0..0 } else { index * width..(index + 1) * width }
         };
         let (at_a, at_b, at_c) = (slot(a, width), slot(b, 1), slot(c, 1));
-        let mut gradient =
-            Gradient { value: &mut value[index..=index], parameters: [&mut a[at_a], &mut b[at_b], &mut c[at_c]] };
+        let mut gradient = Gradient {
+            scale,
+            value: &mut value[index..=index],
+            parameters: [&mut a[at_a], &mut b[at_b], &mut c[at_c]],
+        };
         let event = [own(0, width), own(1, 1), own(2, 1)];
-        reference += density.log_prob(&values[index..=index], event, scale, &mut gradient);
+        reference += density.log_prob(&values[index..=index], event, &mut gradient);
     }
     assert!((sum - reference).abs() <= TOLERANCE * reference.abs(), "{} {count}: {sum} {reference}", density.name());
     for (found, expected) in found.iter().zip(&expected) {

@@ -32,7 +32,7 @@ impl View<'_> {
         for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
             let parameters = self.at(index);
             of_log_prob.clear();
-            let log_prob = self.density.log_prob(event, parameters, 1.0, &mut of_log_prob.gradient());
+            let log_prob = self.density.log_prob(event, parameters, &mut of_log_prob.gradient());
             if let Some(power) = loss.power()
                 && (index == 0 || !one)
             {
@@ -63,7 +63,7 @@ fn integral(
     parameters: [&[f64]; 3],
     gradient: &mut Gradient<'_>,
 ) -> std::result::Result<f64, &'static str> {
-    match density.log_power_integral(power, parameters, 1.0, gradient) {
+    match density.log_power_integral(power, parameters, gradient) {
         Some(infinite) if infinite == f64::INFINITY => Err(
             "the integral of that power of the density diverges. Take an index closer to 1, or parameters without a pole.",
         ),
@@ -91,7 +91,7 @@ impl Partials {
 
     fn gradient(&mut self) -> Gradient<'_> {
         let [value, a, b, c] = &mut self.0;
-        Gradient { value, parameters: [a, b, c] }
+        Gradient { scale: 1.0, value, parameters: [a, b, c] }
     }
 
     /// Adds `factor` times these, of event `index`, where the whole batch has its derivatives.

@@ -1,60 +1,41 @@
 //! Gives the Bernoulli distribution by its log odds.
 
-use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::bernoulli_logit;
 use crate::math::special::{sigmoid, softplus};
 use crate::noise::NoiseStream;
 
-/// The Bernoulli distribution on 0 and 1.
-///
-/// $$ \log p(x) = x\thinspace l - \log(1 + e^l) $$
-/// with $l$ = `logits`, the log odds of a 1.
-///
-/// # Shapes
-/// `logits` is a number or a tensor; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Full relative accuracy in both tails. From a probability, take `logits` as $\log p - \log(1-p)$.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Bernoulli};
-/// let log_prob = Bernoulli::logits(0.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + 2.0_f64.ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Bernoulli;
+distribution! {
+    /// The Bernoulli distribution on 0 and 1.
+    ///
+    /// $$ \log p(x) = x\thinspace l - \log(1 + e^l) $$
+    /// with $l$ = `logits`, the log odds of a 1.
+    ///
+    /// # Shapes
+    /// `logits` is a number or a tensor; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Full relative accuracy in both tails. From a probability, take `logits` as $\log p - \log(1-p)$.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Bernoulli};
+    /// let log_prob = Bernoulli::logits(0.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + 2.0_f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Bernoulli: Discrete where |_| Support::Boolean;
 
-impl Bernoulli {
     /// The Bernoulli distribution whose log odds of a 1 are `logits`.
-    pub fn logits<L>(logits: L) -> <(L,) as Parameters<Discrete>>::Distribution
-    where
-        (L,): Parameters<Discrete>,
-    {
-        (logits,).build(&Self)
-    }
+    pub fn logits(logits: L in Real);
 }
 
 impl Density for Bernoulli {
-    fn name(&self) -> &'static str {
-        "Bernoulli"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::number("logits", Domain::Real)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Boolean
-    }
-
-    fn log_prob(&self, value: &[f64], [logits, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [logits, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         // The log odds of the other outcome, by which both outcomes have one formula.
         let sign = 1.0 - 2.0 * value[0];
         let other = sign * logits[0];
-        gradient.add(factor, [0.0, -sign * sigmoid(other), 0.0, 0.0]);
+        gradient.add([0.0, -sign * sigmoid(other), 0.0, 0.0]);
         -softplus(other)
     }
 
@@ -62,17 +43,11 @@ impl Density for Bernoulli {
         Some(vec![((value * 2.0 - 1.0) * logits).log_sigmoid()])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [logits, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, [logits, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         // In the log odds of the likelier outcome, for which neither term overflows and the derivatives do not cancel.
         let likelier = logits[0].abs();
         let slope = power * (sigmoid(-likelier) - sigmoid(-power * likelier));
-        gradient.add(factor, [0.0, slope * logits[0].signum(), 0.0, 0.0]);
+        gradient.add([0.0, slope * logits[0].signum(), 0.0, 0.0]);
         Some(softplus(-power * likelier) - power * softplus(-likelier))
     }
 

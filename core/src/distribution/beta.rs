@@ -1,64 +1,41 @@
 //! Gives the beta distribution on numbers between zero and one.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{
     Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid,
 };
 use crate::noise::NoiseStream;
 
-/// The beta distribution.
-///
-/// $$ \log p(x) = (a-1)\log x + (b-1)\log(1-x) - \log B(a, b),\qquad 0 < x < 1 $$
-/// with $a$ = `concentration_one` > 0, which draws $x$ to one, and $b$ = `concentration_zero` > 0, which draws it
-/// to zero.
-///
-/// # Shapes
-/// Both are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Accurate for any concentrations. Numbers within 1e-16 of one cannot be told from it in f64: where they matter,
-/// exchange the concentrations and model $1 - x$.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Beta};
-/// let log_prob = Beta::new(2.0, 3.0).log_prob_of(&Array::scalar(0.5))?;
-/// assert!((log_prob - 1.5_f64.ln()).abs() < 1e-14);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Beta;
+distribution! {
+    /// The beta distribution.
+    ///
+    /// $$ \log p(x) = (a-1)\log x + (b-1)\log(1-x) - \log B(a, b),\qquad 0 < x < 1 $$
+    /// with $a$ = `concentration_one` > 0, which draws $x$ to one, and $b$ = `concentration_zero` > 0, which draws it
+    /// to zero.
+    ///
+    /// # Shapes
+    /// Both are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Accurate for any concentrations. Numbers within 1e-16 of one cannot be told from it in f64: where they matter,
+    /// exchange the concentrations and model $1 - x$.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Beta};
+    /// let log_prob = Beta::new(2.0, 3.0).log_prob_of(&Array::scalar(0.5))?;
+    /// assert!((log_prob - 1.5_f64.ln()).abs() < 1e-14);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Beta: Continuous where |_| Support::Interval(0.0, 1.0);
 
-impl Beta {
     /// The beta distribution with mean `concentration_one / (concentration_one + concentration_zero)`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<A, B>(concentration_one: A, concentration_zero: B) -> <(A, B) as Parameters<Continuous>>::Distribution
-    where
-        (A, B): Parameters<Continuous>,
-    {
-        (concentration_one, concentration_zero).build(&Self)
-    }
+    pub fn new(concentration_one: A in Positive, concentration_zero: B in Positive);
 }
 
 impl Density for Beta {
-    fn name(&self) -> &'static str {
-        "Beta"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] = [
-            ParameterRule::number("concentration_one", Domain::Positive),
-            ParameterRule::number("concentration_zero", Domain::Positive),
-        ];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Interval(0.0, 1.0)
-    }
-
-    fn log_prob(&self, value: &[f64], [one, zero, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [one, zero, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (one, zero, value) = (one[0], zero[0], value[0]);
         let (log_value, log_rest) = (value.ln(), (-value).ln_1p());
         if gradient.is_wanted() {
@@ -68,7 +45,7 @@ impl Density for Beta {
                 log_rest + digamma_difference(zero, one),
                 0.0,
             ];
-            gradient.add(factor, partials);
+            gradient.add(partials);
         }
         if one.min(zero) < LARGE_CONCENTRATION {
             (one - 1.0) * log_value + (zero - 1.0) * log_rest - ln_beta(one, zero)
@@ -90,13 +67,7 @@ impl Density for Beta {
         ])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [one, zero, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, [one, zero, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let [own_one, own_zero] = [one, zero].map(|concentration| power * (concentration[0] - 1.0) + 1.0);
         // A density with a pole has powers that are not integrable.
         if own_one <= 0.0 || own_zero <= 0.0 {
@@ -106,7 +77,7 @@ impl Density for Beta {
             // ψ(a) - ψ(a + b) of both beta functions.
             let by_one = digamma_difference(one[0], zero[0]) - digamma_difference(own_one, own_zero);
             let by_zero = digamma_difference(zero[0], one[0]) - digamma_difference(own_zero, own_one);
-            gradient.add(factor, [0.0, power * by_one, power * by_zero, 0.0]);
+            gradient.add([0.0, power * by_one, power * by_zero, 0.0]);
         }
         Some(ln_beta(own_one, own_zero) - power * ln_beta(one[0], zero[0]))
     }

@@ -1,74 +1,48 @@
 //! Gives the binomial distribution by its total and its log odds.
 
 use super::power::{Counts, log_power_sum};
-use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmoid, softplus};
 use crate::noise::NoiseStream;
 
-/// The binomial distribution: the number of successes in a number of trials.
-///
-/// $$ \log p(k) = \log\binom{n}{k} + k\thinspace l - n\log(1 + e^l),\qquad k = 0, \dots, n $$
-/// with $n$ = `total` and $l$ = `logits`, the log odds of a success.
-///
-/// # Shapes
-/// `total` and `logits` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Accurate for totals of any size: the coefficient is never computed by itself (Loader's saddle point). The derivative
-/// by `total` is that of the formula with gamma functions for factorials; that by `logits` is a difference of two
-/// numbers of the size of the variance, so that close to the mode it is accurate to that many units of 1e-16.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Binomial};
-/// let log_prob = Binomial::logits(4.0, 0.0).log_prob_of(&Array::scalar(2.0))?;
-/// assert!((log_prob - (6.0_f64 / 16.0).ln()).abs() < 1e-14);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-///
-/// # References
-/// Loader (2000), *Fast and accurate computation of binomial probabilities*.
-#[derive(Debug, Clone, Copy)]
-pub struct Binomial;
+distribution! {
+    /// The binomial distribution: the number of successes in a number of trials.
+    ///
+    /// $$ \log p(k) = \log\binom{n}{k} + k\thinspace l - n\log(1 + e^l),\qquad k = 0, \dots, n $$
+    /// with $n$ = `total` and $l$ = `logits`, the log odds of a success.
+    ///
+    /// # Shapes
+    /// `total` and `logits` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Accurate for totals of any size: the coefficient is never computed by itself (Loader's saddle point). The derivative
+    /// by `total` is that of the formula with gamma functions for factorials; that by `logits` is a difference of two
+    /// numbers of the size of the variance, so that close to the mode it is accurate to that many units of 1e-16.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Binomial};
+    /// let log_prob = Binomial::logits(4.0, 0.0).log_prob_of(&Array::scalar(2.0))?;
+    /// assert!((log_prob - (6.0_f64 / 16.0).ln()).abs() < 1e-14);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    ///
+    /// # References
+    /// Loader (2000), *Fast and accurate computation of binomial probabilities*.
+    pub struct Binomial: Discrete where |[total, ..]| Support::CountUpTo(total[0]);
 
-impl Binomial {
     /// The number of successes in `total` trials whose log odds are `logits`.
-    pub fn logits<N, L>(total: N, logits: L) -> <(N, L) as Parameters<Discrete>>::Distribution
-    where
-        (N, L): Parameters<Discrete>,
-    {
-        (total, logits).build(&Self)
-    }
+    pub fn logits(total: N in Count, logits: L in Real);
 }
 
 impl Density for Binomial {
-    fn name(&self) -> &'static str {
-        "Binomial"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("total", Domain::Count), ParameterRule::number("logits", Domain::Real)];
-        &RULES
-    }
-
-    fn support(&self, [total, ..]: [&[f64]; 3]) -> Support {
-        Support::CountUpTo(total[0])
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [total, logits, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [total, logits, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (successes, failures, logits) = (value[0], total[0] - value[0], logits[0]);
         let log = LogChance { success: -softplus(-logits), failure: -softplus(logits) };
         if gradient.is_wanted() {
             let by_total = digamma_difference(failures + 1.0, successes) + log.failure;
             let by_logits = successes * sigmoid(-logits) - failures * sigmoid(logits);
-            gradient.add(factor, [0.0, by_total, by_logits, 0.0]);
+            gradient.add([0.0, by_total, by_logits, 0.0]);
         }
         binomial_kernel(successes, failures, log)
     }
@@ -83,17 +57,11 @@ impl Density for Binomial {
         ])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        parameters: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let [total, logits, _] = parameters;
         let mode = ((total[0] + 1.0) * sigmoid(logits[0])).floor().min(total[0]);
         let counts = Counts { density: self, parameters, mode, last: total[0], ratio: 0.0 };
-        log_power_sum(&counts, power, factor, gradient)
+        log_power_sum(&counts, power, gradient)
     }
 
     fn draw(&self, [total, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

@@ -1,51 +1,39 @@
 //! Gives the categorical distribution on class indices by its logits.
 
-use super::{Batch, Density, Domain, Gradient, ParameterRule, Support, Term};
+use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::categorical_logit;
 use crate::math::special::log_sum_exp_parts;
 use crate::noise::NoiseStream;
 
-/// The categorical distribution on the class indices 0, 1, ..., K - 1.
-///
-/// $$ \log p(k) = l_k - \log\sum_{j=0}^{K-1} e^{l_j} $$
-/// with $l$ = `logits`, a vector of K real numbers; a number added to all of them changes nothing.
-///
-/// # Shapes
-/// `logits` `[..., K]`, value `[...]`: an event is one number, the index of its class. Mean and variance are those of
-/// the index.
-///
-/// # Example
-/// ```
-/// use partita_core::{Categorical, Density, Gradient};
-/// let equal = Categorical.log_prob(&[2.0], [&[0.5, 0.5, 0.5, 0.5], &[], &[]], 1.0, &mut Gradient::default());
-/// assert!((equal + 4.0_f64.ln()).abs() < 1e-15);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Categorical;
+distribution! {
+    /// The categorical distribution on the class indices 0, 1, ..., K - 1.
+    ///
+    /// $$ \log p(k) = l_k - \log\sum_{j=0}^{K-1} e^{l_j} $$
+    /// with $l$ = `logits`, a vector of K real numbers; a number added to all of them changes nothing.
+    ///
+    /// # Shapes
+    /// `logits` `[..., K]`, value `[...]`: an event is one number, the index of its class. Mean and variance are those of
+    /// the index.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Categorical, Density, Gradient};
+    /// let equal = Categorical.log_prob(&[2.0], [&[0.5, 0.5, 0.5, 0.5], &[], &[]], &mut Gradient::default());
+    /// assert!((equal + 4.0_f64.ln()).abs() < 1e-15);
+    /// ```
+    pub struct Categorical where |[logits, ..]| Support::CountUpTo(logits.len().saturating_sub(1) as f64), of vector(logits in Real);
+}
 
 impl Density for Categorical {
-    fn name(&self) -> &'static str {
-        "Categorical"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::vector("logits", Domain::Real)];
-        &RULES
-    }
-
-    fn support(&self, [logits, ..]: [&[f64]; 3]) -> Support {
-        Support::CountUpTo(logits.len().saturating_sub(1) as f64)
-    }
-
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is checked to be a class")]
-    fn log_prob(&self, value: &[f64], [logits, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [logits, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let class = value[0] as usize;
         let (largest, rest) = log_sum_exp_parts(logits);
         let log_prob = (logits[class] - largest) - rest;
         for (index, (slot, logit)) in gradient.parameters[0].iter_mut().zip(logits).enumerate() {
             // For the class itself 1 - p, without cancellation where p is close to one.
             let partial = if index == class { -log_prob.exp_m1() } else { -((logit - largest) - rest).exp() };
-            *slot += factor * partial;
+            *slot += gradient.scale * partial;
         }
         log_prob
     }
@@ -54,19 +42,13 @@ impl Density for Categorical {
         Some(vec![logits.log_softmax().pick(value)])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [logits, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, [logits, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let powers: Vec<f64> = logits.iter().map(|logit| power * logit).collect();
         let (largest, rest) = log_sum_exp_parts(logits);
         let (largest_power, rest_power) = log_sum_exp_parts(&powers);
         for ((slot, logit), own) in gradient.parameters[0].iter_mut().zip(logits).zip(&powers) {
             let change = ((own - largest_power) - rest_power).exp() - ((logit - largest) - rest).exp();
-            *slot += factor * power * change;
+            *slot += gradient.scale * power * change;
         }
         // The largest of the powers is the power of the largest, and cancels.
         Some(rest_power - power * rest)

@@ -1,65 +1,38 @@
 //! Gives the Cauchy distribution, whose tails are too heavy for a mean.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{ln_gamma_difference, log1p_square};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::PI;
 
-/// The Cauchy distribution, which has neither mean nor variance.
-///
-/// $$ \log p(x) = -\log\pi - \log\sigma - \log(1 + z^2),\qquad z = \frac{x-\mu}{\sigma} $$
-/// with $\mu$ = `location` (the median) and $\sigma$ = `scale` > 0 (half the interquartile range).
-///
-/// # Shapes
-/// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Cauchy};
-/// let log_prob = Cauchy::new(0.0, 1.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + (2.0 * std::f64::consts::PI).ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Cauchy;
+distribution! {
+    /// The Cauchy distribution, which has neither mean nor variance.
+    ///
+    /// $$ \log p(x) = -\log\pi - \log\sigma - \log(1 + z^2),\qquad z = \frac{x-\mu}{\sigma} $$
+    /// with $\mu$ = `location` (the median) and $\sigma$ = `scale` > 0 (half the interquartile range).
+    ///
+    /// # Shapes
+    /// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Cauchy};
+    /// let log_prob = Cauchy::new(0.0, 1.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + (2.0 * std::f64::consts::PI).ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Cauchy: Continuous where |_| Support::Real;
 
-impl Cauchy {
     /// The Cauchy distribution with median `location` and `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<L, S>(location: L, scale: S) -> <(L, S) as Parameters<Continuous>>::Distribution
-    where
-        (L, S): Parameters<Continuous>,
-    {
-        (location, scale).build(&Self)
-    }
+    pub fn new(location: L in Real, scale: S in Positive);
 }
 
 impl Density for Cauchy {
-    fn name(&self) -> &'static str {
-        "Cauchy"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("location", Domain::Real), ParameterRule::number("scale", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Real
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [location, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let z = (value[0] - location[0]) / scale[0];
         let [slope, by_scale] = slopes(z);
-        gradient.add(factor, [-slope / scale[0], slope / scale[0], by_scale / scale[0], 0.0]);
+        gradient.add([-slope / scale[0], slope / scale[0], by_scale / scale[0], 0.0]);
         -PI.ln() - scale[0].ln() - log1p_square(z)
     }
 
@@ -67,14 +40,8 @@ impl Density for Cauchy {
         Some(vec![-Term::from(PI.ln()), -scale.clone().ln(), -((value - location) / scale).square().ln_1p()])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [_, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
-        gradient.add(factor, [0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
+    fn log_power_integral(&self, power: f64, [_, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        gradient.add([0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
         Some(log_standard_integral(power) + (1.0 - power) * scale[0].ln())
     }
 

@@ -1,62 +1,44 @@
 //! Gives the Dirichlet distribution on the simplex.
 
 use super::gamma::log_gamma_draw;
-use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{digamma_difference, ln_gamma, log_sum_exp};
 use crate::noise::NoiseStream;
 
-/// The Dirichlet distribution on vectors of positive numbers that sum to one.
-///
-/// $$ \log p(x) = \log\Gamma\Big(\sum_i\alpha_i\Big) - \sum_i\log\Gamma(\alpha_i) + \sum_i(\alpha_i - 1)\log x_i $$
-/// with $\alpha$ = `concentration`, a vector of numbers > 0.
-///
-/// # Shapes
-/// `concentration` `[..., categories]`, value `[..., categories]`.
-///
-/// # Numerics
-/// Loses about $\log_{10}\sum_i\alpha_i$ digits in absolute terms, as the gamma functions cancel. The derivative by the
-/// value is that of the formula above, off the simplex too; a bijector to the simplex uses its tangential part only.
-///
-/// # Example
-/// ```
-/// use partita_core::{Density, Dirichlet, Gradient};
-/// let uniform = Dirichlet.log_prob(&[0.2, 0.3, 0.5], [&[1.0, 1.0, 1.0], &[], &[]], 1.0, &mut Gradient::default());
-/// assert!((uniform - 2.0_f64.ln()).abs() < 1e-15);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Dirichlet;
+distribution! {
+    /// The Dirichlet distribution on vectors of positive numbers that sum to one.
+    ///
+    /// $$ \log p(x) = \log\Gamma\Big(\sum_i\alpha_i\Big) - \sum_i\log\Gamma(\alpha_i) + \sum_i(\alpha_i - 1)\log x_i $$
+    /// with $\alpha$ = `concentration`, a vector of numbers > 0.
+    ///
+    /// # Shapes
+    /// `concentration` `[..., categories]`, value `[..., categories]`.
+    ///
+    /// # Numerics
+    /// Loses about $\log_{10}\sum_i\alpha_i$ digits in absolute terms, as the gamma functions cancel. The derivative by the
+    /// value is that of the formula above, off the simplex too; a bijector to the simplex uses its tangential part only.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Density, Dirichlet, Gradient};
+    /// let uniform = Dirichlet.log_prob(&[0.2, 0.3, 0.5], [&[1.0, 1.0, 1.0], &[], &[]], &mut Gradient::default());
+    /// assert!((uniform - 2.0_f64.ln()).abs() < 1e-15);
+    /// ```
+    pub struct Dirichlet where |_| Support::Simplex, of vector(concentration in Positive);
+}
 
 impl Density for Dirichlet {
-    fn name(&self) -> &'static str {
-        "Dirichlet"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::vector("concentration", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Simplex
-    }
-
     fn event_rank(&self) -> usize {
         1
     }
 
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [concentration, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [concentration, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let total: f64 = concentration.iter().sum();
         for (slot, (x, alpha)) in gradient.value.iter_mut().zip(value.iter().zip(concentration)) {
-            *slot += factor * (alpha - 1.0) / x;
+            *slot += gradient.scale * (alpha - 1.0) / x;
         }
         for (slot, (x, alpha)) in gradient.parameters[0].iter_mut().zip(value.iter().zip(concentration)) {
-            *slot += factor * (x.ln() + digamma_difference(*alpha, total - alpha));
+            *slot += gradient.scale * (x.ln() + digamma_difference(*alpha, total - alpha));
         }
         let sum: f64 =
             value.iter().zip(concentration).map(|(x, alpha)| (alpha - 1.0) * x.ln() - ln_gamma(*alpha)).sum();
@@ -75,7 +57,6 @@ impl Density for Dirichlet {
         &self,
         power: f64,
         [concentration, ..]: [&[f64]; 3],
-        factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         let own = |concentration: &f64| power * (concentration - 1.0) + 1.0;
@@ -89,7 +70,8 @@ impl Density for Dirichlet {
         }
         for (slot, concentration) in gradient.parameters[0].iter_mut().zip(concentration) {
             let all = digamma_difference(*concentration, total - concentration);
-            *slot += factor * power * (all - digamma_difference(own(concentration), own_total - own(concentration)));
+            *slot +=
+                gradient.scale * power * (all - digamma_difference(own(concentration), own_total - own(concentration)));
         }
         Some(log_integral)
     }

@@ -157,11 +157,11 @@ impl<'a> View<'a> {
 
     /// The log density of each event.
     pub(crate) fn pointwise(&self, values: &[f64]) -> Vec<f64> {
-        let mut nothing = Gradient { value: &mut [], parameters: [&mut [], &mut [], &mut []] };
+        let mut nothing = Gradient::default();
         values
             .chunks_exact(self.event.max(1))
             .enumerate()
-            .map(|(index, value)| self.density.log_prob(value, self.at(index), 1.0, &mut nothing))
+            .map(|(index, value)| self.density.log_prob(value, self.at(index), &mut nothing))
             .collect()
     }
 
@@ -221,8 +221,8 @@ impl<'a> View<'a> {
             };
             let slots = [slot(0), slot(1), slot(2)];
             let own = if wanted.value { &mut value[index * self.event..(index + 1) * self.event] } else { &mut [] };
-            let mut gradient = Gradient { value: own, parameters: slots };
-            total += self.density.log_prob(event, self.at(index), scale, &mut gradient);
+            let mut gradient = Gradient { scale, value: own, parameters: slots };
+            total += self.density.log_prob(event, self.at(index), &mut gradient);
         }
         Evaluation { total: scale * total, value, parameters, shared: [0; 4] }
     }

@@ -1,53 +1,33 @@
 //! Gives the exponential distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::noise::NoiseStream;
 
-/// The exponential distribution.
-///
-/// $$ \log p(x) = \log\lambda - \lambda x,\qquad x > 0 $$
-/// with $\lambda$ = `rate` > 0 (one over the mean).
-///
-/// # Shapes
-/// `rate` is a number or a tensor; a tensor of shape `[1]` serves every event.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Exponential};
-/// let log_prob = Exponential::new(2.0).log_prob_of(&Array::scalar(3.0))?;
-/// assert!((log_prob + 6.0 - 2.0_f64.ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Exponential;
+distribution! {
+    /// The exponential distribution.
+    ///
+    /// $$ \log p(x) = \log\lambda - \lambda x,\qquad x > 0 $$
+    /// with $\lambda$ = `rate` > 0 (one over the mean).
+    ///
+    /// # Shapes
+    /// `rate` is a number or a tensor; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Exponential};
+    /// let log_prob = Exponential::new(2.0).log_prob_of(&Array::scalar(3.0))?;
+    /// assert!((log_prob + 6.0 - 2.0_f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Exponential: Continuous where |_| Support::Positive;
 
-impl Exponential {
     /// The exponential distribution with mean one over `rate`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<R>(rate: R) -> <(R,) as Parameters<Continuous>>::Distribution
-    where
-        (R,): Parameters<Continuous>,
-    {
-        (rate,).build(&Self)
-    }
+    pub fn new(rate: R in Positive);
 }
 
 impl Density for Exponential {
-    fn name(&self) -> &'static str {
-        "Exponential"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::number("rate", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Positive
-    }
-
-    fn log_prob(&self, value: &[f64], [rate, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
-        gradient.add(factor, [-rate[0], (1.0 / rate[0]) - value[0], 0.0, 0.0]);
+    fn log_prob(&self, value: &[f64], [rate, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        gradient.add([-rate[0], (1.0 / rate[0]) - value[0], 0.0, 0.0]);
         rate[0].ln() - rate[0] * value[0]
     }
 
@@ -55,14 +35,8 @@ impl Density for Exponential {
         Some(vec![rate.clone().ln(), -(rate * value)])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [rate, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
-        gradient.add(factor, [0.0, (power - 1.0) / rate[0], 0.0, 0.0]);
+    fn log_power_integral(&self, power: f64, [rate, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        gradient.add([0.0, (power - 1.0) / rate[0], 0.0, 0.0]);
         Some((power - 1.0) * rate[0].ln() - power.ln())
     }
 

@@ -1,74 +1,47 @@
 //! Gives the gamma distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
 
 /// From this concentration on Loader's form is the more accurate one.
 pub(super) const LARGE_CONCENTRATION: f64 = 10.0;
 
-/// The gamma distribution.
-///
-/// $$ \log p(x) = \alpha\log\beta - \log\Gamma(\alpha) + (\alpha-1)\log x - \beta x,\qquad x > 0 $$
-/// with $\alpha$ = `concentration` > 0 and $\beta$ = `rate` > 0 (SciPy has the scale $1/\beta$ instead).
-///
-/// # Shapes
-/// `concentration` and `rate` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Accurate for any concentration. Draws are made in logarithms and kept at the smallest positive number or above,
-/// which matters for concentrations below 0.05.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Gamma};
-/// let log_prob = Gamma::new(2.0, 3.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob - (9.0_f64.ln() - 3.0)).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Gamma;
+distribution! {
+    /// The gamma distribution.
+    ///
+    /// $$ \log p(x) = \alpha\log\beta - \log\Gamma(\alpha) + (\alpha-1)\log x - \beta x,\qquad x > 0 $$
+    /// with $\alpha$ = `concentration` > 0 and $\beta$ = `rate` > 0 (SciPy has the scale $1/\beta$ instead).
+    ///
+    /// # Shapes
+    /// `concentration` and `rate` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Accurate for any concentration. Draws are made in logarithms and kept at the smallest positive number or above,
+    /// which matters for concentrations below 0.05.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Gamma};
+    /// let log_prob = Gamma::new(2.0, 3.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob - (9.0_f64.ln() - 3.0)).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Gamma: Continuous where |_| Support::Positive;
 
-impl Gamma {
     /// The gamma distribution with mean `concentration` over `rate`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<C, R>(concentration: C, rate: R) -> <(C, R) as Parameters<Continuous>>::Distribution
-    where
-        (C, R): Parameters<Continuous>,
-    {
-        (concentration, rate).build(&Self)
-    }
+    pub fn new(concentration: C in Positive, rate: R in Positive);
 }
 
 impl Density for Gamma {
-    fn name(&self) -> &'static str {
-        "Gamma"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("concentration", Domain::Positive), ParameterRule::number("rate", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Positive
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [concentration, rate, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [concentration, rate, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (concentration, rate, value) = (concentration[0], rate[0], value[0]);
         let mean = rate * value;
         let log_mean = log_of(mean, rate.ln() + value.ln());
         if gradient.is_wanted() {
             let by_concentration = log_mean - digamma(concentration);
             let partials = [(concentration - 1.0) / value - rate, by_concentration, concentration / rate - value, 0.0];
-            gradient.add(factor, partials);
+            gradient.add(partials);
         }
         if concentration < LARGE_CONCENTRATION {
             concentration * rate.ln() - ln_gamma(concentration) + (concentration - 1.0) * value.ln() - mean
@@ -89,7 +62,6 @@ impl Density for Gamma {
         &self,
         power: f64,
         [concentration, rate, _]: [&[f64]; 3],
-        factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         // Finite where x^(β(α - 1)) is integrable at zero.
@@ -99,7 +71,7 @@ impl Density for Gamma {
         }
         if gradient.is_wanted() {
             let by_concentration = power * (digamma(own) - digamma(concentration[0]) - power.ln());
-            gradient.add(factor, [0.0, by_concentration, (power - 1.0) / rate[0], 0.0]);
+            gradient.add([0.0, by_concentration, (power - 1.0) / rate[0], 0.0]);
         }
         let constants = ln_gamma(own) - power * ln_gamma(concentration[0]) - own * power.ln();
         Some((power - 1.0) * rate[0].ln() + constants)

@@ -1,62 +1,42 @@
 //! Gives the half-Cauchy distribution on numbers above zero.
 
 use super::cauchy::{log_standard_integral, slopes};
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::log1p_square;
 use crate::noise::NoiseStream;
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, LN_2};
 
-/// The half-Cauchy distribution: the absolute value of a Cauchy number with location 0.
-///
-/// $$ \log p(x) = \log\tfrac{2}{\pi} - \log\sigma - \log\left(1 + \frac{x^2}{\sigma^2}\right),\qquad x > 0 $$
-/// with $\sigma$ = `scale` > 0, which is its median. It has neither mean nor variance.
-///
-/// # Shapes
-/// `scale` is a number or a tensor; a tensor of shape `[1]` serves every event.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, HalfCauchy};
-/// let log_prob = HalfCauchy::new(1.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + std::f64::consts::PI.ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-///
-/// # References
-/// Gelman (2006), *Prior distributions for variance parameters in hierarchical models*, section 3.2.
-#[derive(Debug, Clone, Copy)]
-pub struct HalfCauchy;
+distribution! {
+    /// The half-Cauchy distribution: the absolute value of a Cauchy number with location 0.
+    ///
+    /// $$ \log p(x) = \log\tfrac{2}{\pi} - \log\sigma - \log\left(1 + \frac{x^2}{\sigma^2}\right),\qquad x > 0 $$
+    /// with $\sigma$ = `scale` > 0, which is its median. It has neither mean nor variance.
+    ///
+    /// # Shapes
+    /// `scale` is a number or a tensor; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, HalfCauchy};
+    /// let log_prob = HalfCauchy::new(1.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + std::f64::consts::PI.ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    ///
+    /// # References
+    /// Gelman (2006), *Prior distributions for variance parameters in hierarchical models*, section 3.2.
+    pub struct HalfCauchy: Continuous where |_| Support::Positive;
 
-impl HalfCauchy {
     /// The half-Cauchy distribution with median `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<S>(scale: S) -> <(S,) as Parameters<Continuous>>::Distribution
-    where
-        (S,): Parameters<Continuous>,
-    {
-        (scale,).build(&Self)
-    }
+    pub fn new(scale: S in Positive);
 }
 
 impl Density for HalfCauchy {
-    fn name(&self) -> &'static str {
-        "HalfCauchy"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::number("scale", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Positive
-    }
-
-    fn log_prob(&self, value: &[f64], [scale, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [scale, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let z = value[0] / scale[0];
         let [slope, by_scale] = slopes(z);
-        gradient.add(factor, [-slope / scale[0], by_scale / scale[0], 0.0, 0.0]);
+        gradient.add([-slope / scale[0], by_scale / scale[0], 0.0, 0.0]);
         FRAC_2_PI.ln() - scale[0].ln() - log1p_square(z)
     }
 
@@ -64,14 +44,8 @@ impl Density for HalfCauchy {
         Some(vec![FRAC_2_PI.ln().into(), -scale.clone().ln(), -(value / scale).square().ln_1p()])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [scale, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
-        gradient.add(factor, [0.0, (1.0 - power) / scale[0], 0.0, 0.0]);
+    fn log_power_integral(&self, power: f64, [scale, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        gradient.add([0.0, (1.0 - power) / scale[0], 0.0, 0.0]);
         Some(log_standard_integral(power) + (1.0 - power) * (scale[0].ln() - LN_2))
     }
 

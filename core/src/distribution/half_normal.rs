@@ -1,57 +1,37 @@
 //! Gives the half-normal distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, LN_2};
 
-/// The half-normal distribution: the absolute value of a normal number with mean 0.
-///
-/// $$ \log p(x) = \log 2 - \tfrac12\left(\frac{x}{\sigma}\right)^2 - \log\sigma - \tfrac12\log 2\pi,\qquad x > 0 $$
-/// with $\sigma$ = `scale` > 0 (the standard deviation of the normal number, not of $x$).
-///
-/// # Shapes
-/// `scale` is a number or a tensor; a tensor of shape `[1]` serves every event.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, HalfNormal};
-/// let log_prob = HalfNormal::new(2.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + 0.125 + 0.918_938_533_204_672_8).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct HalfNormal;
+distribution! {
+    /// The half-normal distribution: the absolute value of a normal number with mean 0.
+    ///
+    /// $$ \log p(x) = \log 2 - \tfrac12\left(\frac{x}{\sigma}\right)^2 - \log\sigma - \tfrac12\log 2\pi,\qquad x > 0 $$
+    /// with $\sigma$ = `scale` > 0 (the standard deviation of the normal number, not of $x$).
+    ///
+    /// # Shapes
+    /// `scale` is a number or a tensor; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, HalfNormal};
+    /// let log_prob = HalfNormal::new(2.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + 0.125 + 0.918_938_533_204_672_8).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct HalfNormal: Continuous where |_| Support::Positive;
 
-impl HalfNormal {
     /// The half-normal distribution with `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<S>(scale: S) -> <(S,) as Parameters<Continuous>>::Distribution
-    where
-        (S,): Parameters<Continuous>,
-    {
-        (scale,).build(&Self)
-    }
+    pub fn new(scale: S in Positive);
 }
 
 impl Density for HalfNormal {
-    fn name(&self) -> &'static str {
-        "HalfNormal"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::number("scale", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Positive
-    }
-
-    fn log_prob(&self, value: &[f64], [scale, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [scale, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let ratio = value[0] / scale[0];
-        gradient.add(factor, [-ratio / scale[0], (ratio - 1.0) * (ratio + 1.0) / scale[0], 0.0, 0.0]);
+        gradient.add([-ratio / scale[0], (ratio - 1.0) * (ratio + 1.0) / scale[0], 0.0, 0.0]);
         LN_2 - 0.5 * ratio * ratio - scale[0].ln() - HALF_LOG_TWO_PI
     }
 
@@ -59,14 +39,8 @@ impl Density for HalfNormal {
         Some(vec![(LN_2 - HALF_LOG_TWO_PI).into(), -scale.clone().ln(), (value / scale).square() * -0.5])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [scale, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
-        gradient.add(factor, [0.0, (1.0 - power) / scale[0], 0.0, 0.0]);
+    fn log_power_integral(&self, power: f64, [scale, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        gradient.add([0.0, (1.0 - power) / scale[0], 0.0, 0.0]);
         Some((1.0 - power) * (scale[0].ln() + HALF_LOG_TWO_PI - LN_2) - 0.5 * power.ln())
     }
 

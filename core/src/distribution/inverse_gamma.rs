@@ -1,64 +1,35 @@
 //! Gives the inverse gamma distribution, by shape and scale.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
 
-/// The inverse gamma distribution: one over a gamma number.
-///
-/// $$ \log p(x) = \alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log x - \frac{\beta}{x},\qquad x > 0 $$
-/// with $\alpha$ = `concentration` > 0 and $\beta$ = `scale` > 0, which is the `rate` of the gamma number and has the
-/// units of $x$.
-///
-/// # Shapes
-/// `concentration` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, InverseGamma};
-/// let log_prob = InverseGamma::new(2.0, 3.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob - (9.0_f64.ln() - 3.0)).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct InverseGamma;
+distribution! {
+    /// The inverse gamma distribution: one over a gamma number.
+    ///
+    /// $$ \log p(x) = \alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log x - \frac{\beta}{x},\qquad x > 0 $$
+    /// with $\alpha$ = `concentration` > 0 and $\beta$ = `scale` > 0, which is the `rate` of the gamma number and has the
+    /// units of $x$.
+    ///
+    /// # Shapes
+    /// `concentration` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, InverseGamma};
+    /// let log_prob = InverseGamma::new(2.0, 3.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob - (9.0_f64.ln() - 3.0)).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct InverseGamma: Continuous where |_| Support::Positive;
 
-impl InverseGamma {
     /// The inverse gamma distribution with mode `scale` over `concentration` + 1.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<C, S>(concentration: C, scale: S) -> <(C, S) as Parameters<Continuous>>::Distribution
-    where
-        (C, S): Parameters<Continuous>,
-    {
-        (concentration, scale).build(&Self)
-    }
+    pub fn new(concentration: C in Positive, scale: S in Positive);
 }
 
 impl Density for InverseGamma {
-    fn name(&self) -> &'static str {
-        "InverseGamma"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] = [
-            ParameterRule::number("concentration", Domain::Positive),
-            ParameterRule::number("scale", Domain::Positive),
-        ];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Positive
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [concentration, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [concentration, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (concentration, scale, value) = (concentration[0], scale[0], value[0]);
         let mean = scale / value;
         let log_mean = log_of(mean, scale.ln() - value.ln());
@@ -69,7 +40,7 @@ impl Density for InverseGamma {
                 (concentration - mean) / scale,
                 0.0,
             ];
-            gradient.add(factor, partials);
+            gradient.add(partials);
         }
         if concentration < LARGE_CONCENTRATION {
             concentration * scale.ln() - ln_gamma(concentration) - (concentration + 1.0) * value.ln() - mean
@@ -90,13 +61,12 @@ impl Density for InverseGamma {
         &self,
         power: f64,
         [concentration, scale, _]: [&[f64]; 3],
-        factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         let own = power * (concentration[0] + 1.0) - 1.0;
         if gradient.is_wanted() {
             let by_concentration = power * (digamma(own) - digamma(concentration[0]) - power.ln());
-            gradient.add(factor, [0.0, by_concentration, (1.0 - power) / scale[0], 0.0]);
+            gradient.add([0.0, by_concentration, (1.0 - power) / scale[0], 0.0]);
         }
         let constants = ln_gamma(own) - power * ln_gamma(concentration[0]) - own * power.ln();
         Some((1.0 - power) * scale[0].ln() + constants)

@@ -1,64 +1,37 @@
 //! Gives the Laplace (double exponential) distribution.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::LN_2;
 
-/// The Laplace (double exponential) distribution.
-///
-/// $$ \log p(x) = -\frac{|x-\mu|}{b} - \log b - \log 2 $$
-/// with $\mu$ = `location` and $b$ = `scale` > 0 (the mean absolute deviation).
-///
-/// # Shapes
-/// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Not differentiable at $x = \mu$; the derivatives by value and location are given as 0 there.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Laplace};
-/// let log_prob = Laplace::new(0.0, 2.0).log_prob_of(&Array::scalar(-3.0))?;
-/// assert!((log_prob + 1.5 + 4.0_f64.ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Laplace;
+distribution! {
+    /// The Laplace (double exponential) distribution.
+    ///
+    /// $$ \log p(x) = -\frac{|x-\mu|}{b} - \log b - \log 2 $$
+    /// with $\mu$ = `location` and $b$ = `scale` > 0 (the mean absolute deviation).
+    ///
+    /// # Shapes
+    /// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Not differentiable at $x = \mu$; the derivatives by value and location are given as 0 there.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Laplace};
+    /// let log_prob = Laplace::new(0.0, 2.0).log_prob_of(&Array::scalar(-3.0))?;
+    /// assert!((log_prob + 1.5 + 4.0_f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Laplace: Continuous where |_| Support::Real;
 
-impl Laplace {
     /// The Laplace distribution with mean `location` and `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<L, S>(location: L, scale: S) -> <(L, S) as Parameters<Continuous>>::Distribution
-    where
-        (L, S): Parameters<Continuous>,
-    {
-        (location, scale).build(&Self)
-    }
+    pub fn new(location: L in Real, scale: S in Positive);
 }
 
 impl Density for Laplace {
-    fn name(&self) -> &'static str {
-        "Laplace"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("location", Domain::Real), ParameterRule::number("scale", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Real
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [location, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let deviation = value[0] - location[0];
         let distance = deviation.abs() / scale[0];
         let slope = if deviation > 0.0 {
@@ -68,7 +41,7 @@ impl Density for Laplace {
         } else {
             0.0
         };
-        gradient.add(factor, [-slope, slope, (distance - 1.0) / scale[0], 0.0]);
+        gradient.add([-slope, slope, (distance - 1.0) / scale[0], 0.0]);
         -distance - scale[0].ln() - LN_2
     }
 
@@ -76,14 +49,8 @@ impl Density for Laplace {
         Some(vec![(-LN_2).into(), -scale.clone().ln(), -((value - location).abs() / scale)])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [_, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
-        gradient.add(factor, [0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
+    fn log_power_integral(&self, power: f64, [_, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        gradient.add([0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
         Some((1.0 - power) * (scale[0].ln() + LN_2) - power.ln())
     }
 

@@ -1,75 +1,45 @@
 //! Gives the log-normal distribution on numbers above zero.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
 use crate::noise::NoiseStream;
 
-/// The log-normal distribution: the exponential of a normal number.
-///
-/// $$ \log p(x) = -\tfrac12\left(\frac{\log x-\mu}{\sigma}\right)^2 - \log\sigma - \log x - \tfrac12\log 2\pi,
-///    \qquad x > 0 $$
-/// with $\mu$ = `location` and $\sigma$ = `scale` > 0, the mean and standard deviation of $\log x$, not of $x$.
-///
-/// # Shapes
-/// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Draws are kept within the finite positive numbers, which matters where `location` is beyond ±700.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, LogNormal};
-/// let log_prob = LogNormal::new(0.0, 1.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + 0.918_938_533_204_672_8).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct LogNormal;
+distribution! {
+    /// The log-normal distribution: the exponential of a normal number.
+    ///
+    /// $$ \log p(x) = -\tfrac12\left(\frac{\log x-\mu}{\sigma}\right)^2 - \log\sigma - \log x - \tfrac12\log 2\pi,
+    ///    \qquad x > 0 $$
+    /// with $\mu$ = `location` and $\sigma$ = `scale` > 0, the mean and standard deviation of $\log x$, not of $x$.
+    ///
+    /// # Shapes
+    /// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Draws are kept within the finite positive numbers, which matters where `location` is beyond ±700.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, LogNormal};
+    /// let log_prob = LogNormal::new(0.0, 1.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + 0.918_938_533_204_672_8).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct LogNormal: Continuous where |_| Support::Positive;
 
-impl LogNormal {
     /// The log-normal distribution whose logarithm has mean `location` and standard deviation `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<L, S>(location: L, scale: S) -> <(L, S) as Parameters<Continuous>>::Distribution
-    where
-        (L, S): Parameters<Continuous>,
-    {
-        (location, scale).build(&Self)
-    }
+    pub fn new(location: L in Real, scale: S in Positive);
 }
 
 impl Density for LogNormal {
-    fn name(&self) -> &'static str {
-        "LogNormal"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("location", Domain::Real), ParameterRule::number("scale", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Positive
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [location, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let log_value = value[0].ln();
         let deviation = (log_value - location[0]) / scale[0];
-        gradient.add(
-            factor,
-            [
-                -(1.0 + deviation / scale[0]) / value[0],
-                deviation / scale[0],
-                (deviation - 1.0) * (deviation + 1.0) / scale[0],
-                0.0,
-            ],
-        );
+        gradient.add([
+            -(1.0 + deviation / scale[0]) / value[0],
+            deviation / scale[0],
+            (deviation - 1.0) * (deviation + 1.0) / scale[0],
+            0.0,
+        ]);
         -0.5 * deviation * deviation - scale[0].ln() - log_value - HALF_LOG_TWO_PI
     }
 
@@ -86,13 +56,12 @@ impl Density for LogNormal {
         &self,
         power: f64,
         [location, scale, _]: [&[f64]; 3],
-        factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         // In log x, the power of the density times x is a normal density that is tilted by exp((1 - β) log x).
         let (less, location, scale) = (1.0 - power, location[0], scale[0]);
         let tilt = less * scale / power;
-        gradient.add(factor, [0.0, less, less * (tilt + 1.0 / scale), 0.0]);
+        gradient.add([0.0, less, less * (tilt + 1.0 / scale), 0.0]);
         Some(less * (HALF_LOG_TWO_PI + scale.ln() + location + 0.5 * tilt * scale) - 0.5 * power.ln())
     }
 

@@ -1,57 +1,44 @@
 //! Gives the multinomial distribution on vectors of counts by its logits.
 
-use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{deviance, log_sum_exp_parts, stirling_error};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::TAU;
 
-/// The multinomial distribution: how many of a number of trials fall into each category.
-///
-/// $$ \log p(x) = \log\frac{n!}{\prod_i x_i!} + \sum_i x_i\log\pi_i,\qquad \pi_i = \frac{e^{l_i}}{\sum_j e^{l_j}} $$
-/// with $l$ = `logits`, $x$ the vector of counts and $n = \sum_i x_i$.
-///
-/// `trials` says how many trials a draw has, and what mean and variance are. The log density takes $n$ from the value
-/// itself, so that rows with totals of their own can be observed together: it is the probability of the counts given
-/// their total, and has no derivative by `trials`.
-///
-/// # Shapes
-/// `trials` `[...]`, `logits` `[..., categories]`, value `[..., categories]`.
-///
-/// # Numerics
-/// Accurate for counts of any size: the coefficient is never computed by itself (Loader's saddle point, as in
-/// [`Binomial`](super::Binomial)).
-///
-/// # Example
-/// ```
-/// use partita_core::{Density, Gradient, Multinomial};
-/// let parameters: [&[f64]; 3] = [&[3.0], &[0.0, 0.0, 0.0], &[]];
-/// let one_each = Multinomial.log_prob(&[1.0, 1.0, 1.0], parameters, 1.0, &mut Gradient::default());
-/// assert!((one_each - (6.0_f64 / 27.0).ln()).abs() < 1e-14);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Multinomial;
+distribution! {
+    /// The multinomial distribution: how many of a number of trials fall into each category.
+    ///
+    /// $$ \log p(x) = \log\frac{n!}{\prod_i x_i!} + \sum_i x_i\log\pi_i,\qquad \pi_i = \frac{e^{l_i}}{\sum_j e^{l_j}} $$
+    /// with $l$ = `logits`, $x$ the vector of counts and $n = \sum_i x_i$.
+    ///
+    /// `trials` says how many trials a draw has, and what mean and variance are. The log density takes $n$ from the value
+    /// itself, so that rows with totals of their own can be observed together: it is the probability of the counts given
+    /// their total, and has no derivative by `trials`.
+    ///
+    /// # Shapes
+    /// `trials` `[...]`, `logits` `[..., categories]`, value `[..., categories]`.
+    ///
+    /// # Numerics
+    /// Accurate for counts of any size: the coefficient is never computed by itself (Loader's saddle point, as in
+    /// [`Binomial`](super::Binomial)).
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Density, Gradient, Multinomial};
+    /// let parameters: [&[f64]; 3] = [&[3.0], &[0.0, 0.0, 0.0], &[]];
+    /// let one_each = Multinomial.log_prob(&[1.0, 1.0, 1.0], parameters, &mut Gradient::default());
+    /// assert!((one_each - (6.0_f64 / 27.0).ln()).abs() < 1e-14);
+    /// ```
+    pub struct Multinomial where |_| Support::CountVector, of number(trials in Count), vector(logits in Real);
+}
 
 impl Density for Multinomial {
-    fn name(&self) -> &'static str {
-        "Multinomial"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("trials", Domain::Count), ParameterRule::vector("logits", Domain::Real)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::CountVector
-    }
-
     fn event_rank(&self) -> usize {
         1
     }
 
-    fn log_prob(&self, value: &[f64], [_, logits, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [_, logits, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let total: f64 = value.iter().sum();
         if total <= 0.0 {
             return 0.0;
@@ -70,7 +57,7 @@ impl Density for Multinomial {
             };
             if let Some(slot) = gradient.parameters[1].get_mut(index) {
                 // count - mean, written so that it keeps its digits where nearly all trials fall into this category.
-                *slot += factor * ((count - total) - total * log_probability.exp_m1());
+                *slot += gradient.scale * ((count - total) - total * log_probability.exp_m1());
             }
         }
         sum

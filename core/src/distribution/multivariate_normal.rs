@@ -1,62 +1,41 @@
 //! Gives the multivariate normal distribution by its mean and the Cholesky factor of its covariance.
 
-use super::{Density, Domain, Gradient, ParameterRule, Support};
+use super::{Density, Gradient, distribution};
 use crate::math::special::HALF_LOG_TWO_PI;
 use crate::noise::NoiseStream;
 
-/// The multivariate normal distribution.
-///
-/// $$ \log p(x) = -\tfrac12 z^\top z - \sum_i\log L_{ii} - \tfrac{k}{2}\log 2\pi,\qquad L z = x - \mu $$
-/// with $\mu$ = `mean` and $L$ = `scale_tril`, the lower Cholesky factor of the covariance $\Sigma = L L^\top$.
-///
-/// # Shapes
-/// `mean` `[..., k]`, `scale_tril` `[..., k, k]`, value `[..., k]`. Numbers above the diagonal are neither read nor
-/// given a derivative.
-///
-/// # Numerics
-/// One triangular solve: loses as many digits as $L$ has condition, half of what the covariance would lose.
-///
-/// # Example
-/// ```
-/// use partita_core::{Density, Gradient, MultivariateNormal};
-/// let factor = [2.0, 0.0, 0.0, 0.5];
-/// let at_mean = MultivariateNormal.log_prob(&[1.0, 2.0], [&[1.0, 2.0], &factor, &[]], 1.0, &mut Gradient::default());
-/// assert!((at_mean + (2.0 * std::f64::consts::PI).ln()).abs() < 1e-15);
-/// ```
-///
-/// # References
-/// Murray (2016), *Differentiation of the Cholesky decomposition*, arXiv 1602.07527, section 2, for the notation.
-#[derive(Debug, Clone, Copy)]
-pub struct MultivariateNormal;
+distribution! {
+    /// The multivariate normal distribution.
+    ///
+    /// $$ \log p(x) = -\tfrac12 z^\top z - \sum_i\log L_{ii} - \tfrac{k}{2}\log 2\pi,\qquad L z = x - \mu $$
+    /// with $\mu$ = `mean` and $L$ = `scale_tril`, the lower Cholesky factor of the covariance $\Sigma = L L^\top$.
+    ///
+    /// # Shapes
+    /// `mean` `[..., k]`, `scale_tril` `[..., k, k]`, value `[..., k]`. Numbers above the diagonal are neither read nor
+    /// given a derivative.
+    ///
+    /// # Numerics
+    /// One triangular solve: loses as many digits as $L$ has condition, half of what the covariance would lose.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Density, Gradient, MultivariateNormal};
+    /// let factor = [2.0, 0.0, 0.0, 0.5];
+    /// let at_mean = MultivariateNormal.log_prob(&[1.0, 2.0], [&[1.0, 2.0], &factor, &[]], &mut Gradient::default());
+    /// assert!((at_mean + (2.0 * std::f64::consts::PI).ln()).abs() < 1e-15);
+    /// ```
+    ///
+    /// # References
+    /// Murray (2016), *Differentiation of the Cholesky decomposition*, arXiv 1602.07527, section 2, for the notation.
+    pub struct MultivariateNormal where |_| Support::RealVector, of vector(mean in Real), matrix(scale_tril in CholeskyFactor);
+}
 
 impl Density for MultivariateNormal {
-    fn name(&self) -> &'static str {
-        "MultivariateNormal"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] = [
-            ParameterRule::vector("mean", Domain::Real),
-            ParameterRule { name: "scale_tril", domain: Domain::CholeskyFactor, event_rank: 2 },
-        ];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::RealVector
-    }
-
     fn event_rank(&self) -> usize {
         1
     }
 
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [mean, scale_tril, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [mean, scale_tril, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let order = mean.len();
         let mut z = Vec::with_capacity(order);
         let (mut square, mut log_det) = (0.0, 0.0);
@@ -68,7 +47,7 @@ impl Density for MultivariateNormal {
             z.push(solved);
         }
         if gradient.is_wanted() {
-            add_gradient(&z, scale_tril, factor, gradient);
+            add_gradient(&z, scale_tril, gradient);
         }
         -0.5 * square - log_det - order as f64 * HALF_LOG_TWO_PI
     }
@@ -77,7 +56,6 @@ impl Density for MultivariateNormal {
         &self,
         power: f64,
         [mean, scale_tril, _]: [&[f64]; 3],
-        factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         let order = mean.len();
@@ -85,7 +63,7 @@ impl Density for MultivariateNormal {
         for index in (0..scale_tril.len()).step_by(order + 1) {
             log_det += scale_tril[index].ln();
             if let Some(slot) = gradient.parameters[1].get_mut(index) {
-                *slot += factor * (1.0 - power) / scale_tril[index];
+                *slot += gradient.scale * (1.0 - power) / scale_tril[index];
             }
         }
         let order = order as f64;
@@ -117,7 +95,7 @@ impl Density for MultivariateNormal {
 /// With $w = L^{-\top} z$: $\partial\log p/\partial x = -w$, $\partial/\partial\mu = w$, and, as
 /// $dz = -L^{-1}\thinspace dL\thinspace z$,
 /// $\partial/\partial L = \operatorname{tril}(w z^\top) - \operatorname{diag}(1/L_{ii})$.
-fn add_gradient(z: &[f64], scale_tril: &[f64], factor: f64, gradient: &mut Gradient<'_>) {
+fn add_gradient(z: &[f64], scale_tril: &[f64], gradient: &mut Gradient<'_>) {
     let order = z.len();
     let mut w = z.to_vec();
     for i in (0..order).rev() {
@@ -128,15 +106,15 @@ fn add_gradient(z: &[f64], scale_tril: &[f64], factor: f64, gradient: &mut Gradi
     }
     let [by_mean, by_factor, _] = &mut gradient.parameters;
     for (slot, w) in gradient.value.iter_mut().zip(&w) {
-        *slot -= factor * w;
+        *slot -= gradient.scale * w;
     }
     for (slot, w) in by_mean.iter_mut().zip(&w) {
-        *slot += factor * w;
+        *slot += gradient.scale * w;
     }
     for (i, row) in by_factor.chunks_exact_mut(order.max(1)).enumerate() {
         for (slot, z) in row[..=i].iter_mut().zip(z) {
-            *slot += factor * w[i] * z;
+            *slot += gradient.scale * w[i] * z;
         }
-        row[i] -= factor / scale_tril[i * order + i];
+        row[i] -= gradient.scale / scale_tril[i * order + i];
     }
 }

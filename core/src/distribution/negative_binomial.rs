@@ -3,72 +3,46 @@
 use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
 use super::power::{Counts, log_power_sum};
-use super::{Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmoid, softplus};
 use crate::noise::NoiseStream;
 
-/// The negative binomial distribution: a Poisson count whose rate is a gamma number.
-///
-/// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l) $$ for $k = 0, 1,
-/// 2, \dots$, with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r
-/// e^l$ and the variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is
-/// `NegativeBinomialLogits` of NumPyro; SciPy's `p` is $\sigma(-l)$.
-///
-/// # Shapes
-/// `concentration` and `logits` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Accurate for counts and concentrations of any size, thus also close to the Poisson limit.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, NegativeBinomial};
-/// // With concentration 1 it is the geometric distribution.
-/// let log_prob = NegativeBinomial::logits(1.0, 0.0).log_prob_of(&Array::scalar(2.0))?;
-/// assert!((log_prob + 8.0_f64.ln()).abs() < 1e-14);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct NegativeBinomial;
+distribution! {
+    /// The negative binomial distribution: a Poisson count whose rate is a gamma number.
+    ///
+    /// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l) $$ for $k = 0, 1,
+    /// 2, \dots$, with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r
+    /// e^l$ and the variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is
+    /// `NegativeBinomialLogits` of NumPyro; SciPy's `p` is $\sigma(-l)$.
+    ///
+    /// # Shapes
+    /// `concentration` and `logits` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Accurate for counts and concentrations of any size, thus also close to the Poisson limit.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, NegativeBinomial};
+    /// // With concentration 1 it is the geometric distribution.
+    /// let log_prob = NegativeBinomial::logits(1.0, 0.0).log_prob_of(&Array::scalar(2.0))?;
+    /// assert!((log_prob + 8.0_f64.ln()).abs() < 1e-14);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct NegativeBinomial: Discrete where |_| Support::Count;
 
-impl NegativeBinomial {
     /// The negative binomial distribution with `concentration` and the log odds `logits`.
-    pub fn logits<C, L>(concentration: C, logits: L) -> <(C, L) as Parameters<Discrete>>::Distribution
-    where
-        (C, L): Parameters<Discrete>,
-    {
-        (concentration, logits).build(&Self)
-    }
+    pub fn logits(concentration: C in Positive, logits: L in Real);
 }
 
 impl Density for NegativeBinomial {
-    fn name(&self) -> &'static str {
-        "NegativeBinomial"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("concentration", Domain::Positive), ParameterRule::number("logits", Domain::Real)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Count
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [concentration, logits, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [concentration, logits, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (count, concentration, logits) = (value[0], concentration[0], logits[0]);
         let log = LogChance { success: -softplus(-logits), failure: -softplus(logits) };
         if gradient.is_wanted() {
             let by_concentration = digamma_difference(concentration, count) + log.failure;
             let by_logits = count * sigmoid(-logits) - concentration * sigmoid(logits);
-            gradient.add(factor, [0.0, by_concentration, by_logits, 0.0]);
+            gradient.add([0.0, by_concentration, by_logits, 0.0]);
         }
         (concentration / (concentration + count)).ln() + binomial_kernel(count, concentration, log)
     }
@@ -83,19 +57,13 @@ impl Density for NegativeBinomial {
         ])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        parameters: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let [concentration, logits, _] = parameters;
         let mode = ((concentration[0] - 1.0).max(0.0) * logits[0].exp()).floor();
         // The ratio of one probability to the last tends to the probability of a success, from below if α < 1.
         let ratio = (-power * softplus(-logits[0])).exp();
         let counts = Counts { density: self, parameters, mode, last: f64::INFINITY, ratio };
-        log_power_sum(&counts, power, factor, gradient)
+        log_power_sum(&counts, power, gradient)
     }
 
     fn draw(&self, [concentration, logits, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

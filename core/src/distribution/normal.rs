@@ -1,64 +1,36 @@
 //! Gives the normal distribution, by location and standard deviation.
 
-use super::{Batch, Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::{NormalTerms, normal};
 use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
 use crate::noise::NoiseStream;
 
-/// The normal distribution.
-///
-/// $$ \log p(x) = -\tfrac12\left(\frac{x-\mu}{\sigma}\right)^2 - \log\sigma - \tfrac12\log 2\pi $$
-/// with $\mu$ = `location` and $\sigma$ = `scale` > 0 (the standard deviation, not the variance).
-///
-/// # Shapes
-/// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Normal};
-/// let log_prob = Normal::new(0.0, 2.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + 0.5 * 0.25 + 2.0_f64.ln() + 0.918_938_533_204_672_8).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Normal;
+distribution! {
+    /// The normal distribution.
+    ///
+    /// $$ \log p(x) = -\tfrac12\left(\frac{x-\mu}{\sigma}\right)^2 - \log\sigma - \tfrac12\log 2\pi $$
+    /// with $\mu$ = `location` and $\sigma$ = `scale` > 0 (the standard deviation, not the variance).
+    ///
+    /// # Shapes
+    /// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Normal};
+    /// let log_prob = Normal::new(0.0, 2.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + 0.5 * 0.25 + 2.0_f64.ln() + 0.918_938_533_204_672_8).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Normal: Continuous where |_| Support::Real;
 
-impl Normal {
     /// The normal distribution with mean `location` and standard deviation `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<L, S>(location: L, scale: S) -> <(L, S) as Parameters<Continuous>>::Distribution
-    where
-        (L, S): Parameters<Continuous>,
-    {
-        (location, scale).build(&Self)
-    }
+    pub fn new(location: L in Real, scale: S in Positive);
 }
 
 impl Density for Normal {
-    fn name(&self) -> &'static str {
-        "Normal"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("location", Domain::Real), ParameterRule::number("scale", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Real
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [location, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let deviation = (value[0] - location[0]) / scale[0];
-        gradient
-            .add(factor, [-deviation / scale[0], deviation / scale[0], (deviation * deviation - 1.0) / scale[0], 0.0]);
+        gradient.add([-deviation / scale[0], deviation / scale[0], (deviation * deviation - 1.0) / scale[0], 0.0]);
         -0.5 * deviation * deviation - scale[0].ln() - HALF_LOG_TWO_PI
     }
 
@@ -66,15 +38,9 @@ impl Density for Normal {
         Some(vec![((value - location) / scale.clone()).square() * -0.5, -scale.ln(), (-HALF_LOG_TWO_PI).into()])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [_, scale, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, [_, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         // A power of a normal density is another one of variance σ²/β, up to its constant.
-        gradient.add(factor, [0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
+        gradient.add([0.0, 0.0, (1.0 - power) / scale[0], 0.0]);
         Some((1.0 - power) * (scale[0].ln() + HALF_LOG_TWO_PI) - 0.5 * power.ln())
     }
 

@@ -3,63 +3,44 @@
 use std::sync::LazyLock;
 
 use super::power::{Counts, log_power_sum};
-use super::{Batch, Density, Discrete, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::poisson_log;
 use crate::math::special::{ln_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
 
-/// The Poisson distribution on counts.
-///
-/// $$ \log p(k) = k\thinspace \eta - e^\eta - \log k!,\qquad k = 0, 1, 2, \dots $$
-/// with $\eta$ = `log_rate`; the mean and the variance are $e^\eta$.
-///
-/// # Shapes
-/// `log_rate` is a number or a tensor; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// Accurate for counts of any size (Loader's saddle point). Draws at rates above 1e15, where counts have no last digit
-/// to be exact about, are rounded normal numbers.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Poisson};
-/// let log_prob = Poisson::log_rate(0.0).log_prob_of(&Array::scalar(2.0))?;
-/// assert!((log_prob + 1.0 + 2.0_f64.ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-///
-/// # References
-/// Loader (2000), *Fast and accurate computation of binomial probabilities*.
-#[derive(Debug, Clone, Copy)]
-pub struct Poisson;
+distribution! {
+    /// The Poisson distribution on counts.
+    ///
+    /// $$ \log p(k) = k\thinspace \eta - e^\eta - \log k!,\qquad k = 0, 1, 2, \dots $$
+    /// with $\eta$ = `log_rate`; the mean and the variance are $e^\eta$.
+    ///
+    /// # Shapes
+    /// `log_rate` is a number or a tensor; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// Accurate for counts of any size (Loader's saddle point). Draws at rates above 1e15, where counts have no last digit
+    /// to be exact about, are rounded normal numbers.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Poisson};
+    /// let log_prob = Poisson::log_rate(0.0).log_prob_of(&Array::scalar(2.0))?;
+    /// assert!((log_prob + 1.0 + 2.0_f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    ///
+    /// # References
+    /// Loader (2000), *Fast and accurate computation of binomial probabilities*.
+    pub struct Poisson: Discrete where |_| Support::Count;
 
-impl Poisson {
     /// The Poisson distribution whose mean has the logarithm `log_rate`.
-    pub fn log_rate<R>(log_rate: R) -> <(R,) as Parameters<Discrete>>::Distribution
-    where
-        (R,): Parameters<Discrete>,
-    {
-        (log_rate,).build(&Self)
-    }
+    pub fn log_rate(log_rate: R in Real);
 }
 
 impl Density for Poisson {
-    fn name(&self) -> &'static str {
-        "Poisson"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::number("log_rate", Domain::Real)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Count
-    }
-
-    fn log_prob(&self, value: &[f64], [log_rate, ..]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [log_rate, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let rate = log_rate[0].exp();
-        gradient.add(factor, [0.0, value[0] - rate, 0.0, 0.0]);
+        gradient.add([0.0, value[0] - rate, 0.0, 0.0]);
         poisson_kernel(value[0], rate, log_rate[0])
     }
 
@@ -67,16 +48,10 @@ impl Density for Poisson {
         Some(vec![value.clone() * log_rate.clone(), -log_rate.exp(), -(value + 1.0).ln_gamma()])
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        parameters: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let mode = parameters[0][0].exp().floor();
         let counts = Counts { density: self, parameters, mode, last: f64::INFINITY, ratio: 0.0 };
-        log_power_sum(&counts, power, factor, gradient)
+        log_power_sum(&counts, power, gradient)
     }
 
     fn draw(&self, [log_rate, ..]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {

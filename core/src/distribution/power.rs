@@ -21,11 +21,11 @@ pub(super) struct Counts<'a> {
 
 /// $\log\sum_k p(k)^\beta$ with $\beta$ = `power`, over all counts from 0 to `last`.
 ///
-/// Adds `scale` times the derivatives by the parameters, all of which are numbers. The sum starts at `mode`, from which
+/// Adds the derivatives by the parameters, all of which are numbers. The sum starts at `mode`, from which
 /// the ratio of one term to the last one must not rise in either direction, except towards `ratio`, which no term of
 /// the tail exceeds. Stops where a geometric series bounds the rest by 1e-17 of the sum; `None` if that takes more than
 /// a million terms.
-pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, scale: f64, gradient: &mut Gradient<'_>) -> Option<f64> {
+pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, gradient: &mut Gradient<'_>) -> Option<f64> {
     let Counts { density, parameters, mode, last, ratio } = *counts;
     let wanted = gradient.parameters.each_ref().map(|slots| !slots.is_empty());
     let evaluate = |count: f64| {
@@ -36,7 +36,7 @@ pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, scale: f64, gradien
             slot
         });
         let log_prob =
-            density.log_prob(&[count], parameters, 1.0, &mut Gradient { value: &mut [], parameters: [a, b, c] });
+            density.log_prob(&[count], parameters, &mut Gradient { scale: 1.0, value: &mut [], parameters: [a, b, c] });
         (log_prob, slots.map(|[slot]| slot))
     };
     let (at_mode, slopes) = evaluate(mode);
@@ -63,7 +63,7 @@ pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, scale: f64, gradien
         }
     }
     for (slots, weighted) in gradient.parameters.iter_mut().zip(weighted) {
-        slots.iter_mut().for_each(|slot| *slot += scale * power * weighted / sum);
+        slots.iter_mut().for_each(|slot| *slot += gradient.scale * power * weighted / sum);
     }
     Some(power * at_mode + sum.ln())
 }

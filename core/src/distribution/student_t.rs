@@ -1,76 +1,42 @@
 //! Gives Student's t distribution with location and scale.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{Chance, digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::PI;
 
-/// Student's t distribution with location and scale.
-///
-/// $$ \log p(x) = \log\frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2)\sqrt{\pi\nu}\thinspace \sigma}
-///    -\tfrac{\nu+1}{2}\log\left(1 + \frac{t^2}{\nu}\right),\qquad t = \frac{x-\mu}{\sigma} $$
-/// with $\nu$ = `degrees_of_freedom` > 0, $\mu$ = `location` and $\sigma$ = `scale` > 0. The scale is the standard
-/// deviation only in the limit of many degrees of freedom.
-///
-/// # Shapes
-/// The three are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Numerics
-/// The log density is accurate for any $\nu$ and $t$. The derivative by $\nu$ vanishes as $\nu^{-2}$ and loses about
-/// $\log_{10}\nu$ digits; above a million degrees of freedom use [`Normal`](super::Normal).
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, StudentT};
-/// // With one degree of freedom it is the Cauchy distribution.
-/// let log_prob = StudentT::new(1.0, 0.0, 1.0).log_prob_of(&Array::scalar(1.0))?;
-/// assert!((log_prob + (2.0 * std::f64::consts::PI).ln()).abs() < 1e-14);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct StudentT;
+distribution! {
+    /// Student's t distribution with location and scale.
+    ///
+    /// $$ \log p(x) = \log\frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2)\sqrt{\pi\nu}\thinspace \sigma}
+    ///    -\tfrac{\nu+1}{2}\log\left(1 + \frac{t^2}{\nu}\right),\qquad t = \frac{x-\mu}{\sigma} $$
+    /// with $\nu$ = `degrees_of_freedom` > 0, $\mu$ = `location` and $\sigma$ = `scale` > 0. The scale is the standard
+    /// deviation only in the limit of many degrees of freedom.
+    ///
+    /// # Shapes
+    /// The three are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Numerics
+    /// The log density is accurate for any $\nu$ and $t$. The derivative by $\nu$ vanishes as $\nu^{-2}$ and loses about
+    /// $\log_{10}\nu$ digits; above a million degrees of freedom use [`Normal`](super::Normal).
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, StudentT};
+    /// // With one degree of freedom it is the Cauchy distribution.
+    /// let log_prob = StudentT::new(1.0, 0.0, 1.0).log_prob_of(&Array::scalar(1.0))?;
+    /// assert!((log_prob + (2.0 * std::f64::consts::PI).ln()).abs() < 1e-14);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct StudentT: Continuous where |_| Support::Real;
 
-impl StudentT {
     /// Student's t distribution with `degrees_of_freedom`, `location` and `scale`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<N, L, S>(
-        degrees_of_freedom: N,
-        location: L,
-        scale: S,
-    ) -> <(N, L, S) as Parameters<Continuous>>::Distribution
-    where
-        (N, L, S): Parameters<Continuous>,
-    {
-        (degrees_of_freedom, location, scale).build(&Self)
-    }
+    pub fn new(degrees_of_freedom: N in Positive, location: L in Real, scale: S in Positive);
 }
 
 impl Density for StudentT {
-    fn name(&self) -> &'static str {
-        "StudentT"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 3] = [
-            ParameterRule::number("degrees_of_freedom", Domain::Positive),
-            ParameterRule::number("location", Domain::Real),
-            ParameterRule::number("scale", Domain::Positive),
-        ];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Real
-    }
-
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [degrees, location, scale]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [degrees, location, scale]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (degrees, scale) = (degrees[0], scale[0]);
         let t = (value[0] - location[0]) / scale;
         let log_tail = log1p_square(t / degrees.sqrt());
@@ -84,7 +50,7 @@ impl Density for StudentT {
         };
         let by_degrees = 0.5
             * (digamma_difference(0.5 * degrees, 0.5) - 1.0 / degrees - log_tail + (degrees + 1.0) / degrees * share);
-        gradient.add(factor, [-slope / scale, by_degrees, slope / scale, by_scale / scale]);
+        gradient.add([-slope / scale, by_degrees, slope / scale, by_scale / scale]);
         ln_gamma_difference(0.5 * degrees, 0.5)
             - 0.5 * (PI * degrees).ln()
             - scale.ln()
@@ -104,7 +70,6 @@ impl Density for StudentT {
         &self,
         power: f64,
         [degrees, _, scale]: [&[f64]; 3],
-        factor: f64,
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
         // A power of the density is another one of the same kind, with ν' = β(ν + 1) - 1 degrees of freedom, up to
@@ -116,7 +81,7 @@ impl Density for StudentT {
         if gradient.is_wanted() {
             let change = digamma_difference(0.5 * degrees, 0.5) - digamma_difference(0.5 * own, 0.5);
             let by_degrees = 0.5 * (power * change + (1.0 - power) / degrees);
-            gradient.add(factor, [0.0, by_degrees, 0.0, (1.0 - power) / scale]);
+            gradient.add([0.0, by_degrees, 0.0, (1.0 - power) / scale]);
         }
         Some(power * log_peak + log_area + (1.0 - power) * scale.ln())
     }

@@ -1,63 +1,45 @@
 //! Gives the Dirichlet distribution with one concentration for all categories, as priors of topics have it.
 
 use super::gamma::log_gamma_draw;
-use super::{Density, Domain, Gradient, ParameterRule, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{digamma_difference, ln_gamma, log_sum_exp};
 use crate::noise::NoiseStream;
 
-/// The Dirichlet distribution on vectors of $n$ positive numbers that sum to one, with one concentration for all.
-///
-/// $$ \log p(x) = \log\Gamma(n\beta) - n\log\Gamma(\beta) + (\beta - 1)\sum_i\log x_i $$
-/// with $\beta$ = `concentration` > 0.
-///
-/// It is [`super::Dirichlet`] at equal concentrations, for two gamma functions an event instead of $n$.
-///
-/// # Shapes
-/// `concentration`: one number; value `[..., categories]`.
-///
-/// # Example
-/// ```
-/// use partita_core::{Density, Dirichlet, Gradient, SymmetricDirichlet};
-/// let value = [0.2, 0.3, 0.5];
-/// let own = SymmetricDirichlet.log_prob(&value, [&[0.7], &[], &[]], 1.0, &mut Gradient::default());
-/// let general = Dirichlet.log_prob(&value, [&[0.7; 3], &[], &[]], 1.0, &mut Gradient::default());
-/// assert!((own - general).abs() < 1e-14);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct SymmetricDirichlet;
+distribution! {
+    /// The Dirichlet distribution on vectors of $n$ positive numbers that sum to one, with one concentration for all.
+    ///
+    /// $$ \log p(x) = \log\Gamma(n\beta) - n\log\Gamma(\beta) + (\beta - 1)\sum_i\log x_i $$
+    /// with $\beta$ = `concentration` > 0.
+    ///
+    /// It is [`super::Dirichlet`] at equal concentrations, for two gamma functions an event instead of $n$.
+    ///
+    /// # Shapes
+    /// `concentration`: one number; value `[..., categories]`.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Density, Dirichlet, Gradient, SymmetricDirichlet};
+    /// let value = [0.2, 0.3, 0.5];
+    /// let own = SymmetricDirichlet.log_prob(&value, [&[0.7], &[], &[]], &mut Gradient::default());
+    /// let general = Dirichlet.log_prob(&value, [&[0.7; 3], &[], &[]], &mut Gradient::default());
+    /// assert!((own - general).abs() < 1e-14);
+    /// ```
+    pub struct SymmetricDirichlet where |_| Support::Simplex, of number(concentration in Positive);
+}
 
 impl Density for SymmetricDirichlet {
-    fn name(&self) -> &'static str {
-        "SymmetricDirichlet"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 1] = [ParameterRule::number("concentration", Domain::Positive)];
-        &RULES
-    }
-
-    fn support(&self, _: [&[f64]; 3]) -> Support {
-        Support::Simplex
-    }
-
     fn event_rank(&self) -> usize {
         1
     }
 
-    fn log_prob(
-        &self,
-        value: &[f64],
-        [concentration, ..]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> f64 {
+    fn log_prob(&self, value: &[f64], [concentration, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let (beta, count) = (concentration[0], count(value));
         let logs: f64 = value.iter().map(|x| x.ln()).sum();
         for (slot, x) in gradient.value.iter_mut().zip(value) {
-            *slot += factor * (beta - 1.0) / x;
+            *slot += gradient.scale * (beta - 1.0) / x;
         }
         if let [slot] = &mut *gradient.parameters[0] {
-            *slot += factor * (logs + count * digamma_difference(beta, (count - 1.0) * beta));
+            *slot += gradient.scale * (logs + count * digamma_difference(beta, (count - 1.0) * beta));
         }
         ln_gamma(count * beta) - count * ln_gamma(beta) + (beta - 1.0) * logs
     }

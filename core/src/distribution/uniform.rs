@@ -1,62 +1,41 @@
 //! Gives the continuous uniform distribution on an interval.
 
-use super::{Continuous, Density, Domain, Gradient, ParameterRule, Parameters, Support, Term};
+use super::{Density, Gradient, Term, distribution};
 use crate::noise::NoiseStream;
 
-/// The continuous uniform distribution on an open interval.
-///
-/// $$ \log p(x) = -\log(b - a),\qquad a < x < b $$
-/// with $a$ = `low` and $b$ = `high` > `low`.
-///
-/// # Shapes
-/// `low` and `high` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
-///
-/// # Errors
-/// [`Error::Parameter`](crate::Error::Parameter) on evaluation if `high` is not above `low`: exchange them.
-///
-/// # Example
-/// ```
-/// use partita_core::{Array, Uniform};
-/// let log_prob = Uniform::new(-1.0, 3.0).log_prob_of(&Array::scalar(0.5))?;
-/// assert!((log_prob + 4.0_f64.ln()).abs() < 1e-15);
-/// # Ok::<(), partita_core::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct Uniform;
+distribution! {
+    /// The continuous uniform distribution on an open interval.
+    ///
+    /// $$ \log p(x) = -\log(b - a),\qquad a < x < b $$
+    /// with $a$ = `low` and $b$ = `high` > `low`.
+    ///
+    /// # Shapes
+    /// `low` and `high` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) on evaluation if `high` is not above `low`: exchange them.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Array, Uniform};
+    /// let log_prob = Uniform::new(-1.0, 3.0).log_prob_of(&Array::scalar(0.5))?;
+    /// assert!((log_prob + 4.0_f64.ln()).abs() < 1e-15);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub struct Uniform: Continuous where |[low, high, _]| Support::Interval(low[0], high[0]);
 
-impl Uniform {
     /// The uniform distribution between `low` and `high`.
-    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
-    pub fn new<L, H>(low: L, high: H) -> <(L, H) as Parameters<Continuous>>::Distribution
-    where
-        (L, H): Parameters<Continuous>,
-    {
-        (low, high).build(&Self)
-    }
+    pub fn new(low: L in Real, high: H in Real);
 }
 
 impl Density for Uniform {
-    fn name(&self) -> &'static str {
-        "Uniform"
-    }
-
-    fn parameters(&self) -> &'static [ParameterRule] {
-        const RULES: [ParameterRule; 2] =
-            [ParameterRule::number("low", Domain::Real), ParameterRule::number("high", Domain::Real)];
-        &RULES
-    }
-
     fn conflict(&self, [low, high, _]: [&[f64]; 3]) -> Option<(&'static str, f64, &'static str)> {
         (high[0] <= low[0]).then_some(("high", high[0], "a number above `low`"))
     }
 
-    fn support(&self, [low, high, _]: [&[f64]; 3]) -> Support {
-        Support::Interval(low[0], high[0])
-    }
-
-    fn log_prob(&self, value: &[f64], [low, high, _]: [&[f64]; 3], factor: f64, gradient: &mut Gradient<'_>) -> f64 {
+    fn log_prob(&self, value: &[f64], [low, high, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let width = high[0] - low[0];
-        gradient.add(factor, [0.0, 1.0 / width, -1.0 / width, 0.0]);
+        gradient.add([0.0, 1.0 / width, -1.0 / width, 0.0]);
         // Bounds made by latents may leave an observation behind that was inside when it was checked.
         if value[0] < low[0] || value[0] > high[0] { f64::NEG_INFINITY } else { -width.ln() }
     }
@@ -69,15 +48,9 @@ impl Density for Uniform {
         }
     }
 
-    fn log_power_integral(
-        &self,
-        power: f64,
-        [low, high, _]: [&[f64]; 3],
-        factor: f64,
-        gradient: &mut Gradient<'_>,
-    ) -> Option<f64> {
+    fn log_power_integral(&self, power: f64, [low, high, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let width = high[0] - low[0];
-        gradient.add(factor, [0.0, (power - 1.0) / width, (1.0 - power) / width, 0.0]);
+        gradient.add([0.0, (power - 1.0) / width, (1.0 - power) / width, 0.0]);
         Some((1.0 - power) * width.ln())
     }
 

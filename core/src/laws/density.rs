@@ -66,7 +66,7 @@ impl Checked<'_> {
     }
 
     fn log_prob(&self, case: &DensityCase) -> f64 {
-        self.density.log_prob(&case.value, case.parameters(), 1.0, &mut Gradient::default())
+        self.density.log_prob(&case.value, case.parameters(), &mut Gradient::default())
     }
 
     fn event(&self) -> Result<(), DensityViolation> {
@@ -90,8 +90,8 @@ impl Checked<'_> {
         let numbers = found.parameters.iter_mut().chain(std::iter::once(&mut found.value));
         numbers.for_each(|numbers| numbers.fill(START));
         let parameters = found.parameters.each_mut().map(Vec::as_mut_slice);
-        let mut gradient = Gradient { value: &mut found.value, parameters };
-        let log_prob = self.density.log_prob(&self.case.value, self.case.parameters(), FACTOR, &mut gradient);
+        let mut gradient = Gradient { scale: FACTOR, value: &mut found.value, parameters };
+        let log_prob = self.density.log_prob(&self.case.value, self.case.parameters(), &mut gradient);
         for argument in 0..=self.density.parameters().len() {
             for (index, slot) in found.argument(argument).clone().into_iter().enumerate() {
                 let found = (slot - START) / FACTOR;
@@ -131,15 +131,15 @@ impl Checked<'_> {
         const START: f64 = 1.0;
         const FACTOR: f64 = 2.0;
         let integral = |case: &DensityCase, power: f64| {
-            let found = self.density.log_power_integral(power, case.parameters(), 1.0, &mut Gradient::default());
+            let found = self.density.log_power_integral(power, case.parameters(), &mut Gradient::default());
             found.unwrap_or(f64::NAN)
         };
         for power in [1.0, 1.3, 2.0] {
             let mut slots = self.case.parameters.clone();
             slots.iter_mut().for_each(|slots| slots.fill(START));
             let parameters = slots.each_mut().map(Vec::as_mut_slice);
-            let mut gradient = Gradient { value: &mut [], parameters };
-            let found = self.density.log_power_integral(power, self.case.parameters(), FACTOR, &mut gradient);
+            let mut gradient = Gradient { scale: FACTOR, value: &mut [], parameters };
+            let found = self.density.log_power_integral(power, self.case.parameters(), &mut gradient);
             let (density, case) = (self.name(), self.number);
             let Some(value) = found.filter(|value| *value < f64::INFINITY) else { continue };
             if power <= 1.0 && !within(value, 0.0, ROUNDING) {
@@ -173,7 +173,7 @@ impl Checked<'_> {
     fn power_by_draws(&self, draws: &[f64]) -> Result<(), DensityViolation> {
         const POWER: f64 = 1.5;
         let log_integral = |power: f64| {
-            let found = self.density.log_power_integral(power, self.case.parameters(), 1.0, &mut Gradient::default());
+            let found = self.density.log_power_integral(power, self.case.parameters(), &mut Gradient::default());
             found.filter(|found| *found < f64::INFINITY)
         };
         let (Some(log_expected), Some(log_square)) = (log_integral(POWER), log_integral(2.0 * POWER - 1.0)) else {

@@ -112,8 +112,8 @@ pub fn density_on_device(
         let mut by_parameters = case.parameters.clone();
         by_parameters.iter_mut().for_each(|slots| slots.fill(0.0));
         let [a, b, c] = &mut by_parameters;
-        let mut gradient = Gradient { value: &mut by_value, parameters: [a, b, c] };
-        let expected = density.log_prob(&case.value, case.parameters(), 1.0, &mut gradient);
+        let mut gradient = Gradient { scale: 1.0, value: &mut by_value, parameters: [a, b, c] };
+        let expected = density.log_prob(&case.value, case.parameters(), &mut gradient);
         let leaf = |values: &Vec<f64>| device.leaf(values.clone(), [1, values.len()]);
         let value = leaf(&case.value);
         let given: Vec<&Vec<f64>> = case.parameters.iter().filter(|values| !values.is_empty()).collect();
