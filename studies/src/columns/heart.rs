@@ -8,7 +8,7 @@
 //! 5 and 10, the accuracy, the mean log likelihood of test rows, and that of wrongly predicted ones, over ten folds,
 //! beside the paper's Table 3; the same for a split network whose weights have the prior of the Bayesian ones; then
 //! each reach, met or not met. The standard deviation of that prior is chosen in each fold by its training rows alone.
-//! `--quick` shows on two folds that it runs. Times and numbers: `docs/src/reference-vertical-heart.md`.
+//! `--quick` shows on two folds that it runs. Times and numbers: `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning via data augmentation and
 //! amortized inference, section 5.3, Table 3.

@@ -8,7 +8,7 @@
 //! coefficients by the no-U-turn sampler and by mean-field variational inference, and what the augmented-variable model
 //! says with ρ of 1 and 2 by the sampler and by amortised auxiliary variables; then the claims of the paper, each met
 //! or not met within tolerances that stand in the code. The sampler has a hard time on the augmented model, and its
-//! diagnostics say so. `--quick` shows that it runs. Times and numbers: `docs/src/reference-vertical-poisson.md`.
+//! diagnostics say so. `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.2, Figure 4.
 

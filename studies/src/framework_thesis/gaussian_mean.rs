@@ -7,7 +7,7 @@
 //! What you should see: with closed-form local solutions and with Adam, every schedule ends within 0.1 standard
 //! deviations of the exact mean 5.010508 and near the exact variance 9.999e-5. The published variances are 0.024, 3.3
 //! and 4.5 times the exact one, and the table says so. `--quick` takes seconds and has not converged. Numbers and
-//! times: `docs/src/reference-pvi-thesis.md`.
+//! times: `docs/src/study-framework-thesis.md`.
 
 use clap::Args;
 use partita::inference::{Panel, plot};

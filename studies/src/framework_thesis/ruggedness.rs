@@ -7,7 +7,7 @@
 //! What you should see: outside Africa rugged countries are poorer, inside they are richer, by every schedule and
 //! solver; closed-form local solutions reach the exact mean-field posterior, Adam comes near it. The published table is
 //! of another, unstated noise near 0.03 (`--noise 0.03`), and its sequential row is of a run that had diverged: they
-//! are no target. Numbers and times: `docs/src/reference-pvi-thesis.md`.
+//! are no target. Numbers and times: `docs/src/study-framework-thesis.md`.
 
 use clap::Args;
 use partita::Device;

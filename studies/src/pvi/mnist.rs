@@ -12,7 +12,7 @@
 //! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it
 //! runs, and `--quick --stand-in` that it does without a file, on digits of a seven-segment display. Runs are kept in
 //! the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges them
-//! again, and `--list` names all there are. Numbers: `docs/src/reference-pvi-mnist.md`.
+//! again, and `--list` names all there are. Numbers: `docs/src/study-pvi.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024),
 //! Federated learning under misspecification, chapter 5.

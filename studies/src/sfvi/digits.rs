@@ -8,7 +8,7 @@
 //! random splits, and below them what the paper does not have: a warm start, other averages, shorter rounds. SFVI has
 //! the best bound in both halves. `--figure3` adds how many steps a warm start saves. `--paper` takes the paper's
 //! 50,000 steps and 50 rounds instead of as many as are needed; `--quick` shows in seconds that it runs. `--resume`
-//! goes on after an interruption. Times and numbers: `docs/src/reference-table-1.md`.
+//! goes on after an interruption. Times and numbers: `docs/src/study-sfvi.md`.
 
 mod figure3;
 mod pictures;

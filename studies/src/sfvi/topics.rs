@@ -6,9 +6,9 @@
 //!
 //! What you should see: a table with a row for each way to fit (SFVI; SFVI-Avg as printed and with the entropy of the
 //! local posteriors scaled; SFVI with an encoder; each silo alone), the bound at several numbers of gradient
-//! evaluations, what the paper claims and whether it came out so, and words of topics. See the book's page "Topics".
-//! About 800 seconds of processor time after the build (dev profile). `--quick` takes a few steps on some of the
-//! documents: to see that it runs.
+//! evaluations, what the paper claims and whether it came out so, and words of topics. About 800 seconds of
+//! processor time after the build (dev profile). `--quick` takes a few steps on some of the documents: to see that it
+//! runs. Numbers: `docs/src/study-sfvi.md`.
 
 mod fit;
 mod memory;
