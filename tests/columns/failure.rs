@@ -62,7 +62,7 @@ impl SiloProgram for Faulty {
         if self.answers != self.at + 1 {
             return Ok(reply);
         }
-        let name = if reply.has("z") { "z" } else { "share" };
+        let name = if reply.has("z") { "z" } else { "predictor_gradient" };
         let mut values = reply.get_floats(name).unwrap();
         let mut wrong = reply.clone();
         wrong.records.retain(|record| record.name != name);
@@ -188,7 +188,7 @@ fn a_party_with_other_rows_is_named_with_its_rows() {
     assert!(words.contains("11 at party `p1`") && words.contains("align"), "{words}");
     // A party at the other end of a wire finds it in the request.
     let how = (&settings(), &VerticalOptions::augmented(1.0));
-    let mut alone = VerticalParty::new(&shorter.parties[1], 1, None, &Device::flex(), how).unwrap();
+    let mut alone = VerticalParty::new(&shorter.parties[1], 1, None, &Device::flex(), how.0, how.1).unwrap();
     let mut hand = Hand::new(&world.parties, &world.labels, how.0, how.1);
     let requests = hand.algorithm.outgoing().unwrap();
     let error = alone.answer(&requests[1].message).unwrap_err();
@@ -284,7 +284,7 @@ fn settings_that_do_not_go_together_are_refused() {
 fn a_party_without_labels_serves_the_models_that_keep_them_with_their_holder() {
     let world = BinaryWorld::new(12, 2, 2);
     for how in all_options() {
-        let made = VerticalParty::new(&world.parties[0], 0, None, &Device::flex(), (&settings(), &how));
+        let made = VerticalParty::new(&world.parties[0], 0, None, &Device::flex(), &settings(), &how);
         assert_eq!(made.is_err(), how.shares_labels(), "{how:?}");
     }
 }
