@@ -61,4 +61,3 @@ pub use methods::rounds::server::{
 pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
 pub use methods::sfvi::pooled::{Central, CentralSilo};
 pub use methods::sfvi::{OnDeviceSilo, Sfvi};
-pub use methods::soul::{Soul, SoulCoordinator, SoulParty};

@@ -118,7 +118,8 @@ fn steps_on_some_rows(how: &VerticalOptions, optimiser: Optimiser, fails: bool) 
 #[test]
 fn a_step_on_some_rows_that_fails_after_its_gradient_was_taken_is_undone() {
     let augmented = VerticalOptions::augmented(1.0);
-    for how in [augmented, augmented.mean_field().local_steps(2), VerticalOptions::power_likelihood(1.0).mean_field()] {
+    let power = VerticalOptions::power_likelihood(1.0);
+    for how in [augmented, augmented.mean_field().local_steps(2), augmented.mean_field(), power] {
         for optimiser in [Optimiser::adam(), Optimiser::Sgd { momentum: 0.5 }] {
             let [disturbed, plain] = [true, false].map(|fails| steps_on_some_rows(&how, optimiser, fails));
             assert_eq!(disturbed, plain, "{how:?} {optimiser:?}");

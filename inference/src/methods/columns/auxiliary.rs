@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use partita_core::kernel::add_scaled;
 use partita_core::vertical::Augmentation;
 use partita_core::{Device, Noise};
 
@@ -87,11 +88,13 @@ pub(super) struct Upstream<'a> {
     pub(super) by_value: &'a [f64],
 }
 
-/// Gradients by the means and log scales of variables with parameters of their own; empty for every other family.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct ByRow {
-    pub(super) mean: Vec<f64>,
-    pub(super) log_scale: Vec<f64>,
+/// The gradient of a party's parameters.
+#[derive(Debug, Default)]
+pub(super) struct Ascent {
+    /// By what the trainer moves.
+    pub(super) shared: Vec<f64>,
+    /// By the means, then the log scales, of variables with parameters of their own; empty for every other family.
+    pub(super) by_row: Vec<f64>,
 }
 
 impl Auxiliary {
@@ -156,29 +159,32 @@ impl Auxiliary {
         }
     }
 
-    /// The gradient by the contributions along every path, and that by parameters of single rows; that by `shared` is
-    /// added to `by_shared`.
-    pub(super) fn vjp(&self, shared: &[f64], upstream: &Upstream<'_>, by_shared: &mut [f64]) -> (Vec<f64>, ByRow) {
+    /// The gradient by the contributions along every path; those by `shared`, the end of what the trainer moves, and by
+    /// parameters of single rows are added to `out`.
+    pub(super) fn vjp(&self, shared: &[f64], upstream: &Upstream<'_>, out: &mut Ascent) -> Vec<f64> {
         let Upstream { sample, given, terms, by_value } = *upstream;
         let size = by_value.len();
         match self {
-            Self::None => (by_value.to_vec(), ByRow::default()),
+            Self::None => by_value.to_vec(),
             Self::MeanField { .. } => {
-                let mut by_contribution = vec![0.0; size];
-                let mut by_row = ByRow { mean: vec![0.0; size], log_scale: vec![0.0; size] };
-                let ByRow { mean, log_scale } = &mut by_row;
+                let (mut by_contribution, mut by_row) = (vec![0.0; size], vec![0.0; 2 * size]);
+                let (mean, log_scale) = by_row.split_at_mut(size);
                 let mut reached = Reached { mean, log_scale, contribution: &mut by_contribution };
                 terms.reach(&sample.around(given, 0..size), by_value, &mut reached);
-                (by_contribution, by_row)
+                out.by_row.resize(2 * size, 0.0);
+                add_scaled(&mut out.by_row, 1.0, &by_row);
+                by_contribution
             }
-            Self::Amortised { network } => (network.vjp(shared, upstream, by_shared), ByRow::default()),
+            Self::Amortised { network } => {
+                let start = out.shared.len() - shared.len();
+                network.vjp(shared, upstream, &mut out.shared[start..])
+            }
         }
     }
 
     /// Moves the parameters of `rows` up the gradient, where every row has its own.
-    pub(super) fn ascend(&mut self, rate: f64, rows: Option<&[usize]>, by_row: &ByRow) {
+    pub(super) fn ascend(&mut self, rate: f64, rows: Option<&[usize]>, mut gradient: Vec<f64>) {
         let Self::MeanField { parameters, rule, rows: total, outputs } = self else { return };
-        let mut gradient = [by_row.mean.as_slice(), &by_row.log_scale].concat();
         gradient.iter_mut().for_each(|g| *g = -*g);
         match rows {
             None => rule.step(rate, parameters, &gradient),

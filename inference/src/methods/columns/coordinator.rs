@@ -95,33 +95,6 @@ pub(super) struct Sampled {
     pub(super) by_values: Vec<Vec<f64>>,
 }
 
-/// A reply with the numbers that must be finite.
-pub(super) trait Heard {
-    fn step(&self) -> u64;
-    fn numbers(&self) -> [(&'static str, &[f64]); 3];
-}
-
-impl Heard for Values {
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    fn numbers(&self) -> [(&'static str, &[f64]); 3] {
-        [("z", &self.z.values), ("elbo", &self.elbo), ("clipped", &[])]
-    }
-}
-
-impl Heard for FactorTerms {
-    fn step(&self) -> u64 {
-        self.step
-    }
-
-    fn numbers(&self) -> [(&'static str, &[f64]); 3] {
-        let by_predictor = self.predictor_gradient.as_ref().map_or(&[][..], |rows| &rows.values);
-        [("elbo", &self.elbo), ("head_gradient", &self.head_gradient), ("predictor_gradient", by_predictor)]
-    }
-}
-
 impl std::fmt::Debug for VerticalCoordinator {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("VerticalCoordinator");
@@ -191,10 +164,6 @@ impl VerticalCoordinator {
         Sizes { rows: self.labels.rows() as u64, draws: draws as u64, values, predictors: values, unknowns }
     }
 
-    fn sizes_of_step(&self, rows: Option<&[usize]>) -> Sizes {
-        self.sizes(self.settings.particles, rows.map_or(self.labels.rows(), <[usize]>::len))
-    }
-
     /// The lengths of replies about so many report draws, which need no gradient by predictors.
     fn sizes_of_report(&self, draws: usize) -> Sizes {
         Sizes { predictors: 0, ..self.sizes(draws, self.labels.rows()) }
@@ -226,36 +195,37 @@ impl VerticalCoordinator {
     }
 
     /// What every party replied, checked for its step and for numbers that are not finite.
-    fn heard<T: Heard>(
+    fn heard<T>(
         &self,
         outcomes: Vec<Outcome>,
         step: u64,
-        read: impl Fn(&Message) -> Result<T>,
+        read: impl Fn(&Message) -> Result<(u64, T)>,
     ) -> Result<Vec<T>> {
-        let one = |(reply, party): (Message, &String)| {
-            let own = read(&reply)?;
-            if own.step() != step {
-                let problem = format!("it is the answer to step {}, asked was step {step}", own.step());
-                return Err(Error::Message { kind: reply.kind, problem });
+        let one = |reply: &Message, party: &str| {
+            let (found, own) = read(reply)?;
+            if found != step {
+                let problem = format!("it is the answer to step {found}, asked was step {step}");
+                return Err(Error::Message { kind: reply.kind.clone(), problem });
             }
-            for (name, values) in own.numbers() {
-                finite(party, self.step, |index| format!("number {index} of `{name}` in its reply"), values)?;
+            for (name, values) in reply.named_floats() {
+                finite(party, self.step, |index| format!("number {index} of `{name}` in its reply"), &values)?;
             }
             Ok(own)
         };
-        let replies = replies(outcomes, &self.parties, self.step)?.into_iter().zip(&self.parties);
-        replies.map(|(reply, party)| one((reply, party)).map_err(|error| error.in_silo(party, self.step))).collect()
+        let replies = replies(outcomes, &self.parties, self.step)?;
+        let located = |(reply, party): (&Message, &String)| one(reply, party).map_err(|e| e.in_silo(party, self.step));
+        replies.iter().zip(&self.parties).map(located).collect()
     }
 
     /// The auxiliary variables of every party. In a power likelihood their terms of the bound come with the second
     /// exchange.
     fn values(&self, outcomes: Vec<Outcome>, step: u64, sizes: &Sizes) -> Result<Vec<Values>> {
         let sizes = if self.has_two_exchanges() { Sizes { draws: 0, ..*sizes } } else { *sizes };
-        self.heard(outcomes, step, |reply| Values::read(reply, &sizes))
+        self.heard(outcomes, step, |reply| Values::read(reply, &sizes).map(|own| (own.step, own)))
     }
 
     fn factors(&self, outcomes: Vec<Outcome>, step: u64, sizes: &Sizes) -> Result<Vec<FactorTerms>> {
-        self.heard(outcomes, step, |reply| FactorTerms::read(reply, sizes))
+        self.heard(outcomes, step, |reply| FactorTerms::read(reply, sizes).map(|own| (own.step, own)))
     }
 
     /// Whether a party clipped its gradient in the step before.
@@ -326,7 +296,8 @@ impl Algorithm for VerticalCoordinator {
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let (step, rows) = (self.step, self.rows(self.step));
-        let (draws, sizes) = (Draws::of_step(step, self.settings.particles), self.sizes_of_step(rows.as_deref()));
+        let draws = Draws::of_step(step, self.settings.particles);
+        let sizes = self.sizes(draws.count, rows.as_ref().map_or(self.labels.rows(), Vec::len));
         // A step that fails begins again with its first exchange.
         if let Some(first) = self.first.take() {
             let factors = self.factors(outcomes, step, &sizes)?;

@@ -42,10 +42,6 @@ impl Carried for Indices {
             _ => refuse(format!("record `{name}` holds no indices of rows")),
         }
     }
-
-    fn numbers(limit: u64) -> usize {
-        length(limit)
-    }
 }
 
 /// At most so many numbers; how many there must be is known after other fields were read.
@@ -62,10 +58,6 @@ impl Carried for AtMost {
             values if values.len() <= length(limit) => Ok(Self(values)),
             values => wrong_length(&message.kind, name, values.len(), length(limit)),
         }
-    }
-
-    fn numbers(limit: u64) -> usize {
-        length(limit)
     }
 }
 
@@ -84,10 +76,6 @@ impl Carried for Answered {
     fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
         let step = message.get_count("answered", LARGEST_COUNT)?;
         Ok(Self { step, gradient: AtMost::get(message, name, limit)? })
-    }
-
-    fn numbers(limit: u64) -> usize {
-        length(limit)
     }
 }
 

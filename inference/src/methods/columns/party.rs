@@ -6,13 +6,12 @@ use partita_core::{Device, Key, Noise, Purpose, SiteTable};
 
 use crate::engine::algorithm::{Posterior, finite};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::Estimator;
 use crate::engine::family::Family;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
 use crate::engine::settings::Settings;
 use crate::engine::trainer::{Descent, Moved, Trainer};
-use crate::methods::columns::auxiliary::{Auxiliary, ByRow, Given, Sample, Upstream, gather};
+use crate::methods::columns::auxiliary::{Ascent, Auxiliary, Given, Sample, Upstream, gather};
 use crate::methods::columns::terms::Terms;
 use crate::methods::columns::unknowns::{Draws, Unknowns};
 use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
@@ -90,14 +89,6 @@ impl Drawn {
     fn given(&self) -> Given<'_> {
         Given { contribution: self.contribution(), feature: &self.feature, noise: &self.auxiliary_noise }
     }
-}
-
-/// The gradient of a party's parameters.
-#[derive(Debug, Default)]
-pub(super) struct Ascent {
-    /// By what the trainer moves.
-    shared: Vec<f64>,
-    by_row: ByRow,
 }
 
 impl VerticalParty {
@@ -290,59 +281,41 @@ impl VerticalParty {
 
     /// $`\hat L_j`$: what the party's own unknowns add to the bound.
     pub(super) fn bound(&self, drawn: &Drawn) -> f64 {
-        let prior = drawn.contributed.log_prior();
-        let own = match self.settings.estimator {
-            Estimator::ClosedFormEntropy => prior + self.family().entropy(self.parameters()),
-            _ => prior - drawn.unknowns.draw.log_density,
-        };
-        own + drawn.sample.bound
+        let log_prior = drawn.contributed.log_prior();
+        drawn.unknowns.term(&self.trainer, self.settings.estimator, log_prior) + drawn.sample.bound
     }
 
-    /// The gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's own
-    /// factor by its contribution.
-    pub(super) fn vjp(&self, drawn: Drawn, by_value: &[f64], by_predictor: Option<&[f64]>) -> Result<Ascent> {
-        let mut shared = vec![0.0; self.trainer.values().len()];
-        let (own, by_network) = shared.split_at_mut(self.parameters().len() + self.points);
+    /// Adds the gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's
+    /// own factor by its contribution.
+    pub(super) fn vjp(
+        &self,
+        drawn: Drawn,
+        by_value: &[f64],
+        by_predictor: Option<&[f64]>,
+        out: &mut Ascent,
+    ) -> Result<()> {
+        out.shared.resize(self.trainer.values().len(), 0.0);
         let (given, terms) = (drawn.given(), self.terms(drawn.contribution()));
         let upstream = Upstream { sample: &drawn.sample, given: &given, terms: &terms, by_value };
-        let (mut by_contribution, by_row) = self.auxiliary.vjp(self.network(), &upstream, by_network);
+        let mut by_contribution = self.auxiliary.vjp(self.network(), &upstream, out);
         if let Some(more) = by_predictor {
             add_scaled(&mut by_contribution, 1.0, more);
         }
         let density = drawn.contributed.vjp(&by_contribution)?;
-        drawn.unknowns.vjp(&self.trainer, self.settings.estimator, density, own);
-        Ok(Ascent { shared, by_row })
+        drawn.unknowns.vjp(&self.trainer, self.settings.estimator, density, &mut out.shared);
+        Ok(())
     }
 
-    /// The mean gradient over the particles of a step.
-    pub(super) fn mean_ascent(mut ascents: Vec<Ascent>) -> Ascent {
-        if ascents.len() == 1 {
-            return ascents.swap_remove(0);
-        }
+    /// Moves all parameters of the party up the mean gradient of so many draws; true where it was clipped. As
+    /// everywhere, parameters of single rows are not clipped.
+    pub(super) fn ascend(&mut self, mut sum: Ascent, draws: usize, rows: Option<&[usize]>, step: u64) -> Result<bool> {
         #[expect(clippy::cast_precision_loss, reason = "particle counts are far below 2^52")]
-        let share = 1.0 / ascents.len() as f64;
-        let mut sum = Ascent::default();
-        for own in ascents {
-            for (slot, values) in [
-                (&mut sum.shared, &own.shared),
-                (&mut sum.by_row.mean, &own.by_row.mean),
-                (&mut sum.by_row.log_scale, &own.by_row.log_scale),
-            ] {
-                slot.resize(values.len(), 0.0);
-                add_scaled(slot, share, values);
-            }
-        }
-        sum
-    }
-
-    /// Moves all parameters of the party; true where the gradient was clipped. As everywhere, parameters of single rows
-    /// are not clipped.
-    pub(super) fn ascend(&mut self, ascent: Ascent, rows: Option<&[usize]>, step: u64) -> Result<bool> {
+        let share = 1.0 / draws as f64;
+        sum.shared.iter_mut().chain(&mut sum.by_row).for_each(|g| *g *= share);
         let by_auxiliary = |index: usize| format!("the gradient by its auxiliary variable {index}");
-        finite(self.party.name(), step, by_auxiliary, &ascent.by_row.mean)?;
-        finite(self.party.name(), step, by_auxiliary, &ascent.by_row.log_scale)?;
-        let moved = self.ascend_shared(ascent.shared, step)?;
-        self.auxiliary.ascend(moved.rate, rows, &ascent.by_row);
+        finite(self.party.name(), step, by_auxiliary, &sum.by_row)?;
+        let moved = self.ascend_shared(sum.shared, step)?;
+        self.auxiliary.ascend(moved.rate, rows, sum.by_row);
         Ok(moved.is_clipped)
     }
 

@@ -12,6 +12,7 @@ use crate::engine::trust::estimate::DRAWS_A_REQUEST;
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::{Rows, length};
 use crate::methods::columns::VerticalOptions;
+use crate::methods::columns::auxiliary::Ascent;
 use crate::methods::columns::messages::{
     Answered, AtMost, Contributions, EstimateRequest, FactorRequest, FactorTerms, Indices, PredictRequest, Sizes,
     StepRequest, Values, brings_gradient, wrong_length,
@@ -69,11 +70,11 @@ impl VerticalParty {
         }
         let each = (size / draws.len()).max(1);
         let mut by_predictor = by_predictor.chunks_exact(each);
-        let mut ascents = Vec::with_capacity(draws.len());
+        let (mut sum, count) = (Ascent::default(), draws.len());
         for (drawn, by_value) in draws.into_iter().zip(gradient.chunks_exact(each)) {
-            ascents.push(self.vjp(drawn, by_value, by_predictor.next())?);
+            self.vjp(drawn, by_value, by_predictor.next(), &mut sum)?;
         }
-        self.clipped = u64::from(self.ascend(Self::mean_ascent(ascents), rows, step)?);
+        self.clipped = u64::from(self.ascend(sum, count, rows, step)?);
         self.step = step + 1;
         for number in 1..self.options.local_steps {
             let number = u32::try_from(number).unwrap_or(u32::MAX);

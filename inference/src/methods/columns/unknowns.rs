@@ -45,6 +45,14 @@ impl Unknowns {
         Self { draw: trainer.family.draw(trainer.parameters(), &numbers), noise: numbers }
     }
 
+    /// What a log density at the draw and the family add to the bound.
+    pub(super) fn term(&self, trainer: &Trainer, estimator: Estimator, log_density: f64) -> f64 {
+        match estimator.closes_entropy() {
+            true => log_density + trainer.family.entropy(trainer.parameters()),
+            false => log_density - self.draw.log_density,
+        }
+    }
+
     /// What `density` at the draw and the family add to the bound; the gradient by the parameters of the family, then
     /// by point parameters, is added to `out`.
     pub(super) fn vjp(
@@ -56,12 +64,12 @@ impl Unknowns {
     ) -> f64 {
         let parameters = trainer.parameters();
         let (elbo, location, theta) = estimator.global_terms(density, &*trainer.family, parameters, &self.draw);
-        let (family, points) = out.split_at_mut(parameters.len());
+        let (family, rest) = out.split_at_mut(parameters.len());
         trainer.family.vjp(parameters, &self.noise, &location, &location, family);
         if estimator.adds_entropy_gradient() {
             trainer.family.add_entropy_gradient(parameters, family);
         }
-        add_scaled(points, 1.0, &theta);
+        add_scaled(&mut rest[..theta.len()], 1.0, &theta);
         elbo
     }
 }
