@@ -6,6 +6,7 @@ mod violation;
 pub use case::DensityCase;
 pub use violation::DensityViolation;
 
+use super::difference::within;
 use crate::distribution::{Density, Domain, Gradient, Support};
 use crate::noise::{Key, Noise, Purpose};
 
@@ -143,14 +144,8 @@ impl Checked<'_> {
             let (density, case) = (self.name(), self.number);
             let Some(value) = found.filter(|value| *value < f64::INFINITY) else { continue };
             if power <= 1.0 && !within(value, 0.0, ROUNDING) {
-                return Err(DensityViolation::Integral {
-                    density,
-                    case,
-                    power,
-                    found: value,
-                    expected: 0.0,
-                    bound: ROUNDING,
-                });
+                let (found, expected, bound) = (value, 0.0, ROUNDING);
+                return Err(DensityViolation::Integral { density, case, power, found, expected, bound });
             }
             for (parameter, slots) in slots.iter().enumerate() {
                 for (index, slot) in slots.iter().enumerate() {
@@ -283,11 +278,6 @@ impl Checked<'_> {
 /// The larger of two numbers, or NaN if one of them is.
 fn worst(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
-}
-
-/// Whether two numbers are at most `bound` apart; never if one of them is NaN.
-fn within(found: f64, expected: f64, bound: f64) -> bool {
-    (found - expected).abs() <= bound
 }
 
 /// The derivative at 0 of a function of the distance from `at`, by central differences of fourth order.
