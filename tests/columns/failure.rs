@@ -34,6 +34,7 @@ fn all_options() -> [VerticalOptions; 5] {
 enum Fault {
     NotANumber,
     TooShort,
+    Missing,
     UnknownField,
     AnotherStep,
 }
@@ -72,6 +73,7 @@ impl SiloProgram for Faulty {
                 wrong.floats(name, &values)
             }
             Fault::TooShort => wrong.floats(name, &values[1..]),
+            Fault::Missing => wrong,
             Fault::UnknownField => reply.floats("columns", &[1.0]),
             Fault::AnotherStep => {
                 let mut other = reply;
@@ -107,7 +109,8 @@ fn a_party_that_answers_wrongly_is_named_and_the_run_goes_on_from_its_last_good_
         let mut exchange = InProcess::new(programs, 1).unwrap();
         run(&mut *undisturbed, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
         let expected = bits(&*undisturbed, &mut exchange);
-        for fault in [Fault::NotANumber, Fault::TooShort, Fault::UnknownField, Fault::AnotherStep] {
+        let faults = [Fault::NotANumber, Fault::TooShort, Fault::Missing, Fault::UnknownField, Fault::AnotherStep];
+        for fault in faults {
             // In a power likelihood answers 6 and 7 are of the two exchanges of a step.
             for at in [0, 6, 7] {
                 let (mut algorithm, parties) = hand(&options);

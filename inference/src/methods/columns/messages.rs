@@ -173,7 +173,7 @@ message! {
         /// gradient of the party's likelihood by the unknowns of the head
         head_gradient: Vec<f64> = Data <= sizes.unknowns,
         /// h_j: gradient of the party's likelihood by the predictor of each row; with the label it tells the predictor, and so the contribution
-        predictor_gradient: Option<Rows> = Data <= sizes.predictors,
+        predictor_gradient: Rows = Data <= sizes.predictors,
     }
 }
 

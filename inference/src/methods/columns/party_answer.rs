@@ -130,7 +130,8 @@ impl VerticalParty {
         let step = request.step;
         if let Some(count) = request.draws {
             let draws = self.draws(Draws::of_report(step, length(count)), None)?;
-            return Ok(FactorTerms { predictor_gradient: None, ..self.factor_terms(request, &draws, None)? }.write());
+            let terms = self.factor_terms(request, &draws, None)?;
+            return Ok(FactorTerms { predictor_gradient: Rows::default(), ..terms }.write());
         }
         let Some(pending) = self.pending.as_ref().filter(|own| own.step == step) else {
             return refuse(FactorRequest::KIND, format!("it asks for the factor of step {step}, which was not drawn"));
@@ -140,7 +141,7 @@ impl VerticalParty {
         let draws = if again.is_empty() { &pending.draws } else { &again };
         let terms = self.factor_terms(request, draws, rows)?;
         if let Some(pending) = &mut self.pending {
-            pending.by_predictor = terms.predictor_gradient.as_ref().map_or_else(Vec::new, |rows| rows.values.clone());
+            pending.by_predictor.clone_from(&terms.predictor_gradient.values);
             pending.draws.extend(again);
         }
         Ok(terms.write())
@@ -180,7 +181,7 @@ impl VerticalParty {
         finite(who, step, |_| "its ELBO term".into(), &elbo)?;
         finite(who, step, |index| format!("its gradient by unknown {index} of the head"), &head_gradient)?;
         finite(who, step, |index| format!("its gradient by predictor {index}"), &by_predictor)?;
-        let predictor_gradient = Some(Rows { count: draws.len(), values: by_predictor });
+        let predictor_gradient = Rows { count: draws.len(), values: by_predictor };
         Ok(FactorTerms { step: request.step, elbo, head_gradient, predictor_gradient })
     }
 

@@ -36,7 +36,7 @@ impl VerticalCoordinator {
             *bound += own;
             gradients.push(gradient);
         }
-        let by_predictor = || factors.iter().filter_map(|own| own.predictor_gradient.as_ref()).map(|rows| &rows.values);
+        let by_predictor = || factors.iter().map(|own| &own.predictor_gradient.values);
         let all = sum(by_predictor());
         let others = |own: &Vec<f64>| all.iter().zip(own).map(|(all, own)| all - own).collect();
         Ok(Sampled { bounds, gradients, by_values: by_predictor().map(others).collect() })
