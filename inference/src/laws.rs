@@ -13,11 +13,11 @@ mod update_rule;
 mod violation;
 
 pub use exchange::{ExchangeViolation, exchange};
-pub use exponential_family::{ExponentialFamilyViolation, exponential_family};
+pub use exponential_family::{ExponentialFamilyLaw, ExponentialFamilyViolation, exponential_family};
 pub use family::family;
-pub use generator::{GeneratorViolation, generator};
+pub use generator::{GeneratorLaw, GeneratorViolation, generator};
 pub use local_problem::{LocalProblemViolation, local_problem};
-pub use message::{MessageViolation, message};
+pub use message::{MessageLaw, MessageViolation, message};
 pub use row_family::row_family;
 pub use second_moment::{SecondMomentViolation, second_moment};
 pub use update_rule::{UpdateRuleViolation, adam, update_rule};

@@ -46,7 +46,7 @@ pub use fit::{
     AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator,
     coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
 };
-pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
+pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]
 pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Nuts, NutsDiagnostics, NutsFit, SamplerWarning};
 pub use methods::pvi::solver::{
@@ -61,4 +61,3 @@ pub use methods::rounds::server::{
 pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
 pub use methods::sfvi::pooled::{Central, CentralSilo};
 pub use methods::sfvi::{OnDeviceSilo, Sfvi};
-pub use methods::soul::{Soul, SoulCoordinator, SoulParty};

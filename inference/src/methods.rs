@@ -6,4 +6,3 @@ pub(crate) mod nuts;
 pub(crate) mod pvi;
 pub(crate) mod rounds;
 pub(crate) mod sfvi;
-pub(crate) mod soul;

@@ -18,7 +18,7 @@ use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, 
 const SUMMARY_DRAWS: u32 = 4_000;
 
 /// The request of a report, at the end of a run.
-const ASSESS: &str = "vertical.estimate_elbo";
+const ESTIMATE_ELBO: &str = "vertical.estimate_elbo";
 
 /// Serves as a party of a vertical model until it is stopped. `load` reads the columns of a file as a party of this
 /// name, and `load_labels` labels where the algorithm needs them at every party. What the party finds about its own
@@ -46,7 +46,7 @@ pub fn run_party(
     let held_out = file.held_out.as_ref().map(|path| load(path, &file.name, &device)).transpose()?;
     let (rows, path) = (party.rows(), file.state.join("own.json"));
     let make = move || {
-        let mut own = party_program((&party, index), labels.as_ref(), &device, &fit)?;
+        let mut own = party_program(&party, index, labels.as_ref(), &device, &fit)?;
         if let Some(rows) = &held_out {
             own.hold_out(rows.clone());
         }
@@ -80,12 +80,12 @@ pub fn run_label_holder(
     let mut fitted = || {
         same_rows(run, &rows, &labels)?;
         let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;
-        let (report, _) = fit_parties(&labels, &device, &fit, (&mut *algorithm, &mut exchange), Some(progress))?;
+        let (report, _) = fit_parties(&labels, &device, &fit, &mut *algorithm, &mut exchange, Some(progress))?;
         if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
             let noise = how.augmentation.rho() > 0.0;
             let (draws, seed, deadline) = (run.held_out_draws, fit.settings.seed, fit.deadline);
             let ask = Predictive { draws, noise, seed, deadline };
-            match predict(labels, &device, (&*algorithm, &mut exchange), ask, &mut Counters::default()) {
+            match predict(labels, &device, &*algorithm, &mut exchange, ask, &mut Counters::default()) {
                 Ok(Prediction { mean, log_density }) => {
                     let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});
                     write_json(&file.output.join("prediction.json"), &found)?;
@@ -154,7 +154,7 @@ impl SiloProgram for Recording {
 
     fn answer(&mut self, request: &Message) -> partita_inference::Result<Message> {
         let reply = self.own.answer(request)?;
-        if request.kind == ASSESS {
+        if request.kind == ESTIMATE_ELBO {
             let sites = self.own.summary(SUMMARY_DRAWS)?;
             let own = json!({"sites": sites, "theta": self.own.private_theta()});
             write_atomically(&self.path, format!("{own:#}").as_bytes())?;

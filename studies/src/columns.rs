@@ -3,3 +3,6 @@
 pub(crate) mod heart;
 pub(crate) mod logistic;
 pub(crate) mod poisson;
+mod soul;
+
+pub use soul::{Soul, SoulCoordinator, SoulParty};

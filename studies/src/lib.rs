@@ -11,6 +11,7 @@ mod pvi;
 mod sfvi;
 mod weight_uncertainty;
 
+pub use columns::{Soul, SoulCoordinator, SoulParty};
 pub use command::main;
 pub use framework_thesis::gaussian_mean_silos;
 pub use misspecification::{

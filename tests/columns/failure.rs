@@ -34,6 +34,7 @@ fn all_options() -> [VerticalOptions; 5] {
 enum Fault {
     NotANumber,
     TooShort,
+    Missing,
     UnknownField,
     AnotherStep,
 }
@@ -62,7 +63,7 @@ impl SiloProgram for Faulty {
         if self.answers != self.at + 1 {
             return Ok(reply);
         }
-        let name = if reply.has("z") { "z" } else { "share" };
+        let name = if reply.has("z") { "z" } else { "predictor_gradient" };
         let mut values = reply.get_floats(name).unwrap();
         let mut wrong = reply.clone();
         wrong.records.retain(|record| record.name != name);
@@ -72,6 +73,7 @@ impl SiloProgram for Faulty {
                 wrong.floats(name, &values)
             }
             Fault::TooShort => wrong.floats(name, &values[1..]),
+            Fault::Missing => wrong,
             Fault::UnknownField => reply.floats("columns", &[1.0]),
             Fault::AnotherStep => {
                 let mut other = reply;
@@ -107,7 +109,8 @@ fn a_party_that_answers_wrongly_is_named_and_the_run_goes_on_from_its_last_good_
         let mut exchange = InProcess::new(programs, 1).unwrap();
         run(&mut *undisturbed, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
         let expected = bits(&*undisturbed, &mut exchange);
-        for fault in [Fault::NotANumber, Fault::TooShort, Fault::UnknownField, Fault::AnotherStep] {
+        let faults = [Fault::NotANumber, Fault::TooShort, Fault::Missing, Fault::UnknownField, Fault::AnotherStep];
+        for fault in faults {
             // In a power likelihood answers 6 and 7 are of the two exchanges of a step.
             for at in [0, 6, 7] {
                 let (mut algorithm, parties) = hand(&options);
@@ -188,7 +191,7 @@ fn a_party_with_other_rows_is_named_with_its_rows() {
     assert!(words.contains("11 at party `p1`") && words.contains("align"), "{words}");
     // A party at the other end of a wire finds it in the request.
     let how = (&settings(), &VerticalOptions::augmented(1.0));
-    let mut alone = VerticalParty::new(&shorter.parties[1], 1, None, &Device::flex(), how).unwrap();
+    let mut alone = VerticalParty::new(&shorter.parties[1], 1, None, &Device::flex(), how.0, how.1).unwrap();
     let mut hand = Hand::new(&world.parties, &world.labels, how.0, how.1);
     let requests = hand.algorithm.outgoing().unwrap();
     let error = alone.answer(&requests[1].message).unwrap_err();
@@ -284,7 +287,7 @@ fn settings_that_do_not_go_together_are_refused() {
 fn a_party_without_labels_serves_the_models_that_keep_them_with_their_holder() {
     let world = BinaryWorld::new(12, 2, 2);
     for how in all_options() {
-        let made = VerticalParty::new(&world.parties[0], 0, None, &Device::flex(), (&settings(), &how));
+        let made = VerticalParty::new(&world.parties[0], 0, None, &Device::flex(), &settings(), &how);
         assert_eq!(made.is_err(), how.shares_labels(), "{how:?}");
     }
 }

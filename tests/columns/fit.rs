@@ -134,7 +134,7 @@ fn exchanges_and_bytes_are_counted_and_a_party_sends_as_many_numbers_as_rows() {
         let fit = run(&LinearWorld::new(rows, 2, 1), &how);
         (fit.record.counters.rounds, fit.record.counters.bytes_from_silos)
     };
-    // Ten steps and one assessment of one draw; the power likelihood takes two exchanges for each.
+    // Ten steps and one bound of one draw; the power likelihood takes two exchanges for each.
     let (rounds, small) = bytes(10, VerticalOptions::augmented(1.0));
     let (_, large) = bytes(110, VerticalOptions::augmented(1.0));
     assert_eq!(rounds, 11);
@@ -142,7 +142,7 @@ fn exchanges_and_bytes_are_counted_and_a_party_sends_as_many_numbers_as_rows() {
     let (rounds, small) = bytes(10, VerticalOptions::power_likelihood(1.0));
     let (_, large) = bytes(110, VerticalOptions::power_likelihood(1.0));
     assert_eq!(rounds, 22);
-    // z at every step and in the assessment, the share at every step.
+    // z at every step and for the bound, its gradient by the predictors at every step.
     assert_eq!(large - small, 2 * (11 + 10) * 100 * 8);
 }
 

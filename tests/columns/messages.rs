@@ -283,7 +283,8 @@ fn one_vector_a_party_says_all_that_the_printed_power_likelihood_algorithm_sends
     let head = hand.algorithm.posterior().parameters.to_vec();
     let b = head[0] + head[1].exp() * noise(Key::new(Purpose::Fit, 0), 1)[0];
     let z: Vec<Vec<f64>> = hand.exchange().0.iter().map(|reply| reply.get_floats("z").unwrap()).collect();
-    let shares: Vec<Vec<f64>> = hand.exchange().0.iter().map(|reply| reply.get_floats("share").unwrap()).collect();
+    let shares: Vec<Vec<f64>> =
+        hand.exchange().0.iter().map(|reply| reply.get_floats("predictor_gradient").unwrap()).collect();
     let sent: Vec<Vec<f64>> = hand
         .algorithm
         .outgoing()

@@ -47,7 +47,10 @@ fn a_step_sends_what_the_book_lists_and_no_more() {
     assert_eq!(names(&replies[0]), ["step", "z"]);
     let request = hand.algorithm.outgoing().unwrap().swap_remove(0).message;
     assert_eq!(names(&request), ["step", "seed", "rows_in_all", "parties", "sum", "head"]);
-    assert_eq!(names(&hand.parties[0].answer(&request).unwrap()), ["step", "elbo", "head_gradient", "share"]);
+    assert_eq!(
+        names(&hand.parties[0].answer(&request).unwrap()),
+        ["step", "elbo", "head_gradient", "predictor_gradient"]
+    );
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn the_sign_of_the_gradient_of_a_bernoulli_head_is_the_label() {
 }
 
 #[test]
-fn the_share_of_a_power_likelihood_tells_the_contribution_whatever_rho() {
+fn the_gradient_of_a_power_likelihood_tells_the_contribution_whatever_rho() {
     let world = BinaryWorld::new(ROWS, 3, 2);
     for rho in [0.5, 5.0] {
         let mut hand = Hand::new(&world.parties, &world.labels, &settings(), &VerticalOptions::power_likelihood(rho));
@@ -69,7 +72,7 @@ fn the_share_of_a_power_likelihood_tells_the_contribution_whatever_rho() {
         let z = hand.exchange().0[1].get_floats("z").unwrap();
         let request = hand.algorithm.outgoing().unwrap().swap_remove(1).message;
         let (sum, b) = (request.get_floats("sum").unwrap(), request.get_floats("head").unwrap()[0]);
-        let share = hand.exchange().0[1].get_floats("share").unwrap();
+        let share = hand.exchange().0[1].get_floats("predictor_gradient").unwrap();
         for row in 0..ROWS {
             // J h = y - p: with the label the probability, and with it the predictor.
             let p = f64::from(u8::from(world.yes[row])) - 3.0 * share[row];

@@ -4,11 +4,11 @@
 use fixtures::vertical::LinearWorld;
 use partita::core::NoiseKind;
 use partita::inference::{
-    Algorithm, Error, Exchange, InProcess, Message, Outcome, RunOptions, Silent, SiloProgram, Soul, SoulCoordinator,
-    run,
+    Algorithm, Error, Exchange, InProcess, Message, Outcome, RunOptions, Silent, SiloProgram, run,
 };
 use partita::vertical::Augmentation;
 use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Loss, Schedule, Settings};
+use partita_studies::{Soul, SoulCoordinator};
 
 const RHO: f64 = 1.0;
 const HOW: Soul = Soul { rho: RHO, draws: 20, langevin_step: 0.04, burn_in: 1_500 };
@@ -19,7 +19,7 @@ fn settings(steps: u64) -> Settings {
 
 fn start(world: &LinearWorld, how: Soul, steps: u64) -> (SoulCoordinator, InProcess) {
     let (parties, labels) = (world.parties.clone(), world.labels.clone());
-    how.parties(parties, labels, &Device::flex(), (&settings(steps), 1)).unwrap()
+    how.parties(parties, labels, &Device::flex(), &settings(steps), 1).unwrap()
 }
 
 fn go(coordinator: &mut SoulCoordinator, exchange: &mut InProcess, steps: u64) {
@@ -87,7 +87,7 @@ fn soul_has_the_same_bits_for_any_number_of_threads_and_after_a_resume() {
         exchange.programs().iter().map(|party| party.local_moments().unwrap()).collect::<Vec<_>>()
     };
     let (parties, labels) = (world.parties.clone(), world.labels.clone());
-    let (mut one, mut threads) = how.parties(parties, labels, &Device::flex(), (&settings(20), 4)).unwrap();
+    let (mut one, mut threads) = how.parties(parties, labels, &Device::flex(), &settings(20), 4).unwrap();
     go(&mut one, &mut threads, 20);
     assert_eq!((one.save(), auxiliary(&one, &mut threads)), expected);
     // Stopped in the middle and gone on with fresh parties.
@@ -159,7 +159,7 @@ fn options_out_of_their_domain_are_refused() {
     let world = LinearWorld::new(4, 2, 1);
     let refuse = |how: Soul, settings: Settings| {
         let (parties, labels) = (world.parties.clone(), world.labels.clone());
-        how.parties(parties, labels, &Device::flex(), (&settings, 1)).map(drop).unwrap_err()
+        how.parties(parties, labels, &Device::flex(), &settings, 1).map(drop).unwrap_err()
     };
     let named = |error: Error| match error {
         Error::Setting { setting, .. } => setting,
@@ -190,6 +190,6 @@ fn options_out_of_their_domain_are_refused() {
     // Rows that were not aligned.
     let other = LinearWorld::new(5, 2, 1);
     let parties = vec![world.parties[0].clone(), other.parties[1].clone()];
-    let error = HOW.parties(parties, world.labels.clone(), &Device::flex(), (&settings(1), 1)).map(drop).unwrap_err();
+    let error = HOW.parties(parties, world.labels.clone(), &Device::flex(), &settings(1), 1).map(drop).unwrap_err();
     assert!(matches!(&error, Error::InSilo { silo, .. } if silo == "p1"), "{error}");
 }

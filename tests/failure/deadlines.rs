@@ -113,7 +113,7 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
     how.settings.family = Settings::default().family;
     let fitted = |to: &'static [&'static str]| {
         let program = |(party, index): (&partita::vertical::Party, u32)| {
-            let mut own = vertical::party_program((party, index), None, &device, &how).unwrap();
+            let mut own = vertical::party_program(party, index, None, &device, &how).unwrap();
             own.hold_out(party.clone());
             Box::new(own) as Box<dyn SiloProgram>
         };
@@ -121,10 +121,10 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
         let mut exchange = mute(InProcess::new(programs, 1).unwrap(), to);
         let names = exchange.silos().to_vec();
         let mut algorithm = vertical::coordinator(&world.labels, &names, &device, &how).unwrap();
-        let found = vertical::fit_parties(&world.labels, &device, &how, (&mut *algorithm, &mut exchange), None);
+        let found = vertical::fit_parties(&world.labels, &device, &how, &mut *algorithm, &mut exchange, None);
         let ask = Predictive { draws: 2, noise: true, seed: 1, deadline: how.deadline };
-        let parties = (&*algorithm, &mut exchange as &mut dyn Exchange);
-        let predicted = vertical::predict(&world.labels, &device, parties, ask, &mut Counters::default());
+        let counters = &mut Counters::default();
+        let predicted = vertical::predict(&world.labels, &device, &*algorithm, &mut exchange, ask, counters);
         (found.map(|(report, _)| report.elbo), predicted)
     };
     let (found, predicted) = fitted(&["vertical.estimate_elbo"]);

@@ -1,10 +1,14 @@
 //! Claims that an answer that fails, by bad words or bad numbers, leaves nothing behind in its silo.
 
-use fixtures::vertical_run::BinaryWorld;
-use fixtures::vertical_run::Hand;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model};
-use partita::inference::{Algorithm, Message, Outcome, SiloProgram, VerticalOptions};
-use partita::{Device, Estimator, Settings};
+use partita::burn::{self, module::Module, tensor::Tensor};
+use partita::inference::{Algorithm, Message, Outcome, SiloProgram, VerticalOptions, VerticalParty};
+use partita::vertical::{Contribution, Party};
+use partita::{Design, Device, Estimator, Normal, Optimiser, Rows, Schedule, Scope, Settings};
 
 /// A silo that waits for the weights of its last step, and the request that brings them.
 fn waiting() -> (Parties<partita::models::MixedLogistic>, Message) {
@@ -51,9 +55,7 @@ fn a_party_whose_settled_step_leads_nowhere_is_where_it_was() {
     let request = hand.algorithm.outgoing().unwrap().swap_remove(0).message;
     let length = request.get_floats("gradient").unwrap().len();
     let party = &mut hand.parties[0];
-    let state = |party: &partita::inference::VerticalParty| {
-        (party.parameters().to_vec(), party.auxiliary_parameters().to_vec())
-    };
+    let state = |party: &VerticalParty| (party.parameters().to_vec(), party.auxiliary_parameters().to_vec());
     let before = state(party);
     for wrong in [vec![f64::NAN; length], vec![0.0; length + 1]] {
         assert!(party.answer(&with(&request, "gradient", &wrong)).is_err());
@@ -62,4 +64,65 @@ fn a_party_whose_settled_step_leads_nowhere_is_where_it_was() {
     // What it waited for is still there: the request in order is taken.
     party.answer(&request).unwrap();
     assert_ne!(state(party), before);
+}
+
+/// A linear contribution that is not a number while a switch is on.
+#[derive(Module, Debug)]
+struct Switched {
+    #[module(skip)]
+    on: Arc<AtomicBool>,
+}
+
+impl Contribution for Switched {
+    type Latents = Tensor<1>;
+    type Data = Design;
+
+    fn prior(&self, scope: &mut Scope<'_>) -> partita::Result<Tensor<1>> {
+        scope.sample("beta", Normal::new(0.0, 1.0).iid([2]))
+    }
+
+    fn contribute(&self, beta: &Tensor<1>, rows: &Rows<'_>, data: &Design) -> partita::Result<Tensor<2>> {
+        let g = data.take(rows)?.predictor(beta.clone(), None)?;
+        Ok(if self.on.load(Ordering::Relaxed) { g * f64::NAN } else { g })
+    }
+}
+
+/// Steps on five of twelve rows, one of which fails after its gradient was taken if `fails`: what the parties have then.
+fn steps_on_some_rows(how: &VerticalOptions, optimiser: Optimiser, fails: bool) -> Vec<[Vec<f64>; 2]> {
+    let world = BinaryWorld::new(12, 2, 2);
+    // A rate at which plain descent does not run away.
+    let schedule = Schedule::Constant { rate: 0.002 };
+    let mut settings = Settings { steps: 10, optimiser, schedule, ..Settings::default() };
+    settings.minibatch.insert("row".into(), 5);
+    let on = Arc::new(AtomicBool::new(false));
+    let design = Design::new(world.inputs[0].clone(), [12, 1, 2]).unwrap();
+    let parties = [Party::new("ward", Switched { on: Arc::clone(&on) }, design), world.parties[1].clone()];
+    let mut hand = Hand::new(&parties, &world.labels, &settings, how);
+    let state = |party: &VerticalParty| [party.parameters().to_vec(), party.auxiliary_parameters().to_vec()];
+    // Two epochs, so that rows come again.
+    (0..4).for_each(|_| hand.whole_step());
+    if fails {
+        // The gradient is good, and what follows it is not: the contribution of the next rows, or their numbers.
+        let request = hand.algorithm.outgoing().unwrap().swap_remove(0).message;
+        let before = state(&hand.parties[0]);
+        on.store(true, Ordering::Relaxed);
+        assert!(hand.parties[0].answer(&request).is_err());
+        on.store(false, Ordering::Relaxed);
+        assert!(hand.parties[0].answer(&with(&request, "rows", &[3.0, 12.0])).is_err());
+        assert_eq!(state(&hand.parties[0]), before);
+    }
+    (0..4).for_each(|_| hand.whole_step());
+    hand.parties.iter().map(state).collect()
+}
+
+#[test]
+fn a_step_on_some_rows_that_fails_after_its_gradient_was_taken_is_undone() {
+    let augmented = VerticalOptions::augmented(1.0);
+    let power = VerticalOptions::power_likelihood(1.0);
+    for how in [augmented, augmented.mean_field().local_steps(2), augmented.mean_field(), power] {
+        for optimiser in [Optimiser::adam(), Optimiser::Sgd { momentum: 0.5 }] {
+            let [disturbed, plain] = [true, false].map(|fails| steps_on_some_rows(&how, optimiser, fails));
+            assert_eq!(disturbed, plain, "{how:?} {optimiser:?}");
+        }
+    }
 }

@@ -44,7 +44,7 @@ fn over_parties(deployment: &Deployment, folder: &Path, how: &FitOptions) -> Val
         let make = move || {
             // Labels stay with their holder unless the algorithm needs them at every party.
             let labels = algorithm.shares_labels().then_some(&labels);
-            let mut own = party_program((&party, index), labels, &Device::flex(), &how)?;
+            let mut own = party_program(&party, index, labels, &Device::flex(), &how)?;
             own.hold_out(rows.clone());
             Ok(Box::new(own) as Box<dyn SiloProgram>)
         };
@@ -54,10 +54,10 @@ fn over_parties(deployment: &Deployment, folder: &Path, how: &FitOptions) -> Val
     over_the_engine(deployment, folder, seats, |exchange| {
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&world.labels, &names, &device, how).unwrap();
-        let (report, _) = fit_parties(&world.labels, &device, how, (&mut *algorithm, exchange), None).unwrap();
+        let (report, _) = fit_parties(&world.labels, &device, how, &mut *algorithm, exchange, None).unwrap();
         let ask = Predictive { draws: DRAWS, noise: true, seed: how.settings.seed, deadline: None };
-        let parties = (&*algorithm, exchange as &mut dyn Exchange);
-        known(&report, &predict(&unseen.labels, &device, parties, ask, &mut Counters::default()).unwrap())
+        let predicted = predict(&unseen.labels, &device, &*algorithm, exchange, ask, &mut Counters::default());
+        known(&report, &predicted.unwrap())
     })
 }
 

@@ -1,6 +1,6 @@
 //! Holds every density to the laws of densities, one row each.
 
-use partita_core::laws::{DensityCase, DensityViolation, density, density_on_device};
+use partita_core::laws::{DensityCase, DensityLaw, density, density_on_device};
 use partita_core::{
     Array, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution, Exponential,
     Gamma, Gradient, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal,
@@ -161,21 +161,21 @@ impl Density for Mistake {
     }
 }
 
-fn found(mistake: Mistake) -> Result<(), DensityViolation> {
+fn found(mistake: Mistake) -> Result<(), DensityLaw> {
     let case = DensityCase::new(&[0.3], &[&[1.0], &[2.0]]);
-    density(&mistake, &[case])
+    density(&mistake, &[case]).map_err(|violation| violation.law)
 }
 
 #[test]
 fn a_wrong_derivative_is_found() {
-    use DensityViolation::Derivative;
+    use DensityLaw::Derivative;
     assert!(matches!(found(Mistake::ScaleDerivative), Err(Derivative { argument: "scale", .. })));
     assert!(matches!(found(Mistake::Assignment), Err(Derivative { argument: "value", .. })));
 }
 
 #[test]
 fn wrong_draws_are_found() {
-    use DensityViolation::{Distribution, Draw, Moment};
+    use DensityLaw::{Distribution, Draw, Moment};
     assert!(matches!(found(Mistake::DrawScale), Err(Moment { moment: "variance", .. })));
     assert!(matches!(found(Mistake::DrawMean), Err(Moment { moment: "mean", .. })));
     assert!(matches!(found(Mistake::DrawShape), Err(Distribution { .. })));
@@ -184,12 +184,12 @@ fn wrong_draws_are_found() {
 
 #[test]
 fn a_wrong_cumulative_function_is_found() {
-    assert!(matches!(found(Mistake::Cumulative), Err(DensityViolation::Cumulative { .. })));
+    assert!(matches!(found(Mistake::Cumulative), Err(DensityLaw::Cumulative { .. })));
 }
 
 #[test]
 fn a_wrong_integral_of_a_power_is_found() {
-    use DensityViolation::{Derivative, Integral};
+    use DensityLaw::{Derivative, Integral};
     assert!(matches!(found(Mistake::Integral), Err(Integral { power: 1.5, .. })));
     assert!(matches!(found(Mistake::IntegralAtOne), Err(Integral { power: 1.0, .. })));
     assert!(matches!(found(Mistake::IntegralDerivative), Err(Derivative { argument: "scale", .. })));
@@ -198,7 +198,8 @@ fn a_wrong_integral_of_a_power_is_found() {
 #[test]
 fn a_case_outside_the_support_is_refused() {
     let case = DensityCase::new(&[-1.0], &[&[1.0]]);
-    assert!(matches!(density(&Exponential, &[case]), Err(DensityViolation::Case { case: 0, .. })));
+    let violation = density(&Exponential, &[case]).unwrap_err();
+    assert!(matches!(violation.law, DensityLaw::Case { .. }) && violation.subject.ends_with(", case 0"), "{violation}");
     let case = DensityCase::new(&[0.5], &[&[1.0], &[0.0]]);
     assert!(density(&Uniform, &[case]).is_err());
 }

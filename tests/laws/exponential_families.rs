@@ -1,6 +1,6 @@
 //! Holds every exponential family to its laws, the laws to faults planted in one, and both to known numbers.
 
-use partita::inference::laws::{ExponentialFamilyViolation, exponential_family};
+use partita::inference::laws::{ExponentialFamilyLaw, exponential_family};
 use partita::inference::{CovarianceForm, Error, ExponentialFamily, GammaFamily, Impropriety, NormalFamily};
 use partita_core::NoiseStream;
 
@@ -198,20 +198,20 @@ impl ExponentialFamily for Mistake {
 
 #[test]
 fn the_laws_find_every_planted_mistake() {
-    use ExponentialFamilyViolation as Violation;
+    use ExponentialFamilyLaw as Law;
     let members = [vec![0.3, 0.8], vec![-0.4, 1.4]];
-    let found = |mistake: Mistake| exponential_family(&mistake, &members).unwrap_err();
-    assert!(matches!(found(Mistake::Statistics), Violation::Length { vector: "the statistics", found: 3, .. }));
-    assert!(matches!(found(Mistake::Redundant), Violation::Minimal { .. }));
-    assert!(matches!(found(Mistake::Constant), Violation::Integral { of: "the density's integral", .. }));
-    assert!(matches!(found(Mistake::Means), Violation::Derivative { of: "mean parameter", index: 1, .. }));
-    assert!(matches!(found(Mistake::OfMean), Violation::Inverse { through: "mean parameters", index: 0, .. }));
-    assert!(matches!(found(Mistake::OfStandard), Violation::Inverse { through: "standard parameters", index: 1, .. }));
-    assert!(matches!(found(Mistake::Standard), Violation::Inverse { .. }));
-    assert!(matches!(found(Mistake::Score), Violation::Derivative { of: "score", index: 0, .. }));
-    assert!(matches!(found(Mistake::Draw), Violation::Draws { .. }));
-    assert!(matches!(found(Mistake::Proper), Violation::Accepted { what: "negated natural parameters", .. }));
-    assert!(matches!(found(Mistake::Lenient), Violation::Accepted { what: "natural parameters of zero", .. }));
-    assert!(matches!(found(Mistake::LenientMean), Violation::Accepted { .. }));
-    assert!(matches!(found(Mistake::Strict), Violation::Refused { what: "natural parameters", .. }));
+    let found = |mistake: Mistake| exponential_family(&mistake, &members).unwrap_err().law;
+    assert!(matches!(found(Mistake::Statistics), Law::Length { vector: "the statistics", found: 3, .. }));
+    assert!(matches!(found(Mistake::Redundant), Law::Minimal));
+    assert!(matches!(found(Mistake::Constant), Law::Integral { of: "the density's integral", .. }));
+    assert!(matches!(found(Mistake::Means), Law::Derivative { of: "mean parameter", index: 1, .. }));
+    assert!(matches!(found(Mistake::OfMean), Law::Inverse { through: "mean parameters", index: 0, .. }));
+    assert!(matches!(found(Mistake::OfStandard), Law::Inverse { through: "standard parameters", index: 1, .. }));
+    assert!(matches!(found(Mistake::Standard), Law::Inverse { .. }));
+    assert!(matches!(found(Mistake::Score), Law::Derivative { of: "score", index: 0, .. }));
+    assert!(matches!(found(Mistake::Draw), Law::Draws { .. }));
+    assert!(matches!(found(Mistake::Proper), Law::Accepted { what: "negated natural parameters", .. }));
+    assert!(matches!(found(Mistake::Lenient), Law::Accepted { what: "natural parameters of zero", .. }));
+    assert!(matches!(found(Mistake::LenientMean), Law::Accepted { .. }));
+    assert!(matches!(found(Mistake::Strict), Law::Refused { what: "natural parameters", .. }));
 }

@@ -1,6 +1,6 @@
 //! Checks the laws of bijectors: inverses, log-determinants and pull-backs, near the middle and far in the tails.
 
-use super::difference::{derivative, log_abs_det};
+use super::difference::{derivative, log_abs_det, within};
 use crate::bijector::Bijector;
 use crate::error::Error;
 use crate::noise::{Key, Noise, NoiseStream, Purpose};
@@ -136,17 +136,10 @@ impl Place<'_> {
     }
 
     fn equal(&self, law: &'static str, found: &[f64], expected: &[f64]) -> Result<(), BijectorViolation> {
-        for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
-            if !close(*found, *expected, ROUND_TRIP * (1.0 + expected.abs())) {
+        for (index, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+            if !within(found, expected, ROUND_TRIP * (1.0 + expected.abs())) {
                 let (bijector, point) = (self.name(), self.point.to_vec());
-                return Err(BijectorViolation::RoundTrip {
-                    bijector,
-                    law,
-                    point,
-                    index,
-                    found: *found,
-                    expected: *expected,
-                });
+                return Err(BijectorViolation::RoundTrip { bijector, law, point, index, found, expected });
             }
         }
         Ok(())
@@ -174,7 +167,7 @@ impl Place<'_> {
     fn determinant(&self, law: &'static str, jacobian: Vec<f64>) -> Result<(), BijectorViolation> {
         let (_, found) = self.forward(self.point);
         let expected = log_abs_det(jacobian, self.point.len());
-        if close(found, expected, DIFFERENCE * (1.0 + found.abs())) {
+        if within(found, expected, DIFFERENCE * (1.0 + found.abs())) {
             return Ok(());
         }
         let (bijector, point) = (self.name(), self.point.to_vec());
@@ -201,16 +194,11 @@ impl Place<'_> {
         let size = x.iter().zip(gradient).map(|(x, g)| (x * g).abs()).sum::<f64>() + (weight * log_det).abs();
         for (index, found) in out.into_iter().enumerate() {
             let expected = derivative(objective, self.point, index);
-            if !close(found, expected, DIFFERENCE * (1.0 + size)) {
+            if !within(found, expected, DIFFERENCE * (1.0 + size)) {
                 let (bijector, point) = (self.name(), self.point.to_vec());
                 return Err(BijectorViolation::PullBack { bijector, point, index, found, expected });
             }
         }
         Ok(())
     }
-}
-
-/// Whether two numbers differ by at most `tolerance`; false if either is missing.
-fn close(found: f64, expected: f64, tolerance: f64) -> bool {
-    (found - expected).abs() <= tolerance
 }

@@ -4,8 +4,9 @@ mod case;
 mod violation;
 
 pub use case::DensityCase;
-pub use violation::DensityViolation;
+pub use violation::{DensityLaw, DensityViolation};
 
+use super::difference::within;
 use crate::distribution::{Density, Domain, Gradient, Support};
 use crate::noise::{Key, Noise, Purpose};
 
@@ -61,8 +62,8 @@ struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    fn name(&self) -> &'static str {
-        self.density.name()
+    fn broken<T>(&self, law: DensityLaw) -> Result<T, DensityViolation> {
+        DensityViolation::of(format!("{}, case {}", self.density.name(), self.number), law)
     }
 
     fn log_prob(&self, case: &DensityCase) -> f64 {
@@ -74,12 +75,7 @@ impl Checked<'_> {
         if self.support.contains(&self.case.value) && self.density.conflict(parameters).is_none() {
             return Ok(());
         }
-        Err(DensityViolation::Case {
-            density: self.name(),
-            case: self.number,
-            value: self.case.value.clone(),
-            support: self.support.describe(),
-        })
+        self.broken(DensityLaw::Case { value: self.case.value.clone(), support: self.support.describe() })
     }
 
     fn derivatives(&self) -> Result<(), DensityViolation> {
@@ -105,8 +101,7 @@ impl Checked<'_> {
                 let bound = DIFFERENCE * expected.abs() + ROUNDING * (1.0 + log_prob.abs());
                 if !within(found, expected, bound) {
                     let argument = if by_value { "value" } else { self.density.parameters()[argument - 1].name };
-                    let (density, case) = (self.name(), self.number);
-                    return Err(DensityViolation::Derivative { density, case, argument, index, found, expected });
+                    return self.broken(DensityLaw::Derivative { argument, index, found, expected });
                 }
             }
         }
@@ -123,7 +118,7 @@ impl Checked<'_> {
         if within(found, expected, DIFFERENCE * expected + ROUNDING) {
             return Ok(());
         }
-        Err(DensityViolation::Cumulative { density: self.name(), case: self.number, found, expected })
+        self.broken(DensityLaw::Cumulative { found, expected })
     }
 
     /// The integral of a power, where it is known: 0 at power 1, and its derivatives at others.
@@ -140,17 +135,10 @@ impl Checked<'_> {
             let parameters = slots.each_mut().map(Vec::as_mut_slice);
             let mut gradient = Gradient { scale: FACTOR, value: &mut [], parameters };
             let found = self.density.log_power_integral(power, self.case.parameters(), &mut gradient);
-            let (density, case) = (self.name(), self.number);
             let Some(value) = found.filter(|value| *value < f64::INFINITY) else { continue };
             if power <= 1.0 && !within(value, 0.0, ROUNDING) {
-                return Err(DensityViolation::Integral {
-                    density,
-                    case,
-                    power,
-                    found: value,
-                    expected: 0.0,
-                    bound: ROUNDING,
-                });
+                let (found, expected, bound) = (value, 0.0, ROUNDING);
+                return self.broken(DensityLaw::Integral { power, found, expected, bound });
             }
             for (parameter, slots) in slots.iter().enumerate() {
                 for (index, slot) in slots.iter().enumerate() {
@@ -161,7 +149,7 @@ impl Checked<'_> {
                     let expected = if whole { found } else { slope(moved, at) };
                     if !within(found, expected, DIFFERENCE * expected.abs() + ROUNDING * (1.0 + value.abs())) {
                         let argument = self.density.parameters()[parameter].name;
-                        return Err(DensityViolation::Derivative { density, case, argument, index, found, expected });
+                        return self.broken(DensityLaw::Derivative { argument, index, found, expected });
                     }
                 }
             }
@@ -190,9 +178,8 @@ impl Checked<'_> {
         if within(found, 1.0, bound) {
             return Ok(());
         }
-        let (density, case, scale) = (self.name(), self.number, log_expected.exp());
-        let [found, expected, bound] = [found, 1.0, bound].map(|number| number * scale);
-        Err(DensityViolation::Integral { density, case, power: POWER, found, expected, bound })
+        let [found, expected, bound] = [found, 1.0, bound].map(|number| number * log_expected.exp());
+        self.broken(DensityLaw::Integral { power: POWER, found, expected, bound })
     }
 
     /// The draws, one after the other.
@@ -202,8 +189,7 @@ impl Checked<'_> {
         for draw in draws.chunks_exact_mut(self.case.value.len()) {
             self.density.draw(self.case.parameters(), &mut noise, draw);
             if !self.support.contains(draw) {
-                let (density, case, support) = (self.name(), self.number, self.support.describe());
-                return Err(DensityViolation::Draw { density, case, draw: draw.to_vec(), support });
+                return self.broken(DensityLaw::Draw { draw: draw.to_vec(), support: self.support.describe() });
             }
         }
         Ok(draws)
@@ -229,8 +215,7 @@ impl Checked<'_> {
             for (moment, found, expected, error) in checks {
                 let bound = error + ROUNDING * expected.abs();
                 if !within(found, expected, bound) {
-                    let (density, case) = (self.name(), self.number);
-                    return Err(DensityViolation::Moment { density, case, moment, index, found, expected, bound });
+                    return self.broken(DensityLaw::Moment { moment, index, found, expected, bound });
                 }
             }
         }
@@ -253,7 +238,7 @@ impl Checked<'_> {
         if within(distance, 0.0, bound) {
             return Ok(());
         }
-        Err(DensityViolation::Distribution { density: self.name(), case: self.number, distance, bound })
+        self.broken(DensityLaw::Distribution { distance, bound })
     }
 
     fn distance_of_numbers(&self, sorted: &[f64]) -> f64 {
@@ -283,11 +268,6 @@ impl Checked<'_> {
 /// The larger of two numbers, or NaN if one of them is.
 fn worst(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
-}
-
-/// Whether two numbers are at most `bound` apart; never if one of them is NaN.
-fn within(found: f64, expected: f64, bound: f64) -> bool {
-    (found - expected).abs() <= bound
 }
 
 /// The derivative at 0 of a function of the distance from `at`, by central differences of fourth order.

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::DensityCase;
+use super::difference::within;
 use crate::bijector::Bijector;
 use crate::device::Device;
 use crate::distribution::{Density, Gradient, Support, Term};
@@ -48,20 +49,14 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn same(&self, quantity: &str, found: &[f64], expected: &[f64]) -> Result<(), DeviceViolation> {
-        let differs = |(found, expected): &(&f64, &f64)| {
-            let near = (*found - *expected).abs() <= self.bound * (1.0 + expected.abs());
-            !near
-        };
-        match found.iter().zip(expected).find(differs) {
+        let Self { case, bound, .. } = *self;
+        let mut pairs = found.iter().copied().zip(expected.iter().copied());
+        match pairs.find(|(found, expected)| !within(*found, *expected, bound * (1.0 + expected.abs()))) {
             None => Ok(()),
-            Some((found, expected)) => Err(DeviceViolation::Differs {
-                name: self.name.to_owned(),
-                quantity: quantity.to_owned(),
-                case: self.case,
-                found: *found,
-                expected: *expected,
-                bound: self.bound,
-            }),
+            Some((found, expected)) => {
+                let (name, quantity) = (self.name.to_owned(), quantity.to_owned());
+                Err(DeviceViolation::Differs { name, quantity, case, found, expected, bound })
+            }
         }
     }
 }

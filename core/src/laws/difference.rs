@@ -29,6 +29,11 @@ pub fn derivative(function: impl Fn(&[f64]) -> f64, point: &[f64], index: usize)
     (8.0 * (shifted(1.0) - shifted(-1.0)) - (shifted(2.0) - shifted(-2.0))) / (12.0 * STEP)
 }
 
+/// Whether two numbers are at most `bound` apart; never if one of them is NaN.
+pub(super) fn within(found: f64, expected: f64, bound: f64) -> bool {
+    (found - expected).abs() <= bound
+}
+
 /// log|det| of a square matrix, by Gaussian elimination with pivoting.
 pub(super) fn log_abs_det(mut matrix: Vec<f64>, n: usize) -> f64 {
     let mut log_det = 0.0;

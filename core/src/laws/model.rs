@@ -1,6 +1,6 @@
 //! Checks the laws of models: gradients of every reading against differences, and that the joint density splits.
 
-use super::difference::derivative;
+use super::difference::{derivative, within};
 use crate::declare::model::Model;
 use crate::declare::site::SiteTable;
 use crate::declare::theta::{theta, with_theta};
@@ -204,9 +204,4 @@ fn vectors(assessment: ValueAndGradient) -> Point {
     let mut vectors = vec![assessment.globals, assessment.theta];
     vectors.extend(assessment.locals);
     vectors
-}
-
-/// Whether two numbers are at most `bound` apart; never if one of them is NaN.
-fn within(found: f64, expected: f64, bound: f64) -> bool {
-    (found - expected).abs() <= bound
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::difference::derivative;
+use super::difference::{derivative, within};
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::Error;
@@ -86,7 +86,7 @@ pub fn operation<const D: usize>(
     for index in 0..plain.len().max(expected.len()) {
         let at = |values: &[f64]| values.get(index).copied().unwrap_or(f64::NAN);
         let (found, expected) = (at(&plain.values), at(expected));
-        if !close(found, expected, VALUE * size) {
+        if !within(found, expected, VALUE * size) {
             return Err(OperationViolation::Value { operation: name, index, found, expected });
         }
     }
@@ -112,7 +112,7 @@ pub fn operation<const D: usize>(
                 // An input that cannot be moved by a step gives NaN, which is a violation below.
                 let expected = derivative(|entries| objective(entries).unwrap_or(f64::NAN), &array.values, index);
                 let found = gradient.as_ref().map_or(f64::NAN, |gradient| gradient.values[index]);
-                if !close(found, expected, DIFFERENCE * (size + expected.abs())) {
+                if !within(found, expected, DIFFERENCE * (size + expected.abs())) {
                     return Err(OperationViolation::Gradient { operation: name, input, index, found, expected });
                 }
             }
@@ -140,9 +140,4 @@ fn dimensions<const D: usize>(operation: &str, shape: &[usize]) -> Result<[usize
         expected: D,
         remedy: "Give all inputs the rank of the operation.".into(),
     })
-}
-
-/// Whether two numbers differ by at most `tolerance`; false if either is missing.
-fn close(found: f64, expected: f64, tolerance: f64) -> bool {
-    (found - expected).abs() <= tolerance
 }

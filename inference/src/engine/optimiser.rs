@@ -108,6 +108,17 @@ pub trait UpdateRule: Send + Sync {
 
     /// Restores a saved state; false if it is not one of this rule.
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool;
+
+    /// What [`UpdateRule::step_rows`] may change of the state, so that a step on few of many rows can be undone at its
+    /// own cost; `None` where it may also move other rows, and the whole has to be saved.
+    fn save_rows(&self, _places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
+        None
+    }
+
+    /// Restores what [`UpdateRule::save_rows`] gave for these places; false if it is not of this rule.
+    fn load_rows(&mut self, _places: &RowPlaces<'_>, _state: Vec<(String, Vec<f64>)>) -> bool {
+        false
+    }
 }
 
 /// Where the numbers of some rows stand among those of all rows.
@@ -134,8 +145,22 @@ impl RowPlaces<'_> {
     /// Numbers of these rows at their places among zeros.
     pub(crate) fn scatter(&self, values: &[f64], length: usize) -> Vec<f64> {
         let mut out = vec![0.0; length];
+        self.put(values, &mut out);
+        out
+    }
+
+    /// Writes numbers of these rows at their places among those of all rows.
+    pub(crate) fn put(&self, values: &[f64], all_rows: &mut [f64]) {
         for (all, own) in (0..self.rows.len()).flat_map(|index| self.of(index)) {
-            out[all].copy_from_slice(&values[own]);
+            all_rows[all].copy_from_slice(&values[own]);
+        }
+    }
+
+    /// The numbers of these rows among those of all rows.
+    pub(crate) fn gather(&self, all_rows: &[f64]) -> Vec<f64> {
+        let mut out = vec![0.0; self.rows.len() * self.arrays.iter().map(|[.., width]| width).sum::<usize>()];
+        for (all, own) in (0..self.rows.len()).flat_map(|index| self.of(index)) {
+            out[own].copy_from_slice(&all_rows[all]);
         }
         out
     }

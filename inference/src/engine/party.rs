@@ -20,10 +20,12 @@ pub struct Standing<'a> {
 }
 
 /// What an answer that fails may have changed by then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Commit {
     /// Anything: the state is kept before the answer, and taken back after a failure.
     AsItGoes,
+    /// What is in these vectors and nothing else: [`Program::load`] takes them back after a failure.
+    Part(NamedVectors),
     /// Nothing: the program changes its state after all that can fail.
     AtItsEnd,
 }
@@ -110,6 +112,7 @@ fn transaction<P: Program>(program: &mut P, request: &Message) -> Result<Message
     same_seed(request, program.standing())?;
     let before = match program.commit(request) {
         Commit::AsItGoes => Some((program.standing().step, program.save()?)),
+        Commit::Part(state) => Some((program.standing().step, state)),
         Commit::AtItsEnd => None,
     };
     let name = program.standing().name.to_owned();

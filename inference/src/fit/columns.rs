@@ -15,9 +15,7 @@ use crate::engine::exchange::{InProcess, SiloProgram};
 use crate::engine::report::{Report, SiteSummary};
 use crate::engine::run::{Progress, RunRecord};
 use crate::fit::{AlgorithmChoice, FitOptions};
-pub use crate::methods::columns::{
-    AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty,
-};
+pub use crate::methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 pub use elsewhere::{coordinator, fit_parties, party_program};
 pub use prediction::{Prediction, Predictive, predict};
 use shared_party::SharedParty;
@@ -149,7 +147,7 @@ pub fn fit(
     progress: Option<&mut dyn Progress>,
 ) -> Result<VerticalFit> {
     let (mut algorithm, mut exchange, own) = start(parties, labels, device, options)?;
-    let (report, record) = fit_parties(labels, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    let (report, record) = fit_parties(labels, device, options, &mut *algorithm, &mut exchange, progress)?;
     let (how, seed, summary_draws) = (elsewhere::chosen(options)?, options.settings.seed, options.summary_draws);
     let device = device.clone();
     Ok(VerticalFit { report, record, algorithm, exchange, parties: own, device, options: how, seed, summary_draws })
@@ -176,7 +174,7 @@ fn start(parties: &[Party], labels: &Labels, device: &Device, options: &FitOptio
     let mut own = Vec::new();
     let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
     for (party, index) in parties.iter().zip(0_u32..) {
-        let made = party_program((party, index), Some(labels), device, options)?;
+        let made = party_program(party, index, Some(labels), device, options)?;
         let made = Arc::new(Mutex::new(made));
         programs.push(Box::new(SharedParty::new(party.name(), Arc::clone(&made))));
         own.push(made);

@@ -4,7 +4,7 @@ mod integral;
 
 use faer::Mat;
 use faer::linalg::solvers::Llt;
-use partita_core::laws::derivative;
+use partita_core::laws::{Violation, derivative};
 use partita_core::{Key, Noise, Purpose};
 
 use super::family::within;
@@ -25,15 +25,16 @@ const DRAWS: u32 = 20_000;
 /// Standard errors allowed of a mean over draws: a correct family fails one comparison with probability 6e-7.
 const STANDARD_ERRORS: f64 = 5.0;
 
-/// A law of [`ExponentialFamily`] that does not hold.
+/// A law of an [`ExponentialFamily`] that does not hold.
+pub type ExponentialFamilyViolation = Violation<ExponentialFamilyLaw>;
+
+/// A law of [`ExponentialFamily`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ExponentialFamilyViolation {
+pub enum ExponentialFamilyLaw {
     /// A vector has another length than the family states.
-    #[error("{family}: {vector} has {found} numbers, expected {expected}")]
+    #[error("{vector} has {found} numbers, expected {expected}")]
     Length {
-        /// The family.
-        family: String,
         /// The vector.
         vector: &'static str,
         /// Its length.
@@ -42,10 +43,8 @@ pub enum ExponentialFamilyViolation {
         expected: usize,
     },
     /// A closed form is not the derivative it claims to be.
-    #[error("{family}: {of} {index} is {found}, differences give {expected}")]
+    #[error("{of} {index} is {found}, differences give {expected}")]
     Derivative {
-        /// The family.
-        family: String,
         /// The closed form.
         of: &'static str,
         /// The entry.
@@ -56,16 +55,11 @@ pub enum ExponentialFamilyViolation {
         expected: f64,
     },
     /// The covariance of the statistics is not positive definite: one is a linear function of the others.
-    #[error("{family}: the derivatives of its mean parameters are no positive definite matrix")]
-    Minimal {
-        /// The family.
-        family: String,
-    },
+    #[error("the derivatives of its mean parameters are no positive definite matrix")]
+    Minimal,
     /// A map is not the inverse of the other.
-    #[error("{family}: natural parameter {index} comes back from {through} as {found}, it was {expected}")]
+    #[error("natural parameter {index} comes back from {through} as {found}, it was {expected}")]
     Inverse {
-        /// The family.
-        family: String,
         /// The parameters it went through.
         through: &'static str,
         /// The entry.
@@ -76,10 +70,8 @@ pub enum ExponentialFamilyViolation {
         expected: f64,
     },
     /// A number differs from its integral.
-    #[error("{family}: {of} is {found}, quadrature gives {expected}")]
+    #[error("{of} is {found}, quadrature gives {expected}")]
     Integral {
-        /// The family.
-        family: String,
         /// The number.
         of: &'static str,
         /// What the family says.
@@ -88,10 +80,8 @@ pub enum ExponentialFamilyViolation {
         expected: f64,
     },
     /// A mean differs from that over draws.
-    #[error("{family}: {of} is {found}, draws give {expected} ± {bound}")]
+    #[error("{of} is {found}, draws give {expected} ± {bound}")]
     Draws {
-        /// The family.
-        family: String,
         /// The mean.
         of: String,
         /// What the family says.
@@ -102,26 +92,22 @@ pub enum ExponentialFamilyViolation {
         bound: f64,
     },
     /// Parameters of a density were refused.
-    #[error("{family}: {what} of a density were refused: {reason}")]
+    #[error("{what} of a density were refused: {reason}")]
     Refused {
-        /// The family.
-        family: String,
         /// The parameters.
         what: &'static str,
         /// What the family said.
         reason: String,
     },
     /// Parameters of no density were taken.
-    #[error("{family}: {what}, parameters of no density, were taken")]
+    #[error("{what}, parameters of no density, were taken")]
     Accepted {
-        /// The family.
-        family: String,
         /// The parameters.
         what: &'static str,
     },
 }
 
-use ExponentialFamilyViolation as Violation;
+use ExponentialFamilyLaw as Law;
 
 /// Checks all laws of an exponential family at `members`, given by standard parameters of moderate size.
 ///
@@ -137,7 +123,10 @@ use ExponentialFamilyViolation as Violation;
 /// exponential_family(&GammaFamily::new(1), &[vec![2.0, 0.5], vec![0.7, 1.5]])?;
 /// # Ok::<(), partita_inference::laws::ExponentialFamilyViolation>(())
 /// ```
-pub fn exponential_family(family: &dyn ExponentialFamily, members: &[Vec<f64>]) -> Result<(), Violation> {
+pub fn exponential_family(
+    family: &dyn ExponentialFamily,
+    members: &[Vec<f64>],
+) -> Result<(), ExponentialFamilyViolation> {
     let name = format!("{family:?}");
     let mut naturals = Vec::new();
     for standard in members {
@@ -160,8 +149,10 @@ pub fn exponential_family(family: &dyn ExponentialFamily, members: &[Vec<f64>]) 
     Ok(())
 }
 
-fn refused(family: &str, what: &'static str, error: &crate::Error) -> Violation {
-    Violation::Refused { family: family.to_owned(), what, reason: error.to_string() }
+type Checked = Result<(), ExponentialFamilyViolation>;
+
+fn refused(family: &str, what: &'static str, error: &crate::Error) -> ExponentialFamilyViolation {
+    Violation { subject: family.to_owned(), law: Law::Refused { what, reason: error.to_string() } }
 }
 
 /// A member of a family, and another one to compare it with.
@@ -173,12 +164,16 @@ struct Member<'a> {
 }
 
 impl Member<'_> {
+    fn broken(&self, law: Law) -> Checked {
+        Violation::of(&self.name, law)
+    }
+
     /// A point of the support: its mean parameters begin or end with the vector's means, so a draw is asked.
     fn point(&self) -> Vec<f64> {
         self.family.draw(self.natural, &mut Noise::new(SEED).stream(Key::new(Purpose::Check, 0)))
     }
 
-    fn lengths(&self, standard: &[f64]) -> Result<(), Violation> {
+    fn lengths(&self, standard: &[f64]) -> Checked {
         let (family, natural, point) = (self.family, self.natural, self.point());
         let lengths = [
             ("natural parameters", natural.len(), family.natural_len()),
@@ -190,21 +185,19 @@ impl Member<'_> {
         ];
         match lengths.into_iter().find(|(_, found, expected)| found != expected) {
             None => Ok(()),
-            Some((vector, found, expected)) => {
-                Err(Violation::Length { family: self.name.clone(), vector, found, expected })
-            }
+            Some((vector, found, expected)) => self.broken(Law::Length { vector, found, expected }),
         }
     }
 
-    fn is_proper(&self) -> Result<(), Violation> {
+    fn is_proper(&self) -> Checked {
         let checked = self.family.check("checking the laws", self.natural);
         checked.map_err(|error| refused(&self.name, "natural parameters", &error))
     }
 
     /// No $`\eta`$ and $`-\eta`$ are both densities on an unbounded support, nor is 0, nor what is not finite; the
     /// statistics at one point are the means of no member.
-    fn impropriety(&self, standard: &[f64]) -> Result<(), Violation> {
-        let accepted = |what| Err(Violation::Accepted { family: self.name.clone(), what });
+    fn impropriety(&self, standard: &[f64]) -> Checked {
+        let accepted = |what| self.broken(Law::Accepted { what });
         let negative = |values: &[f64]| values.iter().map(|value| -value).collect::<Vec<f64>>();
         let zero = vec![0.0; self.natural.len()];
         let refuses = |natural: &[f64]| self.family.check("checking the laws", natural).is_err();
@@ -232,18 +225,18 @@ impl Member<'_> {
         Ok(())
     }
 
-    fn compare(&self, of: &'static str, found: &[f64], expected: impl Fn(usize) -> f64) -> Result<(), Violation> {
+    fn compare(&self, of: &'static str, found: &[f64], expected: impl Fn(usize) -> f64) -> Checked {
         let size = found.iter().fold(1.0_f64, |size, value| size.max(value.abs()));
         for (index, &found) in found.iter().enumerate() {
             let expected = expected(index);
             if !within(found, expected, DIFFERENCE * size) {
-                return Err(Violation::Derivative { family: self.name.clone(), of, index, found, expected });
+                return self.broken(Law::Derivative { of, index, found, expected });
             }
         }
         Ok(())
     }
 
-    fn derivatives(&self) -> Result<(), Violation> {
+    fn derivatives(&self) -> Checked {
         let (family, natural) = (self.family, self.natural);
         let means = family.mean_parameters(natural);
         self.compare("mean parameter", &means, |index| derivative(|eta| family.log_partition(eta), natural, index))?;
@@ -260,11 +253,11 @@ impl Member<'_> {
         let covariance = Mat::from_fn(length, length, slope);
         match Llt::new(covariance.as_ref(), faer::Side::Lower) {
             Ok(_) => Ok(()),
-            Err(_) => Err(Violation::Minimal { family: self.name.clone() }),
+            Err(_) => self.broken(Law::Minimal),
         }
     }
 
-    fn inverses(&self, standard: &[f64]) -> Result<(), Violation> {
+    fn inverses(&self, standard: &[f64]) -> Checked {
         let (family, natural) = (self.family, self.natural);
         let size = natural.iter().fold(1.0_f64, |size, value| size.max(value.abs()));
         let back = |through, found: crate::Result<Vec<f64>>| {
@@ -272,9 +265,7 @@ impl Member<'_> {
             let mut pairs = found.iter().zip(natural).enumerate();
             match pairs.find(|(_, (found, expected))| !within(**found, **expected, EXACT * size)) {
                 None => Ok(()),
-                Some((index, (&found, &expected))) => {
-                    Err(Violation::Inverse { family: self.name.clone(), through, index, found, expected })
-                }
+                Some((index, (&found, &expected))) => self.broken(Law::Inverse { through, index, found, expected }),
             }
         };
         back("mean parameters", family.natural_of_mean(&family.mean_parameters(natural)))?;
@@ -284,7 +275,7 @@ impl Member<'_> {
             None => Ok(()),
             Some((index, (found, &expected))) => {
                 let through = "natural parameters, as a standard parameter,";
-                Err(Violation::Inverse { family: self.name.clone(), through, index, found, expected })
+                self.broken(Law::Inverse { through, index, found, expected })
             }
         }
     }
@@ -295,7 +286,7 @@ impl Member<'_> {
         move |statistics| members.map(|(natural, constant)| dot(natural, statistics) - constant)
     }
 
-    fn integrals(&self) -> Result<(), Violation> {
+    fn integrals(&self) -> Checked {
         let (family, q, p) = (self.family, self.natural, self.other);
         let found = [1.0, family.entropy(q), family.kl_divergence(q, p)];
         let log_densities = self.log_densities();
@@ -311,13 +302,13 @@ impl Member<'_> {
         let names = ["the density's integral", "the entropy", "the Kullback-Leibler divergence"];
         for ((of, found), expected) in names.into_iter().zip(found).zip(expected) {
             if !within(found, expected, QUADRATURE * (1.0 + expected.abs())) {
-                return Err(Violation::Integral { family: self.name.clone(), of, found, expected });
+                return self.broken(Law::Integral { of, found, expected });
             }
         }
         Ok(())
     }
 
-    fn draws(&self, number: u64) -> Result<(), Violation> {
+    fn draws(&self, number: u64) -> Checked {
         let (family, q, p) = (self.family, self.natural, self.other);
         let mut stream = Noise::new(SEED).stream(Key::new(Purpose::Check, number + 1));
         let mut columns = vec![Vec::new(); family.natural_len() + 2];
@@ -339,7 +330,7 @@ impl Member<'_> {
                     Some(0) => "the entropy".to_owned(),
                     Some(_) => "the Kullback-Leibler divergence".to_owned(),
                 };
-                return Err(Violation::Draws { family: self.name.clone(), of, found, expected, bound });
+                return self.broken(Law::Draws { of, found, expected, bound });
             }
         }
         Ok(())

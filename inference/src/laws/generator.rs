@@ -1,6 +1,6 @@
 //! Checks that the two methods of a generator are of one convex function that vanishes at one.
 
-use partita_core::laws::derivative;
+use partita_core::laws::{Violation, derivative};
 
 use crate::engine::divergence::Generator;
 
@@ -9,25 +9,22 @@ const LOG_RATIOS: [f64; 9] = [-6.0, -2.5, -1.0, -0.2, 0.0, 0.3, 1.1, 2.5, 6.0];
 /// Differences of differences: rounding 1e-13 divided by 1e-3 twice.
 const SECOND: f64 = 1e-6;
 
-/// A law of [`Generator`] that does not hold.
+/// A law of a [`Generator`] that does not hold.
+pub type GeneratorViolation = Violation<GeneratorLaw>;
+
+/// A law of [`Generator`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GeneratorViolation {
+pub enum GeneratorLaw {
     /// $`f(1)`$ is not zero.
-    #[error("{generator}: f(1)/2 is {found}, expected 0")]
+    #[error("f(1)/2 is {found}, expected 0")]
     AtOne {
-        /// The generator.
-        generator: String,
         /// Its value.
         found: f64,
     },
     /// The curvature is not that of the value, or is negative.
-    #[error(
-        "{generator}: curvature at the log ratio {log_ratio} is {found}, expected {expected}, which is not negative"
-    )]
+    #[error("curvature at the log ratio {log_ratio} is {found}, expected {expected}, which is not negative")]
     Curvature {
-        /// The generator.
-        generator: String,
         /// Where.
         log_ratio: f64,
         /// What the generator says.
@@ -52,10 +49,9 @@ pub enum GeneratorViolation {
 /// # Ok::<(), laws::GeneratorViolation>(())
 /// ```
 pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), GeneratorViolation> {
-    let name = || name.to_owned();
     let found = generator.value(0.0);
     if found.abs() > f64::EPSILON {
-        return Err(GeneratorViolation::AtOne { generator: name(), found });
+        return Violation::of(name, GeneratorLaw::AtOne { found });
     }
     let scale = |x: f64| 1.0 + (-x).exp();
     let value = |x: &[f64]| scale(x[0]) * generator.value(x[0]);
@@ -66,7 +62,7 @@ pub fn generator(name: &str, generator: &dyn Generator) -> Result<(), GeneratorV
         let expected = expected / scale(log_ratio);
         let is_same = (found - expected).abs() <= SECOND * (1.0 + expected.abs());
         if !(is_same && found >= 0.0) {
-            return Err(GeneratorViolation::Curvature { generator: name(), log_ratio, found, expected });
+            return Violation::of(name, GeneratorLaw::Curvature { log_ratio, found, expected });
         }
     }
     Ok(())

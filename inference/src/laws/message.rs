@@ -1,46 +1,43 @@
 //! Checks the laws of messages: bytes there and back, the counted size, and the refusal of anything damaged.
 
+use partita_core::laws::Violation;
+
 use crate::engine::error::Error;
 use crate::engine::wire::message::{MESSAGE_VERSION, Message};
 
 /// Shorter messages are cut at every byte, longer ones at this many places.
 const CUTS: usize = 512;
 
-/// A law of [`Message`] that does not hold.
+/// A law of a [`Message`] that does not hold.
+pub type MessageViolation = Violation<MessageLaw>;
+
+/// A law of [`Message`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum MessageViolation {
+pub enum MessageLaw {
     /// What was decoded encodes to other bytes.
-    #[error("message `{kind}`: byte {index} differs after a round trip")]
+    #[error("byte {index} differs after a round trip")]
     RoundTrip {
-        /// The kind of the message.
-        kind: String,
         /// The first byte that differs.
         index: usize,
     },
     /// The counted size is not the number of bytes.
-    #[error("message `{kind}`: counted {found} bytes, encoded {expected}")]
+    #[error("counted {found} bytes, encoded {expected}")]
     Size {
-        /// The kind of the message.
-        kind: String,
         /// What the message counted.
         found: usize,
         /// The bytes there are.
         expected: usize,
     },
     /// Damaged bytes were read as a message.
-    #[error("message `{kind}`: {damage} was not refused")]
+    #[error("{damage} was not refused")]
     Accepted {
-        /// The kind of the message.
-        kind: String,
         /// What had been done to its bytes.
         damage: String,
     },
     /// A whole message was refused, or a damaged one with another error than [`Error::Message`].
-    #[error("message `{kind}`: {error}")]
+    #[error("{error}")]
     Refused {
-        /// The kind of the message.
-        kind: String,
         /// What the decoder said.
         error: Error,
     },
@@ -60,16 +57,15 @@ pub enum MessageViolation {
 /// # Ok::<(), laws::MessageViolation>(())
 /// ```
 pub fn message(message: &Message) -> Result<(), MessageViolation> {
-    let kind = || message.kind.clone();
     let bytes = message.encode();
     if message.size() != bytes.len() {
-        return Err(MessageViolation::Size { kind: kind(), found: message.size(), expected: bytes.len() });
+        return broken(message, MessageLaw::Size { found: message.size(), expected: bytes.len() });
     }
-    let back = Message::decode(&bytes).map_err(|error| MessageViolation::Refused { kind: kind(), error })?;
+    let back = Message::decode(&bytes).or_else(|error| broken(message, MessageLaw::Refused { error }))?;
     let again = back.encode();
     if again != bytes {
         let index = bytes.iter().zip(&again).position(|(a, b)| a != b).unwrap_or(bytes.len().min(again.len()));
-        return Err(MessageViolation::RoundTrip { kind: kind(), index });
+        return broken(message, MessageLaw::RoundTrip { index });
     }
     let stride = bytes.len().div_ceil(CUTS).max(1);
     // One byte short is the hardest cut to see: it is always among them.
@@ -81,11 +77,14 @@ pub fn message(message: &Message) -> Result<(), MessageViolation> {
     refused(message, &other.encode(), || format!("version {}", other.version))
 }
 
+fn broken<T>(message: &Message, law: MessageLaw) -> Result<T, MessageViolation> {
+    Violation::of(format!("message `{}`", message.kind), law)
+}
+
 fn refused(message: &Message, bytes: &[u8], damage: impl Fn() -> String) -> Result<(), MessageViolation> {
-    let kind = || message.kind.clone();
     match Message::decode(bytes) {
         Err(Error::Message { .. }) => Ok(()),
-        Err(error) => Err(MessageViolation::Refused { kind: kind(), error }),
-        Ok(_) => Err(MessageViolation::Accepted { kind: kind(), damage: damage() }),
+        Err(error) => broken(message, MessageLaw::Refused { error }),
+        Ok(_) => broken(message, MessageLaw::Accepted { damage: damage() }),
     }
 }

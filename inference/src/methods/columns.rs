@@ -1,18 +1,19 @@
-//! Says how parties that hold different columns of the same rows fit one model, and what their messages are called.
+//! Says how parties that hold different columns of the same rows fit one model, and with which auxiliary variables.
 
 mod amortised;
 mod augmented;
 mod auxiliary;
-mod label_holder;
+mod coordinator;
+pub(crate) mod messages;
 mod party;
 mod party_answer;
 mod party_state;
 mod power_likelihood;
 mod terms;
+mod unknowns;
 
-pub use augmented::AugmentedVariable;
+pub use coordinator::VerticalCoordinator;
 pub use party::VerticalParty;
-pub use power_likelihood::PowerLikelihood;
 
 use partita_core::vertical::Augmentation;
 use serde::{Deserialize, Serialize};
@@ -23,17 +24,6 @@ use crate::engine::settings::Settings;
 
 /// The plate of all rows: [`Settings::minibatch`] names it for steps with some of them.
 pub(crate) const PLATE: &str = "row";
-
-/// A request for $`z_j`$ of a step, with the gradient by those of the step before.
-pub(crate) const STEP: &str = "vertical.step";
-/// A request for a party's share of the power likelihood, with the sum of all $`z_j`$.
-pub(crate) const SHARE: &str = "vertical.share";
-/// As [`STEP`], of report draws on all rows.
-pub(crate) const ASSESS: &str = "vertical.estimate_elbo";
-/// As [`SHARE`], of report draws on all rows.
-pub(crate) const ASSESS_SHARE: &str = "vertical.assess_share";
-/// A request for contributions to rows never seen in training.
-pub(crate) const PREDICT: &str = "vertical.predict";
 
 /// The family of the auxiliary variables $`q(z_j \mid \theta_j)`$ of each party.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -153,7 +143,7 @@ impl VerticalOptions {
                 seed,
             ],
             Augmentation::PowerLikelihood { .. } => vec![
-                "The share h tells whoever knows the labels the contribution of every row at every step, whatever rho.",
+                "The gradient h tells whoever knows the labels the contribution of every row at every step, whatever rho.",
                 average,
                 "Every party has the labels.",
                 seed,
@@ -206,17 +196,4 @@ impl VerticalOptions {
         }
         Ok(())
     }
-}
-
-/// Indices as numbers of a message, and back.
-#[expect(clippy::cast_precision_loss, reason = "row indices are far below 2^52")]
-pub(crate) fn as_numbers(rows: &[usize]) -> Vec<f64> {
-    rows.iter().map(|row| *row as f64).collect()
-}
-
-/// The indices that [`as_numbers`] wrote; `None` for a number that is no index.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and not negative")]
-pub(crate) fn as_rows(numbers: &[f64]) -> Option<Vec<usize>> {
-    let index = |number: &f64| (*number >= 0.0 && number.fract() == 0.0 && *number < 9e15).then_some(*number as usize);
-    numbers.iter().map(index).collect()
 }

@@ -1,30 +1,25 @@
 //! Names the laws that a density can break, with the numbers that show it.
 
+use crate::laws::Violation;
+
 /// A law of [`Density`](crate::Density) that does not hold in a case, which is named by its place in the list.
+pub type DensityViolation = Violation<DensityLaw>;
+
+/// A law of [`Density`](crate::Density).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DensityViolation {
+pub enum DensityLaw {
     /// The case itself is outside the support, or its parameters contradict each other.
-    #[error("{density}, case {case}: {value:?} is no event of {support}. Correct the case.")]
+    #[error("{value:?} is no event of {support}. Correct the case.")]
     Case {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// The value of the case.
         value: Vec<f64>,
         /// The support, in words.
         support: String,
     },
     /// A derivative is not that of the log density, or was not multiplied and added as asked.
-    #[error(
-        "{density}, case {case}: derivative by number {index} of `{argument}` is {found}, differences give {expected}"
-    )]
+    #[error("derivative by number {index} of `{argument}` is {found}, differences give {expected}")]
     Derivative {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// `value` or the parameter.
         argument: &'static str,
         /// Which number of it.
@@ -35,24 +30,16 @@ pub enum DensityViolation {
         expected: f64,
     },
     /// A draw lies outside the support.
-    #[error("{density}, case {case}: drew {draw:?}, which is outside {support}")]
+    #[error("drew {draw:?}, which is outside {support}")]
     Draw {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// The draw.
         draw: Vec<f64>,
         /// The support, in words.
         support: String,
     },
     /// Draws have another mean or variance than the density states.
-    #[error("{density}, case {case}: {moment} {index} of the draws is {found}, expected {expected} ± {bound}")]
+    #[error("{moment} {index} of the draws is {found}, expected {expected} ± {bound}")]
     Moment {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// `mean` or `variance`.
         moment: &'static str,
         /// Which number of the event.
@@ -65,24 +52,16 @@ pub enum DensityViolation {
         bound: f64,
     },
     /// The draws have another distribution function.
-    #[error("{density}, case {case}: the distribution function of the draws is {distance} away, allowed is {bound}")]
+    #[error("the distribution function of the draws is {distance} away, allowed is {bound}")]
     Distribution {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// The largest distance found (Kolmogorov and Smirnov).
         distance: f64,
         /// The distance allowed.
         bound: f64,
     },
     /// The integral of a power of the density is another one, at power 1 its logarithm.
-    #[error("{density}, case {case}: the integral of the power {power} is {found}, expected {expected} ± {bound}")]
+    #[error("the integral of the power {power} is {found}, expected {expected} ± {bound}")]
     Integral {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// The power.
         power: f64,
         /// What was found.
@@ -93,12 +72,8 @@ pub enum DensityViolation {
         bound: f64,
     },
     /// The cumulative function is not the integral of the density.
-    #[error("{density}, case {case}: the slope of the cumulative function is {found}, the density {expected}")]
+    #[error("the slope of the cumulative function is {found}, the density {expected}")]
     Cumulative {
-        /// The density.
-        density: &'static str,
-        /// The place of the case in the list.
-        case: usize,
         /// The slope, by central differences.
         found: f64,
         /// The exponential of the log density.

@@ -82,6 +82,30 @@ impl UpdateRule for FusedAdam {
         }
         found == [true; 3] && self.first.len() == self.second.len()
     }
+
+    /// Moments and times of these rows; empty before the first step.
+    #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
+    fn save_rows(&self, places: &RowPlaces<'_>) -> Option<Vec<(String, Vec<f64>)>> {
+        let moments = |all: &[f64]| if all.is_empty() { Vec::new() } else { places.gather(all) };
+        let times = places.rows.iter().map(|row| self.row_times.get(*row).map_or(0.0, |time| *time as f64));
+        let (first, second) = (moments(&self.first), moments(&self.second));
+        Some(vec![("first".into(), first), ("second".into(), second), ("row_times".into(), times.collect())])
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the times were saved from u64")]
+    fn load_rows(&mut self, places: &RowPlaces<'_>, state: Vec<(String, Vec<f64>)>) -> bool {
+        let [(_, first), (_, second), (_, times)] = state.as_slice() else { return false };
+        for (all, own) in [(&mut self.first, first), (&mut self.second, second)] {
+            if own.is_empty() { all.clear() } else { places.put(own, all) }
+        }
+        // Rows that were never moved have no times to restore.
+        for (row, time) in places.rows.iter().zip(times) {
+            if let Some(slot) = self.row_times.get_mut(*row) {
+                *slot = *time as u64;
+            }
+        }
+        times.len() == places.rows.len()
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +145,25 @@ mod tests {
             }
             let found = [parameters[2 * row], parameters[2 * row + 1], parameters[2 * ROWS + row]];
             assert_eq!(found.map(f64::to_bits), own.map(f64::to_bits), "row {row}");
+        }
+    }
+
+    #[test]
+    fn a_step_on_rows_is_undone_by_the_state_of_these_rows() {
+        let (mut rule, mut parameters) = (FusedAdam::new([0.9, 0.999], 1e-8), vec![0.5; ROWS * 3]);
+        for (step, rows) in BATCHES.into_iter().enumerate() {
+            let (before, at, places) = (rule.save(), parameters.clone(), places(rows));
+            let (state, own) = (rule.save_rows(&places).unwrap(), places.gather(&parameters));
+            rule.step_rows(0.1, &mut parameters, &compact(step, rows), &places);
+            let (after, moved) = (rule.save(), parameters.clone());
+            assert_ne!(moved, at);
+            assert!(rule.load_rows(&places, state));
+            places.put(&own, &mut parameters);
+            assert_eq!(parameters, at);
+            // Before the first step there were no times of rows, which is times of zero.
+            assert_eq!(rule.save()[..3], before[..3]);
+            rule.step_rows(0.1, &mut parameters, &compact(step, rows), &places);
+            assert_eq!((rule.save(), parameters.clone()), (after, moved));
         }
     }
 

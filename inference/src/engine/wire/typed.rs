@@ -17,7 +17,9 @@ pub(crate) trait Carried: Sized {
     fn get(message: &Message, name: &str, limit: u64) -> Result<Self>;
 
     /// How many numbers it may have in a manifest.
-    fn numbers(limit: u64) -> usize;
+    fn numbers(limit: u64) -> usize {
+        length(limit)
+    }
 }
 
 impl Carried for u64 {
@@ -71,10 +73,6 @@ impl Carried for Vec<f64> {
     fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
         if limit == 0 { Ok(Self::new()) } else { message.expect_floats(name, length(limit)) }
     }
-
-    fn numbers(limit: u64) -> usize {
-        length(limit)
-    }
 }
 
 /// Vectors of one length, such as one a draw.
@@ -102,10 +100,6 @@ impl Carried for Rows {
         let values = message.expect_floats(name, length(limit))?;
         let sides = message.records.iter().find(|record| record.name == name).map(|record| record.shape.as_slice());
         Ok(Self { count: sides.and_then(|sides| sides.first()).map_or(0, |&count| length(count)), values })
-    }
-
-    fn numbers(limit: u64) -> usize {
-        length(limit)
     }
 }
 

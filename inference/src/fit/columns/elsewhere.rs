@@ -1,6 +1,6 @@
 //! Makes one party of a vertical fit whose others are elsewhere, and fits parties behind any exchange.
 
-use partita_core::vertical::{Augmentation, Labels, Party};
+use partita_core::vertical::{Labels, Party};
 use partita_core::{Device, Key, Noise, Purpose};
 
 use super::{aligned, other, same_outputs};
@@ -12,7 +12,7 @@ use crate::engine::report::{Report, summary};
 use crate::engine::run::{Progress, RunRecord, Silent, run};
 use crate::engine::trust::estimate::estimate_elbo_within;
 use crate::fit::{AlgorithmChoice, FitOptions, pool};
-use crate::methods::columns::{AugmentedVariable, PowerLikelihood, VerticalOptions, VerticalParty};
+use crate::methods::columns::{VerticalCoordinator, VerticalOptions, VerticalParty};
 
 /// The options of a vertical fit; an error for another algorithm.
 pub(super) fn chosen(options: &FitOptions) -> Result<VerticalOptions> {
@@ -32,14 +32,9 @@ pub fn coordinator(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
-    let (how, settings) = (chosen(options)?, &options.settings);
+    let how = chosen(options)?;
     caught(COORDINATOR, || {
-        Ok(match how.augmentation {
-            Augmentation::PowerLikelihood { .. } => {
-                Box::new(PowerLikelihood::new(labels, device, (settings, &how), names)?) as Box<dyn Algorithm>
-            }
-            _ => Box::new(AugmentedVariable::new(labels, device, (settings, &how), names)?),
-        })
+        Ok(Box::new(VerticalCoordinator::new(labels, device, &options.settings, &how, names)?) as Box<dyn Algorithm>)
     })
 }
 
@@ -51,7 +46,8 @@ pub fn coordinator(
 /// # Errors
 /// As for [`super::fit`].
 pub fn party_program(
-    (party, index): (&Party, u32),
+    party: &Party,
+    index: u32,
     labels: Option<&Labels>,
     device: &Device,
     options: &FitOptions,
@@ -61,7 +57,7 @@ pub fn party_program(
         if let Some(labels) = labels {
             aligned(party, labels)?;
         }
-        let made = VerticalParty::new(party, index, labels, device, (&options.settings, &how))?;
+        let made = VerticalParty::new(party, index, labels, device, &options.settings, &how)?;
         if let Some(labels) = labels {
             same_outputs(&made, labels)?;
         }
@@ -79,7 +75,8 @@ pub fn fit_parties(
     labels: &Labels,
     device: &Device,
     options: &FitOptions,
-    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
     progress: Option<&mut dyn Progress>,
 ) -> Result<(Report, RunRecord)> {
     if options.elbo_draws == 0 {

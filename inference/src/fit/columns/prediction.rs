@@ -1,7 +1,9 @@
-//! Predicts rows never seen in training: each party sends its share of every draw, the label holder adds them up.
+//! Predicts rows never seen in training: each party sends its contributions of every draw, the label holder adds them up.
 
+use std::ops::Range;
 use std::time::Duration;
 
+use partita_core::kernel::add_scaled;
 use partita_core::special::log_sum_exp;
 use partita_core::vertical::{Labels, Party};
 use partita_core::{Array, Device, Noise};
@@ -11,12 +13,10 @@ use crate::engine::algorithm::{Algorithm, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request};
 use crate::engine::run::{Counters, counted};
-use crate::engine::wire::manifest::{Field, Manifest};
-use crate::engine::wire::message::Message;
-use crate::methods::columns::PREDICT;
-
-/// Draws in one request.
-const DRAWS_A_REQUEST: u64 = 64;
+use crate::engine::trust::estimate::DRAWS_A_REQUEST;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::typed::length;
+use crate::methods::columns::messages::{Contributions, EstimateRequest, PredictRequest, Sizes};
 
 /// What a fit expects of rows never seen.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,8 +71,7 @@ impl VerticalFit {
             lock(own).hold_out(party.clone());
         }
         let how = Predictive { draws, noise, seed: self.seed, deadline: None };
-        let parties = (&*self.algorithm, &mut self.exchange as &mut dyn Exchange);
-        predict(labels, &self.device, parties, how, &mut self.record.counters)
+        predict(labels, &self.device, &*self.algorithm, &mut self.exchange, how, &mut self.record.counters)
     }
 
     /// Which model was fitted, and with which auxiliary variables.
@@ -91,7 +90,8 @@ impl VerticalFit {
 pub fn predict(
     labels: &Labels,
     device: &Device,
-    (algorithm, exchange): (&dyn Algorithm, &mut dyn Exchange),
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
     how: Predictive,
     counters: &mut Counters,
 ) -> Result<Prediction> {
@@ -102,14 +102,14 @@ pub fn predict(
     let size = labels.rows() * labels.outputs();
     let (mut sums, mut densities): (Vec<f64>, Vec<Vec<f64>>) = (Vec::new(), vec![Vec::new(); labels.rows()]);
     let mut shape = Vec::new();
-    for first in (0..how.draws).step_by(usize::try_from(DRAWS_A_REQUEST).unwrap_or(1)) {
-        let count = DRAWS_A_REQUEST.min(how.draws - first);
-        let contributions = contributions((first, count), (labels, how), (algorithm, exchange), counters)?;
-        for (draw, eta) in (first..).zip(contributions.chunks_exact(size.max(1))) {
+    for first in (0..how.draws).step_by(DRAWS_A_REQUEST) {
+        let draws = first..how.draws.min(first + DRAWS_A_REQUEST as u64);
+        let contributions = contributions(labels, draws.clone(), algorithm, exchange, how, counters)?;
+        for (draw, eta) in draws.zip(contributions.chunks_exact(size.max(1))) {
             let head = algorithm.posterior().draw(&Noise::new(how.seed), draw);
             let mean = labels.mean(device, &table, &head, eta)?;
             sums.resize(mean.values.len(), 0.0);
-            crate::engine::estimator::add(&mut sums, &mean.values);
+            add_scaled(&mut sums, 1.0, &mean.values);
             shape = mean.shape;
             let own = labels.pointwise(device, &table, &head, eta)?;
             densities.iter_mut().zip(own).for_each(|(row, value)| row.push(value));
@@ -124,37 +124,37 @@ pub fn predict(
 
 /// The sums of all parties' contributions, draw by draw.
 fn contributions(
-    (first, count): (u64, u64),
-    (labels, how): (&Labels, Predictive),
-    (algorithm, exchange): (&dyn Algorithm, &mut dyn Exchange),
+    labels: &Labels,
+    draws: Range<u64>,
+    algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    how: Predictive,
     counters: &mut Counters,
 ) -> Result<Vec<f64>> {
     let names = exchange.silos().to_vec();
-    let draws = usize::try_from(count).unwrap_or(usize::MAX);
-    let size = labels.rows() * labels.outputs() * draws;
-    let field = |meaning| Field { name: "z", meaning, limit: size, depends_on_data: true };
-    let meaning = "the party's contributions to held-out rows, draw by draw, with the noise of auxiliary variables where it was asked for";
-    let manifest = Manifest { fields: vec![field(meaning)] };
+    let count = draws.end - draws.start;
+    let numbers = (labels.rows() * labels.outputs()) as u64 * count;
+    let sizes = Sizes { values: numbers, ..Sizes::default() };
     // The last step's gradient, if a party has yet to hear of it, comes with the request.
-    let pending = algorithm.elbo_requests(0, 0);
-    let one = |request: &Request| {
-        let mut message = Message::new(PREDICT)
-            .word("rows_in_all", labels.rows() as u64)
-            .word("first", first)
-            .word("draws", count)
-            .word("parties", names.len() as u64)
-            .word("noise", u64::from(how.noise));
-        let kept = |name: &str| ["answered", "gradient"].contains(&name);
-        message.records.extend(request.message.records.iter().filter(|record| kept(&record.name)).cloned());
-        Request { silo: request.silo, message }
+    let any = Sizes { values: u64::MAX, ..Sizes::default() };
+    let one = |request: Request| {
+        let message = PredictRequest {
+            rows_in_all: labels.rows() as u64,
+            first: draws.start,
+            draws: count,
+            parties: names.len() as u64,
+            noise: how.noise,
+            gradient: EstimateRequest::read(&request.message, &any)?.gradient,
+        };
+        Ok(Request { silo: request.silo, message: message.write() })
     };
-    let requests = pending.iter().map(one).collect();
+    let requests = algorithm.elbo_requests(0, 0).into_iter().map(one).collect::<Result<_>>()?;
+    let manifest = Manifest { fields: Contributions::fields(&sizes) };
     let outcomes = counted(exchange, requests, &manifest, how.deadline, counters)?;
-    let replies = replies(outcomes, &names, counters.gradient_steps)?;
-    let mut sum = vec![0.0; size];
-    for (reply, name) in replies.iter().zip(&names) {
-        let own = reply.expect_floats("z", size).map_err(|error| error.in_silo(name, 0))?;
-        crate::engine::estimator::add(&mut sum, &own);
+    let mut sum = vec![0.0; length(numbers)];
+    for (reply, name) in replies(outcomes, &names, counters.gradient_steps)?.iter().zip(&names) {
+        let own = Contributions::read(reply, &sizes).map_err(|error| error.in_silo(name, 0))?;
+        add_scaled(&mut sum, 1.0, &own.z);
     }
     Ok(sum)
 }

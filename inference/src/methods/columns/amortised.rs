@@ -5,7 +5,7 @@ use std::ops::Range;
 use partita_core::kernel::{TanhNetwork, TanhNetworkBack, add_scaled, exponential, tanh_network, tanh_network_back};
 use partita_core::{Key, Noise, Purpose};
 
-use crate::methods::columns::auxiliary::{Given, Sample};
+use crate::methods::columns::auxiliary::{Given, Sample, Upstream};
 use crate::methods::columns::terms::{Reached, Terms};
 
 /// A network of one hidden layer with a linear path beside it, the same for all rows of a party.
@@ -26,6 +26,8 @@ pub(super) struct AmortisedNetwork {
     pub(super) inputs: usize,
     pub(super) hidden: usize,
     pub(super) means: bool,
+    /// The first scales as a share of $`\rho`$.
+    pub(super) start: f64,
     pub(super) log_rho: f64,
 }
 
@@ -71,13 +73,13 @@ impl AmortisedNetwork {
         self.network(&[]).lengths().iter().sum()
     }
 
-    /// The parameters at the start, with scales of so many $`\rho`$.
-    pub(super) fn initial(&self, noise: &Noise, party: u32, start: f64) -> Vec<f64> {
+    /// The parameters at the start.
+    pub(super) fn initial(&self, noise: &Noise, party: u32) -> Vec<f64> {
         let mut parameters = vec![0.0; self.parameter_len()];
         let key = Key::new(Purpose::Initial, 0).silo(party);
         noise.stream(key).normal(&mut parameters[..self.hidden * (self.inputs + 1)]);
         let length = parameters.len();
-        parameters[length - self.outputs..].fill(start.ln());
+        parameters[length - self.outputs..].fill(self.start.ln());
         parameters
     }
 
@@ -125,20 +127,15 @@ impl AmortisedNetwork {
 
     /// Adds the gradient by the parameters to `out`, and gives that by the contributions along every path, from the
     /// gradient by the auxiliary variables.
-    pub(super) fn vjp(
-        &self,
-        parameters: &[f64],
-        (sample, given): (&Sample, &Given<'_>),
-        (terms, by_value): (&Terms, &[f64]),
-        out: &mut [f64],
-    ) -> Vec<f64> {
+    pub(super) fn vjp(&self, parameters: &[f64], upstream: &Upstream<'_>, out: &mut [f64]) -> Vec<f64> {
+        let Upstream { sample, given, terms, by_value } = *upstream;
         let (size, heads) = (by_value.len(), self.heads());
         let mut by_contribution = vec![0.0; size];
         let mut buffer = vec![0.0; TILE * (self.inputs + heads + 3 * self.outputs)];
         for tile in tiles(size / self.outputs) {
             let (flat, count) = (tile.start * self.outputs..tile.end * self.outputs, tile.len());
             let (inputs, rest) = buffer.split_at_mut(self.inputs * count);
-            let (upstream, rest) = rest.split_at_mut(heads * count);
+            let (by_head, rest) = rest.split_at_mut(heads * count);
             let (mean, rest) = rest.split_at_mut(flat.len());
             let (log_scale, rest) = rest.split_at_mut(flat.len());
             let by_input = &mut rest[..flat.len()];
@@ -147,13 +144,13 @@ impl AmortisedNetwork {
             let Reached { mean, log_scale, contribution } = slots;
             add_scaled(contribution, 1.0, mean);
             self.read(given, &flat, inputs);
-            let (by_means, by_log_scales) = upstream.split_at_mut((heads - self.outputs) * count);
+            let (by_means, by_log_scales) = by_head.split_at_mut((heads - self.outputs) * count);
             if self.means {
                 by_column(mean, self.outputs, by_means);
             }
             by_column(log_scale, self.outputs, by_log_scales);
             by_input.fill(0.0);
-            let back = TanhNetworkBack { rows: inputs, upstream, by_rows: by_input, by_parameters: out };
+            let back = TanhNetworkBack { rows: inputs, upstream: by_head, by_rows: by_input, by_parameters: out };
             tanh_network_back(self.network(parameters), back);
             add_columns(by_input, self.outputs, contribution);
         }
@@ -178,7 +175,7 @@ mod tests {
     fn the_gradient_of_the_amortised_network_is_that_of_central_differences() {
         let terms = Terms { estimator: Estimator::Total, rho: (-0.3_f64).exp(), weight: 1.5 };
         for (outputs, inputs, means) in [(1, 1, false), (1, 1, true), (1, 2, true), (3, 3, false), (3, 6, true)] {
-            let network = AmortisedNetwork { outputs, inputs, hidden: 4, means, log_rho: -0.3 };
+            let network = AmortisedNetwork { outputs, inputs, hidden: 4, means, start: 1.0, log_rho: -0.3 };
             let mut parameters = numbers(network.parameter_len(), 0);
             parameters.iter_mut().for_each(|value| *value *= 0.3);
             // More rows than a tile has.
@@ -193,8 +190,8 @@ mod tests {
             };
             let sample = network.sample(&parameters, &rest, &terms);
             let mut by_parameters = vec![0.0; parameters.len()];
-            let of = (&sample, &rest);
-            let by_g = network.vjp(&parameters, of, (&terms, &by_value), &mut by_parameters);
+            let upstream = Upstream { sample: &sample, given: &rest, terms: &terms, by_value: &by_value };
+            let by_g = network.vjp(&parameters, &upstream, &mut by_parameters);
             let difference = |at: &mut dyn FnMut(f64) -> f64| (at(1e-5) - at(-1e-5)) / 2e-5;
             for (index, found) in by_parameters.iter().enumerate() {
                 let mut at = |step: f64| {
@@ -221,10 +218,10 @@ mod tests {
     fn the_amortised_network_starts_at_the_contributions_with_the_scale_asked_for() {
         let terms = Terms { estimator: Estimator::Total, rho: 0.25_f64.exp(), weight: 1.0 };
         for (means, share) in [(false, 0.1), (true, 1.0_f64)] {
-            let network = AmortisedNetwork { outputs: 1, inputs: 1, hidden: 3, means, log_rho: 0.25 };
+            let network = AmortisedNetwork { outputs: 1, inputs: 1, hidden: 3, means, start: share, log_rho: 0.25 };
             let (g, noise) = (numbers(4, 0), numbers(4, 1));
             let given = Given { contribution: &g, feature: &[], noise: &noise };
-            let sample = network.sample(&network.initial(&Noise::new(1), 0, share), &given, &terms);
+            let sample = network.sample(&network.initial(&Noise::new(1), 0), &given, &terms);
             let mut bound = 0.0;
             for ((value, g), tau) in sample.value.iter().zip(&g).zip(&noise) {
                 assert!((value - g - share * 0.25_f64.exp() * tau).abs() < 1e-15);

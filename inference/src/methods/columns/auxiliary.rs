@@ -2,24 +2,26 @@
 
 use std::ops::Range;
 
+use partita_core::kernel::add_scaled;
 use partita_core::vertical::Augmentation;
 use partita_core::{Device, Noise};
 
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::optimiser::{RowPlaces, UpdateRule};
 use crate::engine::settings::Settings;
+use crate::engine::trainer::with_prefix;
 use crate::methods::columns::amortised::AmortisedNetwork;
 use crate::methods::columns::terms::{Around, Reached, Terms};
 use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
 
-/// The family of a party's auxiliary variables with its parameters.
+/// The family of a party's auxiliary variables, with the parameters that move row by row.
 pub(super) enum Auxiliary {
     /// $`z = g`$.
     None,
     /// Means, then log scales, of all rows; rows move by themselves.
     MeanField { parameters: Vec<f64>, rule: Box<dyn UpdateRule>, rows: usize, outputs: usize },
-    /// One network; its parameters move with the rest of the party's.
-    Amortised { network: AmortisedNetwork, parameters: Vec<f64> },
+    /// One network, whose parameters the party's trainer has.
+    Amortised { network: AmortisedNetwork },
 }
 
 impl std::fmt::Debug for Auxiliary {
@@ -76,19 +78,31 @@ impl Sample {
     }
 }
 
-/// Gradients by the means and log scales of variables with parameters of their own; empty for every other family.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct ByRow {
-    pub(super) mean: Vec<f64>,
-    pub(super) log_scale: Vec<f64>,
+/// What a gradient by auxiliary variables is taken back through.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Upstream<'a> {
+    pub(super) sample: &'a Sample,
+    pub(super) given: &'a Given<'a>,
+    pub(super) terms: &'a Terms,
+    /// The gradient by the values of the sample, without their own terms.
+    pub(super) by_value: &'a [f64],
+}
+
+/// The gradient of a party's parameters.
+#[derive(Debug, Default)]
+pub(super) struct Ascent {
+    /// By what the trainer moves.
+    pub(super) shared: Vec<f64>,
+    /// By the means, then the log scales, of variables with parameters of their own; empty for every other family.
+    pub(super) by_row: Vec<f64>,
 }
 
 impl Auxiliary {
     pub(super) fn new(
         options: &VerticalOptions,
         [rows, outputs]: [usize; 2],
-        (settings, device, noise): (&Settings, &Device, &Noise),
-        party: u32,
+        settings: &Settings,
+        device: &Device,
     ) -> Self {
         let rho = options.augmentation.rho();
         match (options.augmentation, options.auxiliary) {
@@ -100,49 +114,28 @@ impl Auxiliary {
             }
             (_, AuxiliaryFamily::Amortised { hidden, .. }) => {
                 let inputs = if options.shares_labels() { 2 * outputs } else { outputs };
-                let network = AmortisedNetwork { outputs, inputs, hidden, means: true, log_rho: rho.ln() };
-                Self::Amortised { parameters: network.initial(noise, party, 1.0), network }
+                let (means, start, log_rho) = (true, 1.0, rho.ln());
+                Self::Amortised { network: AmortisedNetwork { outputs, inputs, hidden, means, start, log_rho } }
             }
             (_, AuxiliaryFamily::AmortisedScale { hidden, start }) => {
-                let network = AmortisedNetwork { outputs, inputs: outputs, hidden, means: false, log_rho: rho.ln() };
-                Self::Amortised { parameters: network.initial(noise, party, start), network }
+                let (inputs, means, log_rho) = (outputs, false, rho.ln());
+                Self::Amortised { network: AmortisedNetwork { outputs, inputs, hidden, means, start, log_rho } }
             }
         }
     }
 
-    pub(super) fn parameters(&self) -> &[f64] {
-        match self {
-            Self::None => &[],
-            Self::MeanField { parameters, .. } | Self::Amortised { parameters, .. } => parameters,
-        }
+    /// The parameters at the start that the party's trainer moves.
+    pub(super) fn initial(&self, noise: &Noise, party: u32) -> Vec<f64> {
+        if let Self::Amortised { network } = self { network.initial(noise, party) } else { Vec::new() }
     }
 
-    /// Replaces all parameters; false for another number of them.
-    pub(super) fn set_parameters(&mut self, values: &[f64]) -> bool {
-        let own: &mut [f64] = match self {
-            Self::None => &mut [],
-            Self::MeanField { parameters, .. } | Self::Amortised { parameters, .. } => parameters,
-        };
-        let fits = own.len() == values.len();
-        if fits {
-            own.copy_from_slice(values);
-        }
-        fits
+    /// The parameters that move row by row.
+    pub(super) fn own_parameters(&mut self) -> Option<&mut [f64]> {
+        if let Self::MeanField { parameters, .. } = self { Some(parameters) } else { None }
     }
 
-    /// The parameters that move with the rest of the party's.
-    pub(super) fn shared_parameters(&self) -> &[f64] {
-        if let Self::Amortised { parameters, .. } = self { parameters } else { &[] }
-    }
-
-    pub(super) fn set_shared_parameters(&mut self, values: &[f64]) {
-        if let Self::Amortised { parameters, .. } = self {
-            parameters.copy_from_slice(values);
-        }
-    }
-
-    /// A draw for `rows` (all for `None`).
-    pub(super) fn sample(&self, rows: Option<&[usize]>, given: &Given<'_>, terms: &Terms) -> Sample {
+    /// A draw for `rows` (all for `None`), with `shared` what the trainer has of it.
+    pub(super) fn sample(&self, shared: &[f64], rows: Option<&[usize]>, given: &Given<'_>, terms: &Terms) -> Sample {
         match self {
             Self::None => Sample { value: given.contribution.to_vec(), ..Sample::default() },
             Self::MeanField { parameters, outputs, .. } => {
@@ -154,7 +147,7 @@ impl Auxiliary {
                 sample.bound = terms.bound(&sample.around(given, 0..log_scale.len()), &log_scale);
                 sample
             }
-            Self::Amortised { network, parameters } => network.sample(parameters, given, terms),
+            Self::Amortised { network } => network.sample(shared, given, terms),
         }
     }
 
@@ -166,74 +159,86 @@ impl Auxiliary {
         }
     }
 
-    /// The gradient by the contributions along every path, and that by the variables' own parameters, from the gradient
-    /// by their values; that by parameters which move with the rest of the party's is added to `shared`.
-    pub(super) fn vjp(
-        &self,
-        (sample, given): (&Sample, &Given<'_>),
-        (terms, by_value): (&Terms, &[f64]),
-        shared: &mut [f64],
-    ) -> (Vec<f64>, ByRow) {
+    /// The gradient by the contributions along every path; those by `shared`, the end of what the trainer moves, and by
+    /// parameters of single rows are added to `out`.
+    pub(super) fn vjp(&self, shared: &[f64], upstream: &Upstream<'_>, out: &mut Ascent) -> Vec<f64> {
+        let Upstream { sample, given, terms, by_value } = *upstream;
         let size = by_value.len();
         match self {
-            Self::None => (by_value.to_vec(), ByRow::default()),
+            Self::None => by_value.to_vec(),
             Self::MeanField { .. } => {
-                let mut by_contribution = vec![0.0; size];
-                let mut by_row = ByRow { mean: vec![0.0; size], log_scale: vec![0.0; size] };
-                let ByRow { mean, log_scale } = &mut by_row;
+                let (mut by_contribution, mut by_row) = (vec![0.0; size], vec![0.0; 2 * size]);
+                let (mean, log_scale) = by_row.split_at_mut(size);
                 let mut reached = Reached { mean, log_scale, contribution: &mut by_contribution };
                 terms.reach(&sample.around(given, 0..size), by_value, &mut reached);
-                (by_contribution, by_row)
+                out.by_row.resize(2 * size, 0.0);
+                add_scaled(&mut out.by_row, 1.0, &by_row);
+                by_contribution
             }
-            Self::Amortised { network, parameters } => {
-                let by_contribution = network.vjp(parameters, (sample, given), (terms, by_value), shared);
-                (by_contribution, ByRow::default())
+            Self::Amortised { network } => {
+                let start = out.shared.len() - shared.len();
+                network.vjp(shared, upstream, &mut out.shared[start..])
             }
         }
     }
 
     /// Moves the parameters of `rows` up the gradient, where every row has its own.
-    pub(super) fn ascend(&mut self, rate: f64, rows: Option<&[usize]>, by_row: &ByRow) {
+    pub(super) fn ascend(&mut self, rate: f64, rows: Option<&[usize]>, mut gradient: Vec<f64>) {
         let Self::MeanField { parameters, rule, rows: total, outputs } = self else { return };
-        let mut gradient = [by_row.mean.as_slice(), &by_row.log_scale].concat();
         gradient.iter_mut().for_each(|g| *g = -*g);
         match rows {
             None => rule.step(rate, parameters, &gradient),
-            Some(rows) => {
-                let arrays = vec![[0, 0, *outputs], [*total * *outputs, rows.len() * *outputs, *outputs]];
-                rule.step_rows(rate, parameters, &gradient, &RowPlaces { rows, total: *total, arrays });
-            }
+            Some(rows) => rule.step_rows(rate, parameters, &gradient, &places(rows, *total, *outputs)),
         }
     }
 
+    /// What moves row by row, as named vectors.
     pub(super) fn save(&self) -> NamedVectors {
-        match self {
-            Self::None => Vec::new(),
-            Self::Amortised { parameters, .. } => vec![("auxiliary".into(), parameters.clone())],
-            Self::MeanField { parameters, rule, .. } => {
-                let own = rule.save().into_iter().map(|(name, values)| (format!("rows.rule.{name}"), values));
-                std::iter::once(("auxiliary".to_owned(), parameters.clone())).chain(own).collect()
-            }
-        }
+        let Self::MeanField { parameters, rule, .. } = self else { return Vec::new() };
+        named(WHOLE, parameters.clone(), rule.save())
     }
 
-    /// Restores what [`Auxiliary::save`] gave; false if it does not fit.
-    pub(super) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
-        let found = state.iter().find(|(name, _)| name == "auxiliary").map(|(_, values)| values);
-        match (self, found) {
-            (Self::None, None) => true,
-            (Self::Amortised { parameters, .. }, Some(values)) if values.len() == parameters.len() => {
+    /// The same of all that a step on these rows can change; `None` where that is not the rows alone.
+    pub(super) fn save_rows(&self, rows: &[usize]) -> Option<NamedVectors> {
+        let Self::MeanField { parameters, rule, rows: total, outputs } = self else { return None };
+        let places = places(rows, *total, *outputs);
+        Some(named(SOME, places.gather(parameters), rule.save_rows(&places)?))
+    }
+
+    /// Restores what [`Auxiliary::save`] gave, or [`Auxiliary::save_rows`] of these rows; false if it does not fit.
+    pub(super) fn load(&mut self, state: &[(String, Vec<f64>)], rows: Option<&[usize]>) -> bool {
+        let find = |wanted: &str| state.iter().find(|(name, _)| name == wanted).map(|(_, values)| values);
+        let Self::MeanField { parameters, rule, rows: total, outputs } = self else { return find(WHOLE).is_none() };
+        let of_rule = with_prefix(state, RULE);
+        match (find(WHOLE), find(SOME), rows) {
+            (Some(values), ..) if values.len() == parameters.len() => {
                 parameters.clone_from(values);
-                true
+                rule.load(of_rule)
             }
-            (Self::MeanField { parameters, rule, .. }, Some(values)) if values.len() == parameters.len() => {
-                parameters.clone_from(values);
-                let own = state.iter().filter_map(|(name, values)| Some((name.strip_prefix("rows.rule.")?, values)));
-                rule.load(own.map(|(name, values)| (name.to_owned(), values.clone())).collect())
+            (None, Some(values), Some(rows)) if values.len() == 2 * rows.len() * *outputs => {
+                let places = places(rows, *total, *outputs);
+                places.put(values, parameters);
+                rule.load_rows(&places, of_rule)
             }
             _ => false,
         }
     }
+}
+
+/// The names of saved parameters: of all rows, of some; and what those of their rule begin with.
+const WHOLE: &str = "auxiliary";
+const SOME: &str = "auxiliary.rows";
+const RULE: &str = "rows.rule.";
+
+/// Parameters with the state of their rule.
+fn named(name: &str, parameters: Vec<f64>, rule: NamedVectors) -> NamedVectors {
+    let rule = rule.into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
+    std::iter::once((name.to_owned(), parameters)).chain(rule).collect()
+}
+
+/// Where the means and the log scales of some rows stand among those of all.
+fn places(rows: &[usize], total: usize, outputs: usize) -> RowPlaces<'_> {
+    RowPlaces { rows, total, arrays: vec![[0, 0, outputs], [total * outputs, rows.len() * outputs, outputs]] }
 }
 
 /// The numbers of some rows of a row-major table.

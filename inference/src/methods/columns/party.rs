@@ -1,19 +1,19 @@
-//! Gives a party's side of vertical inference: its posterior, its draws, and the pull-back with the noise of the draw.
+//! Gives a party's side of vertical inference: its posterior, its draws, and the way back with the noise of the draw.
 
 use partita_core::kernel::add_scaled;
 use partita_core::vertical::{Contributed, Labels, LikelihoodAt, Party};
-use partita_core::{Device, Key, Noise, Purpose, SiteTable, ValueAndGradient};
+use partita_core::{Device, Key, Noise, Purpose, SiteTable};
 
-use crate::engine::algorithm::finite;
+use crate::engine::algorithm::{Posterior, finite};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::Estimator;
-use crate::engine::family::{Family, FamilyDraw};
+use crate::engine::family::Family;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
 use crate::engine::settings::Settings;
-use crate::engine::trainer::Descent;
-use crate::methods::columns::auxiliary::{Auxiliary, ByRow, Given, Sample, gather};
+use crate::engine::trainer::{Descent, Moved, Trainer};
+use crate::methods::columns::auxiliary::{Ascent, Auxiliary, Given, Sample, Upstream, gather};
 use crate::methods::columns::terms::Terms;
+use crate::methods::columns::unknowns::{Draws, Unknowns};
 use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
 
 /// One party of a vertical fit: its columns, its posterior, and the answers it gives.
@@ -32,17 +32,16 @@ pub struct VerticalParty {
     pub(super) settings: Settings,
     pub(super) options: VerticalOptions,
     pub(super) table: SiteTable,
-    pub(super) family: Box<dyn Family>,
-    pub(super) parameters: Vec<f64>,
-    /// Point parameters of the contribution.
-    pub(super) theta: Vec<f64>,
+    /// The posterior of the latents, then the point parameters of the contribution, then those of an amortising network.
+    pub(super) trainer: Trainer,
+    /// How many point parameters the contribution has.
+    points: usize,
     pub(super) auxiliary: Auxiliary,
-    pub(super) descent: Descent,
     /// Numbers in the contribution of a row.
     pub(super) outputs: usize,
     pub(super) labels: Option<(Labels, SiteTable)>,
     /// What the auxiliary family knows of the labels, `[rows, outputs]`; empty for nothing.
-    pub(super) features: Vec<f64>,
+    features: Vec<f64>,
     /// Of draws; its seed may be private.
     pub(super) noise: Noise,
     /// Steps taken.
@@ -66,8 +65,8 @@ impl std::fmt::Debug for VerticalParty {
 pub(super) struct Pending {
     pub(super) step: u64,
     pub(super) rows: Option<Vec<usize>>,
-    /// Gradients by the contributions of the party's own share of a power likelihood, one vector a particle.
-    pub(super) shares: Vec<Vec<f64>>,
+    /// Gradients of the party's own factor of a power likelihood by its contributions, all draws one after another.
+    pub(super) by_predictor: Vec<f64>,
     /// The draws with their tapes; empty after a restart: the same noise makes them again.
     pub(super) draws: Vec<Drawn>,
 }
@@ -75,8 +74,7 @@ pub(super) struct Pending {
 /// One draw of all of a party's unknowns.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    noise: Vec<f64>,
-    draw: FamilyDraw,
+    unknowns: Unknowns,
     pub(super) contributed: Contributed,
     feature: Vec<f64>,
     auxiliary_noise: Vec<f64>,
@@ -84,18 +82,13 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    fn given(&self) -> Given<'_> {
-        let contribution = &self.contributed.outputs().values;
-        Given { contribution, feature: &self.feature, noise: &self.auxiliary_noise }
+    pub(super) fn contribution(&self) -> &[f64] {
+        &self.contributed.outputs().values
     }
-}
 
-/// The gradient of a party's parameters.
-#[derive(Debug, Default)]
-pub(super) struct Ascent {
-    /// By the parameters of the family, then point parameters, then those of an amortising network.
-    shared: Vec<f64>,
-    by_row: ByRow,
+    fn given(&self) -> Given<'_> {
+        Given { contribution: self.contribution(), feature: &self.feature, noise: &self.auxiliary_noise }
+    }
 }
 
 impl VerticalParty {
@@ -108,7 +101,8 @@ impl VerticalParty {
         index: u32,
         labels: Option<&Labels>,
         device: &Device,
-        (settings, options): (&Settings, &VerticalOptions),
+        settings: &Settings,
+        options: &VerticalOptions,
     ) -> Result<Self> {
         options.check(settings)?;
         let mut party = party.clone();
@@ -137,17 +131,16 @@ impl VerticalParty {
             _ => Vec::new(),
         };
         let noise = Noise::new(settings.seed).kind(settings.noise);
-        let auxiliary = Auxiliary::new(options, [party.rows(), outputs], (settings, device, &noise), index);
+        let auxiliary = Auxiliary::new(options, [party.rows(), outputs], settings, device);
+        let shared = [theta.as_slice(), &auxiliary.initial(&noise, index)].concat();
         Ok(Self {
             index,
             device: device.clone(),
             settings: settings.clone(),
             options: *options,
-            family,
-            parameters,
-            theta,
+            trainer: Trainer::new(family, parameters, &shared, Descent::new(settings, device)),
+            points: theta.len(),
             auxiliary,
-            descent: Descent::new(settings, device),
             outputs,
             labels,
             features,
@@ -180,13 +173,13 @@ impl VerticalParty {
     /// The family of the party's latents.
     #[must_use]
     pub fn family(&self) -> &dyn Family {
-        &*self.family
+        &*self.trainer.family
     }
 
     /// The parameters of that family.
     #[must_use]
     pub fn parameters(&self) -> &[f64] {
-        &self.parameters
+        self.trainer.parameters()
     }
 
     /// The numbers of a row's contribution.
@@ -200,20 +193,29 @@ impl VerticalParty {
     /// # Errors
     /// [`Error::Message`] if a length differs.
     pub fn set_parameters(&mut self, latents: &[f64], auxiliary: &[f64]) -> Result<()> {
-        if latents.len() != self.parameters.len() || !self.auxiliary.set_parameters(auxiliary) {
-            let (found, expected) =
-                (latents.len() + auxiliary.len(), self.parameters.len() + self.auxiliary.parameters().len());
-            let problem = format!("{found} parameters given, the party has {expected}");
+        let [found, expected] =
+            [[latents, auxiliary], [self.parameters(), self.auxiliary_parameters()]].map(|both| both.map(<[f64]>::len));
+        if found != expected {
+            let problem = format!("{found:?} parameters given, the party has {expected:?}");
             return Err(Error::Message { kind: "parameters of a party".into(), problem });
         }
-        self.parameters.copy_from_slice(latents);
+        self.trainer.set_parameters(latents);
+        match self.auxiliary.own_parameters() {
+            Some(own) => own.copy_from_slice(auxiliary),
+            None => self.trainer.set_theta(&[self.theta(), auxiliary].concat()),
+        }
         self.pending = None;
         Ok(())
     }
 
-    /// The parameters of the family, the point parameters, and those of an amortising network, one after another.
-    fn moving(&self) -> Vec<f64> {
-        [&self.parameters, &self.theta, self.auxiliary.shared_parameters()].concat()
+    /// The point parameters of the contribution.
+    pub(super) fn theta(&self) -> &[f64] {
+        &self.trainer.theta()[..self.points]
+    }
+
+    /// The parameters of an amortising network.
+    fn network(&self) -> &[f64] {
+        &self.trainer.theta()[self.points..]
     }
 
     /// Gives the party the columns of rows never seen in training, for predictions.
@@ -224,7 +226,10 @@ impl VerticalParty {
     /// The parameters of the auxiliary variables: means then log scales of all rows, those of the network, or none.
     #[must_use]
     pub fn auxiliary_parameters(&self) -> &[f64] {
-        self.auxiliary.parameters()
+        match &self.auxiliary {
+            Auxiliary::MeanField { parameters, .. } => parameters,
+            _ => self.network(),
+        }
     }
 
     /// What the party found about its own unknowns, from so many draws on their natural scale. For the party's owner.
@@ -240,23 +245,20 @@ impl VerticalParty {
     /// # Errors
     /// What the prior refuses.
     pub(crate) fn natural_draws(&self, count: u32) -> Result<NaturalDraws> {
-        let posterior = crate::engine::algorithm::Posterior {
-            family: &*self.family,
-            parameters: &self.parameters,
-            theta: &self.theta,
-        };
+        let posterior = Posterior { family: self.family(), parameters: self.parameters(), theta: self.theta() };
         let key = Key::new(Purpose::Report, 0).silo(self.index).block(2);
         let natural = |latent: &[f64]| self.party.natural(&self.device, &self.table, latent);
         natural_draws_of(posterior, (self.noise, key), count, natural)
     }
 
-    /// One draw of latents, contribution and auxiliary variables.
-    pub(super) fn draw(&self, purpose: Purpose, step: u64, particle: u32, rows: Option<&[usize]>) -> Result<Drawn> {
-        let key = Key::new(purpose, step).silo(self.index).particle(particle);
-        let mut noise = vec![0.0; self.family.noise_len()];
-        self.noise.normal(key, &mut noise);
-        let draw = self.family.draw(&self.parameters, &noise);
-        let contributed = self.party.contribute(&self.device, &self.table, &draw.latent, rows)?;
+    /// Draws of latents, contributions and auxiliary variables of some rows (all for `None`).
+    pub(super) fn draws(&self, draws: Draws, rows: Option<&[usize]>) -> Result<Vec<Drawn>> {
+        draws.keys().map(|key| self.draw(key.silo(self.index), rows)).collect()
+    }
+
+    fn draw(&self, key: Key, rows: Option<&[usize]>) -> Result<Drawn> {
+        let unknowns = Unknowns::draw(&self.trainer, &self.noise, key);
+        let contributed = self.party.contribute(&self.device, &self.table, &unknowns.draw.latent, rows)?;
         let feature = gather(&self.features, rows.filter(|_| !self.features.is_empty()), self.outputs);
         let numbers = match &self.auxiliary {
             Auxiliary::None => 0,
@@ -264,101 +266,75 @@ impl VerticalParty {
         };
         let mut auxiliary_noise = vec![0.0; numbers];
         self.noise.normal(key.block(1), &mut auxiliary_noise);
-        let mut drawn = Drawn { noise, draw, contributed, feature, auxiliary_noise, sample: Sample::default() };
-        drawn.sample = self.auxiliary.sample(rows, &drawn.given(), &self.terms(&drawn));
+        let mut drawn = Drawn { unknowns, contributed, feature, auxiliary_noise, sample: Sample::default() };
+        let terms = self.terms(drawn.contribution());
+        drawn.sample = self.auxiliary.sample(self.network(), rows, &drawn.given(), &terms);
         Ok(drawn)
     }
 
-    fn terms(&self, drawn: &Drawn) -> Terms {
+    /// What the terms of all auxiliary variables have in common at these contributions.
+    fn terms(&self, contribution: &[f64]) -> Terms {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
-        let weight = (self.party.rows() * self.outputs) as f64 / drawn.contributed.outputs().values.len() as f64;
+        let weight = (self.party.rows() * self.outputs) as f64 / contribution.len() as f64;
         Terms { estimator: self.settings.estimator, rho: self.options.augmentation.rho(), weight }
     }
 
     /// $`\hat L_j`$: what the party's own unknowns add to the bound.
     pub(super) fn bound(&self, drawn: &Drawn) -> f64 {
-        let prior = drawn.contributed.log_prior();
-        let own = match self.settings.estimator {
-            Estimator::ClosedFormEntropy => prior + self.family.entropy(&self.parameters),
-            _ => prior - drawn.draw.log_density,
-        };
-        own + drawn.sample.bound
+        let log_prior = drawn.contributed.log_prior();
+        drawn.unknowns.term(&self.trainer, self.settings.estimator, log_prior) + drawn.sample.bound
     }
 
-    /// The gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's own
-    /// share by its contribution.
-    pub(super) fn vjp(&self, drawn: Drawn, by_value: &[f64], by_share: Option<&[f64]>) -> Result<Ascent> {
-        let theta = self.parameters.len();
-        let network = theta + self.theta.len();
-        let mut shared = vec![0.0; network + self.auxiliary.shared_parameters().len()];
-        let (of, why) = ((&drawn.sample, &drawn.given()), (&self.terms(&drawn), by_value));
-        let (mut by_contribution, by_row) = self.auxiliary.vjp(of, why, &mut shared[network..]);
-        if let Some(share) = by_share {
-            add_scaled(&mut by_contribution, 1.0, share);
+    /// Adds the gradient by the party's parameters, from that by $`z_j`$ and, in a power likelihood, that of the party's
+    /// own factor by its contribution.
+    pub(super) fn vjp(
+        &self,
+        drawn: Drawn,
+        by_value: &[f64],
+        by_predictor: Option<&[f64]>,
+        out: &mut Ascent,
+    ) -> Result<()> {
+        out.shared.resize(self.trainer.values().len(), 0.0);
+        let (given, terms) = (drawn.given(), self.terms(drawn.contribution()));
+        let upstream = Upstream { sample: &drawn.sample, given: &given, terms: &terms, by_value };
+        let mut by_contribution = self.auxiliary.vjp(self.network(), &upstream, out);
+        if let Some(more) = by_predictor {
+            add_scaled(&mut by_contribution, 1.0, more);
         }
-        let Drawn { contributed, draw, noise, .. } = drawn;
-        self.take_back(contributed.vjp(&by_contribution)?, (&draw, &noise), &mut shared[..network]);
-        Ok(Ascent { shared, by_row })
+        let density = drawn.contributed.vjp(&by_contribution)?;
+        drawn.unknowns.vjp(&self.trainer, self.settings.estimator, density, &mut out.shared);
+        Ok(())
     }
 
-    /// Adds the gradient by the family's and the point parameters to `out`.
-    fn take_back(&self, assessment: ValueAndGradient, (draw, noise): (&FamilyDraw, &[f64]), out: &mut [f64]) {
-        let estimator = self.settings.estimator;
-        let (_, location, theta) = estimator.global_terms(assessment, &*self.family, &self.parameters, draw);
-        let (family, point) = out.split_at_mut(self.parameters.len());
-        self.family.vjp(&self.parameters, noise, &location, &location, family);
-        if estimator.adds_entropy_gradient() {
-            self.family.add_entropy_gradient(&self.parameters, family);
-        }
-        add_scaled(point, 1.0, &theta);
-    }
-
-    /// The mean gradient over the particles of a step.
-    pub(super) fn mean_ascent(&self, mut ascents: Vec<Ascent>) -> Ascent {
-        if ascents.len() == 1 {
-            return ascents.swap_remove(0);
-        }
+    /// Moves all parameters of the party up the mean gradient of so many draws; true where it was clipped. As
+    /// everywhere, parameters of single rows are not clipped.
+    pub(super) fn ascend(&mut self, mut sum: Ascent, draws: usize, rows: Option<&[usize]>, step: u64) -> Result<bool> {
         #[expect(clippy::cast_precision_loss, reason = "particle counts are far below 2^52")]
-        let share = 1.0 / ascents.len() as f64;
-        let mut sum = Ascent::default();
-        for own in ascents {
-            for (slot, values) in [
-                (&mut sum.shared, &own.shared),
-                (&mut sum.by_row.mean, &own.by_row.mean),
-                (&mut sum.by_row.log_scale, &own.by_row.log_scale),
-            ] {
-                slot.resize(values.len(), 0.0);
-                add_scaled(slot, share, values);
-            }
-        }
-        sum
-    }
-
-    /// Refuses a gradient that is not finite.
-    pub(super) fn check(&self, ascent: &Ascent, step: u64) -> Result<()> {
-        let who = self.party.name();
-        finite(who, step, |index| format!("the gradient by its parameter {index}"), &ascent.shared)?;
+        let share = 1.0 / draws as f64;
+        sum.shared.iter_mut().chain(&mut sum.by_row).for_each(|g| *g *= share);
         let by_auxiliary = |index: usize| format!("the gradient by its auxiliary variable {index}");
-        finite(who, step, by_auxiliary, &ascent.by_row.mean)?;
-        finite(who, step, by_auxiliary, &ascent.by_row.log_scale)
+        finite(self.party.name(), step, by_auxiliary, &sum.by_row)?;
+        let moved = self.ascend_shared(sum.shared, step)?;
+        self.auxiliary.ascend(moved.rate, rows, sum.by_row);
+        Ok(moved.is_clipped)
     }
 
-    /// Moves all parameters of the party; true where the gradient was clipped. As everywhere, parameters of single rows
-    /// are not clipped.
-    pub(super) fn ascend(&mut self, mut ascent: Ascent, rows: Option<&[usize]>, step: u64) -> Result<bool> {
-        ascent.shared.iter_mut().for_each(|g| *g = -*g);
-        let mut all = self.moving();
-        let moved = self.descent.step(step, &mut all, &mut ascent.shared);
-        self.auxiliary.ascend(moved.rate, rows, &ascent.by_row);
-        let (family, rest) = all.split_at(self.parameters.len());
-        let (theta, network) = rest.split_at(self.theta.len());
-        self.parameters.copy_from_slice(family);
-        self.auxiliary.set_shared_parameters(network);
-        if !theta.is_empty() {
-            self.theta.copy_from_slice(theta);
-            self.party.set_theta(theta, &self.device)?;
+    /// Moves what the trainer moves, and shows the contribution its point parameters.
+    fn ascend_shared(&mut self, mut gradient: Vec<f64>, step: u64) -> Result<Moved> {
+        finite(self.party.name(), step, |index| format!("the gradient by its parameter {index}"), &gradient)?;
+        // The optimisers descend; the bound is to ascend.
+        gradient.iter_mut().for_each(|g| *g = -*g);
+        let moved = self.trainer.step(step, &mut gradient);
+        self.show_theta()?;
+        Ok(moved)
+    }
+
+    /// Lets the contribution see its point parameters.
+    pub(super) fn show_theta(&mut self) -> Result<()> {
+        if self.points > 0 {
+            self.party.set_theta(&self.trainer.theta()[..self.points], &self.device)?;
         }
-        Ok(moved.is_clipped)
+        Ok(())
     }
 
     /// One step of latents and point parameters alone, with auxiliary variables where they are: their mean field enters
@@ -366,29 +342,16 @@ impl VerticalParty {
     /// the gradient was clipped.
     pub(super) fn local_step(&mut self, step: u64, number: u32, rows: Option<&[usize]>) -> Result<bool> {
         let key = Key::new(Purpose::Fit, step).silo(self.index).block(2 + number);
-        let mut noise = vec![0.0; self.family.noise_len()];
-        self.noise.normal(key, &mut noise);
-        let draw = self.family.draw(&self.parameters, &noise);
-        let contributed = self.party.contribute(&self.device, &self.table, &draw.latent, rows)?;
+        let unknowns = Unknowns::draw(&self.trainer, &self.noise, key);
+        let contributed = self.party.contribute(&self.device, &self.table, &unknowns.draw.latent, rows)?;
         let contribution = &contributed.outputs().values;
+        let Terms { rho, weight, .. } = self.terms(contribution);
+        let precision = weight * rho.powi(-2);
         let means = self.auxiliary.means(rows);
-        #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
-        let weight = (self.party.rows() * self.outputs) as f64 / contribution.len() as f64;
-        let precision = weight * self.options.augmentation.rho().powi(-2);
         let pull: Vec<f64> = means.iter().zip(contribution).map(|(mean, g)| precision * (mean - g)).collect();
-        let mut shared = vec![0.0; self.parameters.len() + self.theta.len()];
-        self.take_back(contributed.vjp(&pull)?, (&draw, &noise), &mut shared);
-        let ascent = Ascent { shared, by_row: ByRow::default() };
-        self.check(&ascent, step)?;
-        let mut all = [self.parameters.as_slice(), &self.theta].concat();
-        let mut gradient: Vec<f64> = ascent.shared.iter().map(|g| -g).collect();
-        let moved = self.descent.step(step, &mut all, &mut gradient);
-        self.theta = all.split_off(self.parameters.len());
-        self.parameters = all;
-        if !self.theta.is_empty() {
-            self.party.set_theta(&self.theta, &self.device)?;
-        }
-        Ok(moved.is_clipped)
+        let mut gradient = vec![0.0; self.trainer.values().len()];
+        unknowns.vjp(&self.trainer, self.settings.estimator, contributed.vjp(&pull)?, &mut gradient);
+        Ok(self.ascend_shared(gradient, step)?.is_clipped)
     }
 }
 
@@ -398,9 +361,8 @@ fn label_features(labels: &Labels, table: &SiteTable, device: &Device) -> Result
     let (rows, outputs) = (labels.rows(), labels.outputs());
     let zeros = vec![0.0; rows * outputs];
     let unknowns = vec![0.0; table.global_len()];
-    let mut scores = labels
-        .likelihood(device, table, LikelihoodAt { latents: &unknowns, eta: &zeros, rows: None, weight: 1.0 })?
-        .eta;
+    let at = LikelihoodAt { latents: &unknowns, eta: &zeros, rows: None, weight: 1.0 };
+    let mut scores = labels.likelihood(device, table, at)?.eta;
     #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
     let count = rows as f64;
     for output in 0..outputs {

@@ -1,16 +1,11 @@
 //! Gives a party of SOUL: a step of its auxiliary variables, then Langevin steps of its latents given them.
 
-use partita_core::vertical::Party;
-use partita_core::{Device, Key, Noise, Purpose, SiteTable};
+use partita::core::{Key, Noise, Purpose, SiteTable};
+use partita::inference::{Error, LARGEST_COUNT, Message, NamedVectors, Program, Result, Standing};
+use partita::vertical::Party;
+use partita::{Device, Settings};
 
-use crate::engine::algorithm::finite;
-use crate::engine::checkpoint::NamedVectors;
-use crate::engine::error::{Error, Result};
-use crate::engine::party::{Program, Standing};
-use crate::engine::settings::Settings;
-use crate::engine::trainer::{Descent, with_prefix};
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
-use crate::methods::soul::Soul;
+use super::{Rule, Soul, finite};
 
 /// A party of [`Soul`].
 pub struct SoulParty {
@@ -20,7 +15,8 @@ pub struct SoulParty {
     table: SiteTable,
     device: Device,
     settings: Settings,
-    descents: [Descent; 2],
+    /// That of z, and that of point parameters.
+    rules: [Rule; 2],
     step: u64,
     state: State,
 }
@@ -55,12 +51,7 @@ impl std::fmt::Debug for SoulParty {
 impl SoulParty {
     /// The program of the `index`-th party: latents start at 0 on the unconstrained scale, $`z_j`$ at the contribution
     /// there.
-    pub(super) fn new(
-        how: Soul,
-        (mut party, index): (Party, u32),
-        device: &Device,
-        settings: &Settings,
-    ) -> Result<Self> {
+    pub(super) fn new(how: Soul, mut party: Party, index: u32, device: &Device, settings: &Settings) -> Result<Self> {
         let table = party.table(device)?;
         let theta = party.theta()?;
         party.set_theta(&theta, device)?;
@@ -70,7 +61,7 @@ impl SoulParty {
         Ok(Self {
             how,
             index,
-            descents: [(); 2].map(|()| Descent::new(settings, device)),
+            rules: [(); 2].map(|()| Rule::new(settings, device)),
             device: device.clone(),
             settings: settings.clone(),
             step: 0,
@@ -93,9 +84,9 @@ impl SoulParty {
         let State { auxiliary, contribution, .. } = &mut self.state;
         let precision = self.how.rho.powi(-2);
         let pull = auxiliary.iter().zip(&*contribution).map(|(z, g)| precision * (z - g));
-        let mut gradient: Vec<f64> = pull.zip(likelihood).map(|(pull, a)| pull - a).collect();
+        let gradient: Vec<f64> = pull.zip(likelihood).map(|(pull, a)| pull - a).collect();
         finite(&format!("silo `{}`", self.party.name()), step, |i| format!("the gradient by z[{i}]"), &gradient)?;
-        self.descents[0].step(step, auxiliary, &mut gradient);
+        self.rules[0].step(step, auxiliary, &gradient);
         Ok(())
     }
 
@@ -126,7 +117,7 @@ impl SoulParty {
             }
         }
         if !theta_gradient.is_empty() {
-            self.descents[1].step(step, &mut self.state.theta, &mut theta_gradient);
+            self.rules[1].step(step, &mut self.state.theta, &theta_gradient);
             self.party.set_theta(&self.state.theta, &self.device)?;
         }
         (self.state.latents, self.state.contribution) = (latents, contribution);
@@ -186,9 +177,7 @@ impl SoulParty {
         ]
         .map(|(name, values)| (name.to_owned(), values))
         .into();
-        for (rule, prefix) in self.descents.iter().zip(RULES) {
-            vectors.extend(rule.save().into_iter().map(|(name, values)| (format!("{prefix}{name}"), values)));
-        }
+        vectors.extend(self.rules.iter().zip(RULES).flat_map(|(rule, prefix)| rule.save(prefix)));
         vectors
     }
 
@@ -210,10 +199,8 @@ impl SoulParty {
             })
         })();
         let Some(state) = state else { return Ok(false) };
-        for (rule, prefix) in self.descents.iter_mut().zip(RULES) {
-            if !rule.load(with_prefix(vectors, prefix)) {
-                return Ok(false);
-            }
+        if !self.rules.iter_mut().zip(RULES).all(|(rule, prefix)| rule.load(vectors, prefix)) {
+            return Ok(false);
         }
         self.party.set_theta(&state.theta, &self.device)?;
         self.state = state;

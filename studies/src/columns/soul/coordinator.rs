@@ -1,18 +1,17 @@
 //! Gives the coordinator of SOUL: it adds up the auxiliary variables and answers with one gradient a row.
 
-use partita_core::vertical::{Labels, LikelihoodAt, Party};
-use partita_core::{Device, SiteTable};
+use partita::core::{Part, SiteTable};
+use partita::inference::{
+    Algorithm, Delta, ElboSamples, Error, Field, LARGEST_COUNT, Manifest, Message, Outcome, Posterior, Request, Result,
+    StepInfo, Tally,
+};
+use partita::vertical::{Labels, LikelihoodAt, Party};
+use partita::{Device, Settings};
 
-use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally, finite, replies, same_run};
-use crate::engine::error::{Error, Result};
-use crate::engine::exchange::{Outcome, Request};
-use crate::engine::family::Delta;
-use crate::engine::settings::Settings;
-use crate::engine::terms::silo::global_signature;
-use crate::engine::trainer::{Descent, Moved, with_prefix};
-use crate::engine::wire::manifest::{Field, Manifest};
-use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use super::{Rule, finite, vectors};
 
+/// What its saved state is called.
+const STATE: &str = "soul.coordinator";
 /// What the names of the optimiser's vectors begin with.
 const RULE: &str = "rule.";
 
@@ -33,7 +32,7 @@ pub struct SoulCoordinator {
     table: SiteTable,
     family: Delta,
     head: Vec<f64>,
-    descent: Descent,
+    rule: Rule,
     parties: Vec<String>,
     step: u64,
     /// The gradient of the last step, empty before the first.
@@ -50,7 +49,7 @@ impl std::fmt::Debug for SoulCoordinator {
 
 impl SoulCoordinator {
     /// The holder of `labels` for these parties.
-    pub(super) fn new((parties, labels): (&[Party], Labels), device: &Device, settings: &Settings) -> Result<Self> {
+    pub(super) fn new(parties: &[Party], labels: Labels, device: &Device, settings: &Settings) -> Result<Self> {
         settings.check()?;
         check_rows(parties, &labels)?;
         let table = labels.table(device)?;
@@ -66,7 +65,7 @@ impl SoulCoordinator {
             device: device.clone(),
             family: Delta::new(table.global_len()),
             head: vec![0.0; table.global_len()],
-            descent: Descent::new(settings, device),
+            rule: Rule::new(settings, device),
             parties: parties.iter().map(|party| party.name().to_owned()).collect(),
             settings: settings.clone(),
             labels,
@@ -91,7 +90,8 @@ impl SoulCoordinator {
     fn sum(&self, outcomes: Vec<Outcome>) -> Result<Vec<f64>> {
         let (step, outputs) = (self.step, self.labels.outputs());
         let mut sum = vec![0.0; self.labels.rows() * outputs];
-        for (reply, party) in replies(outcomes, &self.parties, step)?.iter().zip(&self.parties) {
+        for (outcome, party) in outcomes.into_iter().zip(&self.parties) {
+            let reply = outcome.reply(party, step)?;
             let found = reply.get_count("step", LARGEST_COUNT).map_err(|error| error.in_silo(party, step))?;
             if found != step {
                 let problem = format!("step {found} was answered, asked was step {step}");
@@ -124,21 +124,18 @@ impl Algorithm for SoulCoordinator {
         let prior = self.labels.prior(&self.device, &self.table, &self.head)?;
         let elbo = share.value + prior.value;
         // The optimisers descend; the log density is to ascend.
-        let mut gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
+        let gradient: Vec<f64> = share.latents.iter().zip(&prior.globals).map(|(y, p)| -(y + p)).collect();
         let who = "the coordinator";
         finite(who, step, |_| "the log likelihood".into(), &[elbo])?;
         finite(who, step, |index| format!("the gradient by the predictor of row {index}"), &share.eta)?;
         finite(who, step, |index| format!("the gradient by number {index} of the head"), &gradient)?;
         let squares: f64 = gradient.iter().chain(&share.eta).map(|g| g * g).sum();
-        let rate = self.descent.rate(step);
-        if !self.head.is_empty() {
-            self.descent.step(step, &mut self.head, &mut gradient);
-        }
+        let rate = self.rule.step(step, &mut self.head, &gradient);
         self.gradient = share.eta;
         self.step += 1;
-        let tally = Tally::steps(1, self.parties.len());
-        let moved = Moved { gradient_norm: squares.sqrt(), is_clipped: false, rate };
-        Ok(StepInfo::moved(self.step, elbo, moved, tally))
+        let tally = Tally { parallel_steps: 1, silo_steps: self.parties.len() as u64, ..Tally::default() };
+        let (gradient_norm, rate) = (Some(squares.sqrt()), Some(rate));
+        Ok(StepInfo { step: self.step, elbo, gradient_norm, movement: None, clipped: false, rate, tally })
     }
 
     fn elbo_requests(&self, _: usize, _: u64) -> Vec<Request> {
@@ -164,27 +161,37 @@ impl Algorithm for SoulCoordinator {
     }
 
     fn save(&self) -> Message {
-        let message = Message::new("soul.coordinator")
+        let message = Message::new(STATE)
             .word("step", self.step)
             .word("seed", self.settings.seed)
             .floats("head", &self.head)
             .floats("gradient", &self.gradient)
-            .setting("globals", &global_signature(&self.table));
-        let rule = self.descent.save().into_iter();
-        rule.fold(message, |message, (name, values)| message.floats(&format!("{RULE}{name}"), &values))
+            .setting("globals", &unknowns(&self.table));
+        self.rule.save(RULE).iter().fold(message, |message, (name, values)| message.floats(name, values))
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        same_run(state, "soul.coordinator", &global_signature(&self.table), self.settings.seed)?;
-        let head = state.expect_floats("head", self.head.len())?;
-        let gradient = state.get_floats("gradient")?;
-        if !self.descent.load(with_prefix(&state.named_floats(), RULE)) {
-            let problem = "its optimiser state is of another optimiser".to_owned();
-            return Err(Error::Message { kind: state.kind.clone(), problem });
+        let refuse = |problem: &str| Err(Error::Message { kind: state.kind.clone(), problem: problem.to_owned() });
+        if state.kind != STATE {
+            return refuse("it is the state of another algorithm");
         }
-        (self.head, self.gradient, self.step) = (head, gradient, state.get_count("step", LARGEST_COUNT)?);
+        if state.get_setting("globals")? != unknowns(&self.table) || state.get_word("seed")? != self.settings.seed {
+            return refuse("it was made by another model or with another seed");
+        }
+        let (step, head) = (state.get_count("step", LARGEST_COUNT)?, state.expect_floats("head", self.head.len())?);
+        let gradient = state.get_floats("gradient")?;
+        if !self.rule.load(&vectors(state)?, RULE) {
+            return refuse("its optimiser state is of another optimiser");
+        }
+        (self.head, self.gradient, self.step) = (head, gradient, step);
         Ok(())
     }
+}
+
+/// The unknowns of the head with their shapes, to compare between runs.
+fn unknowns(table: &SiteTable) -> String {
+    let sites = table.latents(Part::Global).map(|site| format!("{} {} {:?}", site.name, site.distribution, site.shape));
+    sites.collect::<Vec<_>>().join("; ")
 }
 
 /// Refuses parties whose rows are not those of the labels.
@@ -193,7 +200,7 @@ fn check_rows(parties: &[Party], labels: &Labels) -> Result<()> {
         return Err(Error::NoSilos);
     }
     let Some(party) = parties.iter().find(|party| party.rows() != labels.rows()) else { return Ok(()) };
-    let problem = partita_core::Error::Shape {
+    let problem = partita::core::Error::Shape {
         operation: "rows of a party".into(),
         found: vec![party.rows()],
         expected: vec![labels.rows()],

@@ -6,13 +6,10 @@ mod party;
 pub use coordinator::SoulCoordinator;
 pub use party::SoulParty;
 
-use partita_core::Device;
-use partita_core::vertical::{Labels, Party};
+use partita::inference::{DataType, Error, InProcess, Message, NamedVectors, Result, SiloProgram, UpdateRule};
+use partita::vertical::{Labels, Party};
+use partita::{Device, Schedule, Settings};
 use serde::{Deserialize, Serialize};
-
-use crate::engine::error::{Error, Result};
-use crate::engine::exchange::{InProcess, SiloProgram};
-use crate::engine::settings::Settings;
 
 /// Stochastic optimisation by unadjusted Langevin (SOUL): $`z`$ as hyperparameters, $`\theta_j`$ drawn in each party.
 ///
@@ -35,12 +32,12 @@ use crate::engine::settings::Settings;
 ///
 /// # Example
 /// ```
-/// # use partita_core::burn::{module::Module, tensor::Tensor};
-/// # use partita_core::vertical::{Contribution, Head};
-/// # use partita_core::{Normal, Result, Rows, Scope};
-/// # use partita_inference::{RunOptions, Settings, Silent, run};
-/// use partita_core::{Design, Device, vertical::{Labels, Party}};
-/// use partita_inference::Soul;
+/// # use partita::burn::{self, module::Module, tensor::Tensor};
+/// # use partita::inference::{RunOptions, Silent, run};
+/// # use partita::vertical::{Contribution, Head};
+/// # use partita::{Normal, Result, Rows, Scope, Settings};
+/// use partita::{Design, Device, vertical::{Labels, Party}};
+/// use partita_studies::Soul;
 /// # #[derive(Module, Debug)]
 /// # struct Slope {}
 /// # impl Contribution for Slope {
@@ -71,13 +68,13 @@ use crate::engine::settings::Settings;
 /// let labels = Labels::new(Measured {}, device.tensor(vec![3.0, -3.0], [2, 1]));
 /// let soul = Soul { rho: 0.5, draws: 20, langevin_step: 0.05, burn_in: 400 };
 /// let settings = Settings { steps: 800, ..Settings::default() };
-/// let (mut coordinator, mut exchange) = soul.parties(vec![clinic, registry], labels, &device, (&settings, 1))?;
+/// let (mut coordinator, mut exchange) = soul.parties(vec![clinic, registry], labels, &device, &settings, 1)?;
 /// run(&mut coordinator, &mut exchange, &RunOptions { steps: 800, ..RunOptions::default() }, &mut Silent)?;
 /// // Each row measures one slope with noise of variance 1 + 2 * 0.5^2: the posterior is N(3 / 2.5, 1.5 / 2.5).
 /// let (mean, sd) = exchange.programs()[0].local_moments()?.remove(0);
 /// assert!((mean[0] - 1.2).abs() < 0.1);
 /// assert!(sd[0] < 0.55); // too narrow: that of the posterior is 0.77
-/// # Ok::<(), partita_inference::Error>(())
+/// # Ok::<(), partita::inference::Error>(())
 /// ```
 ///
 /// # References
@@ -98,7 +95,7 @@ pub struct Soul {
 }
 
 impl Soul {
-    /// The coordinator and the parties before the first round, for [`crate::run()`]; [`Settings::steps`] counts
+    /// The coordinator and the parties before the first round, for [`partita::inference::run()`]; [`Settings::steps`] counts
     /// rounds.
     ///
     /// # Errors
@@ -111,13 +108,14 @@ impl Soul {
         parties: Vec<Party>,
         labels: Labels,
         device: &Device,
-        (settings, threads): (&Settings, usize),
+        settings: &Settings,
+        threads: usize,
     ) -> Result<(SoulCoordinator, InProcess)> {
         self.check(settings)?;
-        let coordinator = SoulCoordinator::new((&parties, labels), device, settings)?;
+        let coordinator = SoulCoordinator::new(&parties, labels, device, settings)?;
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
         for (party, index) in parties.into_iter().zip(0..) {
-            programs.push(Box::new(SoulParty::new(self, (party, index), device, settings)?));
+            programs.push(Box::new(SoulParty::new(self, party, index, device, settings)?));
         }
         Ok((coordinator, InProcess::new(programs, threads)?))
     }
@@ -159,5 +157,55 @@ impl Soul {
             return refuse("clip", format!("{clip:?}"), expected);
         }
         Ok(())
+    }
+}
+
+/// An optimiser with the schedule of a run.
+struct Rule {
+    rule: Box<dyn UpdateRule>,
+    schedule: Schedule,
+    /// Rounds of the whole run.
+    steps: u64,
+}
+
+impl Rule {
+    fn new(settings: &Settings, device: &Device) -> Self {
+        Self { rule: settings.optimiser.start(device), schedule: settings.schedule, steps: settings.steps }
+    }
+
+    /// Moves `parameters` down `gradient`; the rate of it.
+    fn step(&mut self, step: u64, parameters: &mut [f64], gradient: &[f64]) -> f64 {
+        let rate = self.schedule.rate(step, self.steps);
+        if !parameters.is_empty() {
+            self.rule.step(rate, parameters, gradient);
+        }
+        rate
+    }
+
+    /// The state as vectors whose names begin with `prefix`.
+    fn save(&self, prefix: &str) -> NamedVectors {
+        self.rule.save().into_iter().map(|(name, values)| (format!("{prefix}{name}"), values)).collect()
+    }
+
+    /// Takes it back; false if it is of another rule.
+    fn load(&mut self, vectors: &[(String, Vec<f64>)], prefix: &str) -> bool {
+        let own = |(name, values): &(String, Vec<f64>)| Some((name.strip_prefix(prefix)?.to_owned(), values.clone()));
+        self.rule.load(vectors.iter().filter_map(own).collect())
+    }
+}
+
+/// All records of floats of a message by their names.
+fn vectors(message: &Message) -> Result<NamedVectors> {
+    let floats = message.records.iter().filter(|record| record.data_type == DataType::F64);
+    floats.map(|record| Ok((record.name.clone(), message.get_floats(&record.name)?))).collect()
+}
+
+/// Refuses a number that is not finite, saying whose and what it is.
+fn finite(who: &str, step: u64, quantity: impl Fn(usize) -> String, values: &[f64]) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => {
+            Err(Error::NotFinite { who: who.to_owned(), step, quantity: quantity(index), found: values[index] })
+        }
     }
 }
