@@ -1,15 +1,15 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
-mod asynchronous;
 pub(crate) mod check;
 pub mod columns;
 mod fed_opt_options;
 mod party;
 mod start;
+mod warning;
 
-pub use asynchronous::{coordinator_asynchronous, fit_asynchronous};
 pub use fed_opt_options::FedOptOptions;
 pub use start::{Run, start};
+pub use warning::LocalLatents;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,10 +23,13 @@ use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{LocalLatents, Report, Warning, summary};
-use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run};
+use crate::engine::report::{Found, Report, Warning, summary};
+use crate::engine::run::{
+    Counters, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
+};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
+use crate::engine::trust::evaluate::EvaluatingSilo;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -256,7 +259,7 @@ pub fn fit<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
     let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let (mut report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    let (mut report, record, draws) = fit_parties(model, device, options, &mut *algorithm, &mut exchange, progress)?;
     if !report.warnings.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
         report.warnings = Warning::of(options.algorithm, locals, silos.len());
@@ -276,7 +279,39 @@ pub fn fit_parties<M: Model + 'static>(
     model: &M,
     device: &Device,
     options: &FitOptions,
-    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fitted> {
+    fit_by(run, model, device, options, algorithm, exchange, progress)
+}
+
+/// [`fit_parties`] with silos that are asked again as soon as they have answered, by [`run_asynchronous`]; for the bound
+/// all are asked at once.
+///
+/// # Errors
+/// As for [`fit_parties`] and [`run_asynchronous`].
+pub fn fit_asynchronous<M: Model + 'static>(
+    model: &M,
+    device: &Device,
+    options: &FitOptions,
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    progress: Option<&mut dyn Progress>,
+) -> Result<Fitted> {
+    fit_by(run_asynchronous, model, device, options, algorithm, exchange, progress)
+}
+
+/// [`run`] or [`run_asynchronous`].
+type Loop = fn(&mut dyn Algorithm, &mut dyn Exchange, &RunOptions, &mut dyn Progress) -> Result<RunRecord>;
+
+fn fit_by<M: Model + 'static>(
+    run: Loop,
+    model: &M,
+    device: &Device,
+    options: &FitOptions,
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let run_options = options.run_options(settled(options, exchange.silos().len()).steps);
@@ -287,7 +322,7 @@ pub fn fit_parties<M: Model + 'static>(
     };
     bounds_of(options)?;
     let record = pool(options.threads)?.install(|| run(algorithm, exchange, &run_options, progress))?;
-    finished(model, device, options, (algorithm, exchange), record)
+    finished(model, device, options, algorithm, exchange, record)
 }
 
 /// Sampled bounds for the report: at least one.
@@ -298,6 +333,15 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
         (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
         (count, _) => Ok(count),
     }
+}
+
+/// The algorithm with its options, as a report holds it.
+pub(crate) fn described(options: &FitOptions) -> Result<serde_json::Value> {
+    serde_json::to_value(options.algorithm).map_err(|error| Error::Setting {
+        setting: "algorithm",
+        found: format!("{:?} ({error})", options.algorithm),
+        expected: "options that can be written into a report",
+    })
 }
 
 /// The bound at the present posterior, from as many sampled bounds as the options say.
@@ -316,7 +360,8 @@ fn finished<M: Model + 'static>(
     model: &M,
     device: &Device,
     options: &FitOptions,
-    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
     mut record: RunRecord,
 ) -> Result<Fitted> {
     let names = exchange.silos().to_vec();
@@ -329,13 +374,19 @@ fn finished<M: Model + 'static>(
         count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
     };
     let families = caught(COORDINATOR, || Ok(settings.family.named(&SiteTable::globals(model, device)?)))?;
-    let report = Report::new(
-        (summary::summarise(&draws), families),
+    let report = Report::new(Found {
+        sites: summary::summarise(&draws),
+        families,
+        warnings: Warning::of(options.algorithm, LocalLatents::Unknown, names.len()),
         bound,
-        (record.counters, record.seconds, record.ending),
-        (options.algorithm, &settings),
-        (format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
-    );
+        record: &record,
+        counts: algorithm.counts(),
+        algorithm: described(options)?,
+        settings: &settings,
+        device: format!("{:?}", device.burn()),
+        silos: names,
+        theta: posterior.theta.to_vec(),
+    });
     Ok((report, record, draws))
 }
 
@@ -369,18 +420,19 @@ pub fn parties<M: Model + 'static>(
 
 /// The coordinator of a fit whose silos are elsewhere: the one that [`fit`] would make.
 ///
-/// `silos` are their names and how many rows each has, as its own [`silo_program`] says.
+/// `names` are those of the silos, `rows` how many rows each has, as its own [`silo_program`] says.
 ///
 /// # Errors
 /// As for [`fit`].
 pub fn coordinator<M: Model + 'static>(
     model: &M,
-    silos: (&[String], &[usize]),
+    names: &[String],
+    rows: &[usize],
     device: &Device,
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
-    let settings = settled(options, silos.0.len());
-    party::coordinator(model, silos, device, (options.algorithm, &settings))
+    let settings = settled(options, names.len());
+    party::coordinator(model, (names, rows), device, (options.algorithm, &settings))
 }
 
 /// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make,
@@ -390,7 +442,8 @@ pub fn coordinator<M: Model + 'static>(
 /// As for [`fit`].
 pub fn silo_program<M: Model + 'static>(
     model: &M,
-    (silos, index): (&[String], u32),
+    silos: &[String],
+    index: u32,
     data: &M::Data,
     device: &Device,
     options: &FitOptions,
@@ -401,6 +454,21 @@ pub fn silo_program<M: Model + 'static>(
         return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
     };
     party::silo(model, (name, index), data, device, (options.algorithm, &settings))
+}
+
+/// A silo of a fit, made by [`silo_program`] as the `index`-th, that can also judge a posterior by rows of its own.
+///
+/// # Errors
+/// As for [`EvaluatingSilo::new`].
+pub fn evaluating_silo<M: Model>(
+    program: Box<dyn SiloProgram>,
+    index: u32,
+    model: &M,
+    rows: &M::Data,
+    device: &Device,
+    options: &FitOptions,
+) -> Result<EvaluatingSilo<M>> {
+    EvaluatingSilo::new(program, index, model, rows, device, &settled(options, 1))
 }
 
 /// The settings that parties are given.

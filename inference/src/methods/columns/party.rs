@@ -247,7 +247,7 @@ impl VerticalParty {
         };
         let key = Key::new(Purpose::Report, 0).silo(self.index).block(2);
         let natural = |latent: &[f64]| self.party.natural(&self.device, &self.table, latent);
-        natural_draws_of(posterior, (self.noise, key), count, natural)
+        natural_draws_of(posterior, self.noise, key, count, natural)
     }
 
     /// One draw of latents, contribution and auxiliary variables.
