@@ -2,11 +2,13 @@
 
 pub(crate) mod check;
 pub mod columns;
+mod elsewhere;
 mod fed_opt_options;
 mod party;
 mod start;
 mod warning;
 
+pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
 pub use fed_opt_options::FedOptOptions;
 pub use start::{Run, start};
 pub use warning::LocalLatents;
@@ -24,12 +26,9 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Found, Report, Warning, summary};
-use crate::engine::run::{
-    Counters, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
-};
+use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
-use crate::engine::trust::evaluate::EvaluatingSilo;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
@@ -267,64 +266,6 @@ pub fn fit<M: Model + 'static>(
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
-/// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
-pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
-
-/// The run, the bound and the summary of [`fit`] with parties that exist already: a [`coordinator`], and silos behind
-/// any exchange.
-///
-/// # Errors
-/// As for [`fit`].
-pub fn fit_parties<M: Model + 'static>(
-    model: &M,
-    device: &Device,
-    options: &FitOptions,
-    algorithm: &mut dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    progress: Option<&mut dyn Progress>,
-) -> Result<Fitted> {
-    fit_by(run, model, device, options, algorithm, exchange, progress)
-}
-
-/// [`fit_parties`] with silos that are asked again as soon as they have answered, by [`run_asynchronous`]; for the bound
-/// all are asked at once.
-///
-/// # Errors
-/// As for [`fit_parties`] and [`run_asynchronous`].
-pub fn fit_asynchronous<M: Model + 'static>(
-    model: &M,
-    device: &Device,
-    options: &FitOptions,
-    algorithm: &mut dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    progress: Option<&mut dyn Progress>,
-) -> Result<Fitted> {
-    fit_by(run_asynchronous, model, device, options, algorithm, exchange, progress)
-}
-
-/// [`run`] or [`run_asynchronous`].
-type Loop = fn(&mut dyn Algorithm, &mut dyn Exchange, &RunOptions, &mut dyn Progress) -> Result<RunRecord>;
-
-fn fit_by<M: Model + 'static>(
-    run: Loop,
-    model: &M,
-    device: &Device,
-    options: &FitOptions,
-    algorithm: &mut dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    progress: Option<&mut dyn Progress>,
-) -> Result<Fitted> {
-    let run_options = options.run_options(settled(options, exchange.silos().len()).steps);
-    let mut silent = Silent;
-    let progress: &mut dyn Progress = match progress {
-        Some(progress) => progress,
-        None => &mut silent,
-    };
-    bounds_of(options)?;
-    let record = pool(options.threads)?.install(|| run(algorithm, exchange, &run_options, progress))?;
-    finished(model, device, options, algorithm, exchange, record)
-}
-
 /// Sampled bounds for the report: at least one.
 fn bounds_of(options: &FitOptions) -> Result<usize> {
     match (options.elbo_draws, options.algorithm) {
@@ -454,21 +395,6 @@ pub fn silo_program<M: Model + 'static>(
         return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
     };
     party::silo(model, (name, index), data, device, (options.algorithm, &settings))
-}
-
-/// A silo of a fit, made by [`silo_program`] as the `index`-th, that can also judge a posterior by rows of its own.
-///
-/// # Errors
-/// As for [`EvaluatingSilo::new`].
-pub fn evaluating_silo<M: Model>(
-    program: Box<dyn SiloProgram>,
-    index: u32,
-    model: &M,
-    rows: &M::Data,
-    device: &Device,
-    options: &FitOptions,
-) -> Result<EvaluatingSilo<M>> {
-    EvaluatingSilo::new(program, index, model, rows, device, &settled(options, 1))
 }
 
 /// The settings that parties are given.

@@ -444,6 +444,7 @@ fn a_saved_run_goes_on_to_the_same_bits_for_every_schedule() {
         second.silos.iter_mut().for_each(|silo| drop(silo.answer(&ask("silo.restore")).unwrap()));
         let second = second.steps(7);
         assert_eq!(second.pvi.natural(), undisturbed.pvi.natural(), "{schedule:?}");
+        assert_eq!(second.pvi.counts(), undisturbed.pvi.counts(), "{schedule:?}");
     }
 }
 
