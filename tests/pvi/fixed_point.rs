@@ -495,6 +495,17 @@ fn silos_on_threads_of_their_own_reach_the_fixed_point_in_whatever_order_they_an
 }
 
 #[test]
+fn rounds_over_silos_on_threads_of_their_own_have_the_bits_of_one_process() {
+    let data = four_silos();
+    let options = PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(7) };
+    let make = || Run::new(&LINEAR, &data, &settings(35), options);
+    let (mut pvi, mut threads) = make().threads();
+    let how = RunOptions { steps: 35, ..RunOptions::default() };
+    let record = partita::inference::run(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
+    assert_eq!((pvi.natural(), record.counters.messages), (make().steps(5).pvi.natural(), 40));
+}
+
+#[test]
 fn threads_change_no_bit() {
     let device = Device::flex();
     let data = four_silos();
