@@ -35,7 +35,7 @@ fn hospital(
     children: &[Child],
 ) -> std::result::Result<(Box<dyn SiloProgram>, usize), partita::inference::Error> {
     let (device, (model, names, options)) = (partita::Device::flex(), agreed());
-    silo_program(&model, (&names, place), &RepeatedBinary::six_cities(children, &device)?, &device, &options)
+    silo_program(&model, &names, place, &RepeatedBinary::six_cities(children, &device)?, &device, &options)
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
@@ -46,8 +46,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     // well.
     let (device, (model, names, options)) = (partita::Device::flex(), agreed());
     let mut exchange = InProcess::new(vec![first, second], 2)?;
-    let mut algorithm = coordinator(&model, (&names, &[own, other]), &device, &options)?;
-    let (report, ..) = fit_parties(&model, &device, &options, (&mut *algorithm, &mut exchange), None)?;
+    let mut algorithm = coordinator(&model, &names, &[own, other], &device, &options)?;
+    let (report, ..) = fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None)?;
     println!("{report}");
     println!("What may leave a silo:\n{}", algorithm.manifest());
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Algorithm, Counters, EvaluatingSilo, Exchange, FitOptions, LocalLatents, Report, Warning, coordinator,
-    coordinator_asynchronous, evaluate, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    Counters, Exchange, FitOptions, LocalLatents, Report, Warning, coordinator, evaluate, evaluating_silo,
+    fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -41,16 +41,16 @@ where
     run.file.check_allowed(&file.allow)?;
     let data = load(&file.data, &device)?;
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
-    let (program, rows) = silo_program(model, (&run.file.silos, index), &data, &device, &fit)?;
+    let (program, rows) = silo_program(model, &run.file.silos, index, &data, &device, &fit)?;
     let locals = LocalLatents::of(&[program])?;
     for warning in Warning::of(fit.algorithm, locals, run.file.silos.len()) {
         (watch.log)(&warning.to_string());
     }
     let (model, names) = (model.clone(), run.file.silos.clone());
     let make = move || {
-        let program = silo_program(&model, (&names, index), &data, &device, &fit)?.0;
+        let program = silo_program(&model, &names, index, &data, &device, &fit)?.0;
         Ok(match &held_out {
-            Some(rows) => Box::new(EvaluatingSilo::new(program, index, (&model, rows), &device, &fit)?),
+            Some(rows) => Box::new(evaluating_silo(program, index, &model, rows, &device, &fit)?),
             None => program,
         })
     };
@@ -95,23 +95,15 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
     }
     let (mut exchange, rows) = connect(run, &desk)?;
     let Desk { file, progress, log, .. } = desk;
-    let (silos, progress) = ((run.file.silos.as_slice(), rows.as_slice()), Some(progress));
-    let (algorithm, fitted): (Box<dyn Algorithm>, _) = match run.file.is_asynchronous() {
-        true => {
-            let mut own = coordinator_asynchronous(model, silos, &device, &fit)?;
-            let fitted = fit_asynchronous(model, &device, &fit, (&mut *own, &mut exchange), progress);
-            (own, fitted)
-        }
-        false => {
-            let mut own = coordinator(model, silos, &device, &fit)?;
-            let fitted = fit_parties(model, &device, &fit, (&mut *own, &mut exchange), progress);
-            (own, fitted)
-        }
+    let mut algorithm = coordinator(model, &run.file.silos, &rows, &device, &fit)?;
+    let fitted = match run.file.is_asynchronous() {
+        true => fit_asynchronous(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
+        false => fit_parties(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
     };
     let found = fitted.map(|(report, _, _)| report).map_err(Error::from);
     if found.is_ok() && run.file.held_out_draws > 0 {
-        let how = (run.file.held_out_draws, fit.settings.seed);
-        match evaluate(&*algorithm, &mut exchange, how, fit.deadline, &mut Counters::default()) {
+        let (draws, seed) = (run.file.held_out_draws, fit.settings.seed);
+        match evaluate(&*algorithm, &mut exchange, draws, seed, fit.deadline, &mut Counters::default()) {
             Ok(evaluation) => {
                 log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
                 write_json(&file.output.join("evaluation.json"), &evaluation)?;

@@ -1,10 +1,10 @@
 //! Gives the exchange over the engine: the same requests and replies as in one process, to silos on other machines.
 
-mod asynchronous;
 mod history;
 mod options;
 mod roster;
 mod round;
+mod under_way;
 
 pub use history::{Event, EventKind};
 pub use options::{CoordinatorOptions, LostSilo, Patience};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use partita_inference::{Exchange, Manifest, Message, Outcome, Request, Resumable, write_atomically};
+use partita_inference::{Message, write_atomically};
 use serde::{Deserialize, Serialize};
 
 use crate::connection::{Connection, Engine};
@@ -24,8 +24,8 @@ use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Leftover, Task, now};
 use crate::wire::current::Metadata;
-use asynchronous::UnderWay;
 use roster::Roster;
+use under_way::UnderWay;
 
 /// Is told what happens to silos, a line an event.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
@@ -43,7 +43,7 @@ pub struct Flower {
     missing: Vec<bool>,
     bytes: [u64; 2],
     log: Log,
-    asynchronous: UnderWay,
+    under_way: UnderWay,
 }
 
 impl std::fmt::Debug for Flower {
@@ -137,7 +137,7 @@ impl Flower {
             missing,
             bytes: [0; 2],
             log,
-            asynchronous: UnderWay::default(),
+            under_way: UnderWay::new(),
         };
         flower.assemble()?;
         Ok(flower)
@@ -250,7 +250,7 @@ impl Flower {
 
     /// Saves where the run is. Silos save their own state after every answer.
     fn save_place(&mut self, folder: &Path) -> Result<()> {
-        let accepted = self.asynchronous.handed_over(&self.place.accepted);
+        let accepted = self.under_way.handed_over(&self.place.accepted);
         self.write_place(folder, Place { accepted, ..self.place.clone() })
     }
 
@@ -304,32 +304,5 @@ fn take_task(connection: &Connection, run_id: u64, seconds: u64) -> Result<Task>
             }
             None => std::thread::sleep(PAUSE),
         }
-    }
-}
-
-impl Exchange for Flower {
-    fn silos(&self) -> &[String] {
-        &self.options.silos
-    }
-
-    fn exchange(
-        &mut self,
-        requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> partita_inference::Result<Vec<Outcome>> {
-        self.round(requests, manifest, deadline).map_err(outside)
-    }
-
-    fn resumable(&mut self) -> Option<&mut dyn Resumable> {
-        Some(self)
-    }
-}
-
-/// An error as those see it who know of no engine.
-fn outside(error: Error) -> partita_inference::Error {
-    match error {
-        Error::Inference(error) => error,
-        other => partita_inference::Error::Exchange { problem: other.to_string() },
     }
 }

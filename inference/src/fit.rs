@@ -1,15 +1,17 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
-mod asynchronous;
 pub(crate) mod check;
 pub mod columns;
+mod elsewhere;
 mod fed_opt_options;
 mod party;
 mod start;
+mod warning;
 
-pub use asynchronous::{coordinator_asynchronous, fit_asynchronous};
+pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
 pub use fed_opt_options::FedOptOptions;
 pub use start::{Run, start};
+pub use warning::LocalLatents;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,8 +25,8 @@ use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{LocalLatents, Report, Warning, summary};
-use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run};
+use crate::engine::report::{Found, Report, Warning, summary};
+use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
@@ -256,38 +258,12 @@ pub fn fit<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
     let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let (mut report, record, draws) = fit_parties(model, device, options, (&mut *algorithm, &mut exchange), progress)?;
+    let (mut report, record, draws) = fit_parties(model, device, options, &mut *algorithm, &mut exchange, progress)?;
     if !report.warnings.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
         report.warnings = Warning::of(options.algorithm, locals, silos.len());
     }
     Ok(Fit { report, record, draws, algorithm, exchange })
-}
-
-/// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
-pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
-
-/// The run, the bound and the summary of [`fit`] with parties that exist already: a [`coordinator`], and silos behind
-/// any exchange.
-///
-/// # Errors
-/// As for [`fit`].
-pub fn fit_parties<M: Model + 'static>(
-    model: &M,
-    device: &Device,
-    options: &FitOptions,
-    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
-    progress: Option<&mut dyn Progress>,
-) -> Result<Fitted> {
-    let run_options = options.run_options(settled(options, exchange.silos().len()).steps);
-    let mut silent = Silent;
-    let progress: &mut dyn Progress = match progress {
-        Some(progress) => progress,
-        None => &mut silent,
-    };
-    bounds_of(options)?;
-    let record = pool(options.threads)?.install(|| run(algorithm, exchange, &run_options, progress))?;
-    finished(model, device, options, (algorithm, exchange), record)
 }
 
 /// Sampled bounds for the report: at least one.
@@ -298,6 +274,15 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
         (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
         (count, _) => Ok(count),
     }
+}
+
+/// The algorithm with its options, as a report holds it.
+pub(crate) fn described(options: &FitOptions) -> Result<serde_json::Value> {
+    serde_json::to_value(options.algorithm).map_err(|error| Error::Setting {
+        setting: "algorithm",
+        found: format!("{:?} ({error})", options.algorithm),
+        expected: "options that can be written into a report",
+    })
 }
 
 /// The bound at the present posterior, from as many sampled bounds as the options say.
@@ -316,7 +301,8 @@ fn finished<M: Model + 'static>(
     model: &M,
     device: &Device,
     options: &FitOptions,
-    (algorithm, exchange): (&mut dyn Algorithm, &mut dyn Exchange),
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
     mut record: RunRecord,
 ) -> Result<Fitted> {
     let names = exchange.silos().to_vec();
@@ -329,13 +315,19 @@ fn finished<M: Model + 'static>(
         count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
     };
     let families = caught(COORDINATOR, || Ok(settings.family.named(&SiteTable::globals(model, device)?)))?;
-    let report = Report::new(
-        (summary::summarise(&draws), families),
+    let report = Report::new(Found {
+        sites: summary::summarise(&draws),
+        families,
+        warnings: Warning::of(options.algorithm, LocalLatents::Unknown, names.len()),
         bound,
-        (record.counters, record.seconds, record.ending),
-        (options.algorithm, &settings),
-        (format!("{:?}", device.burn()), names, posterior.theta.to_vec()),
-    );
+        record: &record,
+        counts: algorithm.counts(),
+        algorithm: described(options)?,
+        settings: &settings,
+        device: format!("{:?}", device.burn()),
+        silos: names,
+        theta: posterior.theta.to_vec(),
+    });
     Ok((report, record, draws))
 }
 
@@ -369,18 +361,19 @@ pub fn parties<M: Model + 'static>(
 
 /// The coordinator of a fit whose silos are elsewhere: the one that [`fit`] would make.
 ///
-/// `silos` are their names and how many rows each has, as its own [`silo_program`] says.
+/// `names` are those of the silos, `rows` how many rows each has, as its own [`silo_program`] says.
 ///
 /// # Errors
 /// As for [`fit`].
 pub fn coordinator<M: Model + 'static>(
     model: &M,
-    silos: (&[String], &[usize]),
+    names: &[String],
+    rows: &[usize],
     device: &Device,
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
-    let settings = settled(options, silos.0.len());
-    party::coordinator(model, silos, device, (options.algorithm, &settings))
+    let settings = settled(options, names.len());
+    party::coordinator(model, (names, rows), device, (options.algorithm, &settings))
 }
 
 /// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make,
@@ -390,7 +383,8 @@ pub fn coordinator<M: Model + 'static>(
 /// As for [`fit`].
 pub fn silo_program<M: Model + 'static>(
     model: &M,
-    (silos, index): (&[String], u32),
+    silos: &[String],
+    index: u32,
     data: &M::Data,
     device: &Device,
     options: &FitOptions,

@@ -6,7 +6,9 @@ mod fit;
 pub mod laws;
 mod methods;
 
-pub use engine::algorithm::{Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally};
+pub use engine::algorithm::{
+    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, MethodCount, MethodCounts, Posterior, StepInfo, Tally,
+};
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
     BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
@@ -14,9 +16,7 @@ pub use engine::divergence::{
 };
 pub use engine::error::{Error, Result};
 pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient};
-pub use engine::exchange::{
-    AsynchronousExchange, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads,
-};
+pub use engine::exchange::{Arrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
 pub use engine::family::{
     Choice, CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan,
     FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian,
@@ -26,12 +26,12 @@ pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
 pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
-pub use engine::report::{LocalLatents, Report, SiteSummary, Warning};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
+pub use engine::report::{Report, SiteSummary, Warning};
 pub use engine::run::{
-    Asynchronous, Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run,
-    run_asynchronous, step,
+    Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
+    step,
 };
 pub use engine::settings::Settings;
 pub use engine::terms::Silo;
@@ -43,8 +43,8 @@ pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Messag
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
-    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator,
-    coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
+    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, LocalLatents, RoundOptions, Run,
+    coordinator, evaluating_silo, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]

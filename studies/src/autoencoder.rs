@@ -114,7 +114,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     let trained = fit.model(&model, &device)?;
     let mut bounds = Vec::new();
     for (name, own) in silos.iter().map(|(name, own)| (name.as_str(), own)).chain([("silo-3 (held out)", &third)]) {
-        let bound = held_out_bound(&trained, &device, &options.settings(), fit.posterior(), (own, options.draws))?;
+        let bound = held_out_bound(&trained, &device, &options.settings(), fit.posterior(), own, options.draws)?;
         bounds.push(Bound::new(name, own.len(), &bound));
     }
     println!("Bound in nats a picture\n");

@@ -8,7 +8,7 @@ mod session;
 mod table;
 
 pub use claim::{Claim, Claims};
-pub use numbers::{curve_of, mean, moments, real, sample_sd, thinned};
+pub use numbers::{curve_of, improper_cavities, mean, moments, real, sample_sd, thinned};
 pub use options::Shared;
 pub use outcome::is_outcome;
 pub use session::{Session, State};

@@ -7,8 +7,8 @@ use fixtures::interrupted::Interrupted;
 use fixtures::vertical_run::BinaryWorld;
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
-    Counters, Error, Exchange, InProcess, Manifest, MissingSilo, Outcome, Request, SiloProgram, VerticalOptions,
-    evaluate, fit_parties, parties,
+    Arrival, Counters, Error, Exchange, InProcess, Manifest, MissingSilo, Outcome, Request, Result, SiloProgram,
+    VerticalOptions, evaluate, fit_parties, parties,
 };
 use partita::models::ConjugateGaussian;
 use partita::vertical::{self, Predictive};
@@ -35,7 +35,7 @@ fn options(algorithm: AlgorithmChoice) -> FitOptions {
 }
 
 /// A fit of two silos with the second silent at its end: the bound that is reported.
-fn bound(algorithm: AlgorithmChoice) -> partita::inference::Result<f64> {
+fn bound(algorithm: AlgorithmChoice) -> Result<f64> {
     let (device, how) = (Device::flex(), options(algorithm));
     let data = split(&groups(6, 3), 2);
     let silos: Vec<_> = ["a", "b"].into_iter().zip(&data).collect();
@@ -45,12 +45,12 @@ fn bound(algorithm: AlgorithmChoice) -> partita::inference::Result<f64> {
         .collect();
     let (mut algorithm, silos) = parties(&conjugate(), &silos, &device, &how)?;
     let mut exchange = mute(silos, &["sfvi.estimate_elbo"]);
-    let (report, _, _) = fit_parties(&conjugate(), &device, &how, (&mut *algorithm, &mut exchange), None)?;
+    let (report, _, _) = fit_parties(&conjugate(), &device, &how, &mut *algorithm, &mut exchange, None)?;
     Ok(report.elbo)
 }
 
 #[track_caller]
-fn assert_late<T: std::fmt::Debug>(found: partita::inference::Result<T>, name: &str) {
+fn assert_late<T: std::fmt::Debug>(found: Result<T>, name: &str) {
     let found = found.unwrap_err();
     assert!(
         matches!(&found, Error::SiloLost { silo, reason, .. } if silo == name && reason.contains("deadline")),
@@ -78,7 +78,7 @@ fn a_silo_that_never_judges_a_posterior_ends_the_evaluation_by_the_deadline() {
     let mut exchange = mute(silos, &["evaluate.rows"]);
     let ask = |silo: usize, exchange: &mut dyn Exchange| {
         let mut one = Only { silo, all: exchange };
-        evaluate(&*algorithm, &mut one, (2, 1), how.deadline, &mut Counters::default())
+        evaluate(&*algorithm, &mut one, 2, 1, how.deadline, &mut Counters::default())
     };
     assert!(matches!(ask(0, &mut exchange), Err(Error::InSilo { .. })));
     assert_late(ask(1, &mut exchange), "b");
@@ -95,14 +95,13 @@ impl Exchange for Only<'_> {
         &self.all.silos()[self.silo..=self.silo]
     }
 
-    fn exchange(
-        &mut self,
-        mut requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> partita::inference::Result<Vec<Outcome>> {
+    fn send(&mut self, mut requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
         requests.iter_mut().for_each(|request| request.silo = self.silo);
-        self.all.exchange(requests, manifest, deadline)
+        self.all.send(requests, deadline)
+    }
+
+    fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<Arrival>> {
+        Ok(self.all.receive(manifest, deadline)?.map(|arrival| Arrival { silo: 0, ..arrival }))
     }
 }
 

@@ -147,10 +147,10 @@ impl<M: Model + 'static> World for Horizontal<M> {
         let names = ["north".to_owned(), "south".to_owned()];
         let silo = |index: u32| {
             let data = &self.data[index as usize];
-            silo_program(&self.model, (&names, index), data, &device, &self.options).unwrap()
+            silo_program(&self.model, &names, index, data, &device, &self.options).unwrap()
         };
         let (programs, rows): (Vec<_>, Vec<_>) = (0..2).map(silo).unzip();
-        (coordinator(&self.model, (&names, &rows), &device, &self.options).unwrap(), programs)
+        (coordinator(&self.model, &names, &rows, &device, &self.options).unwrap(), programs)
     }
 }
 

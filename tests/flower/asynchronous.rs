@@ -14,7 +14,7 @@ use fixtures::regression::{Regression, silos};
 use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Flower, LostSilo};
 use partita::inference::{
-    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator_asynchronous, fit,
+    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator, fit,
     fit_asynchronous, latest_checkpoint,
 };
 use partita::{
@@ -90,9 +90,9 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
         Seat { name, rows, make: Box::new(counted) }
     });
     let (found, visits) = over_the_engine(&deployment, folder.path(), counted.collect(), |exchange| {
-        let names = Exchange::silos(exchange).to_vec();
-        let mut algorithm = coordinator_asynchronous(&MODEL, (&names, &rows(exchange)), &device, &how).unwrap();
-        let (report, record, _) = fit_asynchronous(&MODEL, &device, &how, (&mut *algorithm, exchange), None).unwrap();
+        let names = exchange.silos().to_vec();
+        let mut algorithm = coordinator(&MODEL, &names, &rows(exchange), &device, &how).unwrap();
+        let (report, record, _) = fit_asynchronous(&MODEL, &device, &how, &mut *algorithm, exchange, None).unwrap();
         assert!(report.elbo.is_finite());
         (algorithm.posterior().parameters.to_vec(), record.trace.len() as u64)
     });
@@ -184,7 +184,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     };
 
     let mut exchange = connect();
-    let mut algorithm = coordinator_asynchronous(&MODEL, (&names, &rows(&exchange)), &device, &fresh).unwrap();
+    let mut algorithm = coordinator(&MODEL, &names, &rows(&exchange), &device, &fresh).unwrap();
     // Both answers come at once: the checkpoint after the first is written with the second at hand.
     let hold = link.hold("pull-messages", 1);
     std::thread::scope(|scope| {
@@ -196,7 +196,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
         });
         let work = std::panic::AssertUnwindSafe(|| {
             let killed: &mut dyn Progress = &mut Killed(2);
-            fit_asynchronous(&MODEL, &device, &fresh, (&mut *algorithm, &mut exchange), Some(killed))
+            fit_asynchronous(&MODEL, &device, &fresh, &mut *algorithm, &mut exchange, Some(killed))
         });
         assert!(std::panic::catch_unwind(work).is_err());
     });
@@ -207,9 +207,9 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     assert!(Flower::end_former_run(&link.engine(), &folder).unwrap());
     let resumed = FitOptions { resume: true, ..fresh };
     let mut exchange = connect();
-    let mut algorithm = coordinator_asynchronous(&MODEL, (&names, &rows(&exchange)), &device, &resumed).unwrap();
+    let mut algorithm = coordinator(&MODEL, &names, &rows(&exchange), &device, &resumed).unwrap();
     let (report, record, _) =
-        fit_asynchronous(&MODEL, &device, &resumed, (&mut *algorithm, &mut exchange), None).unwrap();
+        fit_asynchronous(&MODEL, &device, &resumed, &mut *algorithm, &mut exchange, None).unwrap();
     exchange.end(None).unwrap();
     served.into_iter().for_each(|silo| silo.end().unwrap());
     // Of the work that was under way nothing counts; the bound is an exchange too.

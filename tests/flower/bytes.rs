@@ -40,7 +40,7 @@ where
     let seats = seats(model, silos, &how);
     Some(through((&deployment, door.engine()), folder.path(), seats, |exchange| {
         let names = exchange.silos().to_vec();
-        let mut algorithm = coordinator(model, (&names, &rows(exchange)), &Device::flex(), &how).unwrap();
+        let mut algorithm = coordinator(model, &names, &rows(exchange), &Device::flex(), &how).unwrap();
         let asked: Vec<Request> = algorithm.outgoing().unwrap();
         let requests = asked.iter().map(|request| request.message.clone()).collect();
         let (before, socket) = (exchange.bytes(), door.bytes());

@@ -38,10 +38,10 @@ fn found<M: Model + 'static>(
     fit: &FitOptions,
 ) -> (Vec<f64>, Evaluation) {
     let names = exchange.silos().to_vec();
-    let mut algorithm = coordinator(model, (&names, rows), &Device::flex(), fit).unwrap();
+    let mut algorithm = coordinator(model, &names, rows, &Device::flex(), fit).unwrap();
     let how = RunOptions { steps: fit.settings.steps, ..RunOptions::default() };
     run(&mut *algorithm, exchange, &how, &mut Silent).unwrap();
-    let judged = evaluate(&*algorithm, exchange, (10, fit.settings.seed), None, &mut Counters::default()).unwrap();
+    let judged = evaluate(&*algorithm, exchange, 10, fit.settings.seed, None, &mut Counters::default()).unwrap();
     (algorithm.posterior().parameters.to_vec(), judged)
 }
 

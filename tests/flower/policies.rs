@@ -74,7 +74,7 @@ fn fitted(
     after: impl FnMut(u64) + Send,
 ) -> partita::inference::Result<(Vec<f64>, [f64; 2])> {
     let names = exchange.silos().to_vec();
-    let mut algorithm = coordinator(&GaussianMean {}, (&names, rows), &Device::flex(), &options(visits, missing_silo))?;
+    let mut algorithm = coordinator(&GaussianMean {}, &names, rows, &Device::flex(), &options(visits, missing_silo))?;
     let how = RunOptions { steps: visits, ..RunOptions::default() };
     run(&mut *algorithm, exchange, &how, &mut After(after))?;
     let posterior = algorithm.posterior();

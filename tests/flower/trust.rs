@@ -323,7 +323,7 @@ fn a_second_node_is_not_taken_for_a_silo_whose_first_is_connected_and_is_once_th
     let mut exchange = Flower::connect_with(how, IDENTITY, log).unwrap();
     let fit_options = FitOptions { settings: Settings { steps: 6, ..Settings::default() }, ..options() };
     let device = Device::flex();
-    let mut algorithm = coordinator(&GaussianMean {}, (&names, &rows(&exchange)), &device, &fit_options).unwrap();
+    let mut algorithm = coordinator(&GaussianMean {}, &names, &rows(&exchange), &device, &fit_options).unwrap();
     let (mut second, engine, node) = (None, deployment.silo(2), &mut deployment.nodes[0]);
     let mut after = After(|step| match step {
         1 => second = Some(served(0, engine.clone(), &other, IDENTITY)),

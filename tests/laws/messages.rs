@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use partita::inference::laws::{ExchangeViolation, exchange, message};
-use partita::inference::{Error, Exchange, InProcess, Manifest, Message, Outcome, Request};
+use partita::inference::{Arrival, Error, Exchange, InProcess, Manifest, Message, Request, Result, Threads};
 use proptest::prelude::*;
 
 /// One thing to put in a message.
@@ -81,6 +81,11 @@ fn the_exchange_in_one_process_keeps_the_laws_on_any_number_of_threads() {
 }
 
 #[test]
+fn silos_on_threads_of_their_own_keep_the_laws() {
+    exchange(Threads::start).unwrap();
+}
+
+#[test]
 fn the_exchange_keeps_the_laws_when_silos_answer_in_reverse() {
     exchange(|programs| Ok(InProcess::new(programs, 1)?.with_order(|count| (0..count).rev().collect()))).unwrap();
 }
@@ -89,6 +94,8 @@ fn the_exchange_keeps_the_laws_when_silos_answer_in_reverse() {
 struct Faulty {
     inner: InProcess,
     fault: Fault,
+    /// Outcomes that are still to be handed over.
+    open: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,12 +110,12 @@ impl Exchange for Faulty {
         self.inner.silos()
     }
 
-    fn exchange(
-        &mut self,
-        requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> partita::inference::Result<Vec<Outcome>> {
+    fn send(&mut self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()> {
+        self.open = requests.len();
+        self.inner.send(requests, deadline)
+    }
+
+    fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<Arrival>> {
         let mut everything = manifest.clone();
         if self.fault == Fault::Leaks {
             let names = ["secret", "silo", "number"];
@@ -116,19 +123,22 @@ impl Exchange for Faulty {
                 .map(|name| partita::inference::Field { name, meaning: "anything", limit: 99, depends_on_data: true })
                 .to_vec();
         }
-        let mut outcomes = self.inner.exchange(requests, &everything, deadline)?;
-        match self.fault {
-            Fault::Reverses => outcomes.reverse(),
-            Fault::Drops => drop(outcomes.pop()),
-            Fault::Leaks => {}
-        }
-        Ok(outcomes)
+        self.open -= 1;
+        let arrival = self.inner.receive(&everything, deadline)?;
+        Ok(match self.fault {
+            Fault::Reverses => {
+                arrival.map(|arrival| Arrival { silo: self.silos().len() - 1 - arrival.silo, ..arrival })
+            }
+            Fault::Drops => arrival.filter(|_| self.open > 0),
+            Fault::Leaks => arrival,
+        })
     }
 }
 
 #[test]
 fn the_laws_find_an_exchange_that_reorders_drops_or_leaks() {
-    let found = |fault| exchange(|programs| Ok(Faulty { inner: InProcess::new(programs, 1)?, fault })).unwrap_err();
+    let found =
+        |fault| exchange(|programs| Ok(Faulty { inner: InProcess::new(programs, 1)?, fault, open: 0 })).unwrap_err();
     assert!(matches!(found(Fault::Reverses), ExchangeViolation::Order { index: 0, .. }));
     assert!(matches!(found(Fault::Drops), ExchangeViolation::Count { found: 3, expected: 4 }));
     assert!(matches!(found(Fault::Leaks), ExchangeViolation::Leak { .. }));

@@ -4,15 +4,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use fixtures::counts::Counts;
 use fixtures::partitioned::{LINEAR, Run, close, conjugate_options, exact, four_silos, plus, settings};
 use fixtures::regression::{Regression, Rows};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Algorithm, Asynchronous, AsynchronousExchange, Delays, Ending, Error, Exchange, GradientDescent, Manifest,
-    MissingSilo, Order, Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, Tolerance,
-    run, run_asynchronous,
+    Algorithm, Arrival, Asynchronous, Delays, Ending, Error, Exchange, GradientDescent, Manifest, MissingSilo, Order,
+    Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, Tolerance, run, run_asynchronous,
 };
 use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
 
@@ -230,8 +230,8 @@ fn answers_that_do_not_come_are_no_sign_of_convergence() {
     let silos = run.silos.into_iter().map(|silo| Box::new(silo) as Box<dyn SiloProgram>).collect();
     let mut exchange = partita::inference::InProcess::new(silos, 1).unwrap();
     let how = RunOptions { steps: 2_000, tolerance: Some(tolerance), ..RunOptions::default() };
-    let record = partita::inference::run(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
-    assert!(record.counters.missed_answers > 50, "{:?}", record.counters);
+    partita::inference::run(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
+    assert!(pvi.counts().unwrap().of("missed_answers").unwrap() > 50, "{:?}", pvi.counts());
     close(pvi.natural(), &exact(&data, 3), 0.05);
 }
 
@@ -349,20 +349,23 @@ fn a_visit_that_fails_leaves_the_silo_as_it_was() {
 }
 
 /// Silos of which none ever answers.
-struct Deaf(Vec<String>);
+struct Deaf {
+    names: Vec<String>,
+    asked: VecDeque<usize>,
+}
 
 impl Exchange for Deaf {
     fn silos(&self) -> &[String] {
-        &self.0
+        &self.names
     }
 
-    fn exchange(
-        &mut self,
-        requests: Vec<Request>,
-        _: &Manifest,
-        _: Option<std::time::Duration>,
-    ) -> Result<Vec<Outcome>, Error> {
-        Ok(requests.iter().map(|_| Outcome::Timeout).collect())
+    fn send(&mut self, requests: Vec<Request>, _: Option<Duration>) -> Result<(), Error> {
+        self.asked.extend(requests.iter().map(|request| request.silo));
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &Manifest, _: Option<Duration>) -> Result<Option<Arrival>, Error> {
+        Ok(self.asked.pop_front().map(|silo| Arrival { silo, outcome: Outcome::Timeout }))
     }
 }
 
@@ -370,34 +373,38 @@ impl Exchange for Deaf {
 fn a_run_that_nobody_answers_hears_an_interruption() {
     let data = four_silos();
     let mut pvi = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous)).pvi;
-    let mut deaf = Deaf(data.iter().map(|(name, _)| name.clone()).collect());
+    let names = data.iter().map(|(name, _)| name.clone()).collect();
+    let mut deaf = Deaf { names, asked: VecDeque::new() };
     let interrupt = Some(Arc::new(AtomicBool::new(true)));
     let how = RunOptions { steps: 100, interrupt, ..RunOptions::default() };
     let record = run(&mut pvi, &mut deaf, &how, &mut Silent).unwrap();
-    assert_eq!((record.ending, record.counters.missed_answers), (Ending::Interrupted, 4));
+    let missed = pvi.counts().unwrap().of("missed_answers");
+    assert_eq!((record.ending, missed), (Ending::Interrupted, Some(4)));
 }
 
 /// Silos that answer at once, but for the last, which is never done.
 struct Endless {
     names: Vec<String>,
     silos: Vec<PviSilo<Regression>>,
-    answers: VecDeque<(usize, Outcome)>,
+    answers: VecDeque<Arrival>,
 }
 
-impl AsynchronousExchange for Endless {
+impl Exchange for Endless {
     fn silos(&self) -> &[String] {
         &self.names
     }
 
-    fn send(&mut self, request: Request) -> Result<(), Error> {
-        if request.silo + 1 < self.silos.len() {
-            let answer = self.silos[request.silo].answer(&request.message);
-            self.answers.push_back((request.silo, answer.map_or_else(Outcome::Failed, Outcome::Reply)));
+    fn send(&mut self, requests: Vec<Request>, _: Option<Duration>) -> Result<(), Error> {
+        for Request { silo, message } in requests {
+            if silo + 1 < self.silos.len() {
+                let outcome = self.silos[silo].answer(&message).map_or_else(Outcome::Failed, Outcome::Reply);
+                self.answers.push_back(Arrival { silo, outcome });
+            }
         }
         Ok(())
     }
 
-    fn receive(&mut self, _: &Manifest, _: Option<std::time::Duration>) -> Result<Option<(usize, Outcome)>, Error> {
+    fn receive(&mut self, _: &Manifest, _: Option<Duration>) -> Result<Option<Arrival>, Error> {
         Ok(self.answers.pop_front())
     }
 }
@@ -434,9 +441,9 @@ fn threads_forget_an_answer_that_a_run_has_given_up() {
     let mut second = pvi.ask(0).unwrap().unwrap();
     second.message.records.retain(|record| record.name != "version");
     second.message = second.message.word("version", 2);
-    threads.send(request).unwrap();
-    threads.send(second).unwrap();
-    let (silo, outcome) = threads.receive(pvi.manifest(), None).unwrap().unwrap();
+    threads.send(vec![request], None).unwrap();
+    threads.send(vec![second], None).unwrap();
+    let Arrival { silo, outcome } = threads.receive(pvi.manifest(), None).unwrap().unwrap();
     let Outcome::Reply(reply) = outcome else { panic!("{outcome:?}") };
     assert_eq!((silo, reply.get_word("version").unwrap()), (0, 2));
 }

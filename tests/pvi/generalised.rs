@@ -191,7 +191,7 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     assert!(found.to_string().contains("Start::Tight"), "{found}");
     // With halvings, which is the default, it arrives, and the report says how.
     let found = fitted(how, settings).unwrap();
-    assert!(found.report.shortened_steps > 0, "{}", found.report);
+    assert!(found.report.method.as_ref().unwrap().of("shortened_steps").unwrap() > 0, "{}", found.report);
     assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
 

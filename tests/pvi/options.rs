@@ -31,7 +31,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
     let names = ["north", "south"].map(str::to_owned);
     let with = |rows: [usize; 2], options: PviOptions| {
         let options = FitOptions { algorithm: AlgorithmChoice::Pvi(options), ..FitOptions::default() };
-        coordinator(&GaussianMean {}, (&names, &rows), &Device::flex(), &options).map(drop)
+        coordinator(&GaussianMean {}, &names, &rows, &Device::flex(), &options).map(drop)
     };
     let damped = PviOptions { damping_by_size: true, schedule: SiloSchedule::Synchronous, ..PviOptions::new(1) };
     let split = PviOptions { prior: PriorShare::BySize, ..PviOptions::new(1) };

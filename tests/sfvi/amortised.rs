@@ -173,7 +173,7 @@ fn the_exact_encoder_has_gradient_zero_and_the_evidence_for_every_noise() {
         // The bound of every draw is log p(y), evaluated at once or in parts.
         let algorithm = Sfvi::new(&model, &device, &settings, &["a".into()]).unwrap();
         let data = tensor(&y, &device);
-        let bound = held_out_bound(&model, &device, &settings, algorithm.posterior(), (&data, 70)).unwrap();
+        let bound = held_out_bound(&model, &device, &settings, algorithm.posterior(), &data, 70).unwrap();
         assert!((bound.elbo - log_evidence(&y)).abs() < 1e-11 && bound.standard_error < 1e-11, "{bound:?}");
         assert_eq!(bound.draws, 70);
     }
@@ -402,7 +402,7 @@ fn an_encoder_trained_on_two_silos_serves_the_rows_of_a_third() {
     };
     let lost: f64 = y.iter().zip(&mean).zip(&sd).map(divergence).sum();
     let ElboEstimate { elbo, standard_error, .. } =
-        held_out_bound(&model, &device, &settings, fit.posterior(), (&third, 400)).unwrap();
+        held_out_bound(&model, &device, &settings, fit.posterior(), &third, 400).unwrap();
     let expected = log_evidence(y) - lost;
     assert!((elbo - expected).abs() < 5.0 * standard_error + 1e-9, "{elbo} ± {standard_error}, exact {expected}");
     assert!(lost < 1e-3, "the encoder loses {lost} nats on rows it never saw");
@@ -442,9 +442,9 @@ fn rows_with_latents_no_encoder_serves_have_no_held_out_bound() {
     let data = tensor(&observations(4, 1), &device);
     let settings = Settings::default();
     let algorithm = Sfvi::new(&Plain {}, &device, &settings, &["a".into()]).unwrap();
-    let error = held_out_bound(&Plain {}, &device, &settings, algorithm.posterior(), (&data, 3)).unwrap_err();
+    let error = held_out_bound(&Plain {}, &device, &settings, algorithm.posterior(), &data, 3).unwrap_err();
     assert!(matches!(error, Error::Setting { setting: "model", .. }), "{error}");
-    let none = held_out_bound(&exact(&device), &device, &settings, algorithm.posterior(), (&data, 0)).unwrap_err();
+    let none = held_out_bound(&exact(&device), &device, &settings, algorithm.posterior(), &data, 0).unwrap_err();
     assert!(matches!(none, Error::Setting { setting: "draws", .. }), "{none}");
 }
 
@@ -521,7 +521,7 @@ mod pictures {
         let third = pictures(60, 30, &device);
         for data in [&silos[0].1, &third] {
             let (evidence, divergence) = by_quadrature(&fitted, data, &device);
-            let bound = held_out_bound(&fitted, &device, &settings, fit.posterior(), (data, 400)).unwrap();
+            let bound = held_out_bound(&fitted, &device, &settings, fit.posterior(), data, 400).unwrap();
             let error = bound.elbo - (evidence - divergence);
             assert!(error.abs() < 5.0 * bound.standard_error, "{bound:?}, evidence {evidence}, {divergence} lost");
             assert!(bound.elbo / 60.0 > -1.7, "{bound:?}, evidence {evidence}, {divergence} lost");

@@ -520,7 +520,7 @@ fn the_report_says_what_ran_and_what_it_cost() {
     let ignored = Settings { particles: 8, ..settings(50, 0.1) };
     let how = FedOptOptions { silos_a_round: Some(2), ..FedOptOptions::fed_prox(10, 0.3) };
     let found = fitted(&Line {}, &line_data(&lines(), &device), how, ignored);
-    assert_eq!(found.report.algorithm, AlgorithmChoice::FedOpt(how));
+    assert_eq!(found.report.algorithm, serde_json::to_value(AlgorithmChoice::FedOpt(how)).unwrap());
     let options = &found.report.options;
     assert_eq!((options.particles, options.optimiser), (1, Optimiser::Sgd { momentum: 0.0 }));
     assert_eq!(options.family, FamilyPlan::new().point_masses());

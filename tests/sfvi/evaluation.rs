@@ -5,8 +5,8 @@ use std::f64::consts::PI;
 
 use fixtures::{conjugate, groups, structured};
 use partita::inference::{
-    Algorithm, AlgorithmChoice, Counters, Error, EvaluatingSilo, InProcess, RunOptions, Silent, SiloProgram,
-    coordinator, evaluate, parties, run, silo_program,
+    Algorithm, AlgorithmChoice, Counters, Error, InProcess, RunOptions, Silent, SiloProgram, coordinator, evaluate,
+    evaluating_silo, parties, run, silo_program,
 };
 use partita::models::ConjugateGaussian;
 use partita::{Device, FitOptions, Settings};
@@ -30,12 +30,12 @@ fn fitted() -> (Box<dyn Algorithm>, InProcess) {
     let (mut programs, mut rows) = (Vec::new(), Vec::new());
     for (index, (own, held_out)) in (0..).zip(seen.iter().zip(&unseen)) {
         let data = |groups: &[Vec<f64>]| ConjugateGaussian::data(groups, &device).unwrap();
-        let (program, count) = silo_program(&model, (&names, index), &data(own), &device, &how).unwrap();
-        let silo = EvaluatingSilo::new(program, index, (&model, &data(held_out)), &device, &how).unwrap();
+        let (program, count) = silo_program(&model, &names, index, &data(own), &device, &how).unwrap();
+        let silo = evaluating_silo(program, index, &model, &data(held_out), &device, &how).unwrap();
         programs.push(Box::new(silo) as Box<dyn SiloProgram>);
         rows.push(count);
     }
-    let mut algorithm = coordinator(&model, (&names, &rows), &device, &how).unwrap();
+    let mut algorithm = coordinator(&model, &names, &rows, &device, &how).unwrap();
     let mut exchange = InProcess::new(programs, 1).unwrap();
     let run_options = RunOptions { steps: how.settings.steps, ..RunOptions::default() };
     run(&mut *algorithm, &mut exchange, &run_options, &mut Silent).unwrap();
@@ -68,7 +68,7 @@ fn the_density_of_rows_never_seen_is_that_of_the_posterior_predictive() {
     let mean = posterior.family.mean(posterior.parameters)[0];
     let variance = posterior.family.covariance(posterior.parameters)[0];
     let mut counters = Counters::default();
-    let found = evaluate(&*algorithm, &mut exchange, (DRAWS, SEED), None, &mut counters).unwrap();
+    let found = evaluate(&*algorithm, &mut exchange, DRAWS, SEED, None, &mut counters).unwrap();
     let [_, unseen] = world();
     for (silo, groups) in found.silos.iter().zip(&unseen) {
         let (mut expected, mut error) = (0.0, 0.0);
@@ -90,7 +90,7 @@ fn the_density_of_rows_never_seen_is_that_of_the_posterior_predictive() {
 #[test]
 fn an_evaluation_changes_nothing_and_comes_out_the_same_again() {
     let (algorithm, mut exchange) = fitted();
-    let mut ask = || evaluate(&*algorithm, &mut exchange, (20, SEED), None, &mut Counters::default()).unwrap();
+    let mut ask = || evaluate(&*algorithm, &mut exchange, 20, SEED, None, &mut Counters::default()).unwrap();
     assert_eq!(ask(), ask());
 }
 
@@ -99,12 +99,12 @@ fn silos_without_held_out_rows_and_no_draws_are_errors_with_a_name() {
     let (device, how) = (Device::flex(), options());
     let data = ConjugateGaussian::data(&world()[0][0], &device).unwrap();
     let (algorithm, mut exchange) = parties(&conjugate(), &[("a".to_owned(), data)], &device, &how).unwrap();
-    let found = evaluate(&*algorithm, &mut exchange, (10, SEED), None, &mut Counters::default()).unwrap_err();
+    let found = evaluate(&*algorithm, &mut exchange, 10, SEED, None, &mut Counters::default()).unwrap_err();
     assert!(
         matches!(&found, Error::InSilo { silo, source, .. }
         if silo == "a" && matches!(**source, Error::Message { .. })),
         "{found}"
     );
-    let found = evaluate(&*algorithm, &mut exchange, (0, SEED), None, &mut Counters::default()).unwrap_err();
+    let found = evaluate(&*algorithm, &mut exchange, 0, SEED, None, &mut Counters::default()).unwrap_err();
     assert!(matches!(found, Error::Setting { setting: "draws", .. }), "{found}");
 }

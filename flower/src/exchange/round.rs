@@ -1,11 +1,11 @@
-//! Carries the requests of one round to their silos, again where they are lost, and takes the answers.
+//! Carries requests to their silos, again where they are lost, and takes the answers.
 
 use std::time::{Duration, Instant};
 
 use partita_inference::{Manifest, Outcome, Request};
 
 use super::roster::Moment;
-use super::{Attempt, EventKind, Flower, LostSilo, PAUSE};
+use super::{Attempt, EventKind, Flower, LostSilo};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Objects};
 use crate::record::unpack;
@@ -15,7 +15,6 @@ use crate::task::Arrived;
 /// A request that waits for its answer. None waits for another: each has its own times.
 pub(super) struct Waiting {
     pub(super) request: Request,
-    slot: usize,
     round: u64,
     /// How long an answer may take.
     time: Duration,
@@ -48,76 +47,35 @@ enum Verdict {
 pub(super) const BREATH: Duration = Duration::from_secs(1);
 
 impl Flower {
-    pub(super) fn round(
-        &mut self,
-        requests: Vec<Request>,
-        manifest: &Manifest,
-        deadline: Option<Duration>,
-    ) -> Result<Vec<Outcome>> {
-        self.place.round += 1;
-        let mut outcomes: Vec<Option<Outcome>> = Vec::new();
-        outcomes.resize_with(requests.len(), || None);
-        let mut waiting: Vec<Waiting> =
-            requests.into_iter().enumerate().map(|(slot, request)| self.waiting(request, slot, deadline)).collect();
-        // Short rounds are not to wait for the clock, nor long ones to keep the engine busy.
-        let mut pause = PAUSE / 16;
-        loop {
-            for (slot, outcome) in self.pass(&mut waiting, manifest)? {
-                outcomes[slot] = Some(outcome);
-            }
-            if waiting.is_empty() {
-                return Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect());
-            }
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(PAUSE);
-        }
-    }
-
-    /// A request of the present round, which is not on its way yet. Its outcome will come with this slot.
-    pub(super) fn waiting(&self, request: Request, slot: usize, deadline: Option<Duration>) -> Waiting {
+    /// A request of the present round, which is not on its way yet.
+    pub(super) fn waiting(&self, request: Request, deadline: Option<Duration>) -> Waiting {
         let time = deadline.unwrap_or(Duration::from_secs(self.options.patience.deadline_seconds));
         let (ids, now, round) = (Vec::new(), Instant::now(), self.place.round);
         let until = now + time;
-        Waiting { request, slot, round, time, ids, attempt: 1, sent: None, not_before: now, due: until, until }
+        Waiting { request, round, time, ids, attempt: 1, sent: None, not_before: now, due: until, until }
     }
 
-    /// Does what is to be done now, without waiting: sends requests, takes answers, gives up what takes too long. The
-    /// slots and outcomes of requests that are over, which `waiting` no longer holds.
-    pub(super) fn pass(&mut self, waiting: &mut Vec<Waiting>, manifest: &Manifest) -> Result<Vec<(usize, Outcome)>> {
-        let mut over = Vec::new();
-        for mut one in std::mem::take(waiting) {
+    /// Sends what is to be sent now, and gives up what takes too long.
+    pub(super) fn send_waiting(&mut self) -> Result<()> {
+        for mut one in std::mem::take(&mut self.under_way.waiting) {
             match self.advance(&mut one)? {
-                Verdict::Again => waiting.push(one),
-                Verdict::Lost(reason) => over.push((one.slot, self.given_up(&one, reason)?)),
+                Verdict::Again => self.under_way.waiting.push(one),
+                Verdict::Lost(reason) => self.given_up(&one, reason)?,
             }
         }
-        let ids: Vec<ObjectId> = waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
+        Ok(())
+    }
+
+    /// Does what is to be done now, without waiting: sends requests, takes answers, gives up what takes too long.
+    pub(super) fn look_after(&mut self, manifest: &Manifest) -> Result<()> {
+        self.send_waiting()?;
+        let ids: Vec<ObjectId> = self.under_way.waiting.iter().flat_map(|one| one.ids.iter().cloned()).collect();
         let arrived = if ids.is_empty() { Vec::new() } else { self.task.pull(&ids, self.limits(), &mut || false)? };
         for arrived in arrived {
-            let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
-            // Another answer to what has been answered already.
-            let Some(known) = waiting.iter().position(asked) else { continue };
-            let mut one = waiting.swap_remove(known);
-            let is_latest = one.ids.last().is_some_and(|id| id.as_str() == arrived.metadata.reply_to_message_id);
-            one.ids.retain(|id| id.as_str() != arrived.metadata.reply_to_message_id);
-            match self.arrived(arrived, &one, manifest)? {
-                Ok(outcome) => {
-                    if matches!(outcome, Outcome::Reply(_)) {
-                        self.place.accepted[one.request.silo] = one.round;
-                        self.is_back(one.request.silo, one.round);
-                    }
-                    over.push((one.slot, outcome));
-                }
-                // What became of an earlier attempt does not matter while a later one is on its way.
-                Err(_) if !is_latest || one.sent.is_none() => waiting.push(one),
-                Err(reason) => match self.failed(&mut one, reason, BREATH) {
-                    Verdict::Again => waiting.push(one),
-                    Verdict::Lost(reason) => over.push((one.slot, self.given_up(&one, reason)?)),
-                },
-            }
+            self.take(arrived, manifest)?;
         }
-        if waiting.is_empty() {
-            return Ok(over);
+        if self.under_way.waiting.is_empty() {
+            return Ok(());
         }
         if self.task.is_stopped() {
             return Err(Error::Refused {
@@ -127,8 +85,35 @@ impl Flower {
                 remedy: "Start the coordinator again: it goes on from its checkpoint.",
             });
         }
-        self.look(Moment::Run)?;
-        Ok(over)
+        self.look(Moment::Run).map(drop)
+    }
+
+    /// Takes what came in answer to a request.
+    fn take(&mut self, arrived: Arrived, manifest: &Manifest) -> Result<()> {
+        let asked = |one: &Waiting| one.ids.iter().any(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+        // Another answer to what has been answered already.
+        let Some(known) = self.under_way.waiting.iter().position(asked) else { return Ok(()) };
+        let mut one = self.under_way.waiting.swap_remove(known);
+        let is_latest = one.ids.last().is_some_and(|id| id.as_str() == arrived.metadata.reply_to_message_id);
+        one.ids.retain(|id| id.as_str() != arrived.metadata.reply_to_message_id);
+        let silo = one.request.silo;
+        let before = self.place.accepted[silo];
+        match self.arrived(arrived, &one, manifest)? {
+            Ok(outcome) => {
+                if matches!(outcome, Outcome::Reply(_)) {
+                    self.place.accepted[silo] = one.round;
+                    self.is_back(silo, one.round);
+                }
+                self.under_way.end(silo, outcome, before);
+            }
+            // What became of an earlier attempt does not matter while a later one is on its way.
+            Err(_) if !is_latest || one.sent.is_none() => self.under_way.waiting.push(one),
+            Err(reason) => match self.failed(&mut one, reason, BREATH) {
+                Verdict::Again => self.under_way.waiting.push(one),
+                Verdict::Lost(reason) => self.given_up(&one, reason)?,
+            },
+        }
+        Ok(())
     }
 
     /// Sends a request that is to be sent, and sees to one that takes too long.
@@ -200,9 +185,12 @@ impl Flower {
     }
 
     /// A silo from which nothing comes. Nobody waits for it again before it has said hello.
-    fn given_up(&mut self, one: &Waiting, reason: String) -> Result<Outcome> {
-        self.roster.forget(one.request.silo);
-        self.lost(one, reason)
+    fn given_up(&mut self, one: &Waiting, reason: String) -> Result<()> {
+        let silo = one.request.silo;
+        self.roster.forget(silo);
+        let outcome = self.lost(one, reason)?;
+        self.under_way.end(silo, outcome, self.place.accepted[silo]);
+        Ok(())
     }
 
     /// A silo that is lost, for this round or for good.

@@ -1,6 +1,9 @@
 //! States what a federated algorithm is: a state machine that turns replies into requests, with no input or output.
 
+use std::fmt;
+
 use partita_core::{Key, Noise, Purpose};
+use serde::Serialize;
 
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
@@ -56,6 +59,16 @@ pub trait Algorithm: Send {
         crate::engine::trust::estimate::DRAWS_A_REQUEST
     }
 
+    /// This algorithm as one that is asked silo by silo, if it is one.
+    fn asynchronous(&mut self) -> Option<&mut dyn Asynchronous> {
+        None
+    }
+
+    /// What this method has counted since the run began, beside what every run counts; `None` if nothing.
+    fn counts(&self) -> Option<MethodCounts> {
+        None
+    }
+
     /// What may leave a silo.
     fn manifest(&self) -> &Manifest;
 
@@ -70,6 +83,67 @@ pub trait Algorithm: Send {
     /// # Errors
     /// [`Error::Message`] if it is not a state of this algorithm with this model and settings.
     fn load(&mut self, state: &Message) -> Result<()>;
+}
+
+/// An algorithm whose silos need not wait for each other.
+///
+/// # Laws
+/// Every request of [`Asynchronous::ask`] is followed by one [`Asynchronous::take`] or [`Asynchronous::discard`] of its
+/// silo before the next. Whatever the order in which silos are taken, a run to convergence ends at the fixed point of
+/// visits in turn (`tests/pvi/fixed_point.rs`, and over a network `tests/flower/asynchronous.rs`).
+pub trait Asynchronous: Algorithm {
+    /// The next request for a silo; none for one that takes no part.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the algorithm was not set up to be asynchronous.
+    fn ask(&mut self, silo: usize) -> Result<Option<Request>>;
+
+    /// Takes the outcome of the request that this silo was sent last.
+    ///
+    /// # Errors
+    /// As for [`Algorithm::incoming`].
+    fn take(&mut self, silo: usize, outcome: Outcome) -> Result<StepInfo>;
+
+    /// Hears that the outcome of that request is not taken, since the run is over: the silo does not know.
+    fn discard(&mut self, silo: usize);
+}
+
+/// What one method has counted in a run: its own section of the report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MethodCounts {
+    /// The method.
+    pub method: &'static str,
+    /// What it counted.
+    pub counts: Vec<MethodCount>,
+}
+
+impl MethodCounts {
+    /// The number with this name; `None` for a name that the method does not have.
+    #[must_use]
+    pub fn of(&self, name: &str) -> Option<u64> {
+        self.counts.iter().find(|count| count.name == name).map(|count| count.number)
+    }
+}
+
+impl fmt::Display for MethodCounts {
+    /// A line for each number that is not 0.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for MethodCount { meaning, number, .. } in self.counts.iter().filter(|count| count.number > 0) {
+            writeln!(formatter, "{}: {number} {meaning}", self.method)?;
+        }
+        Ok(())
+    }
+}
+
+/// One number that a method counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct MethodCount {
+    /// The word for it.
+    pub name: &'static str,
+    /// The sentence that begins with the number, without the number.
+    pub meaning: &'static str,
+    /// How many there were.
+    pub number: u64,
 }
 
 /// What follows the first exchange of an assessment.
@@ -122,14 +196,6 @@ pub struct Tally {
     pub parallel_steps: u64,
     /// Gradient steps of all silos together.
     pub silo_steps: u64,
-    /// Local problems whose cavity was no density.
-    pub improper_cavities: u64,
-    /// Local steps that were halved because the divergence does not exist where they led.
-    pub shortened_steps: u64,
-    /// Components of factors that stayed what they were, since their new precision would have been negative.
-    pub held_components: u64,
-    /// Exchanges whose answers were shortened because their product was no density.
-    pub shortened_rounds: u64,
     /// Answers of silos that did not come, without which the run went on.
     pub missed_answers: u64,
 }

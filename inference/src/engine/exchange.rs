@@ -1,11 +1,13 @@
 //! States how requests reach silos and replies come back, whatever carries them.
 
-mod asynchronous;
 mod in_process;
+mod threads;
 
-pub use asynchronous::{AsynchronousExchange, Resumable, Threads};
 pub use in_process::InProcess;
+pub use threads::Threads;
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::engine::error::{Error, Result};
@@ -55,32 +57,104 @@ impl Outcome {
     }
 }
 
+/// An outcome as it is handed over.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The place in [`Exchange::silos`] of the silo that was asked.
+    pub silo: usize,
+    /// What became of the request.
+    pub outcome: Outcome,
+}
+
 /// Carries requests to silos and replies back.
 ///
 /// # Laws
-/// `exchange` returns one outcome for each request, in the order of the requests, whatever order the replies came in.
-/// Every reply has passed the manifest. An implementation adds no randomness: the same requests give the same replies.
-/// `laws::exchange` checks it.
+/// Every request that was sent gives one outcome, that of its silo, unless the silo is sent another before; where a
+/// silo was sent several at once, outcomes come in the order of its requests. Every reply has passed the manifest. An
+/// implementation adds no randomness: the same requests give the same replies. `laws::exchange` checks it.
 pub trait Exchange: Send {
     /// The names of the silos.
     fn silos(&self) -> &[String];
 
-    /// Sends `requests` and waits for all outcomes, no longer than `deadline`.
+    /// Sends requests, each of which is to be answered within `deadline`, or as long as this exchange is patient by
+    /// itself. What these silos were asked before and have not answered is not waited for any more.
     ///
     /// # Errors
-    /// [`crate::Error::Manifest`] if a silo's reply held something that may not leave it.
+    /// [`Error::Exchange`] if requests cannot be sent; a silo that is gone is an outcome.
+    fn send(&mut self, requests: Vec<Request>, deadline: Option<Duration>) -> Result<()>;
+
+    /// The next outcome, whichever silo it is of; `None` if none came within `deadline`. Without one it waits until the
+    /// requests' own deadlines have passed.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if a reply held something that may not leave its silo; [`Error::Exchange`] if all that was
+    /// sent has been answered.
+    fn receive(&mut self, manifest: &Manifest, deadline: Option<Duration>) -> Result<Option<Arrival>>;
+
+    /// Sends `requests` and waits for all outcomes, which come in the order of the requests.
+    ///
+    /// # Errors
+    /// As for [`Exchange::send`] and [`Exchange::receive`].
     fn exchange(
         &mut self,
         requests: Vec<Request>,
         manifest: &Manifest,
         deadline: Option<Duration>,
-    ) -> Result<Vec<Outcome>>;
+    ) -> Result<Vec<Outcome>> {
+        let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
+        let mut open: VecDeque<(usize, usize)> = requests.iter().map(|request| request.silo).enumerate().collect();
+        self.send(requests, deadline)?;
+        while !open.is_empty() {
+            let Some(Arrival { silo, outcome }) = self.receive(manifest, None)? else { break };
+            // The outcome of a silo that is not asked here is that of a round that was given up.
+            let asked = open.iter().position(|(_, asked)| *asked == silo);
+            if let Some((place, _)) = asked.and_then(|asked| open.remove(asked)) {
+                outcomes[place] = Some(outcome);
+            }
+        }
+        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Timeout)).collect())
+    }
 
     /// What saves where this exchange is and its silos are; `None` if silos are to be asked one by one to save
     /// themselves.
     fn resumable(&mut self) -> Option<&mut dyn Resumable> {
         None
     }
+}
+
+/// The error of an exchange that is to wait for an outcome, and has none under way.
+pub(crate) fn nothing_asked() -> Error {
+    Error::Exchange { problem: "no silo was asked anything".into() }
+}
+
+/// Refuses an exchange without silos, or with two of one name.
+pub(crate) fn check_names(names: &[String]) -> Result<()> {
+    if names.is_empty() {
+        return Err(Error::NoSilos);
+    }
+    match names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+        Some((_, name)) => Err(Error::DuplicateSilo { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Saves where an exchange is while its silos are at work, and takes it up from there.
+///
+/// # Laws
+/// After `restore` of what `save` wrote every silo is in the state after its last answer that was handed over before
+/// `save`: answers that were not taken yet were never given.
+pub trait Resumable {
+    /// Writes into the folder of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] if the folder cannot be written.
+    fn save(&mut self, folder: &Path) -> Result<()>;
+
+    /// Goes back to what was written there.
+    ///
+    /// # Errors
+    /// [`Error::Exchange`] if the folder cannot be read or is of other silos.
+    fn restore(&mut self, folder: &Path) -> Result<()>;
 }
 
 /// What a silo does with a request: the silo's side of an algorithm.

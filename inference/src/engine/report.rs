@@ -8,20 +8,20 @@ mod warning;
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use summary::SiteSummary;
-pub use warning::{LocalLatents, Warning};
+pub use warning::Warning;
 
 use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::engine::algorithm::MethodCounts;
 use crate::engine::checkpoint::write_atomically;
 use crate::engine::error::{Error, Result};
 use crate::engine::family::NamedFamily;
-use crate::engine::run::{Counters, Ending};
+use crate::engine::run::{Ending, RunRecord};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
-use crate::fit::AlgorithmChoice;
 
 /// The most entries of θ that are listed for people: more are the weights of a network.
 const SHOWN_THETA: usize = 32;
@@ -59,25 +59,16 @@ pub struct Report {
     pub clipped_steps: u64,
     /// Gradient steps of all silos together.
     pub silo_steps: u64,
-    /// Local problems of PVI whose cavity was no density.
-    pub improper_cavities: u64,
-    /// Rounds of PVI whose answers were shortened by backtracking.
-    pub shortened_rounds: u64,
-    /// Local steps of PVI that were halved to stay where the divergence exists.
-    pub shortened_steps: u64,
-    /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
-    pub held_components: u64,
-    /// Answers to PVI that did not come, without which the run went on.
-    #[serde(default)]
-    pub missed_answers: u64,
+    /// What the method counted beside that, in its own words; `None` if nothing.
+    pub method: Option<MethodCounts>,
     /// Wall time of the fit in seconds.
     pub seconds: f64,
     /// The seed.
     pub seed: u64,
     /// The device.
     pub device: String,
-    /// The algorithm.
-    pub algorithm: AlgorithmChoice,
+    /// The algorithm with its options, as [`crate::AlgorithmChoice`] is written.
+    pub algorithm: serde_json::Value,
     /// The silos.
     pub silos: Vec<String>,
     /// Why the run ended.
@@ -86,24 +77,35 @@ pub struct Report {
     pub options: Settings,
 }
 
+/// What a report is made of.
+pub(crate) struct Found<'a> {
+    pub(crate) sites: Vec<SiteSummary>,
+    pub(crate) families: Vec<NamedFamily>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) bound: ElboEstimate,
+    pub(crate) record: &'a RunRecord,
+    pub(crate) counts: Option<MethodCounts>,
+    pub(crate) algorithm: serde_json::Value,
+    pub(crate) settings: &'a Settings,
+    pub(crate) device: String,
+    pub(crate) silos: Vec<String>,
+    pub(crate) theta: Vec<f64>,
+}
+
 impl Report {
     /// Joins what summary, bound and run left.
-    pub(crate) fn new(
-        (sites, families): (Vec<SiteSummary>, Vec<NamedFamily>),
-        bound: ElboEstimate,
-        (counters, seconds, ending): (Counters, f64, Ending),
-        (algorithm, settings): (AlgorithmChoice, &Settings),
-        (device, silos, theta): (String, Vec<String>, Vec<f64>),
-    ) -> Self {
+    pub(crate) fn new(found: Found<'_>) -> Self {
+        let Found { bound, record, settings, .. } = found;
+        let counters = record.counters;
         Self {
-            sites,
-            families,
-            warnings: Warning::of(algorithm, LocalLatents::Unknown, silos.len()),
+            sites: found.sites,
+            families: found.families,
+            warnings: found.warnings,
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
             elbo_draws: bound.draws,
             gradient_variance: bound.gradient_variance,
-            theta,
+            theta: found.theta,
             rounds: counters.rounds,
             messages: counters.messages,
             bytes: counters.bytes_to_silos + counters.bytes_from_silos,
@@ -111,17 +113,13 @@ impl Report {
             gradient_steps: counters.gradient_steps,
             clipped_steps: counters.clipped_steps,
             silo_steps: counters.silo_steps,
-            improper_cavities: counters.improper_cavities,
-            shortened_rounds: counters.shortened_rounds,
-            shortened_steps: counters.shortened_steps,
-            held_components: counters.held_components,
-            missed_answers: counters.missed_answers,
-            seconds,
+            method: found.counts,
+            seconds: record.seconds,
             seed: settings.seed,
-            device,
-            algorithm,
-            silos,
-            ending,
+            device: found.device,
+            algorithm: found.algorithm,
+            silos: found.silos,
+            ending: record.ending,
             options: settings.clone(),
         }
     }
@@ -143,36 +141,6 @@ impl Report {
             reason: error.to_string(),
         })?;
         write_atomically(path, text.as_bytes())
-    }
-}
-
-impl Report {
-    /// What the method counted on the way, where it is not nothing.
-    fn write_counts(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.improper_cavities > 0 {
-            writeln!(formatter, "{} local problems had a cavity that is no density", self.improper_cavities)?;
-        }
-        if self.shortened_rounds > 0 {
-            writeln!(formatter, "the answers of {} rounds were shortened by backtracking", self.shortened_rounds)?;
-        }
-        if self.held_components > 0 {
-            let count = self.held_components;
-            writeln!(
-                formatter,
-                "{count} components of factors were held, since their precision would have been negative"
-            )?;
-        }
-        if self.missed_answers > 0 {
-            writeln!(formatter, "{} answers of silos did not come, and the run went on", self.missed_answers)?;
-        }
-        if self.shortened_steps > 0 {
-            let count = self.shortened_steps;
-            writeln!(formatter, "{count} local steps were halved to stay where the divergence exists")?;
-        }
-        if self.clipped_steps > 0 {
-            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
-        }
-        Ok(())
     }
 }
 
@@ -222,7 +190,12 @@ impl fmt::Display for Report {
             self.bytes,
             self.bytes_from_silos
         )?;
-        self.write_counts(formatter)?;
+        if self.clipped_steps > 0 {
+            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
+        }
+        if let Some(method) = &self.method {
+            write!(formatter, "{method}")?;
+        }
         for warning in &self.warnings {
             writeln!(formatter, "{warning}")?;
         }

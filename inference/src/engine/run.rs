@@ -1,29 +1,27 @@
-//! Runs an algorithm over an exchange: the one loop for every algorithm and every transport.
+//! Runs an algorithm over an exchange: the one loop for every algorithm, every exchange, and whoever is waited for.
 
-mod asynchronous;
+mod pace;
 mod progress;
 mod saved;
 mod stop;
 
-pub use asynchronous::{Asynchronous, run_asynchronous};
+use pace::{Arrivals, Pace};
 pub use progress::{Metrics, Progress, Silent};
-use saved::save;
 pub use stop::{StopRule, Tolerance};
 
 use std::ops::AddAssign;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::algorithm::{Algorithm, StepInfo, replies};
+use crate::engine::algorithm::{Algorithm, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Outcome, Request};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::wire::manifest::Manifest;
-use crate::engine::wire::message::Message;
 
 /// How a run is carried out; none of it changes a number of the fit, except where it stops.
 #[derive(Debug, Default)]
@@ -100,22 +98,11 @@ pub struct Counters {
     pub clipped_steps: u64,
     /// Gradient steps of all silos together.
     pub silo_steps: u64,
-    /// Local problems of PVI whose cavity was no density.
-    pub improper_cavities: u64,
-    /// Rounds of PVI whose answers were shortened by backtracking.
-    pub shortened_rounds: u64,
-    /// Local steps of PVI that were halved to stay where the divergence exists.
-    pub shortened_steps: u64,
-    /// Components of factors of PVI that stayed what they were, since their new precision would have been negative.
-    pub held_components: u64,
-    /// Answers to PVI that did not come, without which the run went on.
-    #[serde(default)]
-    pub missed_answers: u64,
 }
 
 impl Counters {
     /// All of them, in the order in which checkpoints hold them.
-    fn each(&mut self) -> [&mut u64; 12] {
+    fn each(&mut self) -> [&mut u64; 7] {
         [
             &mut self.rounds,
             &mut self.messages,
@@ -124,11 +111,6 @@ impl Counters {
             &mut self.gradient_steps,
             &mut self.clipped_steps,
             &mut self.silo_steps,
-            &mut self.improper_cavities,
-            &mut self.shortened_rounds,
-            &mut self.shortened_steps,
-            &mut self.held_components,
-            &mut self.missed_answers,
         ]
     }
 
@@ -136,12 +118,21 @@ impl Counters {
     fn add(&mut self, info: &StepInfo) {
         self.gradient_steps += info.tally.parallel_steps;
         self.silo_steps += info.tally.silo_steps;
-        self.improper_cavities += info.tally.improper_cavities;
-        self.shortened_rounds += info.tally.shortened_rounds;
-        self.shortened_steps += info.tally.shortened_steps;
-        self.held_components += info.tally.held_components;
-        self.missed_answers += info.tally.missed_answers;
         self.clipped_steps += u64::from(info.clipped);
+    }
+
+    /// Adds a request.
+    fn sent(&mut self, request: &Request) {
+        self.messages += 1;
+        self.bytes_to_silos += request.message.size() as u64;
+    }
+
+    /// Adds an answer, if it is one.
+    fn heard(&mut self, outcome: &Outcome) {
+        if let Outcome::Reply(reply) = outcome {
+            self.messages += 1;
+            self.bytes_from_silos += reply.size() as u64;
+        }
     }
 }
 
@@ -166,7 +157,14 @@ pub struct RunRecord {
     pub seconds: f64,
 }
 
-/// Runs `algorithm` to its last step, to convergence or to an interruption.
+/// How far a run has come.
+struct Course {
+    step: u64,
+    record: RunRecord,
+    stop: stop::Watch,
+}
+
+/// Runs `algorithm` to its last step, to convergence or to an interruption: all silos of a round are waited for.
 ///
 /// # Errors
 /// [`Error::Setting`] for checkpoints every 0 steps; what algorithm and exchange report; the last checkpoint stays on
@@ -177,52 +175,77 @@ pub fn run(
     options: &RunOptions,
     progress: &mut dyn Progress,
 ) -> Result<RunRecord> {
+    run_at(Pace::Rounds(algorithm), exchange, options, progress)
+}
+
+/// Runs `algorithm` as [`run`] does, but all silos work at once, each from the posterior it was sent last.
+///
+/// The order of arrival is that of the machine: two runs differ, and converge to the same fixed point. For a run that
+/// can be repeated use [`crate::SiloSchedule::Asynchronous`] with [`crate::run()`], which simulates the clock.
+///
+/// A checkpoint is written without waiting for anybody: work that is under way then is done again by a run that goes on
+/// from it.
+///
+/// # Errors
+/// As for [`run`]; [`Error::Setting`] for an algorithm that is not [`crate::Asynchronous`], and for checkpoints of an
+/// exchange that cannot be taken up again; [`Error::NoSilos`] if none takes part; [`Error::SiloLost`] with the names of
+/// all that were waited for, if none of them answers before the deadline.
+pub fn run_asynchronous(
+    algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
+    options: &RunOptions,
+    progress: &mut dyn Progress,
+) -> Result<RunRecord> {
+    let arrivals = Arrivals::new(algorithm, exchange.silos().len())?;
+    run_at(Pace::Arrivals(arrivals), exchange, options, progress)
+}
+
+/// The loop of every run.
+fn run_at(
+    mut pace: Pace<'_>,
+    exchange: &mut dyn Exchange,
+    options: &RunOptions,
+    progress: &mut dyn Progress,
+) -> Result<RunRecord> {
     options.check()?;
     let start = Instant::now();
-    let (mut record, mut stop) = (RunRecord::default(), stop::Watch::new(options.stop, options.tolerance));
-    let mut step = match options.resume {
-        true => {
-            let restore = |folder: &Path, step| keep(exchange, Keep::Restore, folder, options, step);
-            saved::resume(algorithm, options, (&mut record, &mut stop), restore)?
-        }
-        false => 0,
-    };
-    while step < options.steps {
-        let info = self::step(algorithm, exchange, options.deadline, &mut record.counters)?;
-        // A step of several exchanges is over with the last of them.
-        if info.step == step {
-            // Where nobody answers an interruption is heard all the same; the last checkpoint stays.
-            if info.tally.missed_answers > 0 && options.is_interrupted() {
-                record.ending = Ending::Interrupted;
-                break;
+    let stop = stop::Watch::new(options.stop, options.tolerance);
+    let mut course = Course { step: 0, record: RunRecord::default(), stop };
+    if options.checkpoint.is_some() {
+        pace.check_checkpoints(exchange)?;
+    }
+    if options.resume {
+        saved::resume(pace.algorithm(), exchange, options, &mut course)?;
+    }
+    while course.step < options.steps && course.record.ending == Ending::Completed {
+        let info = pace.next(exchange, course.step, options.deadline, &mut course.record.counters)?;
+        let before = std::mem::replace(&mut course.step, info.step);
+        // A step of several exchanges is over with the last of them, and an answer that did not come is no step.
+        let is_step = info.step > before;
+        if is_step {
+            if options.is_traced(before, info.step) {
+                course.record.trace.push((info.step, info.elbo));
             }
-            continue;
+            progress.step(&info, &course.record.counters);
         }
-        let before = std::mem::replace(&mut step, info.step);
-        if options.is_traced(before, step) {
-            record.trace.push((step, info.elbo));
-        }
-        progress.step(&info, &record.counters);
-        let is_over = stop.is_over(&info);
+        let is_over = is_step && course.stop.is_over(&info);
+        // Where no silo answers an interruption is heard all the same.
+        let is_interrupted = (is_step || info.tally.missed_answers > 0) && options.is_interrupted();
+        course.record.ending = match (is_over, is_interrupted) {
+            (true, _) => Ending::Converged,
+            (false, true) => Ending::Interrupted,
+            (false, false) => Ending::Completed,
+        };
+        // Silos that do not answer cannot be asked to save themselves: the last checkpoint stays.
+        let is_saved = is_interrupted && (is_step || exchange.resumable().is_some());
         if let Some((root, every)) = &options.checkpoint
-            && options.is_due(*every, before, step)
+            && (is_saved || options.is_due(*every, before, info.step))
         {
-            save(algorithm, root, (&record, &stop), |folder, step| keep(exchange, Keep::Save, folder, options, step))?;
-        }
-        if is_over {
-            record.ending = Ending::Converged;
-            break;
-        }
-        if options.is_interrupted() {
-            record.ending = Ending::Interrupted;
-            if let Some((root, _)) = &options.checkpoint {
-                save(algorithm, root, (&record, &stop), |folder, step| {
-                    keep(exchange, Keep::Save, folder, options, step)
-                })?;
-            }
-            break;
+            saved::save(pace.algorithm(), exchange, root, options.deadline, &course)?;
         }
     }
+    let mut record = course.record;
+    pace.end(exchange, options.deadline, &mut record.counters)?;
     record.seconds = start.elapsed().as_secs_f64();
     progress.end(&record);
     Ok(record)
@@ -259,37 +282,8 @@ pub(crate) fn counted(
     counters: &mut Counters,
 ) -> Result<Vec<Outcome>> {
     counters.rounds += 1;
-    counters.messages += requests.len() as u64;
-    counters.bytes_to_silos += requests.iter().map(|request| request.message.size() as u64).sum::<u64>();
+    requests.iter().for_each(|request| counters.sent(request));
     let outcomes = exchange.exchange(requests, manifest, deadline)?;
-    for outcome in &outcomes {
-        if let Outcome::Reply(reply) = outcome {
-            counters.messages += 1;
-            counters.bytes_from_silos += reply.size() as u64;
-        }
-    }
+    outcomes.iter().for_each(|outcome| counters.heard(outcome));
     Ok(outcomes)
-}
-
-/// What is done with the folder of a checkpoint.
-#[derive(Clone, Copy)]
-enum Keep {
-    Save,
-    Restore,
-}
-
-/// Has all silos save their state in the folder of a checkpoint, or restore it from there.
-fn keep(exchange: &mut dyn Exchange, what: Keep, folder: &Path, options: &RunOptions, step: u64) -> Result<()> {
-    let kind = match (exchange.resumable(), what) {
-        (Some(own), Keep::Save) => return own.save(folder),
-        (Some(own), Keep::Restore) => return own.restore(folder),
-        (None, Keep::Save) => "silo.save",
-        (None, Keep::Restore) => "silo.restore",
-    };
-    let message = Message::new(kind).setting("folder", &folder.to_string_lossy());
-    let names = exchange.silos().to_vec();
-    let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
-    // Nothing may leave a silo with such an answer: the manifest is empty.
-    let outcomes = exchange.exchange(requests, &Manifest::default(), options.deadline)?;
-    replies(outcomes, &names, step).map(drop)
 }

@@ -1,7 +1,7 @@
-//! Checks the laws of exchanges: outcomes in the order of requests, failures kept apart, and nothing beside the manifest.
+//! Checks the laws of exchanges: one outcome a request, failures kept apart, and nothing beside the manifest.
 
 use crate::engine::error::{Error, Result as Answer};
-use crate::engine::exchange::{Exchange, Outcome, Request, SiloProgram};
+use crate::engine::exchange::{Arrival, Exchange, Outcome, Request, SiloProgram};
 use crate::engine::wire::manifest::{Field, Manifest};
 use crate::engine::wire::message::Message;
 
@@ -58,7 +58,8 @@ pub enum ExchangeViolation {
 
 /// Checks an exchange that `make` builds over the silos of the suite.
 ///
-/// Outcomes stand in the order of the requests, for all silos, for some, and for one asked twice; a silo that fails, or
+/// What is sent and received silo by silo gives one outcome a request, and what is exchanged at once stands in the order
+/// of the requests: for all silos, for some, and for one asked twice; a silo that fails, or
 /// that does not exist, harms no other; a reply with a field beside the manifest, or a field longer than listed, is
 /// [`Error::Manifest`] with the silo's name; and the same requests give the same replies again.
 ///
@@ -88,9 +89,9 @@ pub fn exchange<E: Exchange>(make: impl Fn(Vec<Box<dyn SiloProgram>>) -> Answer<
         ("a silo that does not exist", &[0, SILOS, 1]),
         ("nobody", &[]),
     ] {
-        in_order(&mut exchange, case, silos, None)?;
+        hold(&mut exchange, case, silos, None)?;
     }
-    in_order(&mut exchange, "a silo that fails", &all, Some(1))?;
+    hold(&mut exchange, "a silo that fails", &all, Some(1))?;
     for (verb, problem) in [("leak", "a field beside the manifest"), ("long", "a field longer than listed")] {
         let requests = all.iter().map(|&silo| Request { silo, message: Message::new(verb) }).collect();
         match exchange.exchange(requests, &manifest(), None) {
@@ -107,8 +108,9 @@ fn manifest() -> Manifest {
     Manifest { fields: vec![field("silo"), field("number")] }
 }
 
-/// Sends one numbered request to each of `silos` and compares the outcomes, place by place.
-fn in_order(
+/// Sends one numbered request to each of `silos` and compares the outcomes, place by place: as they are handed over, and
+/// all at once.
+fn hold(
     exchange: &mut dyn Exchange,
     case: &'static str,
     silos: &[usize],
@@ -118,23 +120,42 @@ fn in_order(
     let request =
         |(number, &silo): (u64, &usize)| Request { silo, message: Message::new(verb(silo)).word("number", number) };
     let requests: Vec<Request> = (0_u64..).zip(silos).map(request).collect();
-    let outcomes =
-        exchange.exchange(requests, &manifest(), None).map_err(|error| ExchangeViolation::Failed { case, error })?;
+    let failed = |error| ExchangeViolation::Failed { case, error };
+    let expected = |index: usize| match silos[index] {
+        silo if Some(silo) == failing => "a failure".to_owned(),
+        silo if silo >= SILOS => "a lost silo".to_owned(),
+        silo => format!("silo {silo}'s reply to request {index}"),
+    };
+    exchange.send(requests.clone(), None).map_err(failed)?;
+    // Of a silo with several requests the outcomes come in their order.
+    let mut open: Vec<usize> = (0..silos.len()).collect();
+    let mut by_arrival = Vec::new();
+    for found in 0..silos.len() {
+        let arrival = exchange.receive(&manifest(), None).map_err(failed)?;
+        let Some(Arrival { silo, outcome }) = arrival else {
+            return Err(ExchangeViolation::Count { found, expected: silos.len() });
+        };
+        let place = open.iter().position(|&index| silos[index] == silo).unwrap_or(0);
+        by_arrival.push((open.remove(place), outcome));
+    }
+    by_arrival.sort_by_key(|(index, _)| *index);
+    by_arrival.iter().try_for_each(|(index, outcome)| same(case, *index, outcome, &expected))?;
+    let outcomes = exchange.exchange(requests, &manifest(), None).map_err(failed)?;
     if outcomes.len() != silos.len() {
         return Err(ExchangeViolation::Count { found: outcomes.len(), expected: silos.len() });
     }
-    for (index, (outcome, &silo)) in outcomes.iter().zip(silos).enumerate() {
-        let expected = match silo {
-            silo if Some(silo) == failing => "a failure".to_owned(),
-            silo if silo >= SILOS => "a lost silo".to_owned(),
-            silo => format!("silo {silo}'s reply to request {index}"),
-        };
-        let found = describe(outcome);
-        if found != expected {
-            return Err(ExchangeViolation::Order { case, index, found, expected });
-        }
-    }
-    Ok(())
+    outcomes.iter().enumerate().try_for_each(|(index, outcome)| same(case, index, outcome, &expected))
+}
+
+/// Compares the outcome that was handed over for a request with what it is to be.
+fn same(
+    case: &'static str,
+    index: usize,
+    outcome: &Outcome,
+    expected: &impl Fn(usize) -> String,
+) -> Result<(), ExchangeViolation> {
+    let (found, expected) = (describe(outcome), expected(index));
+    if found == expected { Ok(()) } else { Err(ExchangeViolation::Order { case, index, found, expected }) }
 }
 
 fn describe(outcome: &Outcome) -> String {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod asynchronous;
+mod counts;
 mod ledger;
 mod membership;
 mod messages;
@@ -18,6 +19,7 @@ pub use options::{Factors, MissingSilo, PriorShare, PviOptions};
 pub use schedule::{Delays, Order, SiloSchedule};
 pub use silo::PviSilo;
 
+use counts::Counts;
 use ledger::{Ledger, Told};
 use messages::{Answer, Sizes, Solve};
 use prior::{exact_prior, fitted_prior};
@@ -25,7 +27,7 @@ use schedule::{Turn, Work};
 
 use partita_core::{Device, Model};
 
-use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo};
+use crate::engine::algorithm::{Algorithm, Asynchronous, ElboSamples, MethodCounts, Posterior, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
@@ -77,6 +79,7 @@ pub struct Pvi<M: Model> {
     theta_descent: Descent,
     /// Whether the step of θ after this turn is done.
     theta_done: bool,
+    counts: Counts,
     manifest: Manifest,
 }
 
@@ -147,6 +150,7 @@ impl<M: Model> Pvi<M> {
             asked: Vec::new(),
             dampings: None,
             theta_done: true,
+            counts: Counts::default(),
             coordinator,
             sizes_of_messages,
             options,
@@ -377,6 +381,14 @@ impl<M: Model> Algorithm for Pvi<M> {
         let names = self.coordinator.silos.iter().enumerate().filter(|(silo, _)| self.ledger.counts(*silo));
         let names: Vec<String> = names.map(|(_, name)| name.clone()).collect();
         self.coordinator.bounds_of(&names, outcomes, Bounds { count: draws, offset })
+    }
+
+    fn asynchronous(&mut self) -> Option<&mut dyn Asynchronous> {
+        Some(self)
+    }
+
+    fn counts(&self) -> Option<MethodCounts> {
+        Some(self.counts.section())
     }
 
     fn manifest(&self) -> &Manifest {

@@ -10,7 +10,7 @@ use partita::inference::{
 use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
 use serde::{Deserialize, Serialize};
 
-use crate::harness::{Result, Session, Shared, Table, real};
+use crate::harness::{Result, Session, Shared, Table, improper_cavities, real};
 
 /// How local problems are solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -175,6 +175,8 @@ pub(crate) struct Found {
     /// first by which every silo had answered.
     pub(crate) losses: Vec<(f64, f64)>,
     pub(crate) counters: Counters,
+    /// Local problems whose cavity was no density.
+    pub(crate) improper_cavities: u64,
     pub(crate) seconds: f64,
 }
 
@@ -217,8 +219,20 @@ impl<M: Model + 'static> Experiment<'_, M> {
         let losses = record.trace.iter().filter(|point| point.1.is_finite()).map(point).collect();
         let natural = pvi.natural().to_vec();
         let loss = divergence - self.truth.log_evidence;
-        let (counters, seconds) = (record.counters, record.seconds);
-        Ok(Found { solver, way, mean, variances, natural, loss, divergence, losses, counters, seconds })
+        let (counters, improper_cavities, seconds) = (record.counters, improper_cavities(&pvi), record.seconds);
+        Ok(Found {
+            solver,
+            way,
+            mean,
+            variances,
+            natural,
+            loss,
+            divergence,
+            losses,
+            counters,
+            improper_cavities,
+            seconds,
+        })
     }
 }
 
@@ -288,7 +302,7 @@ pub(crate) fn print_costs(found: &[Found]) {
     let mut table = Table::new(head);
     for run in found {
         let counters = run.counters;
-        let counts = [counters.rounds, counters.messages, counters.silo_steps, counters.improper_cavities];
+        let counts = [counters.rounds, counters.messages, counters.silo_steps, run.improper_cavities];
         let costs = [format!("{:.2}", run.loss), format!("{:.1}", run.seconds)];
         table.row([run.name()].into_iter().chain(counts.map(|count| count.to_string())).chain(costs));
     }

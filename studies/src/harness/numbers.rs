@@ -1,10 +1,18 @@
 //! Turns counts, traces and draws into the numbers of tables and the points of curves.
 
+use partita::inference::Algorithm;
+
 /// A count as a number to compute with.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub fn real(count: u64) -> f64 {
     count as f64
+}
+
+/// Local problems so far whose cavity was no density; 0 for a method without cavities.
+#[must_use]
+pub fn improper_cavities(algorithm: &dyn Algorithm) -> u64 {
+    algorithm.counts().and_then(|counts| counts.of("improper_cavities")).unwrap_or(0)
 }
 
 /// The mean; NaN of nothing.

@@ -233,7 +233,7 @@ impl Setup {
         let encoder = TopicEncoder::new(words, hidden, topics, self.options.shared.seed, device);
         let model = Amortised::new(plain, "document", encoder);
         self.one(way, &model, |algorithm, settings| {
-            let bound = held_out_bound(&model, device, settings, algorithm.posterior(), (&self.held_out, 10))?;
+            let bound = held_out_bound(&model, device, settings, algorithm.posterior(), &self.held_out, 10)?;
             Ok(Some(bound.elbo / tokens(&self.held_out)))
         })
     }

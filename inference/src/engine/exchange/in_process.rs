@@ -1,17 +1,18 @@
 //! Runs silos inside this process, in parallel on threads, with the same bits for any number of threads.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
 use rayon::prelude::*;
 
-use super::{Exchange, Outcome, Request, SiloProgram};
+use super::{Arrival, Exchange, Outcome, Request, SiloProgram, check_names, nothing_asked};
 use crate::engine::error::{Error, Result};
 use crate::engine::panic::caught;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
-/// Silos in this process.
+/// Silos in this process, which answer as soon as they are asked.
 ///
 /// Replies are put in the order of the requests before anyone sees them, so neither the number of threads nor the order
 /// of arrival can change a bit of a result. Deadlines are not used: a silo in this process always answers.
@@ -20,6 +21,8 @@ pub struct InProcess {
     silos: Vec<Box<dyn SiloProgram>>,
     threads: usize,
     order: fn(usize) -> Vec<usize>,
+    /// What was answered and not handed over yet.
+    answered: VecDeque<Arrival>,
 }
 
 impl fmt::Debug for InProcess {
@@ -39,16 +42,11 @@ impl InProcess {
     /// [`Error::NoSilos`], [`Error::DuplicateSilo`], [`Error::Setting`] for zero threads.
     pub fn new(silos: Vec<Box<dyn SiloProgram>>, threads: usize) -> Result<Self> {
         let names: Vec<String> = silos.iter().map(|silo| silo.name().to_owned()).collect();
-        if names.is_empty() {
-            return Err(Error::NoSilos);
-        }
-        if let Some(name) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-            return Err(Error::DuplicateSilo { name: name.1.clone() });
-        }
+        check_names(&names)?;
         if threads == 0 {
             return Err(Error::Setting { setting: "threads", found: "0".into(), expected: "at least 1" });
         }
-        Ok(Self { names, silos, threads, order: |count| (0..count).collect() })
+        Ok(Self { names, silos, threads, order: |count| (0..count).collect(), answered: VecDeque::new() })
     }
 
     /// Answers requests one after another in the order `order` gives for their number: for tests of order independence.
@@ -62,6 +60,31 @@ impl InProcess {
     pub fn programs(&mut self) -> &mut [Box<dyn SiloProgram>] {
         &mut self.silos
     }
+
+    /// The outcomes of requests, in their order.
+    fn answers(&mut self, requests: &[Request]) -> Vec<Outcome> {
+        // Silos in their order, each at most once, may answer side by side.
+        let in_order = requests.windows(2).all(|pair| pair[0].silo < pair[1].silo)
+            && requests.last().is_some_and(|last| last.silo < self.silos.len());
+        if self.threads > 1 && requests.len() > 1 && in_order {
+            let mut asked = requests.iter().peekable();
+            let silos = self.silos.iter_mut().enumerate().filter_map(|(place, silo)| {
+                let request = asked.next_if(|request| request.silo == place)?;
+                Some((silo, request))
+            });
+            let pairs: Vec<_> = silos.collect();
+            return pairs.into_par_iter().map(|(silo, request)| answer(silo.as_mut(), &request.message)).collect();
+        }
+        let mut slots: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
+        for index in (self.order)(requests.len()) {
+            let Request { silo, message } = &requests[index];
+            slots[index] = Some(match self.silos.get_mut(*silo) {
+                Some(own) => answer(own.as_mut(), message),
+                None => Outcome::Lost { reason: format!("there is no silo {silo}") },
+            });
+        }
+        slots.into_iter().map(|slot| slot.unwrap_or(Outcome::Timeout)).collect()
+    }
 }
 
 fn answer(silo: &mut dyn SiloProgram, request: &Message) -> Outcome {
@@ -74,37 +97,19 @@ impl Exchange for InProcess {
         &self.names
     }
 
-    fn exchange(&mut self, requests: Vec<Request>, manifest: &Manifest, _: Option<Duration>) -> Result<Vec<Outcome>> {
-        let mut slots: Vec<Option<Outcome>> = Vec::new();
-        slots.resize_with(requests.len(), || None);
-        let order = (self.order)(requests.len());
-        // Silos in their order, each at most once, may answer side by side.
-        let in_order = requests.windows(2).all(|pair| pair[0].silo < pair[1].silo)
-            && requests.last().is_some_and(|last| last.silo < self.silos.len());
-        if self.threads > 1 && requests.len() > 1 && in_order {
-            let mut asked = requests.iter().peekable();
-            let silos = self.silos.iter_mut().enumerate().filter_map(|(place, silo)| {
-                let request = asked.next_if(|request| request.silo == place)?;
-                Some((silo, request))
-            });
-            let pairs: Vec<_> = silos.collect();
-            let one = |(silo, request): (&mut Box<dyn SiloProgram>, &Request)| answer(silo.as_mut(), &request.message);
-            slots = pairs.into_par_iter().map(|pair| Some(one(pair))).collect();
-        } else {
-            for index in order {
-                let request = &requests[index];
-                slots[index] = Some(match self.silos.get_mut(request.silo) {
-                    Some(silo) => answer(silo.as_mut(), &request.message),
-                    None => Outcome::Lost { reason: format!("there is no silo {}", request.silo) },
-                });
-            }
+    fn send(&mut self, requests: Vec<Request>, _: Option<Duration>) -> Result<()> {
+        self.answered.retain(|old| requests.iter().all(|request| request.silo != old.silo));
+        let outcomes = self.answers(&requests);
+        let arrival = |(request, outcome): (Request, Outcome)| Arrival { silo: request.silo, outcome };
+        self.answered.extend(requests.into_iter().zip(outcomes).map(arrival));
+        Ok(())
+    }
+
+    fn receive(&mut self, manifest: &Manifest, _: Option<Duration>) -> Result<Option<Arrival>> {
+        let arrival = self.answered.pop_front().ok_or_else(nothing_asked)?;
+        if let Outcome::Reply(reply) = &arrival.outcome {
+            manifest.check(&self.names[arrival.silo], reply)?;
         }
-        let outcomes: Vec<Outcome> = slots.into_iter().map(|slot| slot.unwrap_or(Outcome::Timeout)).collect();
-        for (request, outcome) in requests.iter().zip(&outcomes) {
-            if let Outcome::Reply(reply) = outcome {
-                manifest.check(&self.names[request.silo], reply)?;
-            }
-        }
-        Ok(outcomes)
+        Ok(Some(arrival))
     }
 }

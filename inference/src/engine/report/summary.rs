@@ -56,21 +56,22 @@ pub(crate) fn natural_draws<M: Model>(
     let model = with_shared_theta(model, posterior.theta, device)?;
     // Block 1: apart from the draws that estimate the bound, which use block 0.
     let key = Key::new(Purpose::Report, 0).block(1);
-    natural_draws_of(posterior, (Noise::new(seed), key), count, |latent| table.natural_globals(&model, device, latent))
+    natural_draws_of(posterior, Noise::new(seed), key, count, |latent| table.natural_globals(&model, device, latent))
 }
 
 /// Draws `count` times from a posterior, one particle of `key` a draw, and maps each draw by `natural`.
 pub(crate) fn natural_draws_of(
     posterior: Posterior<'_>,
-    (seed, key): (Noise, Key),
+    noise: Noise,
+    key: Key,
     count: u32,
     natural: impl Fn(&[f64]) -> partita_core::Result<Vec<(String, Array)>>,
 ) -> Result<NaturalDraws> {
     let mut all: NaturalDraws = Vec::new();
     for particle in 0..count {
-        let mut noise = vec![0.0; posterior.family.noise_len()];
-        seed.stream(key.particle(particle)).normal(&mut noise);
-        let draw = posterior.family.draw(posterior.parameters, &noise);
+        let mut numbers = vec![0.0; posterior.family.noise_len()];
+        noise.stream(key.particle(particle)).normal(&mut numbers);
+        let draw = posterior.family.draw(posterior.parameters, &numbers);
         append(natural(&draw.latent)?, &mut all);
     }
     Ok(all)

@@ -1,12 +1,8 @@
-//! Says what is known to go wrong with the method of a fit, what it does to the answer, and what to do about it.
+//! States a reason to doubt a report: what is wrong, what was measured, and what to do about it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use crate::engine::error::Result;
-use crate::engine::exchange::SiloProgram;
-use crate::fit::{AlgorithmChoice, RoundOptions};
 
 /// A reason to doubt a part of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,51 +27,5 @@ impl fmt::Display for Warning {
             write!(formatter, " ({number:.4})")?;
         }
         write!(formatter, ". {}", self.remedy)
-    }
-}
-
-/// Whether a model has local latents, as far as the party knows that asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LocalLatents {
-    /// It has none.
-    None,
-    /// It has some.
-    Some,
-    /// The data that would say are elsewhere.
-    Unknown,
-}
-
-impl LocalLatents {
-    /// Whether any of these silos has local latents.
-    ///
-    /// # Errors
-    /// As for [`SiloProgram::local_moments`].
-    pub fn of(silos: &[Box<dyn SiloProgram>]) -> Result<Self> {
-        for silo in silos {
-            if silo.local_moments()?.iter().any(|(means, _)| !means.is_empty()) {
-                return Ok(Self::Some);
-            }
-        }
-        Ok(Self::None)
-    }
-}
-
-impl Warning {
-    /// What is known of a method before its first step.
-    #[must_use]
-    pub fn of(algorithm: AlgorithmChoice, locals: LocalLatents, silos: usize) -> Vec<Self> {
-        let AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy: false, .. }) = algorithm else { return Vec::new() };
-        let condition = match locals {
-            // A silo alone stands in for no other.
-            _ if silos < 2 => return Vec::new(),
-            LocalLatents::None => return Vec::new(),
-            LocalLatents::Some => "this model has local latents, and",
-            LocalLatents::Unknown => "where a model has local latents,",
-        };
-        let problem = format!(
-            "{condition} SFVI-Avg without `scale_entropy` makes their posteriors too narrow and those of the globals wrong"
-        );
-        let remedy = "Set `scale_entropy`, or take PVI or SFVI.".to_owned();
-        vec![Self { problem, site: None, number: None, remedy }]
     }
 }

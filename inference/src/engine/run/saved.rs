@@ -1,25 +1,32 @@
-//! Writes the coordinator's state and the record of a run into a checkpoint, and goes on from one.
+//! Writes a run into a checkpoint, the coordinator with the record and every silo, and goes on from one.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::stop::Watch;
-use super::{RunOptions, RunRecord};
-use crate::engine::algorithm::Algorithm;
+use super::{Course, RunOptions};
+use crate::engine::algorithm::{Algorithm, replies};
 use crate::engine::checkpoint;
 use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Exchange, Request};
+use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
-/// Saves a run under `root`; `parties` has everyone else save what they know in a folder at a step.
+/// Saves a run under `root`: the coordinator, and everyone else within `deadline`.
 pub(super) fn save(
     algorithm: &dyn Algorithm,
+    exchange: &mut dyn Exchange,
     root: &Path,
-    (record, stop): (&RunRecord, &Watch),
-    parties: impl FnOnce(&Path, u64) -> Result<()>,
+    deadline: Option<Duration>,
+    course: &Course,
 ) -> Result<()> {
+    let Course { record, stop, .. } = course;
     let state = algorithm.save();
     let step = state.get_count("step", LARGEST_COUNT)?;
     let folder = checkpoint::begin(root, step);
-    parties(&folder, step)?;
+    match exchange.resumable() {
+        Some(own) => own.save(&folder)?,
+        None => tell(exchange, "silo.save", &folder, deadline, step)?,
+    }
     let (steps, elbos): (Vec<f64>, Vec<f64>) = record.trace.iter().map(|(step, elbo)| (as_float(*step), *elbo)).unzip();
     let mut counters = record.counters;
     let counts = counters.each().map(|count| as_float(*count));
@@ -33,15 +40,30 @@ fn as_float(count: u64) -> f64 {
     count as f64
 }
 
-/// Goes on from the latest checkpoint, at the step that is given back; `parties` has everyone else restore what they
-/// saved.
+/// Has every silo save its state in a folder, or restore it from there.
+fn tell(
+    exchange: &mut dyn Exchange,
+    kind: &'static str,
+    folder: &Path,
+    deadline: Option<Duration>,
+    step: u64,
+) -> Result<()> {
+    let message = Message::new(kind).setting("folder", &folder.to_string_lossy());
+    let names = exchange.silos().to_vec();
+    let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
+    // Nothing may leave a silo with such an answer: the manifest is empty.
+    let outcomes = exchange.exchange(requests, &Manifest::default(), deadline)?;
+    replies(outcomes, &names, step).map(drop)
+}
+
+/// Goes on from the latest checkpoint, with everyone as they were then.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from unsigned counts")]
 pub(super) fn resume(
     algorithm: &mut dyn Algorithm,
+    exchange: &mut dyn Exchange,
     options: &RunOptions,
-    (record, stop): (&mut RunRecord, &mut Watch),
-    parties: impl FnOnce(&Path, u64) -> Result<()>,
-) -> Result<u64> {
+    course: &mut Course,
+) -> Result<()> {
     let Some((root, _)) = &options.checkpoint else {
         return Err(Error::Setting {
             setting: "resume",
@@ -53,6 +75,7 @@ pub(super) fn resume(
         let problem = "there is no checkpoint there. Start without resuming, or name the right folder.".to_owned();
         return Err(Error::Checkpoint { path: root.clone(), problem });
     };
+    let Course { record, stop, .. } = &mut *course;
     let counters = record.counters.each();
     let counts = state.expect_floats("run.counters", counters.len())?;
     for (counter, count) in counters.into_iter().zip(counts) {
@@ -68,6 +91,10 @@ pub(super) fn resume(
         path: folder.join("coordinator.partita"),
         problem: format!("it does not fit this run ({error})"),
     })?;
-    parties(&folder, step)?;
-    Ok(step)
+    match exchange.resumable() {
+        Some(own) => own.restore(&folder)?,
+        None => tell(exchange, "silo.restore", &folder, options.deadline, step)?,
+    }
+    course.step = step;
+    Ok(())
 }

@@ -13,11 +13,43 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request, SiloProgram};
 use crate::engine::family::Family;
 use crate::engine::run::{Counters, counted};
-use crate::engine::wire::manifest::{Field, Manifest};
+use crate::engine::settings::Settings;
+use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
-use crate::fit::{FitOptions, settled};
+use crate::engine::wire::typed::message;
 
-const EVALUATE: &str = "evaluate.rows";
+/// What the lengths of a request follow from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Parameters of the global family.
+    parameters: u64,
+    /// Numbers of θ that parties share.
+    theta: u64,
+}
+
+message! {
+    /// Asks a silo to judge a posterior.
+    struct Judge = "evaluate.rows", sizes: &Sizes {
+        /// how many draws
+        draws: u64 = Request <= MOST_DRAWS,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// the parameters of the global posterior
+        global: Vec<f64> = Request <= sizes.parameters,
+        /// the shared part of θ
+        theta: Vec<f64> = Request <= sizes.theta,
+    }
+}
+
+message! {
+    /// What a silo says of it.
+    struct Judgement = "evaluate.answer", sizes: &() {
+        /// sum over the held-out rows of their log posterior-predictive densities
+        log_density: f64 = Data <= 1,
+        /// the number of held-out rows
+        rows: u64 = Data <= LARGEST_COUNT,
+    }
+}
 
 /// What one silo says of a posterior.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,7 +98,8 @@ impl Evaluation {
 pub fn evaluate(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
-    (draws, seed): (u64, u64),
+    draws: u64,
+    seed: u64,
     deadline: Option<Duration>,
     counters: &mut Counters,
 ) -> Result<Evaluation> {
@@ -74,28 +107,20 @@ pub fn evaluate(
         return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });
     }
     let (names, posterior) = (exchange.silos().to_vec(), algorithm.posterior());
-    let mut message =
-        Message::new(EVALUATE).word("draws", draws).word("seed", seed).floats("global", posterior.parameters);
-    if !posterior.theta.is_empty() {
-        message = message.floats("theta", posterior.theta);
-    }
+    let (global, theta) = (posterior.parameters.to_vec(), posterior.theta.to_vec());
+    let message = Judge { draws, seed, global, theta }.write();
     let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
-    let outcomes = counted(exchange, requests, &manifest(), deadline, counters)?;
+    // All that may leave a silo that is asked to judge a posterior.
+    let manifest = Manifest { fields: Judgement::fields(&()) };
+    let outcomes = counted(exchange, requests, &manifest, deadline, counters)?;
     let replies = replies(outcomes, &names, counters.gradient_steps)?;
     let read = |(reply, name): (&Message, &String)| {
-        let own = reply.expect_floats("log_density", 1)?;
-        finite(name, counters.gradient_steps, |_| "its log density".into(), &own)?;
-        Ok(SiloEvaluation { silo: name.clone(), log_density: own[0], rows: reply.get_count("rows", LARGEST_COUNT)? })
+        let Judgement { log_density, rows } = Judgement::read(reply, &())?;
+        finite(name, counters.gradient_steps, |_| "its log density".into(), &[log_density])?;
+        Ok(SiloEvaluation { silo: name.clone(), log_density, rows })
     };
     let silos = replies.iter().zip(&names).map(read).collect::<Result<_>>()?;
     Ok(Evaluation { silos, draws })
-}
-
-/// What may leave a silo that is asked to judge a posterior.
-fn manifest() -> Manifest {
-    let field = |name, meaning| Field { name, meaning, limit: 1, depends_on_data: true };
-    let sum = field("log_density", "sum over the held-out rows of their log posterior-predictive densities");
-    Manifest { fields: vec![sum, field("rows", "the number of held-out rows")] }
 }
 
 /// A silo of any algorithm that can also judge a posterior on rows of its own that it is not fitted to.
@@ -116,34 +141,36 @@ impl<M: Model> std::fmt::Debug for EvaluatingSilo<M> {
 }
 
 impl<M: Model> EvaluatingSilo<M> {
-    /// Gives `program`, the `index`-th silo of a fit of `model` with `options`, the rows that it judges by.
+    /// Gives `program`, the `index`-th silo of a run of `model` with `settings`, the rows that it judges by.
     ///
     /// # Errors
     /// What the model refuses of the rows; [`Error::Setting`], [`Error::UnknownSite`] for a family.
     pub fn new(
         program: Box<dyn SiloProgram>,
         index: u32,
-        (model, rows): (&M, &M::Data),
+        model: &M,
+        rows: &M::Data,
         device: &Device,
-        options: &FitOptions,
+        settings: &Settings,
     ) -> Result<Self> {
         let table = SiteTable::of(model, device, rows)?;
-        let family = settled(options, 1).family.global_family(&table)?;
+        let family = settings.family.global_family(&table)?;
         let (model, rows, device) = (with_theta(model, &theta(model)?, device)?, rows.clone(), device.clone());
         Ok(Self { program, index, model, rows, device, table, family })
     }
 
     fn evaluate(&self, request: &Message) -> Result<Message> {
-        let parameters = request.expect_floats("global", self.family.parameter_len())?;
-        let shared = if request.has("theta") { request.get_floats("theta")? } else { Vec::new() };
-        let (draws, seed) = (request.get_word("draws")?, request.get_word("seed")?);
-        if !(1..=MOST_DRAWS).contains(&draws) {
-            let problem = format!("it asks for {draws} draws, expected 1 to {MOST_DRAWS}");
+        let private = self.program.private_theta();
+        let shared = theta(&self.model)?.len().saturating_sub(private.len());
+        let sizes = Sizes { parameters: self.family.parameter_len() as u64, theta: shared as u64 };
+        let Judge { draws, seed, global, theta: shared } = Judge::read(request, &sizes)?;
+        if draws == 0 {
+            let problem = format!("it asks for 0 draws, expected 1 to {MOST_DRAWS}");
             return Err(Error::Message { kind: request.kind.clone(), problem });
         }
-        let all = [shared, self.program.private_theta()].concat();
+        let all = [shared, private].concat();
         let model = with_theta(&self.model, &all, &self.device)?;
-        let posterior = Posterior { family: &*self.family, parameters: &parameters, theta: &[] };
+        let posterior = Posterior { family: &*self.family, parameters: &global, theta: &[] };
         let noise = Noise::new(seed);
         // Row by row the logarithm of the sum of densities so far: however many draws are asked for, they take no
         // memory.
@@ -161,7 +188,7 @@ impl<M: Model> EvaluatingSilo<M> {
         let count = draws as f64;
         let sum: f64 = sums.iter().map(|row| row - count.ln()).sum();
         finite(self.program.name(), 0, |_| "the log density of its held-out rows".into(), &[sum])?;
-        Ok(Message::new("evaluate.answer").floats("log_density", &[sum]).word("rows", sums.len() as u64))
+        Ok(Judgement { log_density: sum, rows: sums.len() as u64 }.write())
     }
 }
 
@@ -202,7 +229,7 @@ impl<M: Model> SiloProgram for EvaluatingSilo<M> {
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            EVALUATE => self.evaluate(request),
+            Judge::KIND => self.evaluate(request),
             _ => self.program.answer(request),
         }
     }

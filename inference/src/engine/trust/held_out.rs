@@ -66,7 +66,8 @@ pub fn held_out_bound<M: Model>(
     device: &Device,
     settings: &Settings,
     posterior: Posterior<'_>,
-    (data, draws): (&M::Data, usize),
+    data: &M::Data,
+    draws: usize,
 ) -> Result<ElboEstimate> {
     if draws == 0 {
         return Err(Error::Setting { setting: "draws", found: "0".into(), expected: "at least 1" });

@@ -8,10 +8,10 @@ use crate::engine::algorithm::Algorithm;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::Exchange;
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{Report, summary};
+use crate::engine::report::{Found, Report, summary};
 use crate::engine::run::{Progress, RunRecord, Silent, run};
 use crate::engine::trust::estimate::estimate_elbo_within;
-use crate::fit::{AlgorithmChoice, FitOptions, pool};
+use crate::fit::{AlgorithmChoice, FitOptions, described, pool};
 use crate::methods::columns::{VerticalCoordinator, VerticalOptions, VerticalParty};
 
 /// The options of a vertical fit; an error for another algorithm.
@@ -103,17 +103,23 @@ pub fn fit_parties(
         0 => Vec::new(),
         count => {
             let table = labels.table(device)?;
-            let key = (Noise::new(settings.seed), Key::new(Purpose::Report, 0).block(1));
+            let key = Key::new(Purpose::Report, 0).block(1);
             let natural = |latent: &[f64]| labels.natural(device, &table, latent);
-            summary::natural_draws_of(algorithm.posterior(), key, count.max(2), natural)?
+            summary::natural_draws_of(algorithm.posterior(), Noise::new(settings.seed), key, count.max(2), natural)?
         }
     };
-    let report = Report::new(
-        (summary::summarise(&draws), settings.family.named(&labels.table(device)?)),
+    let report = Report::new(Found {
+        sites: summary::summarise(&draws),
+        families: settings.family.named(&labels.table(device)?),
+        warnings: Vec::new(),
         bound,
-        (record.counters, record.seconds, record.ending),
-        (options.algorithm, settings),
-        (format!("{:?}", device.burn()), names, Vec::new()),
-    );
+        record: &record,
+        counts: algorithm.counts(),
+        algorithm: described(options)?,
+        settings,
+        device: format!("{:?}", device.burn()),
+        silos: names,
+        theta: Vec::new(),
+    });
     Ok((report, record))
 }

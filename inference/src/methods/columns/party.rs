@@ -248,7 +248,7 @@ impl VerticalParty {
         let posterior = Posterior { family: self.family(), parameters: self.parameters(), theta: self.theta() };
         let key = Key::new(Purpose::Report, 0).silo(self.index).block(2);
         let natural = |latent: &[f64]| self.party.natural(&self.device, &self.table, latent);
-        natural_draws_of(posterior, (self.noise, key), count, natural)
+        natural_draws_of(posterior, self.noise, key, count, natural)
     }
 
     /// Draws of latents, contributions and auxiliary variables of some rows (all for `None`).

@@ -17,7 +17,7 @@ impl<M: Model> Pvi<M> {
     /// posterior and its version as they are.
     pub(super) fn visited(&mut self, outcomes: Vec<(Asked, Outcome)>) -> Result<StepInfo> {
         let step = self.coordinator.step;
-        let mut tally = Tally::default();
+        let (mut tally, mut counts) = (Tally::default(), self.counts);
         // All answers are read before any is taken: a wrong one changes nothing.
         let (mut heard, mut changes, mut clipped) = (Vec::new(), Vec::new(), false);
         for (asked, outcome) in outcomes {
@@ -25,8 +25,13 @@ impl<M: Model> Pvi<M> {
             let reply = if asked.is_void { None } else { self.reply(asked.silo, outcome)? };
             let mut log_likelihood = None;
             if let Some(reply) = reply {
-                let answer = self.read(asked, &reply, &mut tally)?;
+                let answer = self.read(asked, &reply)?;
                 clipped |= answer.clipped > 0;
+                tally.parallel_steps = tally.parallel_steps.max(answer.steps);
+                tally.silo_steps += answer.steps;
+                counts.shortened_steps += answer.shortened;
+                counts.held_components += answer.held;
+                counts.improper_cavities += u64::from(answer.improper_cavity);
                 if !is_lost {
                     changes.push((asked.silo, answer.change));
                     log_likelihood = Some(answer.log_likelihood);
@@ -48,12 +53,13 @@ impl<M: Model> Pvi<M> {
                 }
             }
         }
+        counts.missed_answers += tally.missed_answers;
+        counts.shortened_rounds += u64::from(share < 1.0);
         self.turn.turn += 1;
         let movement = if changes.is_empty() {
             self.check_silence()?;
             None
         } else {
-            tally.shortened_rounds = u64::from(share < 1.0);
             let before = self.apply(product, &changes, share);
             self.refine_prior(step)?;
             self.version += 1;
@@ -64,6 +70,7 @@ impl<M: Model> Pvi<M> {
         };
         let rate = self.options.solver.last_rate(&self.coordinator.settings, step, self.options.local_steps);
         let (step, elbo) = (self.coordinator.step, self.bound());
+        self.counts = counts;
         Ok(StepInfo { step, elbo, gradient_norm: None, movement, clipped, rate, tally })
     }
 
@@ -82,8 +89,8 @@ impl<M: Model> Pvi<M> {
         Ok(None)
     }
 
-    /// What a reply brings; what it took is added up.
-    fn read(&self, asked: Asked, reply: &Message, tally: &mut Tally) -> Result<Answer> {
+    /// What a reply brings.
+    fn read(&self, asked: Asked, reply: &Message) -> Result<Answer> {
         let Asked { silo, version, .. } = asked;
         let (name, own) = (&self.coordinator.silos[silo], self.natural.len());
         let answer = Answer::read(reply, &self.sizes_of_messages)?;
@@ -95,11 +102,6 @@ impl<M: Model> Pvi<M> {
         let damping = self.damping(silo);
         let what = |index| format!("its change of natural parameter {index} of {own}, with damping rho = {damping},");
         finite(name, self.coordinator.step, what, &answer.change)?;
-        tally.parallel_steps = tally.parallel_steps.max(answer.steps);
-        tally.silo_steps += answer.steps;
-        tally.shortened_steps += answer.shortened;
-        tally.held_components += answer.held;
-        tally.improper_cavities += u64::from(answer.improper_cavity);
         finite(name, self.coordinator.step, |_| "its expected log likelihood".into(), &[answer.log_likelihood])?;
         Ok(answer)
     }

@@ -2,10 +2,9 @@
 
 use partita_core::Model;
 
-use crate::engine::algorithm::StepInfo;
+use crate::engine::algorithm::{Asynchronous, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
-use crate::engine::run::Asynchronous;
 use crate::methods::pvi::{Asked, Pvi, SiloSchedule};
 
 impl<M: Model> Asynchronous for Pvi<M> {

@@ -6,8 +6,8 @@ use crate::engine::algorithm::same_run;
 use crate::engine::error::{Error, Result};
 use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
-use crate::methods::pvi::Pvi;
 use crate::methods::pvi::schedule::Work;
+use crate::methods::pvi::{Counts, Pvi};
 
 const STATE: &str = "pvi.coordinator";
 const RULE: &str = "pvi.theta_rule.";
@@ -43,14 +43,14 @@ impl<M: Model> Pvi<M> {
                 .floats(&format!("pvi.work.{silo}.prior"), &work.prior),
             None => state,
         });
-        self.ledger.save(state)
+        self.ledger.save(self.counts.save(state))
     }
 
     /// Restores a saved state.
     pub(super) fn restore(&mut self, state: &Message) -> Result<()> {
         let globals = crate::engine::terms::silo::global_signature(&self.coordinator.table);
         same_run(state, STATE, &globals, self.coordinator.settings.seed)?;
-        let ledger = self.ledger.load(state)?;
+        let (ledger, counts) = (self.ledger.load(state)?, Counts::load(state)?);
         let natural = state.expect_floats("pvi.natural", self.natural.len())?;
         let prior = state.expect_floats("pvi.prior", self.prior.len())?;
         let residuals = state.expect_floats("pvi.residuals", self.sizes.len())?;
@@ -82,7 +82,7 @@ impl<M: Model> Pvi<M> {
         self.coordinator.load(state, STATE)?;
         (self.natural, self.prior, self.turn.residuals, self.work, self.ledger) =
             (natural, prior, residuals, work, ledger);
-        self.dampings = dampings;
+        (self.dampings, self.counts) = (dampings, counts);
         self.turn.not_before = not_before.iter().map(|turn| turn.to_bits()).collect();
         self.version = state.get_word("pvi.version")?;
         self.turn.turn = state.get_word("pvi.turn")?;

@@ -6,7 +6,7 @@ use partita::inference::{
 use partita::{Device, DivergenceChoice, FamilyPlan, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice};
 
 use super::Options;
-use crate::harness::Result;
+use crate::harness::{Result, improper_cavities};
 use crate::misspecification::PlanarClutter;
 
 /// A normal posterior of the signal's mean.
@@ -79,7 +79,7 @@ impl Method {
     }
 
     fn run(&self, mut pvi: Pvi<PlanarClutter>, mut exchange: InProcess, silos: u64) -> Result<Run> {
-        let (mut quiet, mut visits, mut improper_cavities) = (0, 0, 0);
+        let (mut quiet, mut visits) = (0, 0);
         let [mut rounds, mut messages, mut steps] = [0; 3];
         // In an asynchronous run some silos are visited twice before others are once.
         let sweeps_to_see_all = if matches!(self.options.schedule, SiloSchedule::Asynchronous(_)) { 3 } else { 1 };
@@ -95,7 +95,6 @@ impl Method {
                 Ok(info) => info,
                 Err(error) => break Err(error.to_string()),
             };
-            improper_cavities += info.tally.improper_cavities;
             steps += info.tally.silo_steps;
             let largest = pvi.natural().iter().fold(0.0_f64, |largest, eta| largest.max(eta.abs()));
             let is_still = info.movement.is_some_and(|movement| movement <= SETTLED * largest);
@@ -109,6 +108,7 @@ impl Method {
                 break Err(format!("it still moved after {} sweeps", self.most_sweeps));
             }
         };
+        let improper_cavities = improper_cavities(&pvi);
         Ok(Run { found, improper_cavities, visits, counters: [rounds, messages, steps] })
     }
 }

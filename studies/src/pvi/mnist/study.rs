@@ -15,7 +15,7 @@ use partita::{AlgorithmChoice, Device, Estimator, FamilyPlan, FitOptions, Gaussi
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::harness::{Result, Session, is_outcome};
+use crate::harness::{Result, Session, improper_cavities, is_outcome};
 
 /// Training digits by which a posterior is judged too: the first ones, with the labels that silos have.
 const TRAINING: usize = 10_000;
@@ -239,7 +239,7 @@ impl<'a> World<'a> {
                     let point = self.judge(&model, &known, &*algorithm, (plan.seed, draws), &counters)?;
                     curve.points.push(point);
                     curve.bytes_from_silos = counters.bytes_from_silos;
-                    curve.improper_cavities = counters.improper_cavities;
+                    curve.improper_cavities = improper_cavities(&*algorithm);
                 }
                 Err(error) if is_outcome(&error) => {
                     println!("  {}: {error}", plan.label);

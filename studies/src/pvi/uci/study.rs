@@ -15,7 +15,7 @@ use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Model, PviOptio
 use serde::{Deserialize, Serialize};
 
 use super::{CovarianceMatrix, Options, Study};
-use crate::harness::{Result, is_outcome};
+use crate::harness::{Result, improper_cavities, is_outcome};
 
 /// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
 const SILOS: usize = 10;
@@ -204,7 +204,8 @@ impl<M: Model + 'static> Setting<'_, M> {
                 Err(error) => return Err(error.into()),
             }
             let round = if how.is_some() { round } else { *end };
-            points.push(Point::new(round, counted, judge(algorithm.posterior())?));
+            let (scores, improper) = (judge(algorithm.posterior())?, improper_cavities(&*algorithm));
+            points.push(Point::new(round, counted, improper, scores));
         }
         Ok(Curve { points, seconds: start.elapsed().as_secs_f64(), refused })
     }
@@ -227,14 +228,14 @@ pub(crate) struct Scores {
 }
 
 impl Point {
-    fn new(round: u64, counted: Counters, scores: Scores) -> Self {
+    fn new(round: u64, counted: Counters, improper: u64, scores: Scores) -> Self {
         Self {
             round,
             messages: counted.messages,
             steps: counted.silo_steps,
             loss: scores.loss,
             error: scores.error,
-            improper: counted.improper_cavities,
+            improper,
             parallel_steps: Some(counted.gradient_steps),
             bytes: Some([counted.bytes_to_silos, counted.bytes_from_silos]),
         }

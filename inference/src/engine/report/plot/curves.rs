@@ -39,7 +39,7 @@ pub fn curves(
     let lines = runs.iter().enumerate();
     let lines = lines.map(|(kind, (_, points))| Line { kind, points: points.clone(), thin: false });
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
-    draw(path, &names, &lines.collect::<Vec<_>>(), (title, level))
+    draw(path, &names, &lines.collect::<Vec<_>>(), title, level)
 }
 
 /// Draws the mean bound in nats of repeated runs against their steps, one curve a kind, with each repetition thin
@@ -71,7 +71,7 @@ pub fn repeated(
         lines.push(Line { kind, points: mean(repetitions), thin: false });
     }
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
-    draw(path, &names, &lines, (title, level))
+    draw(path, &names, &lines, title, level)
 }
 
 /// Steps and values averaged place by place, as far as all repetitions go.
@@ -91,7 +91,7 @@ struct Line {
     thin: bool,
 }
 
-fn draw(path: &Path, names: &[&str], lines: &[Line], (title, level): (&str, Option<f64>)) -> Result<(), PlotError> {
+fn draw(path: &Path, names: &[&str], lines: &[Line], title: &str, level: Option<f64>) -> Result<(), PlotError> {
     let idle = lines.iter().find(|line| !is_drawable(&line.points));
     if lines.is_empty() || idle.is_some() {
         let found =
@@ -110,7 +110,7 @@ fn draw(path: &Path, names: &[&str], lines: &[Line], (title, level): (&str, Opti
     picture(path, SIZE, |root| {
         let (legend, rest) = root.split_vertically(pixels(LEGEND));
         draw_legend(&legend, 1, names)?;
-        draw_lines(&rest, lines, title, (first..last, frame, level))
+        draw_lines(&rest, lines, title, first..last, frame, level)
     })
 }
 
@@ -123,10 +123,12 @@ fn draw_lines(
     area: &Area,
     lines: &[Line],
     title: &str,
-    (steps, frame, level): (std::ops::Range<f64>, std::ops::Range<f64>, Option<f64>),
+    steps: std::ops::Range<f64>,
+    frame: std::ops::Range<f64>,
+    level: Option<f64>,
 ) -> Drawn {
     let (low, ends) = (frame.start, [steps.start, steps.end]);
-    let mut chart = bound_axes(area, title, (steps, frame))?;
+    let mut chart = bound_axes(area, title, steps, frame)?;
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }

@@ -45,7 +45,7 @@ pub fn lines(path: &Path, lines: &[(String, Vec<(f64, f64)>)], title: &str, axes
     picture(path, SIZE, |root| {
         let (legend, rest) = root.split_vertically(pixels(LEGEND));
         draw_legend(&legend, 1, &names)?;
-        let mut chart = named_axes(&rest, title, (first..last, low - margin..high + margin), axes)?;
+        let mut chart = named_axes(&rest, title, first..last, low - margin..high + margin, axes)?;
         for (index, (_, points)) in lines.iter().enumerate() {
             let colour = colour(index + 1);
             chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2 * FINE)))?;

@@ -62,8 +62,8 @@ pub fn trace(path: &Path, points: &[(f64, f64)], title: &str, axis: StepAxis) ->
         curve
     });
     picture(path, (760, 420), |root| match axis {
-        StepAxis::Linear => draw_trace(root, &caption, (first..last, frame), &curves),
-        StepAxis::Logarithmic => draw_trace(root, &caption, ((first..last).log_scale(), frame), &curves),
+        StepAxis::Linear => draw_trace(root, &caption, first..last, frame, &curves),
+        StepAxis::Logarithmic => draw_trace(root, &caption, (first..last).log_scale(), frame, &curves),
     })
 }
 
@@ -105,14 +105,15 @@ fn running_mean(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 fn draw_trace<X>(
     root: &Area,
     caption: &str,
-    (steps, frame): (X, std::ops::Range<f64>),
+    steps: X,
+    frame: std::ops::Range<f64>,
     [raw, smooth]: &[Vec<(f64, f64)>; 2],
 ) -> Drawn
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = bound_axes(root, caption, (steps, frame))?;
+    let mut chart = bound_axes(root, caption, steps, frame)?;
     chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
     chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
     Ok(())
@@ -125,20 +126,22 @@ type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, Ran
 pub(super) fn bound_axes<'a, 'b, X>(
     area: &'b Area<'a>,
     caption: &str,
-    ranges: (X, std::ops::Range<f64>),
+    steps: X,
+    frame: std::ops::Range<f64>,
 ) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    named_axes(area, caption, ranges, ["step", "ELBO, nats"])
+    named_axes(area, caption, steps, frame, ["step", "ELBO, nats"])
 }
 
 /// Axes with these names, of what lies along them and of what stands up.
 pub(super) fn named_axes<'a, 'b, X>(
     area: &'b Area<'a>,
     caption: &str,
-    (steps, frame): (X, std::ops::Range<f64>),
+    steps: X,
+    frame: std::ops::Range<f64>,
     [along, up]: [&str; 2],
 ) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
 where
