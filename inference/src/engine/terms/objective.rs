@@ -1,12 +1,11 @@
 //! Evaluates a silo's own objective: its data against a prior of the globals, the model's or a cavity.
 
-use partita_core::kernel::add_scaled;
 use partita_core::{LogDensity, Model, ValueAndGradient};
 
 use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, add};
+use crate::engine::estimator::{DrawWeights, ElboTerm, add, descent};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
@@ -32,16 +31,16 @@ pub(crate) struct LocalObjective {
     pub(crate) likelihood: f64,
     /// The gradient of the negative bound by the parameters of the global family, then by shared θ.
     pub(crate) gradient: Vec<f64>,
-    locals: LocalMove,
+    pub(super) locals: LocalMove,
 }
 
 /// What moves the silo's own parameters.
 #[derive(Debug)]
 pub(crate) struct LocalMove {
-    rows: StepRows,
-    gradients: Vec<Vec<Vec<f64>>>,
-    weights: DrawWeights,
-    private: Vec<f64>,
+    pub(super) rows: StepRows,
+    pub(super) gradients: Vec<Vec<Vec<f64>>>,
+    pub(super) weights: DrawWeights,
+    pub(super) private: Vec<f64>,
 }
 
 /// A part of the objective with its gradient by the parameters of the global family, and by θ where there is one.
@@ -74,8 +73,8 @@ impl<M: Model> Silo<M> {
     ) -> Result<LocalObjective> {
         let Draws { step, count, .. } = draw;
         let mut rows = self.locals.rows(step);
-        let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) =
-            self.shares(globals, &mut rows, draw)?.into_iter().unzip();
+        let found = self.shares(globals, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         self.check(&shares, step)?;
         let private = self.locals.keep_private(&mut shares);
         for gradient in &gradients {
@@ -85,7 +84,6 @@ impl<M: Model> Silo<M> {
             &shares.iter().map(|share| share.elbo).collect::<Vec<_>>(),
         )
         .0;
-        let estimator = self.settings.estimator;
         let diverged = self.diverged(globals, prior)?;
         let mut by_draw = match (&diverged, shares.len() < count) {
             (Some(_), _) => self.without_prior(shares, globals, draw)?,
@@ -100,22 +98,30 @@ impl<M: Model> Silo<M> {
         };
         // What has no gradient by θ gives zeros; of the prior's, what is private stays out.
         by_draw.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
-        let elbos: Vec<f64> = by_draw.iter().map(|own| own.elbo).collect();
-        let mut weights = estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; globals.len() + theta_len];
-        let (by_global, by_theta) = gradient.split_at_mut(globals.len());
-        for (own, (family, theta)) in by_draw.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            add_scaled(by_global, *family, &own.gradient);
-            add_scaled(by_theta, *theta, &own.theta);
-        }
-        gradient.iter_mut().for_each(|g| *g *= -weights.share);
+        let (mut weights, mut gradient) = self.weighed(by_draw);
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
             weights.bound -= value;
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
         }
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        self.check_globals(step, &gradient)?;
         let bound = weights.bound;
         Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
+    }
+
+    /// What the draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ.
+    fn weighed(&self, by_draw: Vec<Pulled>) -> (DrawWeights, Vec<f64>) {
+        let elbos: Vec<f64> = by_draw.iter().map(|own| own.elbo).collect();
+        let weights = self.settings.estimator.weigh(&elbos);
+        let (families, thetas): (Vec<_>, Vec<_>) =
+            by_draw.into_iter().map(|own| (vec![own.gradient], vec![own.theta])).unzip();
+        let mut gradient = weights.descent(families).pop().unwrap_or_default();
+        gradient.extend(descent(thetas, &weights.theta, weights.share).into_iter().flatten());
+        (weights, gradient)
+    }
+
+    /// Refuses a gradient by the parameters of the global family and θ that is not finite.
+    pub(super) fn check_globals(&self, step: u64, gradient: &[f64]) -> Result<()> {
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), gradient)
     }
 
     /// Shares alone, pulled back to the parameters of the global family.
@@ -148,13 +154,7 @@ impl<M: Model> Silo<M> {
             let prior = self.prior_at(prior, &global.latent)?;
             let mut own = estimator.global_share(prior, &*self.family, globals, &global);
             if let Some(share) = share {
-                own.elbo += share.elbo;
-                add(&mut own.location, &share.location);
-                add(&mut own.deviation, &share.deviation);
-                own.variance = share.variance;
-                let both = own.theta.len().max(share.theta.len());
-                own.theta.resize(both, 0.0);
-                add(&mut own.theta[..share.theta.len()], &share.theta);
+                own.take(share);
             }
             let mut gradient = vec![0.0; globals.len()];
             own.vjp(&*self.family, globals, &noise, &mut gradient)?;

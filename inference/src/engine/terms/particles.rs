@@ -47,71 +47,93 @@ pub(crate) struct Context<'a> {
     pub(crate) layers: Option<LayerMoments>,
 }
 
-pub(crate) type Evaluated = (ElboTerm, Vec<Vec<f64>>);
+/// What is found at a draw, with the gradient by the silo's own parameters, one vector a block.
+#[derive(Debug)]
+pub(crate) struct Evaluated<T> {
+    pub(crate) found: T,
+    pub(crate) by_local: Vec<Vec<f64>>,
+}
 
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for
     /// any number of workers.
-    pub(crate) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
-        let count = self.draw.count;
-        match &self.layers {
-            Some(layers) if self.draw.may_join && count > 1 && particles_join(self.table) => {
-                let tapes = tapes(count);
-                let parts = spread(workers, tapes.len(), |worker, tape| self.joined(worker, layers, &tapes[tape]))?;
-                let mean = parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default();
-                Ok(vec![(mean, self.locals.zeros(self.rows))])
-            }
-            _ => spread(workers, count, |worker, particle| self.one(worker, particle)),
+    pub(crate) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated<ElboTerm>>> {
+        if let Some(mean) = self.joined(workers)? {
+            return Ok(vec![Evaluated { found: mean, by_local: self.locals.zeros(self.rows) }]);
         }
+        spread(workers, self.draw.count, |worker, particle| self.one(worker, number(particle)))
     }
 
-    /// What the particles of one tape add to the mean over all of them.
-    fn joined<M: Model>(
-        &self,
-        (model, data): &(M, M::Data),
-        layers: &LayerMoments,
-        particles: &[u32],
-    ) -> Result<ElboTerm> {
-        let Draws { purpose, step, count, weight, .. } = self.draw;
+    /// The mean of the shares of particles that join; `None` where they do not.
+    pub(super) fn joined<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Option<ElboTerm>> {
+        let Draws { purpose, step, count, weight, may_join, .. } = self.draw;
+        let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
+            return Ok(None);
+        };
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
-        let density = LogDensity::new(model, self.device, self.table)
-            .minibatch(&self.rows.minibatch)
-            .weight(weight)
-            .loss(self.settings.loss);
-        layers.joined(density, data, self.locals.layer_noise(purpose, step, 0), particles)
+        let noise = self.locals.layer_noise(purpose, step, 0);
+        let tapes = tapes(count);
+        let parts = spread(workers, tapes.len(), |(model, data), tape| {
+            layers.joined(self.density(model, weight), data, noise, &tapes[tape])
+        })?;
+        Ok(Some(parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default()))
     }
 
-    fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
-        let particle = u32::try_from(particle).unwrap_or(u32::MAX);
-        let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
-        let noise = self.locals.noise(self.rows, purpose, step, particle);
-        let key = global_key(purpose, step, owner).particle(particle);
+    /// The log density at the rows of the step, its local part multiplied by `weight`.
+    pub(super) fn density<'a, M: Model>(&'a self, model: &'a M, weight: f64) -> LogDensity<'a, M> {
+        let density = LogDensity::new(model, self.device, self.table);
+        density.minibatch(&self.rows.minibatch).weight(weight).loss(self.settings.loss)
+    }
+
+    /// The global noise of a particle.
+    pub(super) fn global_noise(&self, particle: u32) -> Vec<f64> {
+        let Draws { purpose, step, owner, .. } = self.draw;
+        noise_of(self.family, self.settings, global_key(purpose, step, owner).particle(particle))
+    }
+
+    fn one<M: Model>(&self, worker: &(M, M::Data), particle: u32) -> Result<Evaluated<ElboTerm>> {
         let global = match &self.layers {
             Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
-            _ => self.family.draw(self.globals, &noise_of(self.family, self.settings, key)),
+            _ => self.family.draw(self.globals, &self.global_noise(particle)),
         };
+        self.share(worker, &global, particle)
+    }
+
+    /// The silo's own share of a particle at a draw of the globals.
+    pub(super) fn share<M: Model>(
+        &self,
+        (model, data): &(M, M::Data),
+        global: &FamilyDraw,
+        particle: u32,
+    ) -> Result<Evaluated<ElboTerm>> {
+        let Draws { purpose, step, weight, entropy_weight, .. } = self.draw;
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
-            return self.enhanced((model, data), &global, inner, particle);
+            return self.enhanced((model, data), global, inner, particle);
         }
-        let density = LogDensity::new(model, self.device, self.table)
-            .minibatch(&self.rows.minibatch)
-            .weight(weight)
-            .loss(self.settings.loss);
         let density = match &self.layers {
-            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
-            None => density,
+            Some(layers) => {
+                let noise = self.locals.layer_noise(purpose, step, particle);
+                self.density(model, weight).moments(layers.with_noise(noise))
+            }
+            None => self.density(model, weight),
         };
+        let noise = self.locals.noise(self.rows, purpose, step, particle);
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
-        let mut out = self.locals.zeros(self.rows);
-        let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
-        Ok((share, out))
+        let mut by_local = self.locals.zeros(self.rows);
+        let found = self.settings.estimator.local_share(&density, data, global, &blocks, &mut by_local)?;
+        Ok(Evaluated { found, by_local })
     }
 }
 
+/// The number of a particle.
+pub(super) fn number(particle: usize) -> u32 {
+    u32::try_from(particle).unwrap_or(u32::MAX)
+}
+
 /// What `evaluate` gives for 0 to `count`, in order; worker k evaluates k, k + workers, ...
-fn spread<W: Send, T: Send>(
+pub(super) fn spread<W: Send, T: Send>(
     workers: &mut [W],
     count: usize,
     evaluate: impl Fn(&W, usize) -> Result<T> + Sync,
@@ -139,18 +161,18 @@ impl Context<'_> {
         global: &FamilyDraw,
         inner: usize,
         particle: u32,
-    ) -> Result<Evaluated> {
+    ) -> Result<Evaluated<ElboTerm>> {
         let Draws { purpose, step, weight, .. } = self.draw;
         let rows = self.locals.repeated(self.rows, inner)?;
-        let noise = self.locals.repeated_noise(&rows, (purpose, step, particle));
+        let noise = self.locals.repeated_noise(self.rows, &rows, Key::new(purpose, step).particle(particle));
         let (family, blocks) = self.locals.family(rows.place);
         let density = LogDensity::new(model, self.device, self.table).minibatch(&rows.minibatch).weight(weight);
         let mut by_repeat = vec![0.0; rows.parameters.len()];
         let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, block: (rows.place, blocks) };
         let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
-        let mut out = self.locals.zeros(self.rows);
-        out[rows.place] = family.sum_repeats(&by_repeat, inner);
-        Ok((share, out))
+        let mut by_local = self.locals.zeros(self.rows);
+        by_local[rows.place] = family.sum_repeats(&by_repeat, inner);
+        Ok(Evaluated { found: share, by_local })
     }
 }
 
@@ -218,7 +240,7 @@ mod tests {
     fn shares(threads: usize, may_join: bool) -> Vec<ElboTerm> {
         found((threads, may_join), |silo, globals, draw| {
             let mut rows = silo.locals.rows(3);
-            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
+            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|own| own.found).collect()
         })
     }
 

@@ -65,7 +65,7 @@ impl<M: Model> Silo<M> {
         let start = settings.family.start(&*family, &table);
         let theta_len = shared_theta(model)?.len();
         let model = with_theta(model, &theta(model)?, device)?;
-        let locals = Locals::new((&model, data), &table, settings, device, index)?;
+        let locals = Locals::new(&model, data, &table, settings, device, index)?;
         check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
         let workers = settings.silo_threads().min(settings.particles).max(1);
         Ok(Self {
@@ -141,11 +141,31 @@ impl<M: Model> Silo<M> {
     ///
     /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an
     /// empty vector behind; for a report they are not needed and stay.
-    pub(crate) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+    pub(crate) fn shares(
+        &mut self,
+        globals: &[f64],
+        rows: &mut StepRows,
+        draw: Draws,
+    ) -> Result<Vec<Evaluated<ElboTerm>>> {
+        let (mut shares, by_theta) = self.evaluate(globals, rows, draw, |context, workers| context.all(workers))?;
+        if let (Some(theta), Some(first)) = (by_theta, shares.first_mut()) {
+            add(&mut first.found.theta, &theta);
+        }
+        Ok(shares)
+    }
+
+    /// What `all` finds of the draws at these rows, with the gradient by θ that encoders pull back for a step.
+    pub(super) fn evaluate<T>(
+        &mut self,
+        globals: &[f64],
+        rows: &mut StepRows,
+        draw: Draws,
+        all: impl FnOnce(&Context<'_>, &mut [(M, M::Data)]) -> Result<Vec<Evaluated<T>>>,
+    ) -> Result<(Vec<Evaluated<T>>, Option<Vec<f64>>)> {
         let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
             .then(|| LayerMoments::new(&*self.family, globals));
         let (model, data) = &self.workers[0];
-        let encodings = self.locals.encode((model, data), &self.table, rows)?;
+        let encodings = self.locals.encode(model, data, &self.table, rows)?;
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -157,15 +177,13 @@ impl<M: Model> Silo<M> {
             draw,
             layers,
         };
-        let mut results = context.all(&mut self.workers)?;
-        if draw.purpose == Purpose::Fit {
-            let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
-            let theta = encodings.vjp(&self.workers[0].0, &self.device, particles)?;
-            if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
-                add(&mut share.theta, &theta);
-            }
+        let mut results = all(&context, &mut self.workers)?;
+        if draw.purpose != Purpose::Fit {
+            return Ok((results, None));
         }
-        Ok(results)
+        let particles = results.iter_mut().map(|own| own.by_local.as_mut_slice()).collect();
+        let theta = encodings.vjp(&self.workers[0].0, &self.device, particles)?;
+        Ok((results, theta))
     }
 
     /// Answers with the terms of a step, and takes one step of the local parameters.
@@ -176,7 +194,8 @@ impl<M: Model> Silo<M> {
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
-        let (mut shares, local): (Vec<ElboTerm>, Vec<_>) = self.shares(global, &mut rows, draw)?.into_iter().unzip();
+        let found = self.shares(global, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let (mut shares, local): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
         }
@@ -208,10 +227,10 @@ impl<M: Model> Silo<M> {
         let mut sums: Vec<ElboTerm> = std::iter::repeat_with(zero).take(count).collect();
         for mut rows in self.locals.all_rows() {
             let results = self.shares(globals, &mut rows, draw)?;
-            for (sum, (own, _)) in sums.iter_mut().zip(results) {
-                sum.elbo += rows.share * own.elbo;
-                add_scaled(&mut sum.location, rows.share, &own.location);
-                add_scaled(&mut sum.deviation, rows.share, &own.deviation);
+            for (sum, Evaluated { found: own, .. }) in sums.iter_mut().zip(results) {
+                sum.elbo += rows.share() * own.elbo;
+                add_scaled(&mut sum.location, rows.share(), &own.location);
+                add_scaled(&mut sum.deviation, rows.share(), &own.deviation);
             }
         }
         self.check(&sums, self.step)?;
@@ -324,15 +343,9 @@ pub(crate) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
 
 /// The noise of one draw from a family.
 pub(crate) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
-    let mut noise = Vec::new();
-    noise_into(family, settings, key, &mut noise);
+    let mut noise = vec![0.0; family.noise_len()];
+    Noise::new(settings.seed).kind(settings.noise).normal(key, &mut noise);
     noise
-}
-
-/// The same in the memory of `noise`.
-pub(crate) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
-    noise.resize(family.noise_len(), 0.0);
-    Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
 }
 
 /// One vector of every share.
@@ -372,7 +385,7 @@ impl<M: Model> Program for Silo<M> {
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let (model, data) = &self.workers[0];
-        self.locals.moments((model, data), &self.table)
+        self.locals.moments(model, data, &self.table)
     }
 
     fn kept_theta(&self) -> Vec<f64> {

@@ -7,6 +7,7 @@ use partita_core::{
     device_theta, theta, with_device_theta, with_theta,
 };
 
+use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
@@ -21,6 +22,7 @@ use crate::engine::rows::Locals;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::typed::length;
 
 /// The one party of a fit that stays on its device: data, posterior and optimiser are tensors there.
 ///
@@ -52,7 +54,7 @@ enum Place {
 }
 
 /// What one step leaves on the device.
-struct Stepped {
+struct OneStep {
     /// The bound, a mean over particles.
     bound: Tensor<1>,
     /// The squared norm of the gradient by globals and θ.
@@ -92,7 +94,7 @@ impl<M: Model> OnDeviceSilo<M> {
         settings.family.check(&table)?;
         let family = settings.family.global_family(&table)?;
         // Refuses plates that are not there, as every other party does.
-        Locals::new((model, data), &table, settings, device, 0)?;
+        Locals::new(model, data, &table, settings, device, 0)?;
         if model.private_len() > 0 {
             let expected =
                 "a model whose θ all parties share, for a fit that stays on the device; there is but one party";
@@ -281,7 +283,7 @@ impl<M: Model> OnDeviceSilo<M> {
     }
 
     /// One step, of which nothing is read.
-    fn one(&mut self, step: u64) -> Result<Stepped> {
+    fn one(&mut self, step: u64) -> Result<OneStep> {
         let seed = self.settings.seed;
         let chosen: Vec<Chosen> = self.choices.iter().map(|choice| choice.at(Some(step), seed)).collect();
         let noises = self.noises((&chosen, 0), (Purpose::Fit, step), self.settings.particles);
@@ -315,11 +317,11 @@ impl<M: Model> OnDeviceSilo<M> {
         }
         let Some(bound) = sums.bound else { unreachable!("invariant: there is at least one particle") };
         self.step = step + 1;
-        Ok(Stepped { bound: (bound + sums.constant) / particles, norm })
+        Ok(OneStep { bound: (bound + sums.constant) / particles, norm })
     }
 
-    /// Answers `central.steps`; where it fails, the party stands where it stood before. Tensors are shared, not copied.
-    fn steps(&mut self, request: &Message) -> Result<Message> {
+    /// Takes some steps; where it fails, the party stands where it stood before. Tensors are shared, not copied.
+    fn steps(&mut self, request: &StepsRequest) -> Result<Message> {
         let before = (self.globals.clone(), self.rows.clone(), self.theta.clone(), self.step);
         let answer = self.interval(request);
         if answer.is_err() {
@@ -337,9 +339,9 @@ impl<M: Model> OnDeviceSilo<M> {
     }
 
     /// Some steps on the device, then one read of what the coordinator wants to know.
-    fn interval(&mut self, request: &Message) -> Result<Message> {
-        let (first, count) =
-            (request.get_count("step", LARGEST_COUNT)?, request.get_count("count", LARGEST_COUNT)?.max(1));
+    fn interval(&mut self, request: &StepsRequest) -> Result<Message> {
+        let StepsRequest { step: first, count, .. } = *request;
+        let count = count.max(1);
         let (mut bounds, mut norm) = (None, None);
         for step in first..first + count {
             let stepped = self.one(step)?;
@@ -358,32 +360,25 @@ impl<M: Model> OnDeviceSilo<M> {
         let interval = format!("the mean bound of steps {} to {last}", first + 1);
         finite(&self.name, last, |_| interval.clone(), &numbers[..1])?;
         finite(&self.name, last, |_| format!("the posterior or θ after steps {} to {last}", first + 1), &numbers[1..])?;
-        let (elbo, norm) = (numbers[0], numbers[1]);
+        let (bound, gradient_norm) = (numbers[0], numbers[1]);
         let mut rest = numbers.into_iter().skip(2);
         let global = self.globals.parameters(&mut rest);
         let theta: Vec<f64> = rest.take(self.theta_len).collect();
-        Ok(Message::new("central.stepped")
-            .floats("elbo", &[elbo])
-            .floats("global", &global)
-            .floats("theta", &theta)
-            .number("gradient_norm", norm)
-            .number("clipped", 0.0))
+        Ok(Stepped { bound, gradient_norm, clipped: false, global, theta }.write())
     }
 
-    /// Answers `central.estimate_elbo`: bounds of report draws on all rows, in one read; changes nothing.
-    fn estimate_elbo(&self, request: &Message) -> Result<Message> {
-        let offset = request.get_count("step", LARGEST_COUNT)?;
-        let draws =
-            usize::try_from(request.get_count("draws", most_draws(&self.settings) as u64)?).unwrap_or(usize::MAX);
+    /// Bounds of report draws on all rows, in one read; changes nothing.
+    fn bounds(&self, request: &BoundsRequest) -> Result<Message> {
+        let draws = length(request.draws);
         let mut sum = None;
         for ((chosen, share), part) in self.all_rows().into_iter().zip(0_u32..) {
-            let noises = self.noises((&chosen, part), (Purpose::Report, offset), draws);
+            let noises = self.noises((&chosen, part), (Purpose::Report, request.step), draws);
             let (steps, _) = self.row_steps(&chosen)?;
             let bounds = self.evaluate((&chosen, &steps, &noises), None)?;
             plus(&mut sum, Tensor::cat(bounds, 0) * share);
         }
-        let elbos = sum.map_or_else(|| Ok(Vec::new()), |sum| Handle::from(sum).read().map(|array| array.values))?;
-        Ok(Message::new("central.assessment").floats("elbo", &elbos))
+        let elbo = sum.map_or_else(|| Ok(Vec::new()), |sum| Handle::from(sum).read().map(|array| array.values))?;
+        Ok(Bounds { elbo }.write())
     }
 
     /// Everything as named vectors.
@@ -429,9 +424,10 @@ impl<M: Model> Program for OnDeviceSilo<M> {
     }
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
+        let sizes = Sizes { parameters: 0, theta: 0, steps: LARGEST_COUNT, draws: most_draws(&self.settings) as u64 };
         match request.kind.as_str() {
-            "central.steps" => self.steps(request),
-            "central.estimate_elbo" => self.estimate_elbo(request),
+            StepsRequest::KIND => self.steps(&StepsRequest::read(request, &sizes)?),
+            BoundsRequest::KIND => self.bounds(&BoundsRequest::read(request, &sizes)?),
             other => {
                 let problem = "a party that stays on its device does not know it".into();
                 Err(Error::Message { kind: other.to_owned(), problem })
