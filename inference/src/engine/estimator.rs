@@ -180,7 +180,7 @@ impl Estimator {
         let draws = draw_blocks(blocks, deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
         let assessment = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
-        let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
+        let through = self.through_locals(deviation, blocks, &draws, assessment.locals, out);
         let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
         let (location, deviation) = (assessment.globals.clone(), assessment.globals);
         let mut share = ElboTerm { elbo, location, deviation, theta: assessment.theta, variance };
@@ -196,7 +196,8 @@ impl Estimator {
     pub(crate) fn through_locals(
         self,
         deviation: &[f64],
-        (blocks, draws): (&[BlockDraw<'_>], &[RowDraw]),
+        blocks: &[BlockDraw<'_>],
+        draws: &[RowDraw],
         gradients: Vec<Vec<f64>>,
         out: &mut [Vec<f64>],
     ) -> ThroughLocals {

@@ -7,11 +7,11 @@ mod private;
 pub(crate) use choice::{Choices, Chosen, ChosenRows};
 pub(crate) use encodings::Encodings;
 
-use partita_core::{Device, Encoded, Key, Minibatch, Model, Noise, Purpose, SiteTable};
+use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, SiteTable};
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{BlockDraw, ElboTerm};
+use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments};
 use crate::engine::family::RowGaussian;
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
@@ -107,9 +107,9 @@ impl Locals {
         StepRows { minibatch: self.choices.minibatch(&chosen), chosen, parameters }
     }
 
-    /// Seed and key of the noise of one particle's pre-activations under local reparameterisation.
-    pub(crate) fn layer_noise(&self, purpose: Purpose, step: u64, particle: u32) -> (Noise, Key) {
-        (self.noise, Key::new(purpose, step).silo(self.silo).particle(particle))
+    /// What linear layers read under local reparameterisation, with the noise of one particle's pre-activations.
+    pub(crate) fn layer_moments<'a>(&self, layers: &'a LayerMoments, key: Key) -> Moments<'a> {
+        layers.with_noise(self.noise, key.silo(self.silo))
     }
 
     /// Encodes the rows evaluated, where the model has an encoder for them.
@@ -135,9 +135,8 @@ impl Locals {
     }
 
     /// The noise of one particle, one vector a block.
-    pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
-        let key = Key::new(purpose, step).silo(self.silo).particle(particle);
-        self.choices.noise(&rows.chosen, &self.noise, key)
+    pub(crate) fn noise(&self, rows: &StepRows, key: Key) -> Vec<Vec<f64>> {
+        self.choices.noise(&rows.chosen, &self.noise, key.silo(self.silo))
     }
 
     /// The blocks as an estimator wants them.
@@ -187,9 +186,9 @@ impl Locals {
         values
     }
 
-    /// The family and the number of blocks, for a share over repeated rows.
-    pub(crate) fn family(&self, place: usize) -> (&RowGaussian, usize) {
-        (&self.blocks[place].family, self.blocks.len())
+    /// The family of a block, for a share over repeated rows.
+    pub(crate) fn family(&self, place: usize) -> &RowGaussian {
+        &self.blocks[place].family
     }
 
     /// Zeros of the shape of the parameters of the rows evaluated.
@@ -228,10 +227,9 @@ impl Locals {
         self.private.values()
     }
 
-    /// Takes the gradient by private θ out of the shares of particles: what is left may leave the party. Returns that
-    /// of the negative bound, averaged over particles.
-    pub(crate) fn keep_private(&self, shares: &mut [ElboTerm]) -> Vec<f64> {
-        self.private.keep(shares)
+    /// Takes the gradients by private θ out of the shares of particles: what is left may leave the party.
+    pub(crate) fn take_private(&self, shares: &mut [ElboTerm]) -> Vec<Vec<f64>> {
+        self.private.take(shares)
     }
 
     /// Draws minibatches and local noise from another seed, which no other party knows.

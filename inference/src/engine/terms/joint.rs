@@ -9,7 +9,7 @@ use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, add, draw_block
 use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
 use crate::engine::terms::objective::{LocalMove, LocalObjective};
-use crate::engine::terms::particles::{Context, Draws, Evaluated, number, spread};
+use crate::engine::terms::particles::{Context, Draws, Evaluated, Worker, number, spread};
 use crate::engine::terms::silo::{global_key, noise_of};
 
 /// Numbers of a draw from which on its noise is made ahead.
@@ -62,13 +62,13 @@ impl Whole {
 
 impl Context<'_> {
     /// The share of the globals at a draw: their prior and their posterior.
-    fn prior<M: Model>(&self, (model, _): &(M, M::Data), global: &FamilyDraw) -> Result<ElboTerm> {
+    fn prior<M: Model>(&self, Worker { model, .. }: &Worker<M>, global: &FamilyDraw) -> Result<ElboTerm> {
         let prior = self.density(model, 1.0).global(&global.latent)?;
         Ok(self.settings.estimator.global_share(prior, self.family, self.globals, global))
     }
 
     /// The whole bound at a draw of the globals.
-    fn whole<M: Model>(&self, worker: &(M, M::Data), global: &FamilyDraw, particle: u32) -> Result<Evaluated<Whole>> {
+    fn whole<M: Model>(&self, worker: &Worker<M>, global: &FamilyDraw, particle: u32) -> Result<Evaluated<Whole>> {
         let estimator = self.settings.estimator;
         if self.layers.is_some() || matches!(estimator, Estimator::LocallyEnhanced { .. }) {
             let mut found = self.prior(worker, global)?;
@@ -76,16 +76,16 @@ impl Context<'_> {
             found.take(share);
             return Ok(Evaluated { found: Whole::of(found), by_local });
         }
-        let noise = self.locals.noise(self.rows, self.draw.purpose, self.draw.step, particle);
+        let noise = self.locals.noise(self.rows, self.key(particle));
         let blocks = self.locals.draws(self.rows, &noise);
         let draws = draw_blocks(&blocks, &global.deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
-        let (model, data) = worker;
+        let Worker { model, data } = worker;
         let latents = Latents { globals: &global.latent, locals: &locals };
         let mut joint = self.density(model, 1.0).joint(latents, data)?;
         let (by_draws, mut by_local) = (std::mem::take(&mut joint.locals), self.locals.zeros(self.rows));
         let (elbo, mut location, theta) = estimator.global_terms(joint, self.family, self.globals, global);
-        let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_draws, &mut by_local);
+        let through = estimator.through_locals(&global.deviation, &blocks, &draws, by_draws, &mut by_local);
         let deviation = (!through.path.is_empty()).then(|| {
             add(&mut location, &through.direct);
             let mut deviation = location.clone();
@@ -99,11 +99,11 @@ impl Context<'_> {
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.
     fn wholes<M: Model>(
         &self,
-        workers: &mut [(M, M::Data)],
+        workers: &mut [Worker<M>],
         is_joined: bool,
         ahead: &mut NoiseAhead,
     ) -> Result<Vec<Evaluated<Whole>>> {
-        let whole = |worker: &(M, M::Data), particle: u32, noise: Vec<f64>| {
+        let whole = |worker: &Worker<M>, particle: u32, noise: Vec<f64>| {
             let global = self.family.draw(self.globals, &noise);
             let mut whole = match is_joined {
                 true => {
@@ -168,8 +168,8 @@ impl<M: Model> Silo<M> {
         let mut theta = vec![0.0; self.theta_len + self.locals.private_theta().len()];
         own.chain(all).chain(once).for_each(|(own, factor)| add_scaled(&mut theta, -factor, own));
         gradient.extend(theta);
-        let private = gradient.split_off(globals.len() + self.theta_len);
         self.check_globals(step, &gradient)?;
+        let private = gradient.split_off(globals.len() + self.theta_len);
         let bound = weights.bound;
         let locals = LocalMove { rows, gradients, weights, private };
         Ok(LocalObjective { bound, likelihood: bound, gradient, locals })

@@ -5,7 +5,7 @@ use partita_core::{LogDensity, Model, ValueAndGradient};
 use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, add, descent};
+use crate::engine::estimator::{DrawWeights, ElboTerm, add};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
@@ -76,7 +76,7 @@ impl<M: Model> Silo<M> {
         let found = self.shares(globals, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
         let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         self.check(&shares, step)?;
-        let private = self.locals.keep_private(&mut shares);
+        let private = self.locals.take_private(&mut shares);
         for gradient in &gradients {
             self.check_local(gradient, step)?;
         }
@@ -104,6 +104,11 @@ impl<M: Model> Silo<M> {
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
         }
         self.check_globals(step, &gradient)?;
+        // The one share of all particles is their mean already.
+        let private = match private.len() < count {
+            true => DrawWeights::equal(&[likelihood]).theta_descent(private),
+            false => weights.theta_descent(private),
+        };
         let bound = weights.bound;
         Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
     }
@@ -113,9 +118,9 @@ impl<M: Model> Silo<M> {
         let elbos: Vec<f64> = by_draw.iter().map(|own| own.elbo).collect();
         let weights = self.settings.estimator.weigh(&elbos);
         let (families, thetas): (Vec<_>, Vec<_>) =
-            by_draw.into_iter().map(|own| (vec![own.gradient], vec![own.theta])).unzip();
+            by_draw.into_iter().map(|own| (vec![own.gradient], own.theta)).unzip();
         let mut gradient = weights.descent(families).pop().unwrap_or_default();
-        gradient.extend(descent(thetas, &weights.theta, weights.share).into_iter().flatten());
+        gradient.extend(weights.theta_descent(thetas));
         (weights, gradient)
     }
 
@@ -186,7 +191,7 @@ impl<M: Model> Silo<M> {
     fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<ValueAndGradient> {
         match prior {
             GlobalPrior::Model(power) => {
-                let mut own = LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?;
+                let mut own = LogDensity::new(&self.workers[0].model, &self.device, &self.table).global(latent)?;
                 own.value *= power;
                 own.globals.iter_mut().chain(&mut own.theta).for_each(|g| *g *= power);
                 Ok(own)

@@ -47,6 +47,13 @@ pub(crate) struct Context<'a> {
     pub(crate) layers: Option<LayerMoments>,
 }
 
+/// A copy of model and data: one thread evaluates particles with each.
+#[derive(Debug, Clone)]
+pub(crate) struct Worker<M: Model> {
+    pub(crate) model: M,
+    pub(crate) data: M::Data,
+}
+
 /// What is found at a draw, with the gradient by the silo's own parameters, one vector a block.
 #[derive(Debug)]
 pub(crate) struct Evaluated<T> {
@@ -57,7 +64,7 @@ pub(crate) struct Evaluated<T> {
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for
     /// any number of workers.
-    pub(crate) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated<ElboTerm>>> {
+    pub(crate) fn all<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Vec<Evaluated<ElboTerm>>> {
         if let Some(mean) = self.joined(workers)? {
             return Ok(vec![Evaluated { found: mean, by_local: self.locals.zeros(self.rows) }]);
         }
@@ -65,17 +72,17 @@ impl Context<'_> {
     }
 
     /// The mean of the shares of particles that join; `None` where they do not.
-    pub(super) fn joined<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Option<ElboTerm>> {
-        let Draws { purpose, step, count, weight, may_join, .. } = self.draw;
+    pub(super) fn joined<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Option<ElboTerm>> {
+        let Draws { count, weight, may_join, .. } = self.draw;
         let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
             return Ok(None);
         };
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
-        let noise = self.locals.layer_noise(purpose, step, 0);
-        let tapes = tapes(count);
-        let parts = spread(workers, tapes.len(), |(model, data), tape| {
-            layers.joined(self.density(model, weight), data, noise, &tapes[tape])
+        let (tapes, moments) = (tapes(count), self.locals.layer_moments(layers, self.key(0)));
+        let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker<M>, tape| {
+            let density = self.density(model, weight).moments(moments);
+            Ok(ElboTerm::of_layers(density.local_sum(moments.means, data, &tapes[tape])?))
         })?;
         Ok(Some(parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default()))
     }
@@ -86,13 +93,18 @@ impl Context<'_> {
         density.minibatch(&self.rows.minibatch).weight(weight).loss(self.settings.loss)
     }
 
+    /// The key of a particle; whose noise it is, is for its maker to say.
+    pub(super) fn key(&self, particle: u32) -> Key {
+        Key::new(self.draw.purpose, self.draw.step).particle(particle)
+    }
+
     /// The global noise of a particle.
     pub(super) fn global_noise(&self, particle: u32) -> Vec<f64> {
         let Draws { purpose, step, owner, .. } = self.draw;
         noise_of(self.family, self.settings, global_key(purpose, step, owner).particle(particle))
     }
 
-    fn one<M: Model>(&self, worker: &(M, M::Data), particle: u32) -> Result<Evaluated<ElboTerm>> {
+    fn one<M: Model>(&self, worker: &Worker<M>, particle: u32) -> Result<Evaluated<ElboTerm>> {
         let global = match &self.layers {
             Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
             _ => self.family.draw(self.globals, &self.global_noise(particle)),
@@ -103,22 +115,20 @@ impl Context<'_> {
     /// The silo's own share of a particle at a draw of the globals.
     pub(super) fn share<M: Model>(
         &self,
-        (model, data): &(M, M::Data),
+        worker: &Worker<M>,
         global: &FamilyDraw,
         particle: u32,
     ) -> Result<Evaluated<ElboTerm>> {
-        let Draws { purpose, step, weight, entropy_weight, .. } = self.draw;
+        let Draws { weight, entropy_weight, .. } = self.draw;
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
-            return self.enhanced((model, data), global, inner, particle);
+            return self.enhanced(worker, global, inner, particle);
         }
+        let Worker { model, data } = worker;
         let density = match &self.layers {
-            Some(layers) => {
-                let noise = self.locals.layer_noise(purpose, step, particle);
-                self.density(model, weight).moments(layers.with_noise(noise))
-            }
+            Some(layers) => self.density(model, weight).moments(self.locals.layer_moments(layers, self.key(particle))),
             None => self.density(model, weight),
         };
-        let noise = self.locals.noise(self.rows, purpose, step, particle);
+        let noise = self.locals.noise(self.rows, self.key(particle));
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut by_local = self.locals.zeros(self.rows);
@@ -157,18 +167,19 @@ impl Context<'_> {
     /// A particle of the locally enhanced bound.
     fn enhanced<M: Model>(
         &self,
-        (model, data): (&M, &M::Data),
+        Worker { model, data }: &Worker<M>,
         global: &FamilyDraw,
         inner: usize,
         particle: u32,
     ) -> Result<Evaluated<ElboTerm>> {
-        let Draws { purpose, step, weight, .. } = self.draw;
+        let Draws { weight, .. } = self.draw;
         let rows = self.locals.repeated(self.rows, inner)?;
-        let noise = self.locals.repeated_noise(self.rows, &rows, Key::new(purpose, step).particle(particle));
-        let (family, blocks) = self.locals.family(rows.place);
+        let noise = self.locals.repeated_noise(self.rows, &rows, self.key(particle));
+        let family = self.locals.family(rows.place);
         let density = LogDensity::new(model, self.device, self.table).minibatch(&rows.minibatch).weight(weight);
         let mut by_repeat = vec![0.0; rows.parameters.len()];
-        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, block: (rows.place, blocks) };
+        let (place, blocks) = (rows.place, self.table.blocks().len());
+        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, place, blocks };
         let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
         let mut by_local = self.locals.zeros(self.rows);
         by_local[rows.place] = family.sum_repeats(&by_repeat, inner);

@@ -12,7 +12,7 @@ use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, StepRequest, Terms};
-use crate::engine::terms::particles::{Context, Draws, Evaluated};
+use crate::engine::terms::particles::{Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::Message;
@@ -30,7 +30,7 @@ pub struct Silo<M: Model> {
     pub(crate) family: Box<dyn Family>,
     pub(crate) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
-    pub(crate) workers: Vec<(M, M::Data)>,
+    pub(crate) workers: Vec<Worker<M>>,
     /// Numbers of θ that parties share.
     pub(crate) theta_len: usize,
     pub(crate) step: u64,
@@ -62,11 +62,10 @@ impl<M: Model> Silo<M> {
         settings.family.check(&table)?;
         settings.check_observations(&table)?;
         let family = settings.family.global_family(&table)?;
-        let start = settings.family.start(&*family, &table);
         let theta_len = shared_theta(model)?.len();
         let model = with_theta(model, &theta(model)?, device)?;
         let locals = Locals::new(&model, data, &table, settings, device, index)?;
-        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
+        check_layers(settings.estimator, &table, &*family, locals.depend_on_globals())?;
         let workers = settings.silo_threads().min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
@@ -75,7 +74,7 @@ impl<M: Model> Silo<M> {
             family,
             locals,
             table,
-            workers: vec![(model, data.clone()); workers],
+            workers: vec![Worker { model, data: data.clone() }; workers],
             theta_len,
             step: 0,
             pending: None,
@@ -130,8 +129,8 @@ impl<M: Model> Silo<M> {
     pub(crate) fn set_theta(&mut self, shared: &[f64]) -> Result<()> {
         let theta = self.locals.with_private(shared);
         if !theta.is_empty() {
-            for (model, _) in &mut self.workers {
-                *model = with_theta(model, &theta, &self.device)?;
+            for worker in &mut self.workers {
+                worker.model = with_theta(&worker.model, &theta, &self.device)?;
             }
         }
         Ok(())
@@ -160,11 +159,11 @@ impl<M: Model> Silo<M> {
         globals: &[f64],
         rows: &mut StepRows,
         draw: Draws,
-        all: impl FnOnce(&Context<'_>, &mut [(M, M::Data)]) -> Result<Vec<Evaluated<T>>>,
+        all: impl FnOnce(&Context<'_>, &mut [Worker<M>]) -> Result<Vec<Evaluated<T>>>,
     ) -> Result<(Vec<Evaluated<T>>, Option<Vec<f64>>)> {
         let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
             .then(|| LayerMoments::new(&*self.family, globals));
-        let (model, data) = &self.workers[0];
+        let Worker { model, data } = &self.workers[0];
         let encodings = self.locals.encode(model, data, &self.table, rows)?;
         let context = Context {
             device: &self.device,
@@ -182,7 +181,7 @@ impl<M: Model> Silo<M> {
             return Ok((results, None));
         }
         let particles = results.iter_mut().map(|own| own.by_local.as_mut_slice()).collect();
-        let theta = encodings.vjp(&self.workers[0].0, &self.device, particles)?;
+        let theta = encodings.vjp(&self.workers[0].model, &self.device, particles)?;
         Ok((results, theta))
     }
 
@@ -200,14 +199,20 @@ impl<M: Model> Silo<M> {
             self.check_local(gradient, step)?;
         }
         self.check(&shares, step)?;
-        let private = self.locals.keep_private(&mut shares);
+        let private = self.locals.take_private(&mut shares);
         let terms = self.terms(step, global, &shares, draw)?;
         if self.settings.estimator.weighs_draws() {
+            if !self.locals.private_theta().is_empty() {
+                let found = format!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
+                let expected = "Central, or an estimator whose draws weigh the same: a silo hears no weights of θ";
+                return Err(Error::Setting { setting: "estimator", found, expected });
+            }
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
             let rate = self.rate(step);
-            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
+            let weights = DrawWeights::equal(&elbos);
+            self.locals.descend(&rows, weights.descent(local), &weights.theta_descent(private), rate);
         }
         self.step = step + 1;
         Ok(terms.write())
@@ -219,7 +224,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// Shares of report draws on all rows, without the gradient by θ.
-    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<ElboTerm>> {
+    pub(crate) fn report_shares(&mut self, globals: &[f64], offset: u64, count: usize) -> Result<Vec<ElboTerm>> {
         let draw = Draws::shared(Purpose::Report, offset, count);
         let globals_len = self.family.len();
         let zero =
@@ -242,7 +247,7 @@ impl<M: Model> Silo<M> {
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
-        let shares = self.report_shares(&request.global, (request.step, request.draws as usize))?;
+        let shares = self.report_shares(&request.global, request.step, request.draws as usize)?;
         Ok(self.vectors(request.step, &shares).write())
     }
 
@@ -384,7 +389,7 @@ impl<M: Model> Program for Silo<M> {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let (model, data) = &self.workers[0];
+        let Worker { model, data } = &self.workers[0];
         self.locals.moments(model, data, &self.table)
     }
 
