@@ -1,14 +1,13 @@
 //! Evaluates the whole bound where one party has all data: prior, likelihood and locals in one pass of the tape.
 
-use partita_core::kernel::add_scaled;
 use partita_core::{Key, Latents, Model, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::error::Result;
-use crate::engine::estimator::{DrawWeights, ElboTerm, Estimator, add, draw_blocks};
+use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks};
 use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
-use crate::engine::terms::objective::{LocalMove, LocalObjective};
+use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
 use crate::engine::terms::particles::{Context, Draws, Evaluated, Worker, number, spread};
 use crate::engine::terms::silo::{global_key, noise_of};
 
@@ -40,26 +39,6 @@ impl NoiseAhead {
     }
 }
 
-/// The whole bound at a draw, with what reaches the parameters of the global family and θ.
-#[derive(Default)]
-struct Whole {
-    elbo: f64,
-    noise: Vec<f64>,
-    location: Vec<f64>,
-    /// What reaches $`Z_G - \mu_G`$, where it differs from `location`: most models have no other, and many globals.
-    deviation: Option<Vec<f64>>,
-    /// The gradient by the variances of linear layers under local reparameterisation.
-    variance: Vec<f64>,
-    theta: Vec<f64>,
-}
-
-impl Whole {
-    fn of(term: ElboTerm) -> Self {
-        let ElboTerm { elbo, location, deviation, theta, variance } = term;
-        Self { elbo, location, deviation: Some(deviation), theta, variance, noise: Vec::new() }
-    }
-}
-
 impl Context<'_> {
     /// The share of the globals at a draw: their prior and their posterior.
     fn prior<M: Model>(&self, Worker { model, .. }: &Worker<M>, global: &FamilyDraw) -> Result<ElboTerm> {
@@ -68,13 +47,13 @@ impl Context<'_> {
     }
 
     /// The whole bound at a draw of the globals.
-    fn whole<M: Model>(&self, worker: &Worker<M>, global: &FamilyDraw, particle: u32) -> Result<Evaluated<Whole>> {
+    fn whole<M: Model>(&self, worker: &Worker<M>, global: &FamilyDraw, particle: u32) -> Result<Evaluated<Drawn>> {
         let estimator = self.settings.estimator;
         if self.layers.is_some() || matches!(estimator, Estimator::LocallyEnhanced { .. }) {
             let mut found = self.prior(worker, global)?;
             let Evaluated { found: share, by_local } = self.share(worker, global, particle)?;
             found.take(share);
-            return Ok(Evaluated { found: Whole::of(found), by_local });
+            return Ok(Evaluated { found: Drawn::of(found, Vec::new()), by_local });
         }
         let noise = self.locals.noise(self.rows, self.key(particle));
         let blocks = self.locals.draws(self.rows, &noise);
@@ -93,7 +72,7 @@ impl Context<'_> {
             deviation
         });
         let elbo = elbo + through.elbo;
-        Ok(Evaluated { found: Whole { elbo, location, deviation, theta, ..Whole::default() }, by_local })
+        Ok(Evaluated { found: Drawn { elbo, location, deviation, theta, ..Drawn::default() }, by_local })
     }
 
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.
@@ -102,16 +81,17 @@ impl Context<'_> {
         workers: &mut [Worker<M>],
         is_joined: bool,
         ahead: &mut NoiseAhead,
-    ) -> Result<Vec<Evaluated<Whole>>> {
+    ) -> Result<Vec<Evaluated<Drawn>>> {
         let whole = |worker: &Worker<M>, particle: u32, noise: Vec<f64>| {
             let global = self.family.draw(self.globals, &noise);
             let mut whole = match is_joined {
-                true => {
-                    Evaluated { found: Whole::of(self.prior(worker, &global)?), by_local: self.locals.zeros(self.rows) }
-                }
+                true => Evaluated {
+                    found: Drawn::of(self.prior(worker, &global)?, Vec::new()),
+                    by_local: self.locals.zeros(self.rows),
+                },
                 false => self.whole(worker, &global, particle)?,
             };
-            whole.found.noise = noise;
+            (whole.found.noise, whole.found.has_entropy) = (noise, true);
             Ok(whole)
         };
         if is_joined || self.family.noise_len() < AHEAD {
@@ -147,47 +127,20 @@ impl<M: Model> Silo<M> {
             context.wholes(workers, joined.is_some(), ahead)
         })?;
         let (mut draws, gradients): (Vec<_>, Vec<_>) = found.into_iter().map(|own| (own.found, own.by_local)).unzip();
-        if let Some(likelihood) = &joined {
-            draws.iter_mut().for_each(|draw| draw.elbo += likelihood.elbo);
+        if let (Some(theta), Some(first)) = (through_encoders, draws.first_mut()) {
+            add(&mut first.theta, &theta);
         }
-        let elbos: Vec<f64> = draws.iter().map(|draw| draw.elbo).collect();
-        finite(&self.name, step, |_| "the bound".into(), &elbos)?;
         gradients.iter().try_for_each(|gradient| self.check_local(gradient, step))?;
-        let weights = self.settings.estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; globals.len()];
-        self.add_gradients(globals, &draws, &weights, &mut gradient)?;
-        if let Some(likelihood) = &joined {
-            // Nothing of it passes through a draw of the globals.
-            let (mut own, noise) = (vec![0.0; globals.len()], vec![0.0; self.family.noise_len()]);
-            likelihood.vjp(&*self.family, globals, &noise, &mut own)?;
-            add_scaled(&mut gradient, -1.0, &own);
-        }
-        let own = draws.iter().zip(&weights.theta).map(|(draw, factor)| (&draw.theta, weights.share * factor));
-        let all = through_encoders.iter().map(|sum| (sum, weights.share));
-        let once = joined.iter().map(|likelihood| (&likelihood.theta, 1.0));
-        let mut theta = vec![0.0; self.theta_len + self.locals.private_theta().len()];
-        own.chain(all).chain(once).for_each(|(own, factor)| add_scaled(&mut theta, -factor, own));
-        gradient.extend(theta);
+        // Nothing of it passes through a draw of the globals.
+        let joined = joined.map(|likelihood| Drawn::of(likelihood, vec![0.0; self.family.noise_len()]));
+        let private = self.locals.private_theta().len();
+        let (weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), self.theta_len + private)?;
+        finite(&self.name, step, |_| "the bound".into(), &[weights.bound])?;
         self.check_globals(step, &gradient)?;
         let private = gradient.split_off(globals.len() + self.theta_len);
         let bound = weights.bound;
         let locals = LocalMove { rows, gradients, weights, private };
         Ok(LocalObjective { bound, likelihood: bound, gradient, locals })
-    }
-
-    /// Adds the gradient of the negative bound by the parameters of the global family.
-    fn add_gradients(&self, globals: &[f64], draws: &[Whole], weights: &DrawWeights, out: &mut [f64]) -> Result<()> {
-        let entropy = self.settings.estimator.adds_entropy_gradient();
-        for (draw, factor) in draws.iter().zip(&weights.family) {
-            let factor = -weights.share * factor;
-            let reaching = [&draw.location, draw.deviation.as_ref().unwrap_or(&draw.location)].map(Vec::as_slice);
-            self.family.add_gradient(globals, &draw.noise, reaching, (factor, entropy), out);
-            if !draw.variance.is_empty() {
-                let variance: Vec<f64> = draw.variance.iter().map(|gradient| factor * gradient).collect();
-                self.family.vjp_variance(globals, &variance, out)?;
-            }
-        }
-        Ok(())
     }
 
     /// The bounds of report draws on all rows, with the model's prior; moves nothing.

@@ -1,11 +1,12 @@
 //! Evaluates a silo's own objective: its data against a prior of the globals, the model's or a cavity.
 
+use partita_core::kernel::add_scaled;
 use partita_core::{LogDensity, Model, ValueAndGradient};
 
 use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, add};
+use crate::engine::estimator::{DrawWeights, ElboTerm};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
@@ -43,22 +44,26 @@ pub(crate) struct LocalMove {
     pub(super) private: Vec<f64>,
 }
 
-/// A part of the objective with its gradient by the parameters of the global family, and by θ where there is one.
-#[derive(Debug)]
-struct Pulled {
-    elbo: f64,
-    gradient: Vec<f64>,
-    theta: Vec<f64>,
+/// A draw of the objective, with what reaches the parameters of the global family and θ.
+#[derive(Debug, Default)]
+pub(super) struct Drawn {
+    pub(super) elbo: f64,
+    pub(super) noise: Vec<f64>,
+    pub(super) location: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$, where it differs from `location`: most models have no other, and many globals.
+    pub(super) deviation: Option<Vec<f64>>,
+    /// The gradient by the variances of linear layers under local reparameterisation.
+    pub(super) variance: Vec<f64>,
+    pub(super) theta: Vec<f64>,
+    /// Whether the entropy of the global posterior is part of it, where the estimator adds its gradient apart.
+    pub(super) has_entropy: bool,
 }
 
-impl Pulled {
-    /// Adds what has gradients of the same lengths, or of none.
-    fn add(&mut self, other: &Self) {
-        self.elbo += other.elbo;
-        for (own, other) in [(&mut self.gradient, &other.gradient), (&mut self.theta, &other.theta)] {
-            own.resize(own.len().max(other.len()), 0.0);
-            add(&mut own[..other.len()], other);
-        }
+impl Drawn {
+    /// A term at a draw with this noise.
+    pub(super) fn of(term: ElboTerm, noise: Vec<f64>) -> Self {
+        let ElboTerm { elbo, location, deviation, theta, variance } = term;
+        Self { elbo, location, deviation: Some(deviation), theta, variance, noise, has_entropy: false }
     }
 }
 
@@ -85,20 +90,21 @@ impl<M: Model> Silo<M> {
         )
         .0;
         let diverged = self.diverged(globals, prior)?;
-        let mut by_draw = match (&diverged, shares.len() < count) {
-            (Some(_), _) => self.without_prior(shares, globals, draw)?,
-            (None, false) => self.with_prior(shares.into_iter().map(Some), globals, draw, prior)?,
+        let (mut draws, joined) = match (&diverged, shares.len() < count) {
+            (Some(_), _) => {
+                let own = shares.into_iter().zip(0..);
+                (own.map(|(share, particle)| self.without_prior(share, draw, particle)).collect::<Vec<_>>(), None)
+            }
+            (None, false) => (self.with_prior(shares.into_iter().map(Some), globals, draw, prior)?, None),
             // The one share of all particles is that of each draw of the prior.
             (None, true) => {
-                let own = self.without_prior(shares, globals, draw)?;
-                let mut by_draw = self.with_prior((0..count).map(|_| None), globals, draw, prior)?;
-                by_draw.iter_mut().for_each(|prior| own.iter().for_each(|own| prior.add(own)));
-                by_draw
+                let joined = shares.pop().map(|share| self.without_prior(share, draw, 0));
+                (self.with_prior((0..count).map(|_| None), globals, draw, prior)?, joined)
             }
         };
         // What has no gradient by θ gives zeros; of the prior's, what is private stays out.
-        by_draw.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
-        let (mut weights, mut gradient) = self.weighed(by_draw);
+        draws.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
+        let (mut weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), theta_len)?;
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
             weights.bound -= value;
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
@@ -113,15 +119,41 @@ impl<M: Model> Silo<M> {
         Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
     }
 
-    /// What the draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ.
-    fn weighed(&self, by_draw: Vec<Pulled>) -> (DrawWeights, Vec<f64>) {
-        let elbos: Vec<f64> = by_draw.iter().map(|own| own.elbo).collect();
+    /// What draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ of
+    /// this length; `joined` is what all draws have in common.
+    pub(super) fn weighed(
+        &self,
+        globals: &[f64],
+        draws: &[Drawn],
+        joined: Option<&Drawn>,
+        theta_len: usize,
+    ) -> Result<(DrawWeights, Vec<f64>)> {
+        let common = joined.map_or(0.0, |joined| joined.elbo);
+        let elbos: Vec<f64> = draws.iter().map(|own| own.elbo + common).collect();
         let weights = self.settings.estimator.weigh(&elbos);
-        let (families, thetas): (Vec<_>, Vec<_>) =
-            by_draw.into_iter().map(|own| (vec![own.gradient], own.theta)).unzip();
-        let mut gradient = weights.descent(families).pop().unwrap_or_default();
-        gradient.extend(weights.theta_descent(thetas));
-        (weights, gradient)
+        let mut gradient = vec![0.0; globals.len() + theta_len];
+        for (own, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            self.add_gradient(globals, own, [*family, *theta], &mut gradient)?;
+        }
+        gradient.iter_mut().for_each(|g| *g *= -weights.share);
+        if let Some(joined) = joined {
+            self.add_gradient(globals, joined, [-1.0, -1.0], &mut gradient)?;
+        }
+        Ok((weights, gradient))
+    }
+
+    /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor.
+    fn add_gradient(&self, globals: &[f64], own: &Drawn, [family, theta]: [f64; 2], out: &mut [f64]) -> Result<()> {
+        let (by_global, by_theta) = out.split_at_mut(globals.len());
+        let reaching = [&own.location, own.deviation.as_ref().unwrap_or(&own.location)].map(Vec::as_slice);
+        let entropy = own.has_entropy && self.settings.estimator.adds_entropy_gradient();
+        self.family.add_gradient(globals, &own.noise, reaching, (family, entropy), by_global);
+        add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
+        if own.variance.is_empty() {
+            return Ok(());
+        }
+        let variance: Vec<f64> = own.variance.iter().map(|gradient| family * gradient).collect();
+        self.family.vjp_variance(globals, &variance, by_global)
     }
 
     /// Refuses a gradient by the parameters of the global family and θ that is not finite.
@@ -129,46 +161,35 @@ impl<M: Model> Silo<M> {
         finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), gradient)
     }
 
-    /// Shares alone, pulled back to the parameters of the global family.
-    fn without_prior(&self, shares: Vec<ElboTerm>, globals: &[f64], draw: Draws) -> Result<Vec<Pulled>> {
-        let pulled = shares.into_iter().zip(0_u32..).map(|(share, particle)| {
-            // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
-            let noise = match share.deviation.iter().any(|number| *number != 0.0) {
-                true => self.global_noise(draw, particle),
-                false => vec![0.0; self.family.noise_len()],
-            };
-            let mut gradient = vec![0.0; globals.len()];
-            share.vjp(&*self.family, globals, &noise, &mut gradient)?;
-            Ok(Pulled { elbo: share.elbo, gradient, theta: share.theta })
-        });
-        pulled.collect()
+    /// A share alone.
+    fn without_prior(&self, share: ElboTerm, draw: Draws, particle: u32) -> Drawn {
+        // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
+        let noise = match share.deviation.iter().any(|number| *number != 0.0) {
+            true => self.global_noise(draw, particle),
+            false => vec![0.0; self.family.noise_len()],
+        };
+        Drawn::of(share, noise)
     }
 
-    /// Draws of the prior, each with its particle's share where it has one of its own, pulled back likewise.
+    /// Draws of the prior, each with its particle's share where it has one of its own.
     fn with_prior(
         &self,
         shares: impl Iterator<Item = Option<ElboTerm>>,
         globals: &[f64],
         draw: Draws,
         prior: GlobalPrior<'_>,
-    ) -> Result<Vec<Pulled>> {
-        let estimator = self.settings.estimator;
-        let pulled = shares.zip(0_u32..).map(|(share, particle)| {
+    ) -> Result<Vec<Drawn>> {
+        let drawn = shares.zip(0_u32..).map(|(share, particle)| {
             let noise = self.global_noise(draw, particle);
             let global = self.family.draw(globals, &noise);
             let prior = self.prior_at(prior, &global.latent)?;
-            let mut own = estimator.global_share(prior, &*self.family, globals, &global);
+            let mut own = self.settings.estimator.global_share(prior, &*self.family, globals, &global);
             if let Some(share) = share {
                 own.take(share);
             }
-            let mut gradient = vec![0.0; globals.len()];
-            own.vjp(&*self.family, globals, &noise, &mut gradient)?;
-            if estimator.adds_entropy_gradient() {
-                self.family.add_entropy_gradient(globals, &mut gradient);
-            }
-            Ok(Pulled { elbo: own.elbo, gradient, theta: own.theta })
+            Ok(Drawn { has_entropy: true, ..Drawn::of(own, noise) })
         });
-        pulled.collect()
+        drawn.collect()
     }
 
     fn global_noise(&self, Draws { purpose, step, owner, .. }: Draws, particle: u32) -> Vec<f64> {
