@@ -10,7 +10,7 @@ use crate::engine::estimator::{DrawWeights, ElboTerm};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
-use crate::engine::terms::silo::{Silo, describe_global, global_key, noise_of};
+use crate::engine::terms::silo::{Silo, describe_global};
 
 /// What stands before the silo's likelihood.
 #[derive(Debug, Clone, Copy)]
@@ -165,7 +165,7 @@ impl<M: Model> Silo<M> {
     fn without_prior(&self, share: ElboTerm, draw: Draws, particle: u32) -> Drawn {
         // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
         let noise = match share.deviation.iter().any(|number| *number != 0.0) {
-            true => self.global_noise(draw, particle),
+            true => draw.global_noise(&*self.family, &self.settings, particle),
             false => vec![0.0; self.family.noise_len()],
         };
         Drawn::of(share, noise)
@@ -180,7 +180,7 @@ impl<M: Model> Silo<M> {
         prior: GlobalPrior<'_>,
     ) -> Result<Vec<Drawn>> {
         let drawn = shares.zip(0_u32..).map(|(share, particle)| {
-            let noise = self.global_noise(draw, particle);
+            let noise = draw.global_noise(&*self.family, &self.settings, particle);
             let global = self.family.draw(globals, &noise);
             let prior = self.prior_at(prior, &global.latent)?;
             let mut own = self.settings.estimator.global_share(prior, &*self.family, globals, &global);
@@ -190,10 +190,6 @@ impl<M: Model> Silo<M> {
             Ok(Drawn { has_entropy: true, ..Drawn::of(own, noise) })
         });
         drawn.collect()
-    }
-
-    fn global_noise(&self, Draws { purpose, step, owner, .. }: Draws, particle: u32) -> Vec<f64> {
-        noise_of(&*self.family, &self.settings, global_key(purpose, step, owner).particle(particle))
     }
 
     /// Moves the silo's own parameters by what an objective said.

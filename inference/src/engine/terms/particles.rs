@@ -31,6 +31,11 @@ impl Draws {
     pub(crate) fn shared(purpose: Purpose, step: u64, count: usize) -> Self {
         Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0, may_join: false }
     }
+
+    /// The global noise of a particle: every party makes the same of the owner's, from seed and key.
+    pub(crate) fn global_noise(&self, family: &dyn Family, settings: &Settings, particle: u32) -> Vec<f64> {
+        noise_of(family, settings, global_key(self.purpose, self.step, self.owner).particle(particle))
+    }
 }
 
 /// What the evaluation of a particle reads, shared by threads.
@@ -100,8 +105,7 @@ impl Context<'_> {
 
     /// The global noise of a particle.
     pub(super) fn global_noise(&self, particle: u32) -> Vec<f64> {
-        let Draws { purpose, step, owner, .. } = self.draw;
-        noise_of(self.family, self.settings, global_key(purpose, step, owner).particle(particle))
+        self.draw.global_noise(self.family, self.settings, particle)
     }
 
     fn one<M: Model>(&self, worker: &Worker<M>, particle: u32) -> Result<Evaluated<ElboTerm>> {

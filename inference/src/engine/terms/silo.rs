@@ -263,7 +263,7 @@ impl<M: Model> Silo<M> {
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
-            let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
+            let noise = draw.global_noise(&*self.family, &self.settings, particle);
             share.vjp(&*self.family, globals, &noise, &mut gradient)?;
         }
         Ok(Terms { gradient: Some(gradient), ..self.bounds_and_theta(step, shares) })
@@ -325,17 +325,6 @@ impl<M: Model> Silo<M> {
 pub(crate) fn describe_global(table: &SiteTable, index: usize) -> String {
     let site = table.latents(Part::Global).find(|site| (site.offset()..site.offset() + site.width()).contains(&index));
     site.map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
-}
-
-/// The noise of a global draw: every party makes the same from seed and key.
-pub(crate) fn global_noise(
-    family: &dyn Family,
-    settings: &Settings,
-    purpose: Purpose,
-    step: u64,
-    particle: u32,
-) -> Vec<f64> {
-    noise_of(family, settings, global_key(purpose, step, Key::COORDINATOR).particle(particle))
 }
 
 /// The key of the global noise of an owner: all parties, or a silo in its local steps.

@@ -29,6 +29,7 @@ pub struct Central {
     step: u64,
     /// Steps between two reports.
     interval: u64,
+    sizes: Sizes,
     manifest: Manifest,
 }
 
@@ -53,6 +54,7 @@ impl Central {
             signature: global_signature(&table),
             step: 0,
             interval: 1,
+            sizes,
             manifest: Manifest { fields },
         })
     }
@@ -73,12 +75,6 @@ impl Central {
         self.interval.min(self.settings.steps.saturating_sub(self.step)).max(1)
     }
 
-    /// What the lengths of answers with so many draws follow from.
-    fn sizes(&self, draws: usize) -> Sizes {
-        let sizes = Sizes::largest(&*self.family, self.theta.len(), self.interval, &self.settings);
-        Sizes { draws: draws as u64, ..sizes }
-    }
-
     /// The answer of the one party.
     fn answer(&self, outcomes: Vec<Outcome>) -> Result<Message> {
         replies(outcomes, &self.names, self.step)?.pop().ok_or(Error::NoSilos)
@@ -93,7 +89,7 @@ impl Algorithm for Central {
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let Stepped { bound, gradient_norm, clipped: is_clipped, global, theta } =
-            Stepped::read(&self.answer(outcomes)?, &self.sizes(0))?;
+            Stepped::read(&self.answer(outcomes)?, &self.sizes)?;
         (self.parameters, self.theta) = (global, theta);
         let due = self.due();
         let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
@@ -109,7 +105,8 @@ impl Algorithm for Central {
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
         let size = self.draws_a_bound();
-        let Bounds { elbo } = Bounds::read(&self.answer(outcomes)?, &self.sizes(draws * size))?;
+        let sizes = Sizes { draws: (draws * size) as u64, ..self.sizes };
+        let Bounds { elbo } = Bounds::read(&self.answer(outcomes)?, &sizes)?;
         let bounds = elbo.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
         Ok(ElboSamples { elbos: bounds.collect(), gradients: Vec::new() })
     }

@@ -153,7 +153,7 @@ impl<M: Model> OnDeviceSilo<M> {
         self.set_theta();
         let at = |time: u64| AdamUpdate::at(time, rate, decay, epsilon);
         for ((block, own), gradient) in self.rows.iter_mut().zip(&rows.steps).zip(sums.rows) {
-            block.ascend(rows.rows(block.index), own, gradient, particles, at, &self.device);
+            block.ascend(rows.chosen.rows(block.index), own, gradient, particles, at, &self.device);
         }
         let Some(bound) = sums.bound else { unreachable!("invariant: there is at least one particle") };
         self.step = step + 1;
@@ -214,7 +214,7 @@ impl<M: Model> OnDeviceSilo<M> {
         for chosen in self.choices.all() {
             let rows = self.device_rows(chosen)?;
             let bounds = self.bounds_of(&rows, &self.noises(&rows, Purpose::Report, request.step, draws))?;
-            plus(&mut sum, Tensor::cat(bounds, 0) * rows.share());
+            plus(&mut sum, Tensor::cat(bounds, 0) * rows.chosen.share);
         }
         let elbo = sum.map_or_else(|| Ok(Vec::new()), |sum| Handle::from(sum).read().map(|array| array.values))?;
         Ok(Bounds { elbo }.write())

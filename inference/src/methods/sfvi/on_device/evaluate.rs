@@ -15,7 +15,7 @@ use crate::engine::terms::silo::global_key;
 
 /// What the draws of some rows are evaluated with.
 pub(super) struct DeviceRows {
-    chosen: Chosen,
+    pub(super) chosen: Chosen,
     minibatch: Vec<Minibatch>,
     ready: Vec<Ready>,
     /// One entry a block with latents.
@@ -179,17 +179,5 @@ impl<M: Model> OnDeviceSilo<M> {
             None => location.clone(),
         };
         self.globals.vjp(&rows.ready, &draw.globals, &location, &reaching, estimator, &mut sums.globals);
-    }
-}
-
-impl DeviceRows {
-    /// The rows of a block; `None` for all.
-    pub(super) fn rows(&self, block: usize) -> Option<&[usize]> {
-        self.chosen.rows(block)
-    }
-
-    /// The share of all rows that these are.
-    pub(super) fn share(&self) -> f64 {
-        self.chosen.share
     }
 }
