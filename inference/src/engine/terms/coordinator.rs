@@ -155,12 +155,13 @@ impl<M: Model> Coordinator<M> {
         let sizes = self.sizes(draws);
         let mut terms = Vec::with_capacity(replies.len());
         for (reply, silo) in replies.iter().zip(&self.silos) {
-            let own = Terms::read(reply, &sizes)?;
-            if own.step != step {
-                let problem = format!("silo `{silo}` answered step {}, asked was step {step}", own.step);
+            // Before the rest is read: an answer to another step may have other lengths.
+            let answered = reply.get_count("step", LARGEST_COUNT)?;
+            if answered != step {
+                let problem = format!("silo `{silo}` answered step {answered}, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem });
             }
-            terms.push(own);
+            terms.push(Terms::read(reply, &sizes)?);
         }
         self.total(terms, Asked { purpose: Purpose::Fit, first: step, draws })
     }

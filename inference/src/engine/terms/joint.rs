@@ -8,7 +8,7 @@ use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks};
 use crate::engine::family::FamilyDraw;
 use crate::engine::terms::Silo;
 use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
-use crate::engine::terms::particles::{Context, Draws, Evaluated, Worker, number, spread};
+use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker, number, spread};
 use crate::engine::terms::silo::{global_key, noise_of};
 
 /// Numbers of a draw from which on its noise is made ahead.
@@ -122,12 +122,12 @@ impl<M: Model> Silo<M> {
     ) -> Result<LocalObjective> {
         let draw = Draws { may_join: true, ..Draws::shared(Purpose::Fit, step, self.settings.particles) };
         let (mut rows, mut joined) = (self.locals.rows(step), None);
-        let (found, through_encoders) = self.evaluate(globals, &mut rows, draw, |context, workers| {
+        let AllEvaluated { draws: found, by_theta } = self.evaluate(globals, &mut rows, draw, |context, workers| {
             joined = context.joined(workers)?;
             context.wholes(workers, joined.is_some(), ahead)
         })?;
         let (mut draws, gradients): (Vec<_>, Vec<_>) = found.into_iter().map(|own| (own.found, own.by_local)).unzip();
-        if let (Some(theta), Some(first)) = (through_encoders, draws.first_mut()) {
+        if let (Some(theta), Some(first)) = (by_theta, draws.first_mut()) {
             add(&mut first.theta, &theta);
         }
         gradients.iter().try_for_each(|gradient| self.check_local(gradient, step))?;
@@ -148,7 +148,7 @@ impl<M: Model> Silo<M> {
         let mut bounds = vec![0.0; count];
         for mut rows in self.locals.all_rows() {
             let draw = Draws::shared(Purpose::Report, first, count);
-            let (found, _) = self.evaluate(globals, &mut rows, draw, |context, workers| {
+            let AllEvaluated { draws: found, .. } = self.evaluate(globals, &mut rows, draw, |context, workers| {
                 spread(workers, count, |worker, particle| {
                     let global = context.family.draw(globals, &context.global_noise(number(particle)));
                     let found = context.whole(worker, &global, number(particle))?.found.elbo;

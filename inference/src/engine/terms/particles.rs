@@ -10,6 +10,13 @@ use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::{global_key, noise_of};
 
+/// All draws of a step, with the gradient by θ that encoders pull back for it.
+#[derive(Debug)]
+pub(crate) struct AllEvaluated<T> {
+    pub(crate) draws: Vec<Evaluated<T>>,
+    pub(crate) by_theta: Option<Vec<f64>>,
+}
+
 /// Which draws are made, and how the local part weighs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draws {

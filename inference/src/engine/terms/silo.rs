@@ -12,7 +12,7 @@ use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, StepRequest, Terms};
-use crate::engine::terms::particles::{Context, Draws, Evaluated, Worker};
+use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::Message;
@@ -146,7 +146,8 @@ impl<M: Model> Silo<M> {
         rows: &mut StepRows,
         draw: Draws,
     ) -> Result<Vec<Evaluated<ElboTerm>>> {
-        let (mut shares, by_theta) = self.evaluate(globals, rows, draw, |context, workers| context.all(workers))?;
+        let AllEvaluated { draws: mut shares, by_theta } =
+            self.evaluate(globals, rows, draw, |context, workers| context.all(workers))?;
         if let (Some(theta), Some(first)) = (by_theta, shares.first_mut()) {
             add(&mut first.found.theta, &theta);
         }
@@ -160,7 +161,7 @@ impl<M: Model> Silo<M> {
         rows: &mut StepRows,
         draw: Draws,
         all: impl FnOnce(&Context<'_>, &mut [Worker<M>]) -> Result<Vec<Evaluated<T>>>,
-    ) -> Result<(Vec<Evaluated<T>>, Option<Vec<f64>>)> {
+    ) -> Result<AllEvaluated<T>> {
         let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
             .then(|| LayerMoments::new(&*self.family, globals));
         let Worker { model, data } = &self.workers[0];
@@ -178,11 +179,11 @@ impl<M: Model> Silo<M> {
         };
         let mut results = all(&context, &mut self.workers)?;
         if draw.purpose != Purpose::Fit {
-            return Ok((results, None));
+            return Ok(AllEvaluated { draws: results, by_theta: None });
         }
         let particles = results.iter_mut().map(|own| own.by_local.as_mut_slice()).collect();
-        let theta = encodings.vjp(&self.workers[0].model, &self.device, particles)?;
-        Ok((results, theta))
+        let by_theta = encodings.vjp(&self.workers[0].model, &self.device, particles)?;
+        Ok(AllEvaluated { draws: results, by_theta })
     }
 
     /// Answers with the terms of a step, and takes one step of the local parameters.
