@@ -59,5 +59,4 @@ pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
-pub use methods::sfvi::pooled::{Central, CentralSilo};
-pub use methods::sfvi::{OnDeviceSilo, Sfvi};
+pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};

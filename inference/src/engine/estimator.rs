@@ -10,7 +10,7 @@ pub(crate) use local_bound::{Repeats, enhanced_share};
 pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
 
 use partita_core::kernel::add_scaled;
-use partita_core::{LogDensity, Model, ValueAndGradient};
+use partita_core::{Latents, LogDensity, Model, ValueAndGradient};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::Result;
@@ -91,6 +91,16 @@ impl ElboTerm {
         family.vjp(parameters, noise, &self.location, &self.deviation, out);
         if self.variance.is_empty() { Ok(()) } else { family.vjp_variance(parameters, &self.variance, out) }
     }
+
+    /// Adds a silo's share to that of the prior.
+    pub(crate) fn take(&mut self, silo: Self) {
+        self.elbo += silo.elbo;
+        add(&mut self.location, &silo.location);
+        add(&mut self.deviation, &silo.deviation);
+        self.variance = silo.variance;
+        self.theta.resize(self.theta.len().max(silo.theta.len()), 0.0);
+        add(&mut self.theta[..silo.theta.len()], &silo.theta);
+    }
 }
 
 impl Estimator {
@@ -169,8 +179,8 @@ impl Estimator {
         let deviation = global.deviation.as_slice();
         let draws = draw_blocks(blocks, deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
-        let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
-        let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
+        let assessment = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
+        let through = self.through_locals(deviation, blocks, &draws, assessment.locals, out);
         let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
         let (location, deviation) = (assessment.globals.clone(), assessment.globals);
         let mut share = ElboTerm { elbo, location, deviation, theta: assessment.theta, variance };
@@ -186,7 +196,8 @@ impl Estimator {
     pub(crate) fn through_locals(
         self,
         deviation: &[f64],
-        (blocks, draws): (&[BlockDraw<'_>], &[RowDraw]),
+        blocks: &[BlockDraw<'_>],
+        draws: &[RowDraw],
         gradients: Vec<Vec<f64>>,
         out: &mut [Vec<f64>],
     ) -> ThroughLocals {

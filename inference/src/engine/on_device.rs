@@ -8,10 +8,10 @@ mod moving;
 mod noise;
 mod rows;
 
-pub(crate) use globals::{Globals, GlobalsGradient};
+pub(crate) use globals::{Globals, GlobalsDraw, GlobalsGradient, Ready};
 pub(crate) use moving::{Moving, Places};
-pub(crate) use noise::{NoisePlan, ParticleNoise};
-pub(crate) use rows::{Chosen, RowBlock, RowChoice, RowStep, RowsGradient};
+pub(crate) use noise::ParticleNoise;
+pub(crate) use rows::{RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows};
 
 use burn::tensor::Tensor;
 

@@ -1,22 +1,24 @@
 //! Keeps what one party knows of its local latents: families, parameters, optimisers, and the rows of each step.
 
+mod choice;
 mod encodings;
 mod private;
 
+pub(crate) use choice::{Choices, Chosen, ChosenRows};
 pub(crate) use encodings::Encodings;
 
-use partita_core::data::Minibatches;
-use partita_core::{Device, Encoded, Key, Minibatch, Model, Noise, Purpose, SiteTable};
+use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, SiteTable};
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{BlockDraw, ElboTerm};
+use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments};
 use crate::engine::family::RowGaussian;
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 
 /// The local blocks of one party, and the part of θ that it shares with no other.
 pub(crate) struct Locals {
+    choices: Choices,
     blocks: Vec<Block>,
     private: PrivateTheta,
     silo: u32,
@@ -31,28 +33,22 @@ struct Block {
     is_encoded: bool,
     parameters: Vec<f64>,
     rule: Box<dyn UpdateRule>,
-    minibatches: Option<Minibatches>,
 }
 
 /// The rows evaluated together, with their parameters.
 #[derive(Debug)]
 pub(crate) struct StepRows {
     pub(crate) minibatch: Vec<Minibatch>,
-    /// The share of all rows that these are, where a bound over all rows is evaluated in parts; the part's number.
-    pub(crate) share: f64,
-    part: u32,
-    blocks: Vec<BlockRows>,
+    chosen: Chosen,
+    /// Those of the rows of each block, gathered or encoded; `None` for the block's own.
+    parameters: Vec<Option<Vec<f64>>>,
 }
 
-/// The rows of one plate that are evaluated.
-#[derive(Debug)]
-struct BlockRows {
-    /// `None` for all.
-    rows: Option<Vec<usize>>,
-    /// Those of the rows, gathered or encoded; `None` for the block's own.
-    parameters: Option<Vec<f64>>,
-    /// N/B.
-    weight: f64,
+impl StepRows {
+    /// The share of all rows that these are, where a bound over all rows is evaluated in parts.
+    pub(crate) fn share(&self) -> f64 {
+        self.chosen.share
+    }
 }
 
 /// The rows of one plate, each repeated for its inner draws.
@@ -61,45 +57,24 @@ pub(crate) struct RepeatedRows {
     pub(crate) place: usize,
     pub(crate) minibatch: [Minibatch; 1],
     pub(crate) parameters: Vec<f64>,
-    part: u32,
 }
 
 impl Locals {
     pub(crate) fn new<M: Model>(
-        (model, data): (&M, &M::Data),
+        model: &M,
+        data: &M::Data,
         table: &SiteTable,
         settings: &Settings,
         device: &Device,
         silo: u32,
     ) -> Result<Self> {
-        let plates = || table.blocks().iter().filter_map(|block| block.plate.as_deref());
-        if let Some(name) = settings.minibatch.keys().find(|name| plates().all(|plate| plate != name.as_str())) {
-            return Err(Error::Setting {
-                setting: "minibatch",
-                found: format!("`{name}`, where the plates are: {}", plates().collect::<Vec<_>>().join(", ")),
-                expected: "the name of a plate of the model",
-            });
-        }
+        let choices = Choices::new(model, data, table, settings)?;
         let mut blocks = Vec::new();
         for (index, block) in table.blocks().iter().enumerate() {
-            // The first row tells whether there is an encoder, and whether its shapes are right.
-            let is_encoded = Encoded::of(model, table, index, data, Some(&[0]))?.is_some();
-            let family = match is_encoded {
-                true => settings.family.encoded_family(table, index, block)?,
-                false => settings.family.row_family(table, index, block)?,
-            };
-            let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
-            let minibatches = match size.filter(|&size| size < block.rows) {
-                Some(size) => Some(Minibatches::new(block.rows, size).map_err(|error| Error::Setting {
-                    setting: "minibatch",
-                    found: error.to_string(),
-                    expected: "at least one row",
-                })?),
-                None => None,
-            };
+            let (family, is_encoded) = (choices.family(index, table, settings)?, choices.is_encoded(index));
             let parameters = if is_encoded { Vec::new() } else { family.initial(settings.family.scale()) };
             let rule = settings.optimiser.start(device);
-            blocks.push(Block { plate: block.plate.clone(), family, is_encoded, parameters, rule, minibatches });
+            blocks.push(Block { plate: block.plate.clone(), family, is_encoded, parameters, rule });
         }
         let private = PrivateTheta::of(model, settings, device)?;
         if settings.estimator.weighs_draws() && blocks.iter().any(|block| block.is_encoded) {
@@ -109,103 +84,70 @@ impl Locals {
                 expected: "LocallyEnhanced, which gives every encoded row an importance-weighted average of its own",
             });
         }
-        Ok(Self { blocks, private, silo, noise: Noise::new(settings.seed).kind(settings.noise) })
+        Ok(Self { choices, blocks, private, silo, noise: Noise::new(settings.seed).kind(settings.noise) })
     }
 
     /// The rows of the minibatch of `step`.
     pub(crate) fn rows(&self, step: u64) -> StepRows {
-        self.select((1.0, 0), |block| {
-            let minibatches = block.minibatches.as_ref()?;
-            Some((minibatches.rows_at(step, &self.noise, self.silo), minibatches.scale_at(step)))
-        })
+        self.select(self.choices.at(step, &self.noise, self.silo))
     }
 
-    /// All rows, in parts of the size of a minibatch where an encoder serves them, so that memory stays bounded.
-    ///
-    /// A share of a part, multiplied by [`StepRows::share`] and summed over the parts, is the share of all rows.
-    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+    /// All rows, in the parts that [`Choices::all`] makes.
     pub(crate) fn all_rows(&self) -> Vec<StepRows> {
-        let large = self.blocks.iter().position(|block| block.is_encoded && block.minibatches.is_some());
-        let Some(block) = large.map(|place| &self.blocks[place]) else { return vec![self.select((1.0, 0), |_| None)] };
-        let rows: Vec<usize> = (0..block.family.rows()).collect();
-        let parts = rows.chunks(block.minibatches.as_ref().map_or(rows.len(), Minibatches::batch_size)).zip(0_u32..);
-        let share = |part: &[usize]| part.len() as f64 / rows.len() as f64;
-        parts
-            .map(|(part, number)| {
-                let own = |other: &Block| (other.plate == block.plate).then(|| (part.to_vec(), 1.0 / share(part)));
-                self.select((share(part), number), own)
-            })
-            .collect()
+        self.choices.all().into_iter().map(|chosen| self.select(chosen)).collect()
     }
 
-    /// Seed and key of the noise of one particle's pre-activations under local reparameterisation.
-    pub(crate) fn layer_noise(&self, purpose: Purpose, step: u64, particle: u32) -> (Noise, Key) {
-        (self.noise, Key::new(purpose, step).silo(self.silo).particle(particle))
+    /// These rows with their parameters, where they are known without an encoder.
+    fn select(&self, chosen: Chosen) -> StepRows {
+        let own = |(block, rows): (&Block, &Option<ChosenRows>)| {
+            let rows = rows.as_ref().filter(|_| !block.is_encoded)?;
+            Some(block.family.gather(&block.parameters, &rows.rows))
+        };
+        let parameters = self.blocks.iter().zip(&chosen.blocks).map(own).collect();
+        StepRows { minibatch: self.choices.minibatch(&chosen), chosen, parameters }
     }
 
-    /// The rows `chosen` gives for each block with their N/B; all rows where it gives none.
-    fn select(&self, (share, part): (f64, u32), chosen: impl Fn(&Block) -> Option<(Vec<usize>, f64)>) -> StepRows {
-        let mut all = StepRows { minibatch: Vec::new(), share, part, blocks: Vec::new() };
-        for block in &self.blocks {
-            let (Some(plate), Some((rows, weight))) = (&block.plate, chosen(block)) else {
-                all.blocks.push(BlockRows { rows: None, parameters: None, weight: 1.0 });
-                continue;
-            };
-            all.minibatch.push(Minibatch::new(plate, rows.clone()));
-            let parameters = (!block.is_encoded).then(|| block.family.gather(&block.parameters, &rows));
-            all.blocks.push(BlockRows { rows: Some(rows), parameters, weight });
-        }
-        all
+    /// What linear layers read under local reparameterisation, with the noise of one particle's pre-activations.
+    pub(crate) fn layer_moments<'a>(&self, layers: &'a LayerMoments, key: Key) -> Moments<'a> {
+        layers.with_noise(self.noise, key.silo(self.silo))
     }
 
     /// Encodes the rows evaluated, where the model has an encoder for them.
     pub(crate) fn encode<M: Model>(
         &self,
-        (model, data): (&M, &M::Data),
+        model: &M,
+        data: &M::Data,
         table: &SiteTable,
         rows: &mut StepRows,
     ) -> Result<Encodings> {
+        let StepRows { chosen, parameters, .. } = rows;
         let mut encodings = Vec::with_capacity(self.blocks.len());
-        for (index, (block, own)) in self.blocks.iter().zip(&mut rows.blocks).enumerate() {
+        for (index, (block, own)) in self.blocks.iter().zip(parameters).enumerate() {
             if !block.is_encoded {
                 encodings.push(None);
                 continue;
             }
-            let encoded = block.encode((model, data), table, index, own.rows.as_deref())?;
-            own.parameters = Some(encoded.parameters().to_vec());
+            let encoded = block.known(Encoded::of(model, table, index, data, chosen.rows(index))?)?;
+            *own = Some(encoded.parameters().to_vec());
             encodings.push(Some(encoded));
         }
         Ok(Encodings::new(encodings))
     }
 
     /// The noise of one particle, one vector a block.
-    pub(crate) fn noise(&self, rows: &StepRows, purpose: Purpose, step: u64, particle: u32) -> Vec<Vec<f64>> {
-        let key = Key::new(purpose, step).silo(self.silo).particle(particle);
-        let blocks = self.blocks.iter().zip(&rows.blocks).enumerate();
-        let one = |(place, (block, own)): (usize, (&Block, &BlockRows))| {
-            let mut values = vec![0.0; block.noise_len(own)];
-            self.noise.normal(self.key(key, (place, rows.part)), &mut values);
-            values
-        };
-        blocks.map(one).collect()
-    }
-
-    /// The key of the noise of one block in one part of its rows.
-    fn key(&self, key: Key, (place, part): (usize, u32)) -> Key {
-        let block = u32::try_from(place).unwrap_or(u32::MAX);
-        let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
-        key.block(block + part * blocks)
+    pub(crate) fn noise(&self, rows: &StepRows, key: Key) -> Vec<Vec<f64>> {
+        self.choices.noise(&rows.chosen, &self.noise, key.silo(self.silo))
     }
 
     /// The blocks as an estimator wants them.
     pub(crate) fn draws<'a>(&'a self, rows: &'a StepRows, noise: &'a [Vec<f64>]) -> Vec<BlockDraw<'a>> {
-        let blocks = self.blocks.iter().zip(&rows.blocks).zip(noise);
+        let blocks = self.blocks.iter().zip(noise).enumerate();
         blocks
-            .map(|((block, own), noise)| BlockDraw {
+            .map(|(index, (block, noise))| BlockDraw {
                 family: &block.family,
-                parameters: block.parameters_of(own),
+                parameters: self.parameters_of(rows, index),
                 noise,
-                weight: own.weight,
+                weight: rows.chosen.weight(index),
             })
             .collect()
     }
@@ -220,12 +162,11 @@ impl Locals {
             return Err(Self::no_single_plate());
         };
         let Some(plate) = &block.plate else { return Err(Self::no_single_plate()) };
-        let own = &rows.blocks[place];
-        let indices = own.rows.clone().unwrap_or_else(|| (0..block.family.rows()).collect());
+        let indices = rows.chosen.rows(place).map_or_else(|| (0..block.family.rows()).collect(), <[usize]>::to_vec);
         let repeats: Vec<usize> = (0..indices.len()).flat_map(|row| std::iter::repeat_n(row, inner)).collect();
         let minibatch = [Minibatch::repeated(plate, &indices, inner)];
-        let parameters = block.family.gather(block.parameters_of(own), &repeats);
-        Ok(RepeatedRows { place, minibatch, parameters, part: rows.part })
+        let parameters = block.family.gather(self.parameters_of(rows, place), &repeats);
+        Ok(RepeatedRows { place, minibatch, parameters })
     }
 
     fn no_single_plate() -> Error {
@@ -236,26 +177,23 @@ impl Locals {
         }
     }
 
-    /// The noise of repeated rows in one particle.
-    pub(crate) fn repeated_noise(&self, rows: &RepeatedRows, key: (Purpose, u64, u32)) -> Vec<f64> {
-        let (purpose, step, particle) = key;
-        let key = Key::new(purpose, step).silo(self.silo).particle(particle);
-        let length = rows.minibatch[0].rows.len() * self.blocks[rows.place].family.width();
-        let mut values = vec![0.0; length];
+    /// The noise of repeats of these rows in one particle.
+    pub(crate) fn repeated_noise(&self, rows: &StepRows, repeated: &RepeatedRows, key: Key) -> Vec<f64> {
+        let key = self.choices.key(key.silo(self.silo), repeated.place, &rows.chosen);
+        let mut values = vec![0.0; repeated.minibatch[0].rows.len() * self.blocks[repeated.place].family.width()];
         // The inner draws of a row are averaged inside a logarithm, particle by particle: they stay independent.
-        self.noise.stream(self.key(key, (rows.place, rows.part))).normal(&mut values);
+        self.noise.stream(key).normal(&mut values);
         values
     }
 
-    /// The family and the number of blocks, for a share over repeated rows.
-    pub(crate) fn family(&self, place: usize) -> (&RowGaussian, usize) {
-        (&self.blocks[place].family, self.blocks.len())
+    /// The family of a block, for a share over repeated rows.
+    pub(crate) fn family(&self, place: usize) -> &RowGaussian {
+        &self.blocks[place].family
     }
 
     /// Zeros of the shape of the parameters of the rows evaluated.
     pub(crate) fn zeros(&self, rows: &StepRows) -> Vec<Vec<f64>> {
-        let blocks = self.blocks.iter().zip(&rows.blocks);
-        blocks.map(|(block, own)| vec![0.0; block.parameters_of(own).len()]).collect()
+        (0..self.blocks.len()).map(|index| vec![0.0; self.parameters_of(rows, index).len()]).collect()
     }
 
     /// Moves the parameters of the rows evaluated, and private θ, down the gradients of the negative bound; the other
@@ -267,11 +205,11 @@ impl Locals {
 
     /// Moves the parameters of the rows evaluated alone.
     pub(crate) fn descend_rows(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
-        let blocks = self.blocks.iter_mut().zip(&rows.blocks).zip(gradient);
+        let blocks = self.blocks.iter_mut().zip(&rows.chosen.blocks).zip(gradient);
         for ((block, own), gradient) in blocks.filter(|((block, _), _)| !block.is_encoded) {
-            match &own.rows {
-                Some(rows) => {
-                    let places = block.family.places(rows);
+            match own {
+                Some(own) => {
+                    let places = block.family.places(&own.rows);
                     block.rule.step_rows(rate, &mut block.parameters, &gradient, &places);
                 }
                 None => block.rule.step(rate, &mut block.parameters, &gradient),
@@ -289,10 +227,9 @@ impl Locals {
         self.private.values()
     }
 
-    /// Takes the gradient by private θ out of the shares of particles: what is left may leave the party. Returns that
-    /// of the negative bound, averaged over particles.
-    pub(crate) fn keep_private(&self, shares: &mut [ElboTerm]) -> Vec<f64> {
-        self.private.keep(shares)
+    /// Takes the gradients by private θ out of the shares of particles: what is left may leave the party.
+    pub(crate) fn take_private(&self, shares: &mut [ElboTerm]) -> Vec<Vec<f64>> {
+        self.private.take(shares)
     }
 
     /// Draws minibatches and local noise from another seed, which no other party knows.
@@ -308,7 +245,8 @@ impl Locals {
     /// Means and standard deviations of each block's latents at the globals' mean, `[rows, width]`.
     pub(crate) fn moments<M: Model>(
         &self,
-        (model, data): (&M, &M::Data),
+        model: &M,
+        data: &M::Data,
         table: &SiteTable,
     ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
         let mut all = Vec::with_capacity(self.blocks.len());
@@ -317,10 +255,9 @@ impl Locals {
                 all.push(block.family.moments(&block.parameters));
                 continue;
             }
-            let rows: Vec<usize> = (0..block.family.rows()).collect();
             let (mut means, mut deviations) = (Vec::new(), Vec::new());
-            for part in rows.chunks(block.minibatches.as_ref().map_or(rows.len(), Minibatches::batch_size)) {
-                let encoded = block.encode((model, data), table, index, Some(part))?;
+            for part in self.choices.parts(index) {
+                let encoded = block.known(Encoded::of(model, table, index, data, Some(&part))?)?;
                 let (mean, deviation) = block.family.moments(encoded.parameters());
                 means.extend(mean);
                 deviations.extend(deviation);
@@ -328,6 +265,11 @@ impl Locals {
             all.push((means, deviations));
         }
         Ok(all)
+    }
+
+    /// The parameters of the rows evaluated.
+    fn parameters_of<'a>(&'a self, rows: &'a StepRows, block: usize) -> &'a [f64] {
+        rows.parameters[block].as_ref().unwrap_or(&self.blocks[block].parameters)
     }
 
     /// The plates with latents whose rows have parameters of their own, which only training gives.
@@ -383,23 +325,8 @@ impl Locals {
 }
 
 impl Block {
-    /// The parameters of the rows evaluated.
-    fn parameters_of<'a>(&'a self, rows: &'a BlockRows) -> &'a [f64] {
-        rows.parameters.as_ref().unwrap_or(&self.parameters)
-    }
-
-    fn noise_len(&self, rows: &BlockRows) -> usize {
-        rows.rows.as_ref().map_or(self.family.rows(), Vec::len) * self.family.width()
-    }
-
-    fn encode<M: Model>(
-        &self,
-        (model, data): (&M, &M::Data),
-        table: &SiteTable,
-        index: usize,
-        rows: Option<&[usize]>,
-    ) -> Result<Encoded> {
-        let encoded = Encoded::of(model, table, index, data, rows)?;
+    /// What its encoder gave, which it has to give at every step.
+    fn known(&self, encoded: Option<Encoded>) -> Result<Encoded> {
         encoded.ok_or_else(|| {
             Error::Model(partita_core::Error::ChangingStructure {
                 found: format!("no encoder of plate `{}`", self.plate.as_deref().unwrap_or_default()),

@@ -1,6 +1,7 @@
 //! Gives the terms that a silo adds to the bound, with their gradients: what several methods ask of their silos.
 
 pub(crate) mod coordinator;
+pub(crate) mod joint;
 pub(crate) mod messages;
 pub(crate) mod objective;
 pub(crate) mod particles;

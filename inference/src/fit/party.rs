@@ -12,8 +12,7 @@ use crate::engine::terms::Silo;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
 use crate::methods::rounds::{AveragingSilo, FedOpt, Rounds, SfviAvg};
-use crate::methods::sfvi::pooled::{Central, CentralSilo};
-use crate::methods::sfvi::{OnDeviceSilo, Sfvi};
+use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator<M: Model + 'static>(

@@ -63,6 +63,12 @@ impl DrawWeights {
     pub(crate) fn descent(&self, draws: Vec<Vec<Vec<f64>>>) -> Vec<Vec<f64>> {
         descent(draws, &self.family, self.share)
     }
+
+    /// The gradient of the negative bound by θ, from that of each draw.
+    pub(crate) fn theta_descent(&self, draws: Vec<Vec<f64>>) -> Vec<f64> {
+        let draws = draws.into_iter().map(|draw| vec![draw]).collect();
+        descent(draws, &self.theta, self.share).pop().unwrap_or_default()
+    }
 }
 
 /// Minus `share` times the sum of the draws' gradients, each times its factor, block by block.

@@ -15,8 +15,10 @@ pub(crate) struct Repeats<'a> {
     pub(crate) parameters: &'a [f64],
     /// The noise of the repeated rows.
     pub(crate) noise: &'a [f64],
-    /// The place of that block among the site table's, and the number of blocks; the others hold no latents.
-    pub(crate) block: (usize, usize),
+    /// The place of that block among the site table's.
+    pub(crate) place: usize,
+    /// The number of blocks; the others hold no latents.
+    pub(crate) blocks: usize,
 }
 
 /// A silo's share of the bound whose rows are averages over repeats, and the gradient by the parameters of each repeat,
@@ -33,7 +35,7 @@ pub(crate) fn enhanced_share<M: Model>(
     repeats: &Repeats<'_>,
     out: &mut [f64],
 ) -> Result<ElboTerm> {
-    let Repeats { family, parameters, noise, block: (place, blocks) } = *repeats;
+    let Repeats { family, parameters, noise, place, blocks } = *repeats;
     let draw = family.draw(parameters, &global.deviation, noise);
     let log_q = family.row_log_densities(&draw, noise);
     let mut locals = vec![Vec::new(); blocks];

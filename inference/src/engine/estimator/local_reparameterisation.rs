@@ -1,6 +1,6 @@
 //! Says what local reparameterisation needs: layers with a diagonal posterior, on which nothing local depends.
 
-use partita_core::{Key, LogDensity, Model, Moments, Noise, Part, SiteTable, ValueAndGradient};
+use partita_core::{Key, Moments, Noise, Part, SiteTable, ValueAndGradient};
 
 use super::{ElboTerm, Estimator, add};
 use crate::engine::error::{Error, Result};
@@ -25,20 +25,8 @@ impl LayerMoments {
     }
 
     /// The same with the noise of pre-activations.
-    pub(crate) fn with_noise(&self, (noise, key): (Noise, Key)) -> Moments<'_> {
+    pub(crate) fn with_noise(&self, noise: Noise, key: Key) -> Moments<'_> {
         Moments { means: &self.means, variances: &self.variances, noise, key }
-    }
-
-    /// The sum of the shares of particles that differ in the noise of layers alone, on one tape.
-    pub(crate) fn joined<'a, M: Model>(
-        &'a self,
-        density: LogDensity<'a, M>,
-        data: &M::Data,
-        noise: (Noise, Key),
-        particles: &[u32],
-    ) -> Result<ElboTerm> {
-        let assessment = density.moments(self.with_noise(noise)).local_sum(&self.means, data, particles)?;
-        Ok(ElboTerm::of_layers(assessment))
     }
 }
 
@@ -60,7 +48,9 @@ pub(crate) fn particles_join(table: &SiteTable) -> bool {
 
 impl ElboTerm {
     /// The share of particles under local reparameterisation whose globals are all in layers.
-    fn of_layers(ValueAndGradient { value, globals, theta, mut means, variances, .. }: ValueAndGradient) -> Self {
+    pub(crate) fn of_layers(
+        ValueAndGradient { value, globals, theta, mut means, variances, .. }: ValueAndGradient,
+    ) -> Self {
         add(&mut means, &globals);
         Self { elbo: value, location: means, deviation: globals, theta, variance: variances }
     }
@@ -80,7 +70,7 @@ impl ElboTerm {
 pub(crate) fn check_layers(
     estimator: Estimator,
     table: &SiteTable,
-    (family, parameters): (&dyn Family, &[f64]),
+    family: &dyn Family,
     locals_depend_on_globals: bool,
 ) -> Result<()> {
     if estimator != Estimator::LocalReparameterisation {
@@ -102,5 +92,5 @@ pub(crate) fn check_layers(
             "local families without `given_globals`, such as Gaussian::diagonal(): layers have no draw to depend on",
         );
     }
-    family.vjp_variance(parameters, &layers, &mut vec![0.0; family.parameter_len()])
+    family.vjp_variance(&family.initial(1.0), &layers, &mut vec![0.0; family.parameter_len()])
 }

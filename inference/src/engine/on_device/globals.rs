@@ -6,14 +6,24 @@ use partita_core::{Device, Part, Site, SiteTable};
 
 use super::{Moving, plus};
 use crate::engine::error::Result;
+use crate::engine::estimator::Estimator;
 use crate::engine::family::{DeviceKind, FamilyPlan, HALF_LOG_TWO_PI};
 
 /// The global posterior: independent parts, in the order of the host family's parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Globals {
     parts: Vec<GlobalPart>,
-    /// For each global site in the order of declaration its part and where it lies there.
-    sites: Vec<(usize, usize, usize)>,
+    /// For each global site in the order of declaration where it lies.
+    sites: Vec<SitePlace>,
+}
+
+/// Where a site lies.
+#[derive(Debug, Clone, Copy, Default)]
+struct SitePlace {
+    part: usize,
+    /// Its first component there.
+    start: usize,
+    width: usize,
 }
 
 /// A Gaussian or a point mass over some sites taken together, as `[1, n]` vectors.
@@ -71,13 +81,13 @@ impl Globals {
     pub(crate) fn new(plan: &FamilyPlan, table: &SiteTable, parameters: &[f64], device: &Device) -> Result<Self> {
         let mut parameters = parameters.iter().copied();
         let declared: Vec<&Site> = table.latents(Part::Global).collect();
-        let mut sites = vec![(0, 0, 0); declared.len()];
+        let mut sites = vec![SitePlace::default(); declared.len()];
         let mut parts = Vec::new();
         for (names, choice) in plan.parts(table) {
             let mut len = 0;
             for site in &names {
                 if let Some(place) = declared.iter().position(|other| other.name == site.name) {
-                    sites[place] = (parts.len(), len, site.width());
+                    sites[place] = SitePlace { part: parts.len(), start: len, width: site.width() };
                 }
                 len += site.width();
             }
@@ -123,11 +133,11 @@ impl Globals {
     }
 
     fn by_site(&self, parts: &[Tensor<2>]) -> Vec<Tensor<2>> {
-        let slice = |(part, start, width): &(usize, usize, usize)| {
-            let whole = parts[*part].clone();
-            if whole.dims()[1] == *width { whole } else { whole.narrow(1, *start, *width) }
+        let slice = |SitePlace { part, start, width }| {
+            let whole: Tensor<2> = parts[part].clone();
+            if whole.dims()[1] == width { whole } else { whole.narrow(1, start, width) }
         };
-        self.sites.iter().map(slice).collect()
+        self.sites.iter().copied().map(slice).collect()
     }
 
     /// Puts vectors of the parts into the order of the global vector.
@@ -147,7 +157,7 @@ impl Globals {
         }
         let mut offset = 0;
         let mut pieces: Vec<Vec<(usize, Tensor<2>)>> = self.parts.iter().map(|_| Vec::new()).collect();
-        for (part, start, width) in &self.sites {
+        for SitePlace { part, start, width } in &self.sites {
             pieces[*part].push((*start, whole.clone().narrow(1, offset, *width)));
             offset += width;
         }
@@ -161,9 +171,11 @@ impl Globals {
     /// Adds to `into` the gradients that reach location and deviation, each in the order of the global vector.
     pub(crate) fn vjp(
         &self,
-        (ready, draw): (&[Ready], &GlobalsDraw),
-        (location, deviation): (&Tensor<2>, &Tensor<2>),
-        subtract_score: bool,
+        ready: &[Ready],
+        draw: &GlobalsDraw,
+        location: &Tensor<2>,
+        deviation: &Tensor<2>,
+        estimator: Estimator,
         into: &mut GlobalsGradient,
     ) {
         into.parts.resize_with(self.parts.len(), Default::default);
@@ -174,7 +186,7 @@ impl Globals {
                 plus(&mut into[0], location);
                 continue;
             };
-            if subtract_score {
+            if estimator == Estimator::StickingTheLanding {
                 location = location + minus_score.clone();
                 deviation = deviation + minus_score.clone();
             }
@@ -205,14 +217,15 @@ impl Globals {
 
     /// Moves all parameters up the gradients, divided by `particles`; returns the squared norm of that mean.
     ///
-    /// `entropy` adds the gradient of the entropy, once.
+    /// The gradient of the entropy is added once, where the estimator adds it.
     pub(crate) fn ascend(
         &mut self,
         gradient: GlobalsGradient,
-        (particles, entropy): (f64, bool),
+        particles: f64,
+        estimator: Estimator,
         update: &AdamUpdate,
     ) -> Option<Tensor<1>> {
-        let mut norm = None;
+        let (mut norm, entropy) = (None, estimator.adds_entropy_gradient());
         for (part, [mean, log_scale, lower]) in self.parts.iter_mut().zip(gradient.parts) {
             let log_scale = log_scale.map(|gradient| if entropy { gradient + particles } else { gradient });
             let movers = [

@@ -60,7 +60,7 @@ impl<const D: usize> Moving<D> {
 
     /// One step of Adam on the entries `places` of dimension `dimension` alone, each with the constants of its own
     /// count.
-    pub(crate) fn step_rows(&mut self, gradient: Tensor<D>, (dimension, places): (usize, &Places<D>)) {
+    pub(crate) fn step_rows(&mut self, gradient: Tensor<D>, dimension: usize, places: &Places<D>) {
         let take = |tensor: &Tensor<D>| tensor.clone().select(dimension, places.indices.clone());
         let (first, second, update) = (take(&self.first), take(&self.second), &places.update);
         let square = gradient.clone() * gradient.clone();

@@ -1,62 +1,15 @@
 //! Gives the local posterior of a fit on a device: independent rows whose mean and log-scale may be linear in the globals.
 
 use burn::tensor::{Int, Tensor, TensorData};
-use partita_core::data::Minibatches;
 use partita_core::kernel::AdamUpdate;
-use partita_core::{Device, Handle, LocalBlock, Minibatch, Noise, Part, SiteTable};
+use partita_core::{Device, Handle, Part, SiteTable};
 
 use super::{Moving, Places, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
-use crate::engine::family::{HALF_LOG_TWO_PI, RowGaussian};
+use crate::engine::family::HALF_LOG_TWO_PI;
+use crate::engine::rows::{Choices, ChosenRows};
 use crate::engine::settings::Settings;
-
-/// Which rows of a plate a step evaluates.
-#[derive(Debug)]
-pub(crate) struct RowChoice {
-    plate: Option<String>,
-    rows: usize,
-    minibatches: Option<Minibatches>,
-}
-
-/// The rows of a minibatch and N/B.
-pub(crate) type Chosen = Option<(Vec<usize>, f64)>;
-
-impl RowChoice {
-    pub(crate) fn new(block: &LocalBlock, settings: &Settings) -> Result<Self> {
-        let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
-        let minibatches = size.filter(|&size| size < block.rows).map(|size| Minibatches::new(block.rows, size));
-        let minibatches = minibatches.transpose().map_err(|error| Error::Setting {
-            setting: "minibatch",
-            found: error.to_string(),
-            expected: "at least one row",
-        })?;
-        Ok(Self { plate: block.plate.clone(), rows: block.rows, minibatches })
-    }
-
-    /// The rows of `step` and N/B, or `None` for all.
-    pub(crate) fn at(&self, step: Option<u64>, seed: u64) -> Chosen {
-        let (Some(minibatches), Some(step)) = (&self.minibatches, step) else { return None };
-        Some((minibatches.rows_at(step, &Noise::new(seed), 0), minibatches.scale_at(step)))
-    }
-
-    /// The chosen rows as the model's evaluation wants them.
-    pub(crate) fn minibatch(&self, chosen: &Chosen) -> Option<Minibatch> {
-        let (Some(plate), Some((rows, _))) = (&self.plate, chosen) else { return None };
-        Some(Minibatch::new(plate, rows.clone()))
-    }
-
-    /// All rows in parts of the size of a minibatch.
-    pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
-        let size = self.minibatches.as_ref().map_or(self.rows, Minibatches::batch_size);
-        (0..self.rows).collect::<Vec<_>>().chunks(size.max(1)).map(<[usize]>::to_vec).collect()
-    }
-
-    /// How many rows are evaluated.
-    pub(crate) fn count(&self, chosen: &Chosen) -> usize {
-        chosen.as_ref().map_or(self.rows, |(rows, _)| rows.len())
-    }
-}
 
 /// The local latents of one plate: parameters `[rows, width]`, and `[globals, rows, width]` where they are linear in
 /// the globals.
@@ -110,6 +63,15 @@ pub(crate) struct RowsGradient {
     scale_linear: Option<Tensor<2>>,
 }
 
+/// What reaches the globals from the rows of a step.
+#[derive(Debug)]
+pub(crate) struct ThroughRows {
+    /// At fixed local draws.
+    pub(crate) direct: Option<Tensor<2>>,
+    /// Through $\delta$.
+    pub(crate) path: Option<Tensor<2>>,
+}
+
 impl RowsGradient {
     /// Takes out the gradients by means and log-scales, for an encoder to pull back.
     pub(crate) fn take_cells(&mut self) -> Option<[Tensor<2>; 2]> {
@@ -123,15 +85,14 @@ impl RowBlock {
     /// # Errors
     /// [`Error::Setting`] for rows whose columns are correlated.
     pub(crate) fn new(
+        index: usize,
+        choices: &Choices,
         table: &SiteTable,
-        (index, block, is_encoded): (usize, &LocalBlock, bool),
         settings: &Settings,
         device: &Device,
     ) -> Result<Self> {
-        let family: RowGaussian = match is_encoded {
-            true => settings.family.encoded_family(table, index, block)?,
-            false => settings.family.row_family(table, index, block)?,
-        };
+        let (block, is_encoded) = (&table.blocks()[index], choices.is_encoded(index));
+        let family = choices.family(index, table, settings)?;
         let options = family.options();
         if options.dense.iter().filter(|dense| **dense).count() > 1 {
             return Err(Error::Setting {
@@ -175,9 +136,9 @@ impl RowBlock {
     }
 
     /// The rows of a step with their parameters: their own, or those an encoder gave.
-    pub(crate) fn step(&self, rows: &Chosen, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> RowStep {
-        let weight = rows.as_ref().map_or(1.0, |(_, weight)| *weight);
-        let chosen: Option<Tensor<1, Int>> = rows.as_ref().map(|(rows, _)| {
+    pub(crate) fn step(&self, rows: Option<&ChosenRows>, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> RowStep {
+        let weight = rows.map_or(1.0, |rows| rows.weight);
+        let chosen: Option<Tensor<1, Int>> = rows.map(|ChosenRows { rows, .. }| {
             let indices: Vec<i64> = rows.iter().filter_map(|row| i64::try_from(*row).ok()).collect();
             Tensor::from_data(TensorData::new(indices, [rows.len()]), device.burn())
         });
@@ -239,15 +200,16 @@ impl RowBlock {
         (masked(step.log_scale.clone(), &self.masks[0]).sum(), cells as f64 * (0.5 + HALF_LOG_TWO_PI))
     }
 
-    /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals: directly,
-    /// and through $\delta$.
+    /// Pulls the gradients by the draw of each site back; adds to `into`, returns what reaches the globals.
     pub(crate) fn vjp(
         &self,
-        (step, draw, deviation): (&RowStep, &RowsDraw, &Tensor<2>),
+        step: &RowStep,
+        draw: &RowsDraw,
+        deviation: &Tensor<2>,
         gradients: Vec<Tensor<2>>,
         estimator: Estimator,
         into: &mut RowsGradient,
-    ) -> (Option<Tensor<2>>, Option<Tensor<2>>) {
+    ) -> ThroughRows {
         let mut gradient = if let [one] = gradients.as_slice() { one.clone() } else { Tensor::cat(gradients, 1) };
         let (mut direct, mut path) = (None, None);
         let flat = |cells: Tensor<2>| {
@@ -287,30 +249,29 @@ impl RowBlock {
         }
         plus(&mut into.mean, gradient);
         plus(&mut into.log_scale, by_log_scale);
-        (direct, path)
+        ThroughRows { direct, path }
     }
 
     /// Moves the parameters of the rows of a step up their gradients, divided by `particles`; other rows wait, and each
     /// row of a minibatch has an Adam of its own, as on the host.
     pub(crate) fn ascend(
         &mut self,
-        (rows, step): (&Chosen, &RowStep),
+        rows: Option<&[usize]>,
+        step: &RowStep,
         gradient: RowsGradient,
         particles: f64,
-        (update, device): (impl Fn(u64) -> AdamUpdate, &Device),
+        update: impl Fn(u64) -> AdamUpdate,
+        device: &Device,
     ) {
         let factor = -1.0 / particles;
-        let places = match (rows, &step.chosen) {
-            (Some((rows, _)), Some(indices)) => Some(self.places(rows, indices, &update, device)),
-            _ => None,
-        };
+        let places = rows.zip(step.chosen.as_ref()).map(|(rows, indices)| self.places(rows, indices, &update, device));
         if places.is_none() {
             self.time += 1;
         }
         let all = update(self.time);
         for (mover, own) in self.own.iter_mut().flatten().zip([gradient.mean, gradient.log_scale]) {
             match (own, &places) {
-                (Some(own), Some(places)) => mover.step_rows(own * factor, (0, places)),
+                (Some(own), Some(places)) => mover.step_rows(own * factor, 0, places),
                 (Some(own), None) => mover.step(own * factor, &all),
                 (None, _) => {}
             }
@@ -321,7 +282,7 @@ impl RowBlock {
             let evaluated = own.dims()[1] / width;
             let own = own.reshape([globals, evaluated, width]) * factor;
             match &places {
-                Some(places) => mover.step_rows(own, (1, &places.reshape([1, evaluated, 1]))),
+                Some(places) => mover.step_rows(own, 1, &places.reshape([1, evaluated, 1])),
                 None => mover.step(own, &all),
             }
         }
@@ -353,7 +314,7 @@ impl RowBlock {
 
     /// Means and standard deviations at $\delta = 0$, each `[rows, width]`, read to the host.
     pub(crate) fn moments(&self, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> Result<(Vec<f64>, Vec<f64>)> {
-        let step = self.step(&None, encoded, device);
+        let step = self.step(None, encoded, device);
         let mean = Handle::from(step.mean).read()?.values;
         let scale = Handle::from(step.log_scale.exp()).read()?.values;
         let spread = |(scale, point): (f64, &bool)| if *point { 0.0 } else { scale };

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model, shared_theta, theta};
 
 use crate::engine::error::Result;
-use crate::engine::estimator::{ElboTerm, add};
+use crate::engine::estimator::ElboTerm;
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 
@@ -26,17 +26,9 @@ impl PrivateTheta {
         &self.values
     }
 
-    /// Takes the private part out of the shares' gradients by θ: returns its mean, negated.
-    pub(crate) fn keep(&self, shares: &mut [ElboTerm]) -> Vec<f64> {
-        let mut sum = vec![0.0; self.values.len()];
-        #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
-        let weight = -1.0 / shares.len() as f64;
-        for share in shares {
-            let own = share.theta.split_off(share.theta.len() - self.values.len());
-            add(&mut sum, &own);
-        }
-        sum.iter_mut().for_each(|slot| *slot *= weight);
-        sum
+    /// Takes the private part out of the shares' gradients by θ.
+    pub(crate) fn take(&self, shares: &mut [ElboTerm]) -> Vec<Vec<f64>> {
+        shares.iter_mut().map(|share| share.theta.split_off(share.theta.len() - self.values.len())).collect()
     }
 
     pub(crate) fn descend(&mut self, gradient: &[f64], rate: f64) {

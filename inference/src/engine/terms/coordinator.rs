@@ -155,6 +155,7 @@ impl<M: Model> Coordinator<M> {
         let sizes = self.sizes(draws);
         let mut terms = Vec::with_capacity(replies.len());
         for (reply, silo) in replies.iter().zip(&self.silos) {
+            // Before the rest is read: an answer to another step may have other lengths.
             let answered = reply.get_count("step", LARGEST_COUNT)?;
             if answered != step {
                 let problem = format!("silo `{silo}` answered step {answered}, asked was step {step}");

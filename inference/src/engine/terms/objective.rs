@@ -6,11 +6,11 @@ use partita_core::{LogDensity, Model, ValueAndGradient};
 use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{DrawWeights, ElboTerm, add};
+use crate::engine::estimator::{DrawWeights, ElboTerm};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
-use crate::engine::terms::silo::{Silo, describe_global, global_key, noise_of};
+use crate::engine::terms::silo::{Silo, describe_global};
 
 /// What stands before the silo's likelihood.
 #[derive(Debug, Clone, Copy)]
@@ -32,34 +32,38 @@ pub(crate) struct LocalObjective {
     pub(crate) likelihood: f64,
     /// The gradient of the negative bound by the parameters of the global family, then by shared θ.
     pub(crate) gradient: Vec<f64>,
-    locals: LocalMove,
+    pub(super) locals: LocalMove,
 }
 
 /// What moves the silo's own parameters.
 #[derive(Debug)]
 pub(crate) struct LocalMove {
-    rows: StepRows,
-    gradients: Vec<Vec<Vec<f64>>>,
-    weights: DrawWeights,
-    private: Vec<f64>,
+    pub(super) rows: StepRows,
+    pub(super) gradients: Vec<Vec<Vec<f64>>>,
+    pub(super) weights: DrawWeights,
+    pub(super) private: Vec<f64>,
 }
 
-/// A part of the objective with its gradient by the parameters of the global family, and by θ where there is one.
-#[derive(Debug)]
-struct Pulled {
-    elbo: f64,
-    gradient: Vec<f64>,
-    theta: Vec<f64>,
+/// A draw of the objective, with what reaches the parameters of the global family and θ.
+#[derive(Debug, Default)]
+pub(super) struct Drawn {
+    pub(super) elbo: f64,
+    pub(super) noise: Vec<f64>,
+    pub(super) location: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$, where it differs from `location`: most models have no other, and many globals.
+    pub(super) deviation: Option<Vec<f64>>,
+    /// The gradient by the variances of linear layers under local reparameterisation.
+    pub(super) variance: Vec<f64>,
+    pub(super) theta: Vec<f64>,
+    /// Whether the entropy of the global posterior is part of it, where the estimator adds its gradient apart.
+    pub(super) has_entropy: bool,
 }
 
-impl Pulled {
-    /// Adds what has gradients of the same lengths, or of none.
-    fn add(&mut self, other: &Self) {
-        self.elbo += other.elbo;
-        for (own, other) in [(&mut self.gradient, &other.gradient), (&mut self.theta, &other.theta)] {
-            own.resize(own.len().max(other.len()), 0.0);
-            add(&mut own[..other.len()], other);
-        }
+impl Drawn {
+    /// A term at a draw with this noise.
+    pub(super) fn of(term: ElboTerm, noise: Vec<f64>) -> Self {
+        let ElboTerm { elbo, location, deviation, theta, variance } = term;
+        Self { elbo, location, deviation: Some(deviation), theta, variance, noise, has_entropy: false }
     }
 }
 
@@ -74,10 +78,10 @@ impl<M: Model> Silo<M> {
     ) -> Result<LocalObjective> {
         let Draws { step, count, .. } = draw;
         let mut rows = self.locals.rows(step);
-        let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) =
-            self.shares(globals, &mut rows, draw)?.into_iter().unzip();
+        let found = self.shares(globals, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         self.check(&shares, step)?;
-        let private = self.locals.keep_private(&mut shares);
+        let private = self.locals.take_private(&mut shares);
         for gradient in &gradients {
             self.check_local(gradient, step)?;
         }
@@ -85,89 +89,107 @@ impl<M: Model> Silo<M> {
             &shares.iter().map(|share| share.elbo).collect::<Vec<_>>(),
         )
         .0;
-        let estimator = self.settings.estimator;
         let diverged = self.diverged(globals, prior)?;
-        let mut by_draw = match (&diverged, shares.len() < count) {
-            (Some(_), _) => self.without_prior(shares, globals, draw)?,
-            (None, false) => self.with_prior(shares.into_iter().map(Some), globals, draw, prior)?,
+        let (mut draws, joined) = match (&diverged, shares.len() < count) {
+            (Some(_), _) => {
+                let own = shares.into_iter().zip(0..);
+                (own.map(|(share, particle)| self.without_prior(share, draw, particle)).collect::<Vec<_>>(), None)
+            }
+            (None, false) => (self.with_prior(shares.into_iter().map(Some), globals, draw, prior)?, None),
             // The one share of all particles is that of each draw of the prior.
             (None, true) => {
-                let own = self.without_prior(shares, globals, draw)?;
-                let mut by_draw = self.with_prior((0..count).map(|_| None), globals, draw, prior)?;
-                by_draw.iter_mut().for_each(|prior| own.iter().for_each(|own| prior.add(own)));
-                by_draw
+                let joined = shares.pop().map(|share| self.without_prior(share, draw, 0));
+                (self.with_prior((0..count).map(|_| None), globals, draw, prior)?, joined)
             }
         };
         // What has no gradient by θ gives zeros; of the prior's, what is private stays out.
-        by_draw.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
-        let elbos: Vec<f64> = by_draw.iter().map(|own| own.elbo).collect();
-        let mut weights = estimator.weigh(&elbos);
-        let mut gradient = vec![0.0; globals.len() + theta_len];
-        let (by_global, by_theta) = gradient.split_at_mut(globals.len());
-        for (own, (family, theta)) in by_draw.iter().zip(weights.family.iter().zip(&weights.theta)) {
-            add_scaled(by_global, *family, &own.gradient);
-            add_scaled(by_theta, *theta, &own.theta);
-        }
-        gradient.iter_mut().for_each(|g| *g *= -weights.share);
+        draws.iter_mut().for_each(|own| own.theta.resize(theta_len, 0.0));
+        let (mut weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), theta_len)?;
         if let Some(Diverged { value, gradient: by_moments }) = diverged {
             weights.bound -= value;
             self.family.vjp_moments(globals, &by_moments, &mut gradient[..globals.len()]);
         }
-        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), &gradient)?;
+        self.check_globals(step, &gradient)?;
+        // The one share of all particles is their mean already.
+        let private = match private.len() < count {
+            true => DrawWeights::equal(&[likelihood]).theta_descent(private),
+            false => weights.theta_descent(private),
+        };
         let bound = weights.bound;
         Ok(LocalObjective { bound, likelihood, gradient, locals: LocalMove { rows, gradients, weights, private } })
     }
 
-    /// Shares alone, pulled back to the parameters of the global family.
-    fn without_prior(&self, shares: Vec<ElboTerm>, globals: &[f64], draw: Draws) -> Result<Vec<Pulled>> {
-        let pulled = shares.into_iter().zip(0_u32..).map(|(share, particle)| {
-            // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
-            let noise = match share.deviation.iter().any(|number| *number != 0.0) {
-                true => self.global_noise(draw, particle),
-                false => vec![0.0; self.family.noise_len()],
-            };
-            let mut gradient = vec![0.0; globals.len()];
-            share.vjp(&*self.family, globals, &noise, &mut gradient)?;
-            Ok(Pulled { elbo: share.elbo, gradient, theta: share.theta })
-        });
-        pulled.collect()
+    /// What draws weigh, and the gradient of the negative bound by the parameters of the global family, then by θ of
+    /// this length; `joined` is what all draws have in common.
+    pub(super) fn weighed(
+        &self,
+        globals: &[f64],
+        draws: &[Drawn],
+        joined: Option<&Drawn>,
+        theta_len: usize,
+    ) -> Result<(DrawWeights, Vec<f64>)> {
+        let common = joined.map_or(0.0, |joined| joined.elbo);
+        let elbos: Vec<f64> = draws.iter().map(|own| own.elbo + common).collect();
+        let weights = self.settings.estimator.weigh(&elbos);
+        let mut gradient = vec![0.0; globals.len() + theta_len];
+        for (own, (family, theta)) in draws.iter().zip(weights.family.iter().zip(&weights.theta)) {
+            self.add_gradient(globals, own, [*family, *theta], &mut gradient)?;
+        }
+        gradient.iter_mut().for_each(|g| *g *= -weights.share);
+        if let Some(joined) = joined {
+            self.add_gradient(globals, joined, [-1.0, -1.0], &mut gradient)?;
+        }
+        Ok((weights, gradient))
     }
 
-    /// Draws of the prior, each with its particle's share where it has one of its own, pulled back likewise.
+    /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor.
+    fn add_gradient(&self, globals: &[f64], own: &Drawn, [family, theta]: [f64; 2], out: &mut [f64]) -> Result<()> {
+        let (by_global, by_theta) = out.split_at_mut(globals.len());
+        let reaching = [&own.location, own.deviation.as_ref().unwrap_or(&own.location)].map(Vec::as_slice);
+        let entropy = own.has_entropy && self.settings.estimator.adds_entropy_gradient();
+        self.family.add_gradient(globals, &own.noise, reaching, (family, entropy), by_global);
+        add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
+        if own.variance.is_empty() {
+            return Ok(());
+        }
+        let variance: Vec<f64> = own.variance.iter().map(|gradient| family * gradient).collect();
+        self.family.vjp_variance(globals, &variance, by_global)
+    }
+
+    /// Refuses a gradient by the parameters of the global family and θ that is not finite.
+    pub(super) fn check_globals(&self, step: u64, gradient: &[f64]) -> Result<()> {
+        finite(&self.name, step, |index| describe_global(&self.table, index % self.family.len().max(1)), gradient)
+    }
+
+    /// A share alone.
+    fn without_prior(&self, share: ElboTerm, draw: Draws, particle: u32) -> Drawn {
+        // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
+        let noise = match share.deviation.iter().any(|number| *number != 0.0) {
+            true => draw.global_noise(&*self.family, &self.settings, particle),
+            false => vec![0.0; self.family.noise_len()],
+        };
+        Drawn::of(share, noise)
+    }
+
+    /// Draws of the prior, each with its particle's share where it has one of its own.
     fn with_prior(
         &self,
         shares: impl Iterator<Item = Option<ElboTerm>>,
         globals: &[f64],
         draw: Draws,
         prior: GlobalPrior<'_>,
-    ) -> Result<Vec<Pulled>> {
-        let estimator = self.settings.estimator;
-        let pulled = shares.zip(0_u32..).map(|(share, particle)| {
-            let noise = self.global_noise(draw, particle);
+    ) -> Result<Vec<Drawn>> {
+        let drawn = shares.zip(0_u32..).map(|(share, particle)| {
+            let noise = draw.global_noise(&*self.family, &self.settings, particle);
             let global = self.family.draw(globals, &noise);
             let prior = self.prior_at(prior, &global.latent)?;
-            let mut own = estimator.global_share(prior, &*self.family, globals, &global);
+            let mut own = self.settings.estimator.global_share(prior, &*self.family, globals, &global);
             if let Some(share) = share {
-                own.elbo += share.elbo;
-                add(&mut own.location, &share.location);
-                add(&mut own.deviation, &share.deviation);
-                own.variance = share.variance;
-                let both = own.theta.len().max(share.theta.len());
-                own.theta.resize(both, 0.0);
-                add(&mut own.theta[..share.theta.len()], &share.theta);
+                own.take(share);
             }
-            let mut gradient = vec![0.0; globals.len()];
-            own.vjp(&*self.family, globals, &noise, &mut gradient)?;
-            if estimator.adds_entropy_gradient() {
-                self.family.add_entropy_gradient(globals, &mut gradient);
-            }
-            Ok(Pulled { elbo: own.elbo, gradient, theta: own.theta })
+            Ok(Drawn { has_entropy: true, ..Drawn::of(own, noise) })
         });
-        pulled.collect()
-    }
-
-    fn global_noise(&self, Draws { purpose, step, owner, .. }: Draws, particle: u32) -> Vec<f64> {
-        noise_of(&*self.family, &self.settings, global_key(purpose, step, owner).particle(particle))
+        drawn.collect()
     }
 
     /// Moves the silo's own parameters by what an objective said.
@@ -186,7 +208,7 @@ impl<M: Model> Silo<M> {
     fn prior_at(&self, prior: GlobalPrior<'_>, latent: &[f64]) -> Result<ValueAndGradient> {
         match prior {
             GlobalPrior::Model(power) => {
-                let mut own = LogDensity::new(&self.workers[0].0, &self.device, &self.table).global(latent)?;
+                let mut own = LogDensity::new(&self.workers[0].model, &self.device, &self.table).global(latent)?;
                 own.value *= power;
                 own.globals.iter_mut().chain(&mut own.theta).for_each(|g| *g *= power);
                 Ok(own)

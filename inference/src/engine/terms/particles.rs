@@ -10,6 +10,13 @@ use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::{global_key, noise_of};
 
+/// All draws of a step, with the gradient by θ that encoders pull back for it.
+#[derive(Debug)]
+pub(crate) struct AllEvaluated<T> {
+    pub(crate) draws: Vec<Evaluated<T>>,
+    pub(crate) by_theta: Option<Vec<f64>>,
+}
+
 /// Which draws are made, and how the local part weighs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Draws {
@@ -31,6 +38,11 @@ impl Draws {
     pub(crate) fn shared(purpose: Purpose, step: u64, count: usize) -> Self {
         Self { purpose, step, count, owner: Key::COORDINATOR, weight: 1.0, entropy_weight: 1.0, may_join: false }
     }
+
+    /// The global noise of a particle: every party makes the same of the owner's, from seed and key.
+    pub(crate) fn global_noise(&self, family: &dyn Family, settings: &Settings, particle: u32) -> Vec<f64> {
+        noise_of(family, settings, global_key(self.purpose, self.step, self.owner).particle(particle))
+    }
 }
 
 /// What the evaluation of a particle reads, shared by threads.
@@ -47,71 +59,102 @@ pub(crate) struct Context<'a> {
     pub(crate) layers: Option<LayerMoments>,
 }
 
-pub(crate) type Evaluated = (ElboTerm, Vec<Vec<f64>>);
+/// A copy of model and data: one thread evaluates particles with each.
+#[derive(Debug, Clone)]
+pub(crate) struct Worker<M: Model> {
+    pub(crate) model: M,
+    pub(crate) data: M::Data,
+}
+
+/// What is found at a draw, with the gradient by the silo's own parameters, one vector a block.
+#[derive(Debug)]
+pub(crate) struct Evaluated<T> {
+    pub(crate) found: T,
+    pub(crate) by_local: Vec<Vec<f64>>,
+}
 
 impl Context<'_> {
     /// The shares of all particles in order, or, where they join, their mean as the only one: with the same bits for
     /// any number of workers.
-    pub(crate) fn all<M: Model>(&self, workers: &mut [(M, M::Data)]) -> Result<Vec<Evaluated>> {
-        let count = self.draw.count;
-        match &self.layers {
-            Some(layers) if self.draw.may_join && count > 1 && particles_join(self.table) => {
-                let tapes = tapes(count);
-                let parts = spread(workers, tapes.len(), |worker, tape| self.joined(worker, layers, &tapes[tape]))?;
-                let mean = parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default();
-                Ok(vec![(mean, self.locals.zeros(self.rows))])
-            }
-            _ => spread(workers, count, |worker, particle| self.one(worker, particle)),
+    pub(crate) fn all<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Vec<Evaluated<ElboTerm>>> {
+        if let Some(mean) = self.joined(workers)? {
+            return Ok(vec![Evaluated { found: mean, by_local: self.locals.zeros(self.rows) }]);
         }
+        spread(workers, self.draw.count, |worker, particle| self.one(worker, number(particle)))
     }
 
-    /// What the particles of one tape add to the mean over all of them.
-    fn joined<M: Model>(
-        &self,
-        (model, data): &(M, M::Data),
-        layers: &LayerMoments,
-        particles: &[u32],
-    ) -> Result<ElboTerm> {
-        let Draws { purpose, step, count, weight, .. } = self.draw;
+    /// The mean of the shares of particles that join; `None` where they do not.
+    pub(super) fn joined<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Option<ElboTerm>> {
+        let Draws { count, weight, may_join, .. } = self.draw;
+        let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
+            return Ok(None);
+        };
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let weight = weight / count as f64;
-        let density = LogDensity::new(model, self.device, self.table)
-            .minibatch(&self.rows.minibatch)
-            .weight(weight)
-            .loss(self.settings.loss);
-        layers.joined(density, data, self.locals.layer_noise(purpose, step, 0), particles)
+        let (tapes, moments) = (tapes(count), self.locals.layer_moments(layers, self.key(0)));
+        let parts = spread(workers, tapes.len(), |Worker { model, data }: &Worker<M>, tape| {
+            let density = self.density(model, weight).moments(moments);
+            Ok(ElboTerm::of_layers(density.local_sum(moments.means, data, &tapes[tape])?))
+        })?;
+        Ok(Some(parts.into_iter().reduce(ElboTerm::plus).unwrap_or_default()))
     }
 
-    fn one<M: Model>(&self, (model, data): &(M, M::Data), particle: usize) -> Result<Evaluated> {
-        let particle = u32::try_from(particle).unwrap_or(u32::MAX);
-        let Draws { purpose, step, owner, weight, entropy_weight, .. } = self.draw;
-        let noise = self.locals.noise(self.rows, purpose, step, particle);
-        let key = global_key(purpose, step, owner).particle(particle);
+    /// The log density at the rows of the step, its local part multiplied by `weight`.
+    pub(super) fn density<'a, M: Model>(&'a self, model: &'a M, weight: f64) -> LogDensity<'a, M> {
+        let density = LogDensity::new(model, self.device, self.table);
+        density.minibatch(&self.rows.minibatch).weight(weight).loss(self.settings.loss)
+    }
+
+    /// The key of a particle; whose noise it is, is for its maker to say.
+    pub(super) fn key(&self, particle: u32) -> Key {
+        Key::new(self.draw.purpose, self.draw.step).particle(particle)
+    }
+
+    /// The global noise of a particle.
+    pub(super) fn global_noise(&self, particle: u32) -> Vec<f64> {
+        self.draw.global_noise(self.family, self.settings, particle)
+    }
+
+    fn one<M: Model>(&self, worker: &Worker<M>, particle: u32) -> Result<Evaluated<ElboTerm>> {
         let global = match &self.layers {
             Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
-            _ => self.family.draw(self.globals, &noise_of(self.family, self.settings, key)),
+            _ => self.family.draw(self.globals, &self.global_noise(particle)),
         };
+        self.share(worker, &global, particle)
+    }
+
+    /// The silo's own share of a particle at a draw of the globals.
+    pub(super) fn share<M: Model>(
+        &self,
+        worker: &Worker<M>,
+        global: &FamilyDraw,
+        particle: u32,
+    ) -> Result<Evaluated<ElboTerm>> {
+        let Draws { weight, entropy_weight, .. } = self.draw;
         if let Estimator::LocallyEnhanced { inner } = self.settings.estimator {
-            return self.enhanced((model, data), &global, inner, particle);
+            return self.enhanced(worker, global, inner, particle);
         }
-        let density = LogDensity::new(model, self.device, self.table)
-            .minibatch(&self.rows.minibatch)
-            .weight(weight)
-            .loss(self.settings.loss);
+        let Worker { model, data } = worker;
         let density = match &self.layers {
-            Some(layers) => density.moments(layers.with_noise(self.locals.layer_noise(purpose, step, particle))),
-            None => density,
+            Some(layers) => self.density(model, weight).moments(self.locals.layer_moments(layers, self.key(particle))),
+            None => self.density(model, weight),
         };
+        let noise = self.locals.noise(self.rows, self.key(particle));
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
-        let mut out = self.locals.zeros(self.rows);
-        let share = self.settings.estimator.local_share(&density, data, &global, &blocks, &mut out)?;
-        Ok((share, out))
+        let mut by_local = self.locals.zeros(self.rows);
+        let found = self.settings.estimator.local_share(&density, data, global, &blocks, &mut by_local)?;
+        Ok(Evaluated { found, by_local })
     }
 }
 
+/// The number of a particle.
+pub(super) fn number(particle: usize) -> u32 {
+    u32::try_from(particle).unwrap_or(u32::MAX)
+}
+
 /// What `evaluate` gives for 0 to `count`, in order; worker k evaluates k, k + workers, ...
-fn spread<W: Send, T: Send>(
+pub(super) fn spread<W: Send, T: Send>(
     workers: &mut [W],
     count: usize,
     evaluate: impl Fn(&W, usize) -> Result<T> + Sync,
@@ -135,22 +178,23 @@ impl Context<'_> {
     /// A particle of the locally enhanced bound.
     fn enhanced<M: Model>(
         &self,
-        (model, data): (&M, &M::Data),
+        Worker { model, data }: &Worker<M>,
         global: &FamilyDraw,
         inner: usize,
         particle: u32,
-    ) -> Result<Evaluated> {
-        let Draws { purpose, step, weight, .. } = self.draw;
+    ) -> Result<Evaluated<ElboTerm>> {
+        let Draws { weight, .. } = self.draw;
         let rows = self.locals.repeated(self.rows, inner)?;
-        let noise = self.locals.repeated_noise(&rows, (purpose, step, particle));
-        let (family, blocks) = self.locals.family(rows.place);
+        let noise = self.locals.repeated_noise(self.rows, &rows, self.key(particle));
+        let family = self.locals.family(rows.place);
         let density = LogDensity::new(model, self.device, self.table).minibatch(&rows.minibatch).weight(weight);
         let mut by_repeat = vec![0.0; rows.parameters.len()];
-        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, block: (rows.place, blocks) };
+        let (place, blocks) = (rows.place, self.table.blocks().len());
+        let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, place, blocks };
         let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
-        let mut out = self.locals.zeros(self.rows);
-        out[rows.place] = family.sum_repeats(&by_repeat, inner);
-        Ok((share, out))
+        let mut by_local = self.locals.zeros(self.rows);
+        by_local[rows.place] = family.sum_repeats(&by_repeat, inner);
+        Ok(Evaluated { found: share, by_local })
     }
 }
 
@@ -218,7 +262,7 @@ mod tests {
     fn shares(threads: usize, may_join: bool) -> Vec<ElboTerm> {
         found((threads, may_join), |silo, globals, draw| {
             let mut rows = silo.locals.rows(3);
-            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|(share, _)| share).collect()
+            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|own| own.found).collect()
         })
     }
 

@@ -12,7 +12,7 @@ use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, StepRequest, Terms};
-use crate::engine::terms::particles::{Context, Draws, Evaluated};
+use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::Message;
@@ -30,7 +30,7 @@ pub struct Silo<M: Model> {
     pub(crate) family: Box<dyn Family>,
     pub(crate) locals: Locals,
     /// Copies of model and data, one for each thread that evaluates particles.
-    pub(crate) workers: Vec<(M, M::Data)>,
+    pub(crate) workers: Vec<Worker<M>>,
     /// Numbers of θ that parties share.
     pub(crate) theta_len: usize,
     pub(crate) step: u64,
@@ -62,11 +62,10 @@ impl<M: Model> Silo<M> {
         settings.family.check(&table)?;
         settings.check_observations(&table)?;
         let family = settings.family.global_family(&table)?;
-        let start = settings.family.start(&*family, &table);
         let theta_len = shared_theta(model)?.len();
         let model = with_theta(model, &theta(model)?, device)?;
-        let locals = Locals::new((&model, data), &table, settings, device, index)?;
-        check_layers(settings.estimator, &table, (&*family, &start), locals.depend_on_globals())?;
+        let locals = Locals::new(&model, data, &table, settings, device, index)?;
+        check_layers(settings.estimator, &table, &*family, locals.depend_on_globals())?;
         let workers = settings.silo_threads().min(settings.particles).max(1);
         Ok(Self {
             name: name.to_owned(),
@@ -75,7 +74,7 @@ impl<M: Model> Silo<M> {
             family,
             locals,
             table,
-            workers: vec![(model, data.clone()); workers],
+            workers: vec![Worker { model, data: data.clone() }; workers],
             theta_len,
             step: 0,
             pending: None,
@@ -130,8 +129,8 @@ impl<M: Model> Silo<M> {
     pub(crate) fn set_theta(&mut self, shared: &[f64]) -> Result<()> {
         let theta = self.locals.with_private(shared);
         if !theta.is_empty() {
-            for (model, _) in &mut self.workers {
-                *model = with_theta(model, &theta, &self.device)?;
+            for worker in &mut self.workers {
+                worker.model = with_theta(&worker.model, &theta, &self.device)?;
             }
         }
         Ok(())
@@ -141,11 +140,32 @@ impl<M: Model> Silo<M> {
     ///
     /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an
     /// empty vector behind; for a report they are not needed and stay.
-    pub(crate) fn shares(&mut self, globals: &[f64], rows: &mut StepRows, draw: Draws) -> Result<Vec<Evaluated>> {
+    pub(crate) fn shares(
+        &mut self,
+        globals: &[f64],
+        rows: &mut StepRows,
+        draw: Draws,
+    ) -> Result<Vec<Evaluated<ElboTerm>>> {
+        let AllEvaluated { draws: mut shares, by_theta } =
+            self.evaluate(globals, rows, draw, |context, workers| context.all(workers))?;
+        if let (Some(theta), Some(first)) = (by_theta, shares.first_mut()) {
+            add(&mut first.found.theta, &theta);
+        }
+        Ok(shares)
+    }
+
+    /// What `all` finds of the draws at these rows, with the gradient by θ that encoders pull back for a step.
+    pub(super) fn evaluate<T>(
+        &mut self,
+        globals: &[f64],
+        rows: &mut StepRows,
+        draw: Draws,
+        all: impl FnOnce(&Context<'_>, &mut [Worker<M>]) -> Result<Vec<Evaluated<T>>>,
+    ) -> Result<AllEvaluated<T>> {
         let layers = (self.settings.estimator == Estimator::LocalReparameterisation && draw.purpose == Purpose::Fit)
             .then(|| LayerMoments::new(&*self.family, globals));
-        let (model, data) = &self.workers[0];
-        let encodings = self.locals.encode((model, data), &self.table, rows)?;
+        let Worker { model, data } = &self.workers[0];
+        let encodings = self.locals.encode(model, data, &self.table, rows)?;
         let context = Context {
             device: &self.device,
             settings: &self.settings,
@@ -157,15 +177,13 @@ impl<M: Model> Silo<M> {
             draw,
             layers,
         };
-        let mut results = context.all(&mut self.workers)?;
-        if draw.purpose == Purpose::Fit {
-            let particles = results.iter_mut().map(|(_, local)| local.as_mut_slice()).collect();
-            let theta = encodings.vjp(&self.workers[0].0, &self.device, particles)?;
-            if let (Some(theta), Some((share, _))) = (theta, results.first_mut()) {
-                add(&mut share.theta, &theta);
-            }
+        let mut results = all(&context, &mut self.workers)?;
+        if draw.purpose != Purpose::Fit {
+            return Ok(AllEvaluated { draws: results, by_theta: None });
         }
-        Ok(results)
+        let particles = results.iter_mut().map(|own| own.by_local.as_mut_slice()).collect();
+        let by_theta = encodings.vjp(&self.workers[0].model, &self.device, particles)?;
+        Ok(AllEvaluated { draws: results, by_theta })
     }
 
     /// Answers with the terms of a step, and takes one step of the local parameters.
@@ -176,19 +194,26 @@ impl<M: Model> Silo<M> {
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
-        let (mut shares, local): (Vec<ElboTerm>, Vec<_>) = self.shares(global, &mut rows, draw)?.into_iter().unzip();
+        let found = self.shares(global, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let (mut shares, local): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
         }
         self.check(&shares, step)?;
-        let private = self.locals.keep_private(&mut shares);
+        let private = self.locals.take_private(&mut shares);
         let terms = self.terms(step, global, &shares, draw)?;
         if self.settings.estimator.weighs_draws() {
+            if !self.locals.private_theta().is_empty() {
+                let found = format!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
+                let expected = "Central, or an estimator whose draws weigh the same: a silo hears no weights of θ";
+                return Err(Error::Setting { setting: "estimator", found, expected });
+            }
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
             let rate = self.rate(step);
-            self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
+            let weights = DrawWeights::equal(&elbos);
+            self.locals.descend(&rows, weights.descent(local), &weights.theta_descent(private), rate);
         }
         self.step = step + 1;
         Ok(terms.write())
@@ -200,7 +225,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// Shares of report draws on all rows, without the gradient by θ.
-    pub(crate) fn report_shares(&mut self, globals: &[f64], (offset, count): (u64, usize)) -> Result<Vec<ElboTerm>> {
+    pub(crate) fn report_shares(&mut self, globals: &[f64], offset: u64, count: usize) -> Result<Vec<ElboTerm>> {
         let draw = Draws::shared(Purpose::Report, offset, count);
         let globals_len = self.family.len();
         let zero =
@@ -208,10 +233,10 @@ impl<M: Model> Silo<M> {
         let mut sums: Vec<ElboTerm> = std::iter::repeat_with(zero).take(count).collect();
         for mut rows in self.locals.all_rows() {
             let results = self.shares(globals, &mut rows, draw)?;
-            for (sum, (own, _)) in sums.iter_mut().zip(results) {
-                sum.elbo += rows.share * own.elbo;
-                add_scaled(&mut sum.location, rows.share, &own.location);
-                add_scaled(&mut sum.deviation, rows.share, &own.deviation);
+            for (sum, Evaluated { found: own, .. }) in sums.iter_mut().zip(results) {
+                sum.elbo += rows.share() * own.elbo;
+                add_scaled(&mut sum.location, rows.share(), &own.location);
+                add_scaled(&mut sum.deviation, rows.share(), &own.deviation);
             }
         }
         self.check(&sums, self.step)?;
@@ -223,7 +248,7 @@ impl<M: Model> Silo<M> {
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
-        let shares = self.report_shares(&request.global, (request.step, request.draws as usize))?;
+        let shares = self.report_shares(&request.global, request.step, request.draws as usize)?;
         Ok(self.vectors(request.step, &shares).write())
     }
 
@@ -239,7 +264,7 @@ impl<M: Model> Silo<M> {
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
         for (share, particle) in shares.iter().zip(0_u32..) {
-            let noise = global_noise(&*self.family, &self.settings, draw.purpose, draw.step, particle);
+            let noise = draw.global_noise(&*self.family, &self.settings, particle);
             share.vjp(&*self.family, globals, &noise, &mut gradient)?;
         }
         Ok(Terms { gradient: Some(gradient), ..self.bounds_and_theta(step, shares) })
@@ -303,17 +328,6 @@ pub(crate) fn describe_global(table: &SiteTable, index: usize) -> String {
     site.map_or_else(|| format!("component {index}"), |site| format!("the gradient by site `{}`", site.name))
 }
 
-/// The noise of a global draw: every party makes the same from seed and key.
-pub(crate) fn global_noise(
-    family: &dyn Family,
-    settings: &Settings,
-    purpose: Purpose,
-    step: u64,
-    particle: u32,
-) -> Vec<f64> {
-    noise_of(family, settings, global_key(purpose, step, Key::COORDINATOR).particle(particle))
-}
-
 /// The key of the global noise of an owner: all parties, or a silo in its local steps.
 ///
 /// A silo's global noise has a block of its own, apart from the blocks of its local latents.
@@ -324,15 +338,9 @@ pub(crate) fn global_key(purpose: Purpose, step: u64, owner: u32) -> Key {
 
 /// The noise of one draw from a family.
 pub(crate) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Vec<f64> {
-    let mut noise = Vec::new();
-    noise_into(family, settings, key, &mut noise);
+    let mut noise = vec![0.0; family.noise_len()];
+    Noise::new(settings.seed).kind(settings.noise).normal(key, &mut noise);
     noise
-}
-
-/// The same in the memory of `noise`.
-pub(crate) fn noise_into(family: &dyn Family, settings: &Settings, key: Key, noise: &mut Vec<f64>) {
-    noise.resize(family.noise_len(), 0.0);
-    Noise::new(settings.seed).kind(settings.noise).normal(key, noise);
 }
 
 /// One vector of every share.
@@ -371,8 +379,8 @@ impl<M: Model> Program for Silo<M> {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let (model, data) = &self.workers[0];
-        self.locals.moments((model, data), &self.table)
+        let Worker { model, data } = &self.workers[0];
+        self.locals.moments(model, data, &self.table)
     }
 
     fn kept_theta(&self) -> Vec<f64> {

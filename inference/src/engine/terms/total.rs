@@ -5,14 +5,14 @@ use partita_core::{LogDensity, Model, Purpose};
 
 use super::coordinator::Coordinator;
 use super::messages::Terms;
-use super::silo::global_noise;
+use super::particles::Draws;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm, add};
 
 impl<M: Model> Coordinator<M> {
     /// The coordinator's own share for one particle.
     fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
-        let noise = global_noise(&*self.trainer.family, &self.settings, purpose, step, particle);
+        let noise = Draws::shared(purpose, step, 1).global_noise(self.family(), &self.settings, particle);
         let draw = self.trainer.family.draw(self.trainer.parameters(), &noise);
         let density = LogDensity::new(&self.model, &self.device, &self.table);
         let located = |error| Error::Model(error).in_silo("the coordinator", self.step);

@@ -87,7 +87,7 @@ pub fn held_out_bound<M: Model>(
         if count == 0 {
             break;
         }
-        let shares = silo.report_shares(posterior.parameters, (offset, count))?;
+        let shares = silo.report_shares(posterior.parameters, offset, count)?;
         elbos.extend(shares.iter().map(|share| share.elbo));
     }
     let (elbo, variance) = mean_and_variance(&elbos);

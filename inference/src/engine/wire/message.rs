@@ -1,7 +1,5 @@
 //! Gives the one form in which parties speak: named arrays, numbers and settings, versioned and counted in bytes.
 
-use std::sync::OnceLock;
-
 use crate::engine::error::{Error, Result};
 
 /// The version of the message format; both sides must have the same.
@@ -143,17 +141,6 @@ impl Message {
             return Ok(values);
         }
         Err(self.malformed(format!("record `{name}` has {} numbers, expected {length}", values.len())))
-    }
-
-    /// Takes out the floats of a record that must have this many, without reading them yet.
-    pub(crate) fn take_floats(&mut self, name: &str, length: usize) -> Result<Floats> {
-        let place = self.records.iter().position(|record| record.name == name && record.data_type == DataType::F64);
-        let Some(place) = place else { return self.expect_floats(name, length).map(Floats::from) };
-        let found = self.records[place].bytes.len() / 8;
-        if found != length {
-            return Err(self.malformed(format!("record `{name}` has {found} numbers, expected {length}")));
-        }
-        Ok(Floats { bytes: self.records.swap_remove(place).bytes, values: OnceLock::new() })
     }
 
     /// The unsigned number of a record.
@@ -323,25 +310,6 @@ impl Message {
             message.settings.push((name, reader.text()?));
         }
         if reader.rest.is_empty() { Ok(message) } else { Err(broken("there are bytes after its end")) }
-    }
-}
-
-/// Floats of a message, read when first asked for: what arrives at every step is seldom looked at.
-#[derive(Debug, Default)]
-pub(crate) struct Floats {
-    bytes: Vec<u8>,
-    values: OnceLock<Vec<f64>>,
-}
-
-impl Floats {
-    pub(crate) fn get(&self) -> &[f64] {
-        self.values.get_or_init(|| read(&self.bytes))
-    }
-}
-
-impl From<Vec<f64>> for Floats {
-    fn from(values: Vec<f64>) -> Self {
-        Self { bytes: Vec::new(), values: values.into() }
     }
 }
 

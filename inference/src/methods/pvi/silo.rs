@@ -11,7 +11,7 @@ use crate::engine::natural::{ExponentialFamily, NormalFamily};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::objective::GlobalPrior;
-use crate::engine::terms::particles::Draws;
+use crate::engine::terms::particles::{Draws, Worker};
 use crate::engine::terms::silo::{Silo, describe_global};
 use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
@@ -265,7 +265,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
             _ => self.silo.locals.rows(step),
         };
         let (_, rows) = &*self.rows.insert((step, rows));
-        let (model, data) = &self.silo.workers[0];
+        let Worker { model, data } = &self.silo.workers[0];
         let locals = vec![Vec::new(); self.silo.table.blocks().len()];
         let latents = partita_core::Latents { globals: point, locals: &locals };
         let density = LogDensity::new(model, &self.silo.device, &self.silo.table)

@@ -1,0 +1,162 @@
+//! Chooses the rows that are evaluated together, a minibatch of each plate or all rows in parts, and keys their noise.
+
+use partita_core::data::Minibatches;
+use partita_core::{Encoded, Key, Minibatch, Model, Noise, SiteTable};
+
+use crate::engine::error::{Error, Result};
+use crate::engine::family::RowGaussian;
+use crate::engine::settings::Settings;
+
+/// How the rows of each block of one party are chosen.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    blocks: Vec<Choice>,
+}
+
+#[derive(Debug)]
+struct Choice {
+    plate: Option<String>,
+    rows: usize,
+    width: usize,
+    /// Whether the model's encoder gives the parameters of rows.
+    is_encoded: bool,
+    minibatches: Option<Minibatches>,
+}
+
+/// Rows that are evaluated together.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    /// The share of all rows that these are, where a bound over all rows is evaluated in parts.
+    pub(crate) share: f64,
+    /// The part's number.
+    part: u32,
+    /// Those of each block; `None` for all.
+    pub(crate) blocks: Vec<Option<ChosenRows>>,
+}
+
+/// Some rows of a block.
+#[derive(Debug, Clone)]
+pub(crate) struct ChosenRows {
+    pub(crate) rows: Vec<usize>,
+    /// N/B.
+    pub(crate) weight: f64,
+}
+
+impl Chosen {
+    /// N/B of a block.
+    pub(crate) fn weight(&self, block: usize) -> f64 {
+        self.blocks[block].as_ref().map_or(1.0, |own| own.weight)
+    }
+
+    /// The rows of a block; `None` for all.
+    pub(crate) fn rows(&self, block: usize) -> Option<&[usize]> {
+        self.blocks[block].as_ref().map(|own| own.rows.as_slice())
+    }
+}
+
+impl Choices {
+    /// What the settings choose for each block of `table`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a minibatch of a plate that is not there; what the model's encoder refuses.
+    pub(crate) fn new<M: Model>(model: &M, data: &M::Data, table: &SiteTable, settings: &Settings) -> Result<Self> {
+        let refuse = |found: String, expected| Error::Setting { setting: "minibatch", found, expected };
+        let plates = || table.blocks().iter().filter_map(|block| block.plate.as_deref());
+        if let Some(name) = settings.minibatch.keys().find(|name| plates().all(|plate| plate != name.as_str())) {
+            let found = format!("`{name}`, where the plates are: {}", plates().collect::<Vec<_>>().join(", "));
+            return Err(refuse(found, "the name of a plate of the model"));
+        }
+        let choice = |(index, block): (usize, &partita_core::LocalBlock)| {
+            // The first row tells whether there is an encoder, and whether its shapes are right.
+            let is_encoded = Encoded::of(model, table, index, data, Some(&[0]))?.is_some();
+            let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
+            let minibatches = size.filter(|&size| size < block.rows).map(|size| Minibatches::new(block.rows, size));
+            let minibatches = minibatches.transpose().map_err(|error| refuse(error.to_string(), "at least one row"))?;
+            let (plate, rows, width) = (block.plate.clone(), block.rows, block.width);
+            Ok(Choice { plate, rows, width, is_encoded, minibatches })
+        };
+        Ok(Self { blocks: table.blocks().iter().enumerate().map(choice).collect::<Result<_>>()? })
+    }
+
+    /// Whether the model's encoder gives the parameters of a block's rows.
+    pub(crate) fn is_encoded(&self, block: usize) -> bool {
+        self.blocks[block].is_encoded
+    }
+
+    /// The family of a block's rows.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a choice that does not fit the block.
+    pub(crate) fn family(&self, index: usize, table: &SiteTable, settings: &Settings) -> Result<RowGaussian> {
+        let block = &table.blocks()[index];
+        match self.is_encoded(index) {
+            true => settings.family.encoded_family(table, index, block),
+            false => settings.family.row_family(table, index, block),
+        }
+    }
+
+    /// The minibatch of a step.
+    pub(crate) fn at(&self, step: u64, noise: &Noise, silo: u32) -> Chosen {
+        let own = |block: &Choice| {
+            let minibatches = block.minibatches.as_ref()?;
+            let rows = minibatches.rows_at(step, noise, silo);
+            Some(ChosenRows { rows, weight: minibatches.scale_at(step) })
+        };
+        Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(own).collect() }
+    }
+
+    /// All rows at once.
+    pub(crate) fn whole(&self) -> Chosen {
+        Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(|_| None).collect() }
+    }
+
+    /// All rows, in parts of the size of a minibatch where an encoder serves them, so that memory stays bounded.
+    ///
+    /// A share of a part, multiplied by [`Chosen::share`] and summed over the parts, is the share of all rows.
+    #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
+    pub(crate) fn all(&self) -> Vec<Chosen> {
+        let large = self.blocks.iter().position(|block| block.is_encoded && block.minibatches.is_some());
+        let Some(large) = large else { return vec![self.whole()] };
+        let total = self.blocks[large].rows as f64;
+        let part = |(rows, part): (Vec<usize>, u32)| {
+            let share = rows.len() as f64 / total;
+            let mut chosen = Chosen { share, part, ..self.whole() };
+            chosen.blocks[large] = Some(ChosenRows { rows, weight: 1.0 / share });
+            chosen
+        };
+        self.parts(large).into_iter().zip(0..).map(part).collect()
+    }
+
+    /// The rows of a block in parts of the size of its minibatches.
+    pub(crate) fn parts(&self, block: usize) -> Vec<Vec<usize>> {
+        let Choice { rows, minibatches, .. } = &self.blocks[block];
+        let size = minibatches.as_ref().map_or(*rows, Minibatches::batch_size);
+        (0..*rows).collect::<Vec<_>>().chunks(size.max(1)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// The rows as a log density wants them.
+    pub(crate) fn minibatch(&self, chosen: &Chosen) -> Vec<Minibatch> {
+        let blocks = self.blocks.iter().zip(&chosen.blocks);
+        blocks
+            .filter_map(|(block, own)| Some(Minibatch::new(block.plate.as_ref()?, own.as_ref()?.rows.clone())))
+            .collect()
+    }
+
+    /// The key of the noise of one block in one part of its rows.
+    pub(crate) fn key(&self, key: Key, block: usize, chosen: &Chosen) -> Key {
+        let block = u32::try_from(block).unwrap_or(u32::MAX);
+        let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        key.block(block + chosen.part * blocks)
+    }
+
+    /// The noise of the rows of each block.
+    pub(crate) fn noise(&self, chosen: &Chosen, noise: &Noise, key: Key) -> Vec<Vec<f64>> {
+        let one = |(index, block): (usize, &Choice)| {
+            let rows = chosen.rows(index).map_or(block.rows, <[usize]>::len);
+            let mut values = vec![0.0; rows * block.width];
+            noise.normal(self.key(key, index, chosen), &mut values);
+            values
+        };
+        self.blocks.iter().enumerate().map(one).collect()
+    }
+}

@@ -1,0 +1,163 @@
+//! Evaluates the whole bound where one party has all data: prior, likelihood and locals in one pass of the tape.
+
+use partita_core::{Key, Latents, Model, Purpose};
+
+use crate::engine::algorithm::finite;
+use crate::engine::error::Result;
+use crate::engine::estimator::{ElboTerm, Estimator, add, draw_blocks};
+use crate::engine::family::FamilyDraw;
+use crate::engine::terms::Silo;
+use crate::engine::terms::objective::{Drawn, LocalMove, LocalObjective};
+use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker, number, spread};
+use crate::engine::terms::silo::{global_key, noise_of};
+
+/// Numbers of a draw from which on its noise is made ahead.
+const AHEAD: usize = 16_384;
+
+/// Noise made ahead of its draw. It depends on its key alone: a run is the same without it.
+#[derive(Debug, Default)]
+pub(crate) struct NoiseAhead(Option<(Key, Vec<f64>)>);
+
+impl NoiseAhead {
+    /// Evaluates a draw while another thread, if there is one, makes the noise of the draw after it.
+    fn during<T>(
+        &mut self,
+        key: Key,
+        next: Key,
+        make: impl Fn(Key) -> Vec<f64> + Sync,
+        evaluate: impl FnOnce(Vec<f64>) -> T,
+    ) -> T {
+        let noise = match self.0.take() {
+            Some((known, noise)) if known == key => noise,
+            _ => make(key),
+        };
+        let later = &mut self.0;
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| *later = Some((next, make(next))));
+            evaluate(noise)
+        })
+    }
+}
+
+impl Context<'_> {
+    /// The share of the globals at a draw: their prior and their posterior.
+    fn prior<M: Model>(&self, Worker { model, .. }: &Worker<M>, global: &FamilyDraw) -> Result<ElboTerm> {
+        let prior = self.density(model, 1.0).global(&global.latent)?;
+        Ok(self.settings.estimator.global_share(prior, self.family, self.globals, global))
+    }
+
+    /// The whole bound at a draw of the globals.
+    fn whole<M: Model>(&self, worker: &Worker<M>, global: &FamilyDraw, particle: u32) -> Result<Evaluated<Drawn>> {
+        let estimator = self.settings.estimator;
+        if self.layers.is_some() || matches!(estimator, Estimator::LocallyEnhanced { .. }) {
+            let mut found = self.prior(worker, global)?;
+            let Evaluated { found: share, by_local } = self.share(worker, global, particle)?;
+            found.take(share);
+            return Ok(Evaluated { found: Drawn::of(found, Vec::new()), by_local });
+        }
+        let noise = self.locals.noise(self.rows, self.key(particle));
+        let blocks = self.locals.draws(self.rows, &noise);
+        let draws = draw_blocks(&blocks, &global.deviation);
+        let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
+        let Worker { model, data } = worker;
+        let latents = Latents { globals: &global.latent, locals: &locals };
+        let mut joint = self.density(model, 1.0).joint(latents, data)?;
+        let (by_draws, mut by_local) = (std::mem::take(&mut joint.locals), self.locals.zeros(self.rows));
+        let (elbo, mut location, theta) = estimator.global_terms(joint, self.family, self.globals, global);
+        let through = estimator.through_locals(&global.deviation, &blocks, &draws, by_draws, &mut by_local);
+        let deviation = (!through.path.is_empty()).then(|| {
+            add(&mut location, &through.direct);
+            let mut deviation = location.clone();
+            add(&mut deviation, &through.path);
+            deviation
+        });
+        let elbo = elbo + through.elbo;
+        Ok(Evaluated { found: Drawn { elbo, location, deviation, theta, ..Drawn::default() }, by_local })
+    }
+
+    /// The whole bound at every draw of a step; without the likelihood of particles that share it.
+    fn wholes<M: Model>(
+        &self,
+        workers: &mut [Worker<M>],
+        is_joined: bool,
+        ahead: &mut NoiseAhead,
+    ) -> Result<Vec<Evaluated<Drawn>>> {
+        let whole = |worker: &Worker<M>, particle: u32, noise: Vec<f64>| {
+            let global = self.family.draw(self.globals, &noise);
+            let mut whole = match is_joined {
+                true => Evaluated {
+                    found: Drawn::of(self.prior(worker, &global)?, Vec::new()),
+                    by_local: self.locals.zeros(self.rows),
+                },
+                false => self.whole(worker, &global, particle)?,
+            };
+            (whole.found.noise, whole.found.has_entropy) = (noise, true);
+            Ok(whole)
+        };
+        if is_joined || self.family.noise_len() < AHEAD {
+            return spread(workers, self.draw.count, |worker, particle| {
+                whole(worker, number(particle), self.global_noise(number(particle)))
+            });
+        }
+        // Tapes of large models wait for each other: their operations take the threads, and the noise of the next draw.
+        let key = |step, particle| global_key(self.draw.purpose, step, self.draw.owner).particle(particle);
+        let step = self.draw.step;
+        let draws = (0..number(self.draw.count)).map(|particle| {
+            let is_last = particle + 1 == number(self.draw.count);
+            let next = if is_last { key(step + 1, 0) } else { key(step, particle + 1) };
+            let make = |key| noise_of(self.family, self.settings, key);
+            ahead.during(key(step, particle), next, make, |noise| whole(&workers[0], particle, noise))
+        });
+        draws.collect()
+    }
+}
+
+impl<M: Model> Silo<M> {
+    /// The bound of all data with the model's prior, averaged over the draws of a step; moves nothing.
+    pub(crate) fn joint_objective(
+        &mut self,
+        globals: &[f64],
+        step: u64,
+        ahead: &mut NoiseAhead,
+    ) -> Result<LocalObjective> {
+        let draw = Draws { may_join: true, ..Draws::shared(Purpose::Fit, step, self.settings.particles) };
+        let (mut rows, mut joined) = (self.locals.rows(step), None);
+        let AllEvaluated { draws: found, by_theta } = self.evaluate(globals, &mut rows, draw, |context, workers| {
+            joined = context.joined(workers)?;
+            context.wholes(workers, joined.is_some(), ahead)
+        })?;
+        let (mut draws, gradients): (Vec<_>, Vec<_>) = found.into_iter().map(|own| (own.found, own.by_local)).unzip();
+        if let (Some(theta), Some(first)) = (by_theta, draws.first_mut()) {
+            add(&mut first.theta, &theta);
+        }
+        gradients.iter().try_for_each(|gradient| self.check_local(gradient, step))?;
+        // Nothing of it passes through a draw of the globals.
+        let joined = joined.map(|likelihood| Drawn::of(likelihood, vec![0.0; self.family.noise_len()]));
+        let private = self.locals.private_theta().len();
+        let (weights, mut gradient) = self.weighed(globals, &draws, joined.as_ref(), self.theta_len + private)?;
+        finite(&self.name, step, |_| "the bound".into(), &[weights.bound])?;
+        self.check_globals(step, &gradient)?;
+        let private = gradient.split_off(globals.len() + self.theta_len);
+        let bound = weights.bound;
+        let locals = LocalMove { rows, gradients, weights, private };
+        Ok(LocalObjective { bound, likelihood: bound, gradient, locals })
+    }
+
+    /// The bounds of report draws on all rows, with the model's prior; moves nothing.
+    pub(crate) fn joint_bounds(&mut self, globals: &[f64], first: u64, count: usize) -> Result<Vec<f64>> {
+        let mut bounds = vec![0.0; count];
+        for mut rows in self.locals.all_rows() {
+            let draw = Draws::shared(Purpose::Report, first, count);
+            let AllEvaluated { draws: found, .. } = self.evaluate(globals, &mut rows, draw, |context, workers| {
+                spread(workers, count, |worker, particle| {
+                    let global = context.family.draw(globals, &context.global_noise(number(particle)));
+                    let found = context.whole(worker, &global, number(particle))?.found.elbo;
+                    Ok(Evaluated { found, by_local: Vec::new() })
+                })
+            })?;
+            bounds.iter_mut().zip(found).for_each(|(sum, own)| *sum += rows.share() * own.found);
+        }
+        finite(&self.name, self.step, |_| "the bound".into(), &bounds)?;
+        Ok(bounds)
+    }
+}

@@ -1,0 +1,143 @@
+//! Gives the coordinator of a fit whose one party holds the posterior: it asks for steps, and keeps a copy.
+
+use partita_core::{Device, Model, SiteTable, shared_theta};
+
+use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally, replies, same_run};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::Family;
+use crate::engine::settings::Settings;
+use crate::engine::terms::silo::global_signature;
+use crate::engine::trainer::Moved;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The kind of a saved coordinator.
+const STATE: &str = "central.coordinator";
+
+/// The coordinator of a pooled fit: asks the one party, a [`super::CentralSilo`], for steps and keeps a copy of the
+/// posterior.
+#[derive(Debug)]
+pub struct Central {
+    family: Box<dyn Family>,
+    parameters: Vec<f64>,
+    theta: Vec<f64>,
+    settings: Settings,
+    names: [String; 1],
+    signature: String,
+    step: u64,
+    /// Steps between two reports.
+    interval: u64,
+    sizes: Sizes,
+    manifest: Manifest,
+}
+
+impl Central {
+    /// The coordinator of a pooled fit.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], or what the model's global function refuses.
+    pub fn new<M: Model>(model: &M, device: &Device, settings: &Settings, name: &str) -> Result<Self> {
+        settings.check()?;
+        let table = SiteTable::globals(model, device)?;
+        let family = settings.family.global_family(&table)?;
+        let theta = shared_theta(model)?;
+        let sizes = Sizes::largest(&*family, theta.len(), 1, settings);
+        let fields = [Stepped::fields(&sizes), Bounds::fields(&sizes)].concat();
+        Ok(Self {
+            parameters: settings.family.start(&*family, &table),
+            family,
+            theta,
+            settings: settings.clone(),
+            names: [name.to_owned()],
+            signature: global_signature(&table),
+            step: 0,
+            interval: 1,
+            sizes,
+            manifest: Manifest { fields },
+        })
+    }
+
+    /// Asks for `interval` steps at once, of a [`super::OnDeviceSilo`].
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an interval of no steps.
+    pub fn every(self, interval: u64) -> Result<Self> {
+        if interval == 0 {
+            return Err(Error::Setting { setting: "interval", found: "0".into(), expected: "at least 1 step" });
+        }
+        Ok(Self { interval, ..self })
+    }
+
+    /// The steps asked for next.
+    fn due(&self) -> u64 {
+        self.interval.min(self.settings.steps.saturating_sub(self.step)).max(1)
+    }
+
+    /// The answer of the one party.
+    fn answer(&self, outcomes: Vec<Outcome>) -> Result<Message> {
+        replies(outcomes, &self.names, self.step)?.pop().ok_or(Error::NoSilos)
+    }
+}
+
+impl Algorithm for Central {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        let message = StepsRequest { step: self.step, seed: self.settings.seed, count: self.due() }.write();
+        Ok(vec![Request { silo: 0, message }])
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        let Stepped { bound, gradient_norm, clipped: is_clipped, global, theta } =
+            Stepped::read(&self.answer(outcomes)?, &self.sizes)?;
+        (self.parameters, self.theta) = (global, theta);
+        let due = self.due();
+        let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
+        self.step += due;
+        Ok(StepInfo::moved(self.step, bound, Moved { gradient_norm, is_clipped, rate }, Tally::steps(due, 1)))
+    }
+
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
+        let draws = (draws * self.draws_a_bound()) as u64;
+        let message = BoundsRequest { step: offset, seed: self.settings.seed, draws }.write();
+        vec![Request { silo: 0, message }]
+    }
+
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {
+        let size = self.draws_a_bound();
+        let sizes = Sizes { draws: (draws * size) as u64, ..self.sizes };
+        let Bounds { elbo } = Bounds::read(&self.answer(outcomes)?, &sizes)?;
+        let bounds = elbo.chunks_exact(size).map(|elbos| self.settings.estimator.weigh(elbos).bound);
+        Ok(ElboSamples { elbos: bounds.collect(), gradients: Vec::new() })
+    }
+
+    fn draws_a_bound(&self) -> usize {
+        self.settings.estimator.draws_a_bound(self.settings.particles)
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &*self.family, parameters: &self.parameters, theta: &self.theta }
+    }
+
+    fn save(&self) -> Message {
+        Message::new(STATE)
+            .word("step", self.step)
+            .word("seed", self.settings.seed)
+            .floats("global", &self.parameters)
+            .floats("theta", &self.theta)
+            .setting("globals", &self.signature)
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        same_run(state, STATE, &self.signature, self.settings.seed)?;
+        let parameters = state.expect_floats("global", self.family.parameter_len())?;
+        let theta = state.expect_floats("theta", self.theta.len())?;
+        self.step = state.get_count("step", LARGEST_COUNT)?;
+        (self.parameters, self.theta) = (parameters, theta);
+        Ok(())
+    }
+}

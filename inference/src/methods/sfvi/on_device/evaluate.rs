@@ -1,0 +1,183 @@
+//! Evaluates draws on the device: their bounds, and the gradients that they sum up.
+
+use burn::tensor::Tensor;
+use partita_core::{DeviceEncoded, Key, LogDensity, Minibatch, Model, Noise, Purpose};
+use rayon::prelude::*;
+
+use super::{OnDeviceSilo, Place};
+use crate::engine::error::Result;
+use crate::engine::estimator::Estimator;
+use crate::engine::on_device::{
+    GlobalsDraw, GlobalsGradient, ParticleNoise, Ready, RowBlock, RowStep, RowsDraw, RowsGradient, ThroughRows, plus,
+};
+use crate::engine::rows::Chosen;
+use crate::engine::terms::silo::global_key;
+
+/// What the draws of some rows are evaluated with.
+pub(super) struct DeviceRows {
+    pub(super) chosen: Chosen,
+    minibatch: Vec<Minibatch>,
+    ready: Vec<Ready>,
+    /// One entry a block with latents.
+    pub(super) steps: Vec<RowStep>,
+    pub(super) encodings: Vec<Option<DeviceEncoded>>,
+}
+
+/// A draw of all latents.
+struct Draw {
+    globals: GlobalsDraw,
+    rows: Vec<RowsDraw>,
+    /// What its entropy adds to the bound: the part that moves, and the part that is known on the host.
+    entropy: Option<Tensor<1>>,
+    constant: f64,
+}
+
+/// What the particles of a step sum up.
+#[derive(Default)]
+pub(super) struct Sums {
+    pub(super) bound: Option<Tensor<1>>,
+    pub(super) constant: f64,
+    pub(super) globals: GlobalsGradient,
+    pub(super) rows: Vec<RowsGradient>,
+    pub(super) theta: Vec<Option<Tensor<1>>>,
+}
+
+impl Draw {
+    fn bound(&self, joint: Tensor<1>) -> Tensor<1> {
+        match &self.entropy {
+            Some(entropy) => joint + entropy.clone(),
+            None => joint,
+        }
+    }
+}
+
+impl<M: Model> OnDeviceSilo<M> {
+    /// The parameters of the rows that are evaluated.
+    pub(super) fn device_rows(&self, chosen: Chosen) -> Result<DeviceRows> {
+        let (mut steps, mut encodings) = (Vec::new(), Vec::new());
+        for block in &self.rows {
+            let encoded = self.encode(block, chosen.rows(block.index))?;
+            let parameters = encoded.as_ref().map(DeviceEncoded::parameters);
+            steps.push(block.step(chosen.blocks[block.index].as_ref(), parameters, &self.device));
+            encodings.push(encoded);
+        }
+        let (minibatch, ready) = (self.choices.minibatch(&chosen), self.globals.ready());
+        Ok(DeviceRows { chosen, minibatch, ready, steps, encodings })
+    }
+
+    /// What a block's encoder gives for these rows, or for all.
+    pub(super) fn encode(&self, block: &RowBlock, rows: Option<&[usize]>) -> Result<Option<DeviceEncoded>> {
+        if !block.is_encoded() {
+            return Ok(None);
+        }
+        Ok(DeviceEncoded::of(&self.model, &self.table, block.index, &self.data, rows)?)
+    }
+
+    /// The noise of each draw, made on the host and by all its threads.
+    pub(super) fn noises(&self, rows: &DeviceRows, purpose: Purpose, step: u64, count: usize) -> Vec<ParticleNoise> {
+        let noise = Noise::new(self.settings.seed).kind(self.settings.noise);
+        // What threads share: a model is not.
+        let (numbers, choices, points, chosen) = (self.noise_len, &self.choices, &self.points, &rows.chosen);
+        let one = |particle: usize| {
+            let particle = u32::try_from(particle).unwrap_or(u32::MAX);
+            let mut globals = vec![0.0; numbers];
+            noise.normal(global_key(purpose, step, Key::COORDINATOR).particle(particle), &mut globals);
+            let key = Key::new(purpose, step).silo(0).particle(particle);
+            ParticleNoise::new(globals, choices.noise(chosen, &noise, key), points)
+        };
+        if self.settings.silo_threads() > 1 {
+            return (0..count).into_par_iter().map(one).collect();
+        }
+        (0..count).map(one).collect()
+    }
+
+    /// The bound of each draw.
+    pub(super) fn bounds_of(&self, rows: &DeviceRows, noises: &[ParticleNoise]) -> Result<Vec<Tensor<1>>> {
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
+        let bound = |noise: &ParticleNoise| {
+            let draw = self.draw(rows, noise);
+            Ok(draw.bound(density.value_on_device(&self.latents(&draw), &self.data)?) + draw.constant)
+        };
+        noises.iter().map(bound).collect()
+    }
+
+    /// The sums of bounds and gradients over draws.
+    pub(super) fn sums(&self, rows: &DeviceRows, noises: &[ParticleNoise]) -> Result<Sums> {
+        let density = LogDensity::new(&self.model, &self.device, &self.table).minibatch(&rows.minibatch);
+        let mut sums = Sums::default();
+        for noise in noises {
+            let draw = self.draw(rows, noise);
+            let joint = density.on_device(&self.latents(&draw), &self.data)?;
+            plus(&mut sums.bound, draw.bound(joint.value));
+            sums.constant += draw.constant;
+            self.add_gradients(rows, &draw, joint.latents, &mut sums);
+            sums.theta.resize_with(joint.theta.len(), || None);
+            sums.theta.iter_mut().zip(joint.theta).for_each(|(slot, own)| plus(slot, own));
+        }
+        Ok(sums)
+    }
+
+    fn draw(&self, rows: &DeviceRows, noise: &ParticleNoise) -> Draw {
+        let closed = self.settings.estimator == Estimator::ClosedFormEntropy;
+        let globals = self.globals.draw(&rows.ready, &noise.globals, &self.device);
+        let mut constant = if closed { self.globals.entropy_constant() } else { noise.energy };
+        let (mut entropy, mut draws) = (self.globals.log_scales(), Vec::with_capacity(rows.steps.len()));
+        for (block, step) in self.rows.iter().zip(&rows.steps) {
+            let draw = block.draw(step, &globals.deviation, &noise.blocks[block.index], &self.device);
+            let (moving, fixed) = match closed {
+                true => block.entropy(step),
+                false => (draw.log_scales.clone(), noise.block_energies[block.index]),
+            };
+            constant += step.weight * fixed;
+            let is_part = rows.chosen.rows(block.index).is_some();
+            plus(&mut entropy, if is_part { moving * step.weight } else { moving });
+            draws.push(draw);
+        }
+        Draw { globals, rows: draws, entropy, constant }
+    }
+
+    /// The latents of each site in the order of the table.
+    fn latents(&self, draw: &Draw) -> Vec<Tensor<2>> {
+        let rows: Vec<_> = self.rows.iter().zip(&draw.rows).map(|(block, draw)| block.by_site(draw)).collect();
+        let latent = |place: &Place| match place {
+            Place::Global(site) => draw.globals.sites[*site].clone(),
+            Place::Local { block, site } => rows[*block][*site].clone(),
+        };
+        self.places.iter().map(latent).collect()
+    }
+
+    /// Pulls the gradients by each site's latents back, and adds them.
+    fn add_gradients(&self, rows: &DeviceRows, draw: &Draw, gradients: Vec<Tensor<2>>, sums: &mut Sums) {
+        let (estimator, deviation) = (self.settings.estimator, &draw.globals.deviation);
+        let mut by_global = Vec::new();
+        let mut by_local: Vec<Vec<Tensor<2>>> = self.rows.iter().map(|_| Vec::new()).collect();
+        for (place, gradient) in self.places.iter().zip(gradients) {
+            match place {
+                Place::Global(_) => by_global.push(gradient),
+                Place::Local { block, .. } => by_local[*block].push(gradient),
+            }
+        }
+        let mut location = match by_global.len() {
+            0 => deviation.zeros_like(),
+            1 => by_global.remove(0),
+            _ => Tensor::cat(by_global, 1),
+        };
+        let mut all = None;
+        sums.rows.resize_with(self.rows.len(), Default::default);
+        let blocks = self.rows.iter().zip(&rows.steps).zip(&draw.rows).zip(by_local).zip(&mut sums.rows);
+        for ((((block, step), own), gradients), into) in blocks {
+            let ThroughRows { direct, path } = block.vjp(step, own, deviation, gradients, estimator, into);
+            if let Some(direct) = direct {
+                location = location + direct;
+            }
+            if let Some(path) = path {
+                plus(&mut all, path);
+            }
+        }
+        let reaching = match all {
+            Some(path) => location.clone() + path,
+            None => location.clone(),
+        };
+        self.globals.vjp(&rows.ready, &draw.globals, &location, &reaching, estimator, &mut sums.globals);
+    }
+}
