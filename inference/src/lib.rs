@@ -9,7 +9,7 @@ mod methods;
 pub use engine::algorithm::{Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally};
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
-    BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
+    BetaDivergence, Diverged, Divergence, FDivergence, GammaDivergence, Generator, JensenShannon,
     KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
 };
 pub use engine::error::{Error, Result};
@@ -18,14 +18,15 @@ pub use engine::exchange::{
     AsynchronousExchange, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads,
 };
 pub use engine::family::{
-    Choice, CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan,
-    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian,
-    RowOptions,
+    CovarianceGradient, CovarianceMatrix, Delta, DeviceForm, DiagonalGaussian, Family, FamilyDraw, FamilyPlan,
+    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass, RowColumn,
+    RowDraw, RowGaussian, RowOptions, SiteFamily,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
-pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
+pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
+pub use engine::plug::Plug;
 pub use engine::report::{LocalLatents, Report, SiteSummary, Warning};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
@@ -43,7 +44,7 @@ pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Messag
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
-    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator,
+    AlgorithmChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator,
     coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
@@ -51,12 +52,12 @@ pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, 
 pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Nuts, NutsDiagnostics, NutsFit, SamplerWarning};
 pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
-    NaturalGradient, PowerExpectation, Sampled, Solved, SolverChoice, Start,
+    NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,
 };
 pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use methods::rounds::server::{
-    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
+    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
 pub use methods::sfvi::pooled::{Central, CentralSilo};

@@ -13,6 +13,7 @@ mod moment_gradient;
 mod named;
 mod plan;
 mod rows;
+mod site;
 mod spread;
 
 pub use delta::Delta;
@@ -23,13 +24,13 @@ pub use isotropic::IsotropicGaussian;
 pub use low_rank::LowRankGaussian;
 pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use named::NamedFamily;
-pub use plan::{Choice, FamilyPlan, Gaussian};
+pub use plan::FamilyPlan;
 pub use rows::{RowDraw, RowGaussian, RowOptions};
+pub use site::{DeviceForm, Gaussian, PointMass, RowColumn, SiteFamily};
 pub use spread::CovarianceMatrix;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use isotropic::shared_variance;
-pub(crate) use plan::DeviceKind;
 
 use std::fmt::Debug;
 

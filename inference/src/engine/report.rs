@@ -92,7 +92,7 @@ impl Report {
         (sites, families): (Vec<SiteSummary>, Vec<NamedFamily>),
         bound: ElboEstimate,
         (counters, seconds, ending): (Counters, f64, Ending),
-        (algorithm, settings): (AlgorithmChoice, &Settings),
+        (algorithm, settings): (&AlgorithmChoice, &Settings),
         (device, silos, theta): (String, Vec<String>, Vec<f64>),
     ) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Report {
             seconds,
             seed: settings.seed,
             device,
-            algorithm,
+            algorithm: algorithm.clone(),
             silos,
             ending,
             options: settings.clone(),

@@ -19,7 +19,7 @@ pub fn coordinator_asynchronous<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Box<dyn Asynchronous>> {
-    let AlgorithmChoice::Pvi(how) = options.algorithm else {
+    let AlgorithmChoice::Pvi(how) = &options.algorithm else {
         return Err(Error::Setting {
             setting: "algorithm",
             found: format!("{:?}", options.algorithm),

@@ -34,7 +34,7 @@ use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::trainer::Descent;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
-use crate::methods::pvi::solver::LocalSolver;
+use crate::methods::pvi::solver::{LocalUpdate, SolverState};
 
 /// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
 ///
@@ -58,7 +58,7 @@ pub struct Pvi<M: Model> {
     family: NormalFamily,
     prior: Vec<f64>,
     /// Solves for the factor of a prior that is not of the family.
-    prior_solver: Option<Box<dyn LocalSolver>>,
+    prior_solver: Option<Box<dyn SolverState>>,
     /// The expected log density of such a prior, in nats, as last sampled.
     log_prior: Option<f64>,
     natural: Vec<f64>,
@@ -157,7 +157,7 @@ impl<M: Model> Pvi<M> {
             sizes,
             manifest,
         };
-        if options.damping_by_size {
+        if pvi.options.damping_by_size {
             pvi.dampings = Some(pvi.options.dampings_by_size(&pvi.sizes)?);
         }
         pvi.publish()?;
@@ -277,6 +277,13 @@ impl<M: Model> Pvi<M> {
         let weight = |silo: usize| if by_size { self.sizes[silo] } else { 1 };
         let here = (0..self.sizes.len()).filter(|silo| self.ledger.present[*silo]);
         weight(silo) as f64 / here.map(weight).sum::<usize>().max(1) as f64
+    }
+
+    /// The learning rate of the last step of visits that begin at `first`; `None` for a solver without one.
+    fn last_rate(&self, first: u64) -> Option<f64> {
+        let (settings, steps) = (&self.coordinator.settings, self.options.local_steps);
+        let visit = LocalUpdate { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
+        self.options.solver.last_rate(settings, &visit)
     }
 
     /// Sends every silo that rests between visits to work, and gives the one that is ready first.

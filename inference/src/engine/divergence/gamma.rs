@@ -1,5 +1,7 @@
 //! Gives the gamma divergence, which does not see the scale of densities.
 
+use serde::{Deserialize, Serialize};
+
 use super::axes::{Axes, Slopes};
 use super::{Diverged, Divergence, log1p_over, positive};
 use crate::engine::error::Result;
@@ -18,7 +20,8 @@ use crate::engine::natural::NormalFamily;
 ///
 /// # References
 /// Fujisawa and Eguchi (2008), Robust parameter estimation with a small bias against heavy contamination.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct GammaDivergence {
     /// The index.
     pub gamma: f64,
@@ -53,12 +56,16 @@ impl Integrals {
 }
 
 impl Divergence for GammaDivergence {
+    fn check(&self) -> Result<()> {
+        positive("gamma", self.gamma)
+    }
+
     fn has_domain(&self) -> bool {
         self.gamma < 1.0
     }
 
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
-        positive("gamma", self.gamma)?;
+        self.check()?;
         let (gamma, excess) = (self.gamma, self.gamma - 1.0);
         let axes = Axes::new("gamma divergence", family, q, p)?;
         let Integrals { own, other, cross } = Integrals::new(&axes, excess, ("gamma divergence", gamma))?;

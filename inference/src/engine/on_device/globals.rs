@@ -5,8 +5,8 @@ use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Part, Site, SiteTable};
 
 use super::{Moving, plus};
-use crate::engine::error::Result;
-use crate::engine::family::{DeviceKind, FamilyPlan, HALF_LOG_TWO_PI};
+use crate::engine::error::{Error, Result};
+use crate::engine::family::{DeviceForm, FamilyPlan, HALF_LOG_TWO_PI};
 
 /// The global posterior: independent parts, in the order of the host family's parameters.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ impl Globals {
     /// The posterior that `plan` chooses for the globals of `table`, at these parameters of the host family.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`] for a family that has no device form.
+    /// [`Error::Setting`] for a family that has no device form.
     pub(crate) fn new(plan: &FamilyPlan, table: &SiteTable, parameters: &[f64], device: &Device) -> Result<Self> {
         let mut parameters = parameters.iter().copied();
         let declared: Vec<&Site> = table.latents(Part::Global).collect();
@@ -82,7 +82,12 @@ impl Globals {
                 len += site.width();
             }
             if len > 0 {
-                parts.push(GlobalPart::new(choice.on_device()?, len, &mut parameters, device));
+                let form = choice.device_form().ok_or_else(|| Error::Setting {
+                    setting: "family of globals",
+                    found: format!("{choice:?} with OnDevice"),
+                    expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
+                })?;
+                parts.push(GlobalPart::new(form, len, &mut parameters, device));
             }
         }
         Ok(Self { parts, sites })
@@ -285,15 +290,15 @@ fn flat(tensor: Tensor<2>) -> Tensor<1> {
 }
 
 impl GlobalPart {
-    fn new(kind: DeviceKind, len: usize, parameters: &mut impl Iterator<Item = f64>, device: &Device) -> Self {
+    fn new(kind: DeviceForm, len: usize, parameters: &mut impl Iterator<Item = f64>, device: &Device) -> Self {
         let mut vector = || Moving::new(device.tensor(parameters.by_ref().take(len).collect(), [1, len]));
         let square = |entry: fn(usize, usize) -> bool| {
             let cells = (0..len * len).map(|cell| f64::from(u8::from(entry(cell / len, cell % len))));
             device.tensor(cells.collect(), [len, len])
         };
         let mean = vector();
-        let log_scale = (kind != DeviceKind::Delta).then(vector);
-        let lower = (kind == DeviceKind::FullRank && len > 1).then(|| {
+        let log_scale = (kind != DeviceForm::PointMass).then(vector);
+        let lower = (kind == DeviceForm::FullRank && len > 1).then(|| {
             let (mask, identity) = (square(|row, column| column < row), square(|row, column| column == row));
             let entry = |cell: usize| if cell % len < cell / len { parameters.next().unwrap_or(0.0) } else { 0.0 };
             let start = device.tensor((0..len * len).map(entry).collect(), [len, len]);

@@ -213,6 +213,6 @@ impl<M: Model> Silo<M> {
             });
         }
         let moments = (self.family.mean(globals), self.family.spread(globals));
-        divergence.evaluate_at(natural, (&moments.0, &moments.1), cavity).map(Some)
+        divergence.evaluate_at(natural, &moments.0, &moments.1, cavity).map(Some)
     }
 }

@@ -16,8 +16,8 @@ use crate::methods::columns::{AugmentedVariable, PowerLikelihood, VerticalOption
 
 /// The options of a vertical fit; an error for another algorithm.
 pub(super) fn chosen(options: &FitOptions) -> Result<VerticalOptions> {
-    match options.algorithm {
-        AlgorithmChoice::Vertical(how) => Ok(how),
+    match &options.algorithm {
+        AlgorithmChoice::Vertical(how) => Ok(*how),
         found => Err(other(found)),
     }
 }
@@ -115,7 +115,7 @@ pub fn fit_parties(
         (summary::summarise(&draws), settings.family.named(&labels.table(device)?)),
         bound,
         (record.counters, record.seconds, record.ending),
-        (options.algorithm, settings),
+        (&options.algorithm, settings),
         (format!("{:?}", device.burn()), names, Vec::new()),
     );
     Ok((report, record))
