@@ -9,6 +9,7 @@ mod local_problem;
 mod message;
 mod row_family;
 mod second_moment;
+mod server_rule;
 mod update_rule;
 mod violation;
 
@@ -20,5 +21,6 @@ pub use local_problem::{LocalProblemViolation, local_problem};
 pub use message::{MessageViolation, message};
 pub use row_family::row_family;
 pub use second_moment::{SecondMomentViolation, second_moment};
+pub use server_rule::{ServerRuleViolation, server_rule};
 pub use update_rule::{UpdateRuleViolation, adam, update_rule};
 pub use violation::FamilyViolation;

@@ -9,8 +9,8 @@ mod methods;
 pub use engine::algorithm::{Algorithm, ElboFollowUp, ElboSamples, Posterior, StepInfo, Tally};
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
-    BetaDivergence, Diverged, Divergence, FDivergence, GammaDivergence, Generator, JensenShannon,
-    KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
+    BetaDivergence, Diverged, Divergence, FDivergence, GammaDivergence, Generator, JensenShannon, KullbackLeibler,
+    NoDivergence, Renyi, ReverseKullbackLeibler,
 };
 pub use engine::error::{Error, Result};
 pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient};
@@ -44,8 +44,8 @@ pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Messag
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
-    AlgorithmChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator,
-    coordinator_asynchronous, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
+    AlgorithmChoice, FedOptOptions, Fit, FitOptions, Fitted, RoundOptions, Run, coordinator, coordinator_asynchronous,
+    fit, fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AugmentedVariable, AuxiliaryFamily, PowerLikelihood, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]

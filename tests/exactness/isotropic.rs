@@ -8,13 +8,13 @@ use fixtures::regression::pooled;
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
-    Algorithm, Averaging, Barycentre, CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Divergence, Expectation,
-    ExponentialFamily, Family, IsotropicGaussian, KullbackLeibler, Lbfgs, LogPool, MomentGradient, NaturalGradient,
-    NormalFamily, Order, ParameterMean, Pvi, Renyi,
+    Algorithm, Averaging, Barycentre, Conjugate, CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Divergence,
+    Expectation, ExponentialFamily, Family, IsotropicGaussian, KullbackLeibler, Lbfgs, LogPool, MomentGradient,
+    NaturalGradient, NormalFamily, Order, ParameterMean, Pvi, Renyi,
 };
 use partita::{
     Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, PviOptions, Result, Schedule, Scope, Settings,
-    SiloSchedule, SiteTable, SolverChoice, fit,
+    SiloSchedule, SiteTable, fit,
 };
 use partita_core::laws::derivative;
 
@@ -231,10 +231,10 @@ const RULE: Expectation = Expectation::GaussHermite { points: 4 };
 fn one_sweep_of_partitioned_inference_finds_an_isotropic_posterior_by_every_solver() {
     let expected = posterior(&numbers().concat());
     let solvers = [
-        (SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation: RULE }), 1e-9),
-        (SolverChoice::Conjugate, 1e-9),
+        (NaturalGradient { rate: 1.0, expectation: RULE }.into(), 1e-9),
+        (Conjugate.into(), 1e-9),
         // It ends at a gradient of 1e-8.
-        (SolverChoice::Lbfgs(Lbfgs::new(RULE)), 1e-6),
+        (Lbfgs::new(RULE).into(), 1e-6),
     ];
     for (solver, bound) in solvers {
         let options = PviOptions { solver, ..PviOptions::new(100) };
@@ -311,7 +311,7 @@ impl Model for TwoScales {
 
 #[test]
 fn a_normal_prior_of_several_scales_is_replaced_by_the_nearest_isotropic_factor() {
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: RULE });
+    let solver = NaturalGradient { rate: 0.5, expectation: RULE }.into();
     let options = PviOptions { solver, ..PviOptions::new(300) };
     let names = ["a".to_owned()];
     let pvi = Pvi::new(&TwoScales {}, &Device::flex(), &settings(1_000), (&names, vec![1]), options).unwrap();

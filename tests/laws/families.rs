@@ -2,8 +2,8 @@
 
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
-    Choice, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
-    LowRankGaussian, MomentGradient, Optimiser, RowGaussian, RowOptions, UpdateRule,
+    Adam, AdamW, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
+    LowRankGaussian, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowGaussian, RowOptions, Sgd, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -67,7 +67,7 @@ impl Model for FourSites {
 #[test]
 fn families_joined_site_by_site_keep_the_laws() {
     let table = SiteTable::globals(&FourSites {}, &Device::flex()).unwrap();
-    let plan = FamilyPlan::new().site("b", Choice::Delta).site("c", Gaussian::low_rank(1));
+    let plan = FamilyPlan::new().site("b", PointMass).site("c", Gaussian::low_rank(1));
     family(&*plan.global_family(&table).unwrap()).unwrap();
     let plan = plan.global(Gaussian::diagonal()).site("a", Gaussian::full_rank());
     family(&*plan.global_family(&table).unwrap()).unwrap();
@@ -118,12 +118,12 @@ rows_keep_the_laws! {
 fn every_optimiser_goes_on_from_a_saved_state_with_the_same_bits() {
     let device = Device::flex();
     for optimiser in [
-        Optimiser::adam(),
-        Optimiser::AdamW { weight_decay: 0.01 },
-        Optimiser::Sgd { momentum: 0.0 },
-        Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::RmsProp { momentum: 0.0 },
-        Optimiser::RmsProp { momentum: 0.9 },
+        Plug::<dyn Optimiser>::from(Adam::default()),
+        AdamW { weight_decay: 0.01 }.into(),
+        Sgd { momentum: 0.0 }.into(),
+        Sgd { momentum: 0.9 }.into(),
+        RmsProp { momentum: 0.0 }.into(),
+        RmsProp { momentum: 0.9 }.into(),
     ] {
         update_rule(&format!("{optimiser:?}"), || optimiser.start(&device)).unwrap();
     }

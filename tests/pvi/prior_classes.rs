@@ -7,8 +7,7 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Conjugate, Error, Expectation, ExponentialFamily, NaturalGradient, NormalFamily, Pvi};
 use partita::{
-    Cauchy, Device, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Result, Scope, Settings, SolverChoice,
-    StudentT,
+    Cauchy, Device, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Result, Scope, Settings, StudentT,
 };
 
 /// A prior alone, with (location, scale) of each latent.
@@ -151,7 +150,7 @@ fn rounding_of_single_precision_does_not_make_a_normal_prior_another() {
 #[test]
 fn the_factor_of_a_cauchy_prior_is_where_the_slope_of_its_logarithm_says() {
     let expectation = Expectation::GaussHermite { points: 40 };
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
+    let solver = NaturalGradient { rate: 0.5, expectation }.into();
     let settings =
         Settings { steps: 10, family: FamilyPlan::new().global(Gaussian::diagonal()), ..Settings::default() };
     let options = PviOptions { solver, ..PviOptions::new(60) };

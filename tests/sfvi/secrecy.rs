@@ -46,7 +46,7 @@ fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<
     let moved =
         silo.local_parameters().into_iter().map(|block| block.iter().map(|p| p + shift_locals).collect()).collect();
     silo.set_local_parameters(moved).unwrap();
-    let mut silo = PviSilo::new(silo, 0, options).unwrap();
+    let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
     let names = ["silo-0".to_owned()];
     let mut pvi = Pvi::new(&model, &device, &settings, (&names, vec![537]), options).unwrap();
     let mut replies = Vec::new();

@@ -24,12 +24,12 @@ pub struct AdamW {
 
 impl Optimiser for AdamW {
     fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
-    let config = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(self.weight_decay);
-    let rebuild = |parts: &mut Parts<'_>| {
-        let (first, second) = (parts.tensor("momentum.moment_1")?, parts.tensor("momentum.moment_2")?);
-        Some(AdamWState::new(AdaptiveMomentumState::new(parts.count("momentum.time")?, first, second)))
-    };
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+        let config = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(self.weight_decay);
+        let rebuild = |parts: &mut Parts<'_>| {
+            let (first, second) = (parts.tensor("momentum.moment_1")?, parts.tensor("momentum.moment_2")?);
+            Some(AdamWState::new(AdaptiveMomentumState::new(parts.count("momentum.time")?, first, second)))
+        };
+        Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
     }
 
     fn check(&self) -> Result<()> {
@@ -46,16 +46,16 @@ pub struct Sgd {
 
 impl Optimiser for Sgd {
     fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
-    let momentum = self.momentum;
-    let config = SgdConfig::new();
-    let config = if momentum > 0.0 {
-        config.with_momentum(Some(MomentumConfig { momentum, dampening: 0.0, nesterov: false }))
-    } else {
-        config
-    };
-    let rebuild =
-        |parts: &mut Parts<'_>| Some(SgdState::new(parts.tensor("momentum.velocity").map(MomentumState::new)));
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+        let momentum = self.momentum;
+        let config = SgdConfig::new();
+        let config = if momentum > 0.0 {
+            config.with_momentum(Some(MomentumConfig { momentum, dampening: 0.0, nesterov: false }))
+        } else {
+            config
+        };
+        let rebuild =
+            |parts: &mut Parts<'_>| Some(SgdState::new(parts.tensor("momentum.velocity").map(MomentumState::new)));
+        Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
     }
 
     fn check(&self) -> Result<()> {
@@ -72,13 +72,13 @@ pub struct RmsProp {
 
 impl Optimiser for RmsProp {
     fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
-    let config = RmsPropConfig::new().with_epsilon(1e-8).with_momentum(self.momentum);
-    let rebuild = |parts: &mut Parts<'_>| {
-        let square = SquareAvgState::new(parts.tensor("square_avg.square_avg")?);
-        let centered = CenteredState::new(parts.tensor("centered.grad_avg"), parts.tensor("centered.avg")?);
-        Some(RmsPropState::new(square, centered, parts.tensor("momentum.buf").map(RmsPropMomentumState::new)))
-    };
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+        let config = RmsPropConfig::new().with_epsilon(1e-8).with_momentum(self.momentum);
+        let rebuild = |parts: &mut Parts<'_>| {
+            let square = SquareAvgState::new(parts.tensor("square_avg.square_avg")?);
+            let centered = CenteredState::new(parts.tensor("centered.grad_avg"), parts.tensor("centered.avg")?);
+            Some(RmsPropState::new(square, centered, parts.tensor("momentum.buf").map(RmsPropMomentumState::new)))
+        };
+        Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
     }
 
     fn check(&self) -> Result<()> {
