@@ -53,7 +53,7 @@ impl<M: Model + 'static> Run<M> {
             sizes.push(rows);
         }
         let exchanges = if options.schedule == SiloSchedule::Synchronous { 1 } else { names.len() };
-        let algorithm = Pvi::new(model, device, settings, (&names, sizes), options).unwrap();
+        let algorithm = Pvi::new(model, device, settings, &names, sizes, options).unwrap();
         Self { algorithm, exchange: InProcess::new(programs, settings.silo_threads()).unwrap(), exchanges }
     }
 

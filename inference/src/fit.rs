@@ -338,11 +338,11 @@ pub fn parties<M: Model + 'static>(
     caught(COORDINATOR, || Ok(SiteTable::globals(model, device)?))?;
     let (mut programs, mut rows) = (Vec::new(), Vec::new());
     for ((name, data), index) in silos.iter().zip(0_u32..) {
-        let (program, own) = party::silo(model, (name, index), data, device, (&options.algorithm, &settings))?;
+        let (program, own) = party::silo(model, name, index, data, device, &options.algorithm, &settings)?;
         programs.push(program);
         rows.push(own);
     }
-    let algorithm = party::coordinator(model, (&names, &rows), device, (&options.algorithm, &settings))?;
+    let algorithm = party::coordinator(model, &names, &rows, device, &options.algorithm, &settings)?;
     Ok((algorithm, InProcess::new(programs, options.threads)?))
 }
 
@@ -359,7 +359,7 @@ pub fn coordinator<M: Model + 'static>(
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
     let settings = settled(options, silos.0.len());
-    party::coordinator(model, silos, device, (&options.algorithm, &settings))
+    party::coordinator(model, silos.0, silos.1, device, &options.algorithm, &settings)
 }
 
 /// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make,
@@ -379,7 +379,7 @@ pub fn silo_program<M: Model + 'static>(
         let found = format!("{index} of {}", silos.len());
         return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
     };
-    party::silo(model, (name, index), data, device, (&options.algorithm, &settings))
+    party::silo(model, name, index, data, device, &options.algorithm, &settings)
 }
 
 /// The settings that parties are given.

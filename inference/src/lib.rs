@@ -18,9 +18,9 @@ pub use engine::exchange::{
     AsynchronousExchange, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads,
 };
 pub use engine::family::{
-    CovarianceGradient, CovarianceMatrix, Delta, DeviceForm, DiagonalGaussian, Family, FamilyDraw, FamilyPlan,
-    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass, RowColumn,
-    RowDraw, RowGaussian, RowOptions, SiteFamily,
+    CovarianceGradient, CovarianceMatrix, Delta, DeviceForm, DiagonalGaussian, DrawGradient, Family, FamilyDraw,
+    FamilyPlan, FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass,
+    RowColumn, RowDraw, RowGaussian, RowOptions, SiteFamily,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};

@@ -194,15 +194,15 @@ impl Family for Mistake {
         draw
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         if *self == Self::Assignment {
             out.fill(0.0);
         }
-        sound().vjp(parameters, &self.bend(noise), location, deviation, out);
+        sound().vjp(parameters, &self.bend(noise), grad_mean, grad_offset, out);
         match self {
-            // The gradient of the location reaches the scales too.
-            Self::Location => out[3] += 1e-3 * location[0],
-            Self::Path => out[6] += 1e-3 * deviation[1],
+            // The gradient of the mean reaches the scales too.
+            Self::Location => out[3] += 1e-3 * grad_mean[0],
+            Self::Path => out[6] += 1e-3 * grad_offset[1],
             _ => {}
         }
     }
@@ -247,9 +247,9 @@ fn the_laws_find_every_planted_mistake() {
     assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
     assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
     assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));
-    assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "location", index: 3, .. }));
-    assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "deviation", index: 6, .. }));
-    assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "location", .. }));
+    assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "grad_mean", index: 3, .. }));
+    assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "grad_offset", index: 6, .. }));
+    assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "grad_mean", .. }));
     assert!(matches!(found(Mistake::Moments), Violation::PullBack { path: "moments", index: 7, .. }));
     assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
     assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));

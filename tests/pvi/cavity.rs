@@ -50,7 +50,7 @@ fn movement(estimator: Estimator) -> f64 {
     let data = device.tensor(vec![0.3, -1.0], [2]);
     let silo = Silo::new("idle", 0, &model, &data, &device, &settings).unwrap();
     let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
-    let mut pvi = Pvi::new(&model, &device, &settings, (&["idle".to_owned()], vec![2]), options).unwrap();
+    let mut pvi = Pvi::new(&model, &device, &settings, &["idle".to_owned()], vec![2], options).unwrap();
     let answer = |request: partita::inference::Request| Outcome::Reply(silo.answer(&request.message).unwrap());
     let outcomes = pvi.outgoing().unwrap().into_iter().map(answer).collect();
     pvi.incoming(outcomes).unwrap();

@@ -109,7 +109,7 @@ fn the_bayesian_committee_machine_is_one_undamped_round_with_the_prior_whole_or_
         let mut run = Run::new(&LINEAR, &data, settings, options.clone());
         run.pvi = {
             let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-            Pvi::new(&LINEAR, &Device::flex(), settings, (&names, sizes.clone()), options).unwrap()
+            Pvi::new(&LINEAR, &Device::flex(), settings, &names, sizes.clone(), options).unwrap()
         };
         run.steps(1).pvi.natural().to_vec()
     };
@@ -213,7 +213,7 @@ fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_
     {
         let options = PviOptions { solver: solver.clone(), factors, ..PviOptions::new(1) };
         let mut run = Run::new(&LINEAR, &data, &settings(100), options.clone());
-        run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options).unwrap();
+        run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), &names, sizes.clone(), options).unwrap();
         let mut expected = prior.clone();
         for visit in 0..10 {
             run.step();
@@ -520,7 +520,7 @@ fn a_round_damped_by_size_is_a_logarithmic_opinion_pool_of_local_optima() {
     let sizes = vec![5, 12, 7, 20];
     let options = PviOptions { damping_by_size: true, ..conjugate_options(SiloSchedule::Synchronous) };
     let mut run = Run::new(&LINEAR, &data, &settings(100), PviOptions { damping_by_size: false, ..options.clone() });
-    run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options.clone()).unwrap();
+    run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), &names, sizes.clone(), options.clone()).unwrap();
     let family = FullRankGaussian::new(3);
     for _ in 0..3 {
         let old = run.pvi.natural().to_vec();

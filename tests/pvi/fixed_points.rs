@@ -71,7 +71,7 @@ impl Run {
             Box::new(PviSilo::new(silo, index, options.clone()).unwrap())
         };
         let silos = names.iter().zip(0..).map(silo).collect();
-        let pvi = Pvi::new(&Hermite {}, &device, &settings, (&names, vec![1; SILOS]), options).unwrap();
+        let pvi = Pvi::new(&Hermite {}, &device, &settings, &names, vec![1; SILOS], options).unwrap();
         Self { pvi, exchange: InProcess::new(silos, 1).unwrap() }
     }
 

@@ -56,7 +56,7 @@ fn parties<M: Model + 'static>(
     };
     let silos = data.iter().zip(0..).map(silo).collect();
     let sizes = vec![1; names.len()];
-    (Pvi::new(model, &device, settings, (&names, sizes), options).unwrap(), silos)
+    (Pvi::new(model, &device, settings, &names, sizes, options).unwrap(), silos)
 }
 
 /// So many exchanges; by arrival on threads where `on_threads`.

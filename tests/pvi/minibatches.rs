@@ -50,7 +50,7 @@ fn a_step_on_a_minibatch_is_that_of_its_own_sufficient_statistics_times_n_over_b
         let (name, rows) = &data[0];
         let silo = Silo::new(name, 0, &LINEAR, rows, &device, &settings).unwrap();
         let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
-        let mut pvi = Pvi::new(&LINEAR, &device, &settings, (std::slice::from_ref(name), vec![ROWS]), options).unwrap();
+        let mut pvi = Pvi::new(&LINEAR, &device, &settings, std::slice::from_ref(name), vec![ROWS], options).unwrap();
         let batches = Minibatches::new(ROWS, size).unwrap();
         let mut expected = prior.clone();
         for visit in 0..visits {

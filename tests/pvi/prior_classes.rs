@@ -65,7 +65,7 @@ impl Model for Alone {
 fn coordinator<M: Model>(model: &M, family: Gaussian, precision: Precision) -> Pvi<M> {
     let settings = Settings { steps: 1_000, family: FamilyPlan::new().global(family), ..Settings::default() };
     let device = Device::flex().with_precision(precision);
-    Pvi::new(model, &device, &settings, (&["a".to_owned()], vec![1]), PviOptions::new(30)).unwrap()
+    Pvi::new(model, &device, &settings, &["a".to_owned()], vec![1], PviOptions::new(30)).unwrap()
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn the_factor_of_a_cauchy_prior_is_where_the_slope_of_its_logarithm_says() {
     let options = PviOptions { solver, ..PviOptions::new(60) };
     let model = Alone { prior: Prior::Cauchy([0.0, 50.0]) };
     let names = ["a".to_owned()];
-    let pvi = Pvi::new(&model, &Device::flex(), &settings, (&names, vec![1]), options).unwrap();
+    let pvi = Pvi::new(&model, &Device::flex(), &settings, &names, vec![1], options).unwrap();
     let precision = -2.0 * pvi.prior()[2];
     // The precision is minus the expected curvature, -E[2 (x² - s²) / (x² + s²)²], by the trapezoidal rule.
     let (sd, square) = (precision.powf(-0.5), 2_500.0);

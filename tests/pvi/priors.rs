@@ -119,7 +119,7 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
                 .unwrap()
         })
         .collect();
-    let mut pvi = Pvi::new(&model, &device, &settings, (&names, vec![1; 4]), options).unwrap();
+    let mut pvi = Pvi::new(&model, &device, &settings, &names, vec![1; 4], options).unwrap();
     let mut exchange = |pvi: &mut Pvi<Ridge>| {
         let requests = pvi.outgoing().unwrap();
         let kind = requests[0].message.kind.clone();
@@ -301,11 +301,10 @@ fn another_divergence_is_refused_where_part_of_the_fit_would_be_by_kullback_and_
         let Err(Error::Setting { setting: "divergence", found, .. }) = found else { panic!("{found:?}") };
         assert!(found.contains(words), "{found}");
     };
-    let sizes = || (names.as_slice(), vec![3]);
     // A prior that a factor stands for.
-    refused(Pvi::new(&Counts {}, &device, &settings, sizes(), renyi.clone()).map(drop), "prior");
+    refused(Pvi::new(&Counts {}, &device, &settings, &names, vec![3], renyi.clone()).map(drop), "prior");
     // Steps of θ; without them the prior is as it is.
     let model = ridge(0.3, &device);
-    refused(Pvi::new(&model, &device, &settings, sizes(), renyi.clone()).map(drop), "θ");
-    assert!(Pvi::new(&model, &device, &settings, sizes(), PviOptions { theta_every: 0, ..renyi }).is_ok());
+    refused(Pvi::new(&model, &device, &settings, &names, vec![3], renyi.clone()).map(drop), "θ");
+    assert!(Pvi::new(&model, &device, &settings, &names, vec![3], PviOptions { theta_every: 0, ..renyi }).is_ok());
 }

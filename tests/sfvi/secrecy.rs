@@ -48,7 +48,7 @@ fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<
     silo.set_local_parameters(moved).unwrap();
     let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
     let names = ["silo-0".to_owned()];
-    let mut pvi = Pvi::new(&model, &device, &settings, (&names, vec![537]), options).unwrap();
+    let mut pvi = Pvi::new(&model, &device, &settings, &names, vec![537], options).unwrap();
     let mut replies = Vec::new();
     for _ in 0..2 {
         let request = pvi.outgoing().unwrap().remove(0).message;

@@ -206,11 +206,13 @@ impl Estimator {
                 Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
                 _ => -block.weight * draw.log_density,
             };
-            let path = block.family.vjp(block.parameters, deviation, (block.noise, draw), &gradient, out);
+            let path = block.family.vjp(block.parameters, deviation, block.noise, draw, &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let how = (block.weight, self.of_draw() == Self::ClosedFormEntropy);
-                add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
+                let is_expected = self.of_draw() == Self::ClosedFormEntropy;
+                let family = block.family;
+                let path = family.add_entropy_gradient(block.parameters, deviation, block.weight, is_expected, out);
+                add(&mut through.path, &path);
             }
         }
         through

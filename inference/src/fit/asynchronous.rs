@@ -27,7 +27,7 @@ pub fn coordinator_asynchronous<M: Model + 'static>(
         });
     };
     let settings = settled(options, silos.0.len());
-    let made = || party::pvi(model, silos, device, (how, &settings));
+    let made = || party::pvi(model, silos.0, silos.1, device, how, &settings);
     Ok(Box::new(caught(COORDINATOR, made)?))
 }
 

@@ -18,9 +18,11 @@ use crate::methods::sfvi::{OnDeviceSilo, Sfvi};
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator<M: Model + 'static>(
     model: &M,
-    (names, rows): (&[String], &[usize]),
+    names: &[String],
+    rows: &[usize],
     device: &Device,
-    (choice, settings): (&AlgorithmChoice, &Settings),
+    choice: &AlgorithmChoice,
+    settings: &Settings,
 ) -> Result<Box<dyn Algorithm>> {
     let sizes = rows.to_vec();
     caught(COORDINATOR, || {
@@ -32,7 +34,7 @@ pub(super) fn coordinator<M: Model + 'static>(
                 Box::new(SfviAvg::new(model, device, settings, names, rounds)?)
             }
             AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
-            AlgorithmChoice::Pvi(how) => Box::new(pvi(model, (names, rows), device, (how, settings))?),
+            AlgorithmChoice::Pvi(how) => Box::new(pvi(model, names, rows, device, how, settings)?),
             AlgorithmChoice::OnDevice { interval } => {
                 Box::new(Central::new(model, device, settings, only(names)?)?.every(*interval)?)
             }
@@ -45,9 +47,11 @@ pub(super) fn coordinator<M: Model + 'static>(
 /// The coordinator of PVI.
 pub(super) fn pvi<M: Model>(
     model: &M,
-    (names, rows): (&[String], &[usize]),
+    names: &[String],
+    rows: &[usize],
     device: &Device,
-    (how, settings): (&PviOptions, &Settings),
+    how: &PviOptions,
+    settings: &Settings,
 ) -> Result<Pvi<M>> {
     let missing = rows.iter().position(|rows| *rows == 0).filter(|_| rows.iter().any(|rows| *rows > 0));
     let by_size = [
@@ -64,16 +68,18 @@ pub(super) fn pvi<M: Model>(
     }
     // A model without plates has no rows to count: its silos count alike.
     let sizes = rows.iter().map(|rows| *rows.max(&1)).collect();
-    Pvi::new(model, device, settings, (names, sizes), how.clone())
+    Pvi::new(model, device, settings, names, sizes, how.clone())
 }
 
 /// The `index`-th silo, and how many rows it has.
 pub(super) fn silo<M: Model + 'static>(
     model: &M,
-    (name, index): (&str, u32),
+    name: &str,
+    index: u32,
     data: &M::Data,
     device: &Device,
-    (choice, settings): (&AlgorithmChoice, &Settings),
+    choice: &AlgorithmChoice,
+    settings: &Settings,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {

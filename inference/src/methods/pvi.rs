@@ -110,7 +110,8 @@ impl<M: Model> Pvi<M> {
         model: &M,
         device: &Device,
         settings: &Settings,
-        (silos, sizes): (&[String], Vec<usize>),
+        silos: &[String],
+        sizes: Vec<usize>,
         options: PviOptions,
     ) -> Result<Self> {
         options.check()?;
@@ -233,7 +234,7 @@ impl<M: Model> Pvi<M> {
     }
 
     /// The request of a visit from this posterior, under the prior that it had then.
-    fn visit(&self, silo: usize, (version, natural, prior): (u64, &[f64], &[f64])) -> Request {
+    fn visit(&self, silo: usize, version: u64, natural: &[f64], prior: &[f64]) -> Request {
         let shared = match self.options.factors {
             Factors::Shared | Factors::SharedBySize => {
                 let share = self.power_of(silo);
@@ -344,13 +345,13 @@ impl<M: Model> Algorithm for Pvi<M> {
             SiloSchedule::Asynchronous(delays) => {
                 let ready = self.next_ready(delays);
                 let work = ready.and_then(|silo| Some((silo, self.work[silo].as_ref()?)));
-                work.map(|(silo, work)| self.visit(silo, (work.version, &work.natural, &work.prior)))
+                work.map(|(silo, work)| self.visit(silo, work.version, &work.natural, &work.prior))
                     .into_iter()
                     .collect()
             }
             _ => {
                 let silos = self.turn.silos(&self.ledger.present);
-                silos.into_iter().map(|silo| self.visit(silo, (self.version, &self.natural, &self.prior))).collect()
+                silos.into_iter().map(|silo| self.visit(silo, self.version, &self.natural, &self.prior)).collect()
             }
         };
         if requests.is_empty() {

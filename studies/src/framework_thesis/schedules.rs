@@ -203,7 +203,7 @@ impl<M: Model + 'static> Experiment<'_, M> {
             let silo = Silo::new(name, index, self.model, data, self.device, &settings)?;
             programs.push(Box::new(PviSilo::new(silo, index, options.clone())?));
         }
-        let mut pvi = Pvi::new(self.model, self.device, &settings, (&names, vec![1; silos]), options.clone())?;
+        let mut pvi = Pvi::new(self.model, self.device, &settings, &names, vec![1; silos], options.clone())?;
         let how = RunOptions { steps: settings.steps, ..RunOptions::default() };
         let record = match way {
             Way::Threads => run_asynchronous(&mut pvi, &mut Threads::start(programs)?, &how, &mut Silent)?,

@@ -71,7 +71,7 @@ impl Divergence for BetaDivergence {
         self.check()?;
         let (beta, excess) = (self.beta, self.beta - 1.0);
         let axes = Axes::new("beta divergence", family, q, p)?;
-        let Integrals { own, other, cross } = Integrals::new(&axes, excess, ("beta divergence", beta))?;
+        let Integrals { own, other, cross } = Integrals::new(&axes, "beta divergence", beta)?;
         // With x = log∫q^β / c, y = log∫q p^c / c and z = log∫p^β / c for c = β - 1.
         let value =
             expm1_over(excess, own) / beta - expm1_over(excess, cross) + excess * expm1_over(excess, other) / beta;

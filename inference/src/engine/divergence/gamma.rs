@@ -39,10 +39,11 @@ pub(super) struct Integrals {
 }
 
 impl Integrals {
-    /// The integrals of `q` and `p` in their common axes.
-    pub(super) fn new(axes: &Axes, excess: f64, name: (&'static str, f64)) -> Result<Self> {
+    /// The integrals of `q` and `p` in their common axes, for the divergence of this index.
+    pub(super) fn new(axes: &Axes, divergence: &'static str, index: f64) -> Result<Self> {
+        let excess = index - 1.0;
         if excess < 0.0 {
-            axes.above(-excess, name)?;
+            axes.above(-excess, divergence, index)?;
         }
         let power = log1p_over(excess, 1.0);
         let mut integrals = Self { own: -axes.log_scale, other: -axes.log_scale, cross: -axes.log_scale };
@@ -68,7 +69,7 @@ impl Divergence for GammaDivergence {
         self.check()?;
         let (gamma, excess) = (self.gamma, self.gamma - 1.0);
         let axes = Axes::new("gamma divergence", family, q, p)?;
-        let Integrals { own, other, cross } = Integrals::new(&axes, excess, ("gamma divergence", gamma))?;
+        let Integrals { own, other, cross } = Integrals::new(&axes, "gamma divergence", gamma)?;
         let gradient = axes.gradient(&Slopes {
             direction: axes.offset.iter().zip(&axes.ratio).map(|(w, r)| w / (r + excess)).collect(),
             by_mean: 1.0,

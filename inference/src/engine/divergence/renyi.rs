@@ -54,7 +54,7 @@ impl Divergence for Renyi {
         let alpha = self.alpha;
         let axes = Axes::new("Rényi divergence", family, q, p)?;
         if alpha > 1.0 {
-            axes.above((alpha - 1.0) / alpha, ("Rényi divergence", alpha))?;
+            axes.above((alpha - 1.0) / alpha, "Rényi divergence", alpha)?;
         }
         let mixed: Vec<f64> = axes.ratio.iter().map(|r| 1.0 + alpha * (r - 1.0)).collect();
         let one = |((w, r), t): ((&f64, &f64), &f64)| {

@@ -50,7 +50,7 @@ pub(crate) fn enhanced_share<M: Model>(
             *slot = normalised * (*slot - weight * score);
         }
     }
-    let path = family.vjp(parameters, &global.deviation, (noise, &draw), &gradient, out);
+    let path = family.vjp(parameters, &global.deviation, noise, &draw, &gradient, out);
     let mut deviation = assessment.globals.clone();
     add(&mut deviation, &path);
     Ok(ElboTerm {

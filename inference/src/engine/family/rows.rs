@@ -338,7 +338,8 @@ impl RowGaussian {
         &self,
         parameters: &[f64],
         deviation: &[f64],
-        (noise, draw): (&[f64], &RowDraw),
+        noise: &[f64],
+        draw: &RowDraw,
         gradient: &[f64],
         out: &mut [f64],
     ) -> Vec<f64> {
@@ -396,7 +397,8 @@ impl RowGaussian {
         &self,
         parameters: &[f64],
         deviation: &[f64],
-        (weight, expected): (f64, bool),
+        weight: f64,
+        expected: bool,
         out: &mut [f64],
     ) -> Vec<f64> {
         let parts = self.parts(parameters);

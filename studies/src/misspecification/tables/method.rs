@@ -77,7 +77,7 @@ impl Method {
             names.push(name);
             sizes.push(own.len());
         }
-        let pvi = Pvi::new(model, &device, &settings, (&names, sizes), self.options.clone())?;
+        let pvi = Pvi::new(model, &device, &settings, &names, sizes, self.options.clone())?;
         self.run(pvi, InProcess::new(programs, 1)?, silos as u64)
     }
 

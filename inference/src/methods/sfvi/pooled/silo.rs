@@ -12,7 +12,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{
     BlockDraw, ElboTerm, Estimator, LayerMoments, add, check_layers, draw_blocks, particles_join, tapes,
 };
-use crate::engine::family::FamilyDraw;
+use crate::engine::family::{DrawGradient, FamilyDraw};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
@@ -196,9 +196,13 @@ impl<M: Model> CentralSilo<M> {
 
     /// Adds `factor` times the gradient of a draw by the global parameters to `out`.
     fn add_gradient(&self, draw: &Evaluated, factor: f64, out: &mut [f64]) -> Result<()> {
-        let reaching = [&draw.location, draw.deviation.as_ref().unwrap_or(&draw.location)].map(Vec::as_slice);
-        let how = (factor, self.settings.estimator.adds_entropy_gradient());
-        self.trainer.family.add_gradient(self.trainer.parameters(), &draw.noise, reaching, how, out);
+        let gradient = DrawGradient {
+            grad_mean: &draw.location,
+            grad_offset: draw.deviation.as_ref().unwrap_or(&draw.location),
+            factor,
+            with_entropy: self.settings.estimator.adds_entropy_gradient(),
+        };
+        self.trainer.family.add_gradient(self.trainer.parameters(), &draw.noise, gradient, out);
         if draw.variance.is_empty() {
             return Ok(());
         }
