@@ -151,8 +151,8 @@ impl Family for InNaturalParameters {
         DiagonalGaussian::new(1).draw(&[mean, sd.ln()], noise)
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
-        Self::add(parameters, [location[0], deviation[0] * noise[0]], out);
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
+        Self::add(parameters, [grad_mean[0], grad_offset[0] * noise[0]], out);
     }
 
     fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
