@@ -114,8 +114,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
             schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
             ..Settings::default()
         };
-        let options =
-            FitOptions { algorithm: AlgorithmChoice::SfviAvg(rounds), settings, ..FitOptions::default() };
+        let options = FitOptions { algorithm: AlgorithmChoice::SfviAvg(rounds), settings, ..FitOptions::default() };
         fit(&GaussianMean {}, &silos, &device, &options, None).map(|fit| fit.report)
     };
     let (moved, report) = (fitted(Barycentre.into())?, fitted(Median.into())?);

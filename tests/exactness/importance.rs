@@ -350,7 +350,7 @@ fn by_hand(
         let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
         let mut by_global = vec![0.0; 2];
         let (location, deviation) =
-            (sum(&own_share.location, &share.location), sum(&own_share.deviation, &share.deviation));
+            (sum(&own_share.grad_mean, &share.grad_mean), sum(&own_share.grad_offset, &share.grad_offset));
         global_family.vjp(&point.global, &own, &location, &deviation, &mut by_global);
         if inner == Estimator::Total {
             global_family.add_entropy_gradient(&point.global, &mut by_global);

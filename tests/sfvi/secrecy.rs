@@ -198,7 +198,7 @@ fn a_private_seed_changes_the_noise_the_coordinator_could_know() {
             Some(seed) => silo.private_seed(seed),
             None => silo,
         };
-        silo.answer(&parties.algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("location").unwrap()
+        silo.answer(&parties.algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("grad_mean").unwrap()
     };
     assert_ne!(reply(None), reply(Some(99)));
     assert_eq!(reply(Some(99)), reply(Some(99)));

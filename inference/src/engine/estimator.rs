@@ -72,10 +72,10 @@ pub enum Estimator {
 pub struct ElboTerm {
     /// $\hat L_j$ in nats.
     pub elbo: f64,
-    /// $a_j$: the gradient that reaches the global location.
-    pub location: Vec<f64>,
+    /// $a_j$: the gradient that reaches the global mean.
+    pub grad_mean: Vec<f64>,
     /// $b_j$: the gradient that reaches $Z_G - \mu_G$, through local latents too.
-    pub deviation: Vec<f64>,
+    pub grad_offset: Vec<f64>,
     /// $\nabla_\theta$.
     pub theta: Vec<f64>,
     /// The gradient by the variances of linear layers under local reparameterisation; empty without.
@@ -88,7 +88,7 @@ impl ElboTerm {
     /// # Errors
     /// [`crate::Error::Setting`] for a gradient by variances of a family that is not diagonal.
     pub fn vjp(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
-        family.vjp(parameters, noise, &self.location, &self.deviation, out);
+        family.vjp(parameters, noise, &self.grad_mean, &self.grad_offset, out);
         if self.variance.is_empty() { Ok(()) } else { family.vjp_variance(parameters, &self.variance, out) }
     }
 }
@@ -103,11 +103,11 @@ impl Estimator {
         parameters: &[f64],
         draw: &FamilyDraw,
     ) -> ElboTerm {
-        let (elbo, location, theta) = self.global_terms(prior, family, parameters, draw);
-        ElboTerm { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
+        let (elbo, grad_mean, theta) = self.global_terms(prior, family, parameters, draw);
+        ElboTerm { elbo, grad_offset: grad_mean.clone(), grad_mean, theta, variance: Vec::new() }
     }
 
-    /// The bound, the gradient that reaches location and deviation alike, and that by θ, of
+    /// The bound, the gradient that reaches mean and offset alike, and that by θ, of
     /// [`Estimator::global_share`].
     pub(crate) fn global_terms(
         self,
@@ -116,15 +116,15 @@ impl Estimator {
         parameters: &[f64],
         draw: &FamilyDraw,
     ) -> (f64, Vec<f64>, Vec<f64>) {
-        let mut location = prior.globals;
+        let mut grad_mean = prior.globals;
         if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
-            add_scaled(&mut location, -1.0, &draw.score);
+            add_scaled(&mut grad_mean, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
             Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
             _ => prior.value - draw.log_density,
         };
-        (elbo, location, prior.theta)
+        (elbo, grad_mean, prior.theta)
     }
 
     /// Whether the entropy of the globals is in closed form.
@@ -172,11 +172,11 @@ impl Estimator {
         let assessment = density.local(partita_core::Latents { globals: &global.latent, locals: &locals }, data)?;
         let through = self.through_locals(deviation, (blocks, &draws), assessment.locals, out);
         let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
-        let (location, deviation) = (assessment.globals.clone(), assessment.globals);
-        let mut share = ElboTerm { elbo, location, deviation, theta: assessment.theta, variance };
+        let (grad_mean, grad_offset) = (assessment.globals.clone(), assessment.globals);
+        let mut share = ElboTerm { elbo, grad_mean, grad_offset, theta: assessment.theta, variance };
         through.reach(&mut share);
         if !assessment.means.is_empty() {
-            add(&mut share.location, &assessment.means);
+            add(&mut share.grad_mean, &assessment.means);
         }
         Ok(share)
     }
@@ -234,9 +234,9 @@ impl ThroughLocals {
     /// Adds what reaches the globals to a share.
     pub(crate) fn reach(&self, share: &mut ElboTerm) {
         if !self.path.is_empty() {
-            add(&mut share.location, &self.direct);
-            add(&mut share.deviation, &self.direct);
-            add(&mut share.deviation, &self.path);
+            add(&mut share.grad_mean, &self.direct);
+            add(&mut share.grad_offset, &self.direct);
+            add(&mut share.grad_offset, &self.path);
         }
     }
 }

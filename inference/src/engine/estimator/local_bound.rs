@@ -51,12 +51,12 @@ pub(crate) fn enhanced_share<M: Model>(
         }
     }
     let path = family.vjp(parameters, &global.deviation, noise, &draw, &gradient, out);
-    let mut deviation = assessment.globals.clone();
-    add(&mut deviation, &path);
+    let mut grad_offset = assessment.globals.clone();
+    add(&mut grad_offset, &path);
     Ok(ElboTerm {
         elbo: assessment.value,
-        location: assessment.globals,
-        deviation,
+        grad_mean: assessment.globals,
+        grad_offset,
         theta: assessment.theta,
         variance: Vec::new(),
     })

@@ -122,7 +122,7 @@ impl<M: Model> Silo<M> {
     fn without_prior(&self, shares: Vec<ElboTerm>, globals: &[f64], draw: Draws) -> Result<Vec<Pulled>> {
         let pulled = shares.into_iter().zip(0_u32..).map(|(share, particle)| {
             // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
-            let noise = match share.deviation.iter().any(|number| *number != 0.0) {
+            let noise = match share.grad_offset.iter().any(|number| *number != 0.0) {
                 true => self.global_noise(draw, particle),
                 false => vec![0.0; self.family.noise_len()],
             };
@@ -149,8 +149,8 @@ impl<M: Model> Silo<M> {
             let mut own = estimator.global_share(prior, &*self.family, globals, &global);
             if let Some(share) = share {
                 own.elbo += share.elbo;
-                add(&mut own.location, &share.location);
-                add(&mut own.deviation, &share.deviation);
+                add(&mut own.grad_mean, &share.grad_mean);
+                add(&mut own.grad_offset, &share.grad_offset);
                 own.variance = share.variance;
                 let both = own.theta.len().max(share.theta.len());
                 own.theta.resize(both, 0.0);

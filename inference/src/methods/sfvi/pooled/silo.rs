@@ -25,9 +25,9 @@ use crate::engine::wire::message::{LARGEST_COUNT, Message};
 struct Evaluated {
     elbo: f64,
     noise: Vec<f64>,
-    location: Vec<f64>,
-    /// What reaches $`Z_G - \mu_G`$, where it differs from `location`.
-    deviation: Option<Vec<f64>>,
+    grad_mean: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$, where it differs from `grad_mean`.
+    grad_offset: Option<Vec<f64>>,
     /// The gradient by the variances of linear layers under local reparameterisation.
     variance: Vec<f64>,
     by_theta: Vec<f64>,
@@ -127,17 +127,17 @@ impl<M: Model> CentralSilo<M> {
             density.joint(Latents { globals: &global.latent, locals: &locals }, &self.data)?;
         let by_locals = std::mem::take(&mut joint.locals);
         let mut by_local = self.locals.zeros(rows);
-        let (elbo, mut location, by_theta) =
+        let (elbo, mut grad_mean, by_theta) =
             estimator.global_terms(joint, &*self.trainer.family, self.trainer.parameters(), global);
         let through = estimator.through_locals(&global.deviation, (&blocks, &draws), by_locals, &mut by_local);
         let elbo = elbo + through.elbo;
-        let deviation = (!through.path.is_empty()).then(|| {
-            add(&mut location, &through.direct);
-            let mut deviation = location.clone();
-            add(&mut deviation, &through.path);
-            deviation
+        let grad_offset = (!through.path.is_empty()).then(|| {
+            add(&mut grad_mean, &through.direct);
+            let mut grad_offset = grad_mean.clone();
+            add(&mut grad_offset, &through.path);
+            grad_offset
         });
-        Ok(Evaluated { elbo, noise, location, deviation, variance: Vec::new(), by_theta, by_local })
+        Ok(Evaluated { elbo, noise, grad_mean, grad_offset, variance: Vec::new(), by_theta, by_local })
     }
 
     /// Whether the particles of a step share tapes of the likelihood, apart from their draws of the prior.
@@ -182,23 +182,31 @@ impl<M: Model> CentralSilo<M> {
         let mut by_local: Vec<Vec<f64>> = blocks.iter().map(|block| vec![0.0; block.parameters.len()]).collect();
         let mut share = estimator.global_share(prior, &*self.trainer.family, self.trainer.parameters(), global);
         if self.particles_join() {
-            let (elbo, location, by_theta) = (share.elbo, share.location, share.theta);
-            return Ok(Evaluated { elbo, noise, location, deviation: None, variance: Vec::new(), by_theta, by_local });
+            let (elbo, grad_mean, by_theta) = (share.elbo, share.grad_mean, share.theta);
+            return Ok(Evaluated {
+                elbo,
+                noise,
+                grad_mean,
+                grad_offset: None,
+                variance: Vec::new(),
+                by_theta,
+                by_local,
+            });
         }
         let local = estimator.local_share(&density, &self.data, global, blocks, &mut by_local)?;
-        add(&mut share.location, &local.location);
-        add(&mut share.deviation, &local.deviation);
+        add(&mut share.grad_mean, &local.grad_mean);
+        add(&mut share.grad_offset, &local.grad_offset);
         add(&mut share.theta, &local.theta);
         let (elbo, variance) = (share.elbo + local.elbo, local.variance);
-        let (location, deviation) = (share.location, Some(share.deviation));
-        Ok(Evaluated { elbo, noise, location, deviation, variance, by_theta: share.theta, by_local })
+        let (grad_mean, grad_offset) = (share.grad_mean, Some(share.grad_offset));
+        Ok(Evaluated { elbo, noise, grad_mean, grad_offset, variance, by_theta: share.theta, by_local })
     }
 
     /// Adds `factor` times the gradient of a draw by the global parameters to `out`.
     fn add_gradient(&self, draw: &Evaluated, factor: f64, out: &mut [f64]) -> Result<()> {
         let gradient = DrawGradient {
-            grad_mean: &draw.location,
-            grad_offset: draw.deviation.as_ref().unwrap_or(&draw.location),
+            grad_mean: &draw.grad_mean,
+            grad_offset: draw.grad_offset.as_ref().unwrap_or(&draw.grad_mean),
             factor,
             with_entropy: self.settings.estimator.adds_entropy_gradient(),
         };
