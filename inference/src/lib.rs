@@ -18,9 +18,9 @@ pub use engine::exchange::{
     AsynchronousExchange, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads,
 };
 pub use engine::family::{
-    CovarianceGradient, CovarianceMatrix, Delta, DeviceForm, DiagonalGaussian, DrawGradient, Family, FamilyDraw,
-    FamilyPlan, FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass,
-    RowColumn, RowDraw, RowGaussian, RowOptions, SiteFamily,
+    CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, DrawGradient, Family, FamilyDraw, FamilyPlan,
+    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass, RowDraw,
+    RowGaussian, RowOptions, SiteFamily,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
@@ -36,11 +36,11 @@ pub use engine::run::{
 };
 pub use engine::settings::Settings;
 pub use engine::terms::Silo;
-pub use engine::trust::estimate::{ElboEstimate, estimate_elbo, estimate_elbo_within};
+pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use engine::wire::manifest::{Field, Manifest};
-pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
+pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{

@@ -91,17 +91,6 @@ fn logarithmic_pool_weighs_by_precision() {
 }
 
 #[test]
-fn every_average_of_equal_members_is_that_member() {
-    let family = FullRankGaussian::new(3);
-    let member = vec![0.5, -1.0, 2.0, 0.3, -0.7, 0.1, 0.4, -0.6, 0.9];
-    let rules: [&dyn Averaging; 3] = [&Barycentre, &ParameterMean, &LogPool];
-    for rule in rules {
-        let members = vec![member.clone(); 3];
-        close(&rule.average(&family, &members, &[0.2, 0.5, 0.3]).unwrap(), &member, FIXED_POINT);
-    }
-}
-
-#[test]
 fn a_covariance_that_is_not_positive_definite_is_refused() {
     let refused = FullRankGaussian::new(2).with_moments(&[0.0, 0.0], &CovarianceMatrix::Full(vec![1.0, 2.0, 2.0, 1.0]));
     assert!(matches!(refused, Err(Error::Improper { found: -3.0, .. })), "{refused:?}");

@@ -26,7 +26,7 @@ pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use named::NamedFamily;
 pub use plan::FamilyPlan;
 pub use rows::{RowDraw, RowGaussian, RowOptions};
-pub use site::{DeviceForm, Gaussian, PointMass, RowColumn, SiteFamily};
+pub use site::{Gaussian, PointMass, SiteFamily};
 pub use spread::CovarianceMatrix;
 
 pub(crate) use blocks::Blocks;

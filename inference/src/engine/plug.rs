@@ -97,8 +97,13 @@ macro_rules! plug {
             impl<'de> serde::Deserialize<'de> for Plug<dyn $plug> {
                 fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
                     let words = Words::deserialize(deserializer).map_err(|error| {
-                        let remedy = concat!(" ", $what, " of your own has no words: give it to the fit in code");
-                        serde::de::Error::custom(format!("{error};{remedy}"))
+                        let text = error.to_string();
+                        match text.starts_with("unknown variant") {
+                            true => serde::de::Error::custom(format!(
+                                "{text}; {} of your own has no word, give it to the fit in code", $what
+                            )),
+                            false => error,
+                        }
                     })?;
                     Ok(match words {
                         $(Words::$name => $unit.into(),)*

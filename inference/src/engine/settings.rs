@@ -101,6 +101,11 @@ impl Settings {
         self.check_draws()
     }
 
+    /// The learning rate of a step of the run.
+    pub(crate) fn rate(&self, step: u64) -> f64 {
+        self.schedule.rate(step, self.steps)
+    }
+
     /// The threads of one silo.
     #[must_use]
     pub fn silo_threads(&self) -> usize {

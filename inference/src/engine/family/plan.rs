@@ -204,27 +204,17 @@ impl FamilyPlan {
         let default = if block.width <= FULL_RANK_ROW { Gaussian::full_rank() } else { Gaussian::diagonal() };
         let default = if few { default.given_globals().scale_given_globals() } else { default };
         let default = Plug::from(default);
-        let mut options = RowOptions {
-            dense: vec![false; block.width],
-            given_globals: vec![false; block.width],
-            scale_given_globals: vec![false; block.width],
-            delta: vec![false; block.width],
-        };
+        let mut options = RowOptions::independent(block.width);
         for site in table.latents(Part::Local).filter(|site| site.block() == index) {
             let choice = self.sites.get(&site.name).or(self.local.as_ref()).unwrap_or(&default);
-            let Some(chosen) = choice.in_row() else {
+            let Some(chosen) = choice.in_row(site.width()) else {
                 return Err(Error::Setting {
                     setting: "family of local latents",
                     found: format!("{choice:?} for site `{}`", site.name),
                     expected: "diagonal or full_rank (within a row): rows are independent given the globals, each with scales of its own; isotropic and low_rank are for global latents",
                 });
             };
-            for column in site.offset()..site.offset() + site.width() {
-                options.dense[column] = chosen.dense;
-                options.given_globals[column] = chosen.given_globals;
-                options.scale_given_globals[column] = chosen.scale_given_globals;
-                options.delta[column] = chosen.delta;
-            }
+            options.place(site.offset(), &chosen);
         }
         Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
     }
@@ -249,13 +239,7 @@ impl FamilyPlan {
             let found = "a choice for all local latents".into();
             return Err(Error::Setting { setting: "family", found, expected });
         }
-        let none = vec![false; block.width];
-        let options = RowOptions {
-            dense: none.clone(),
-            given_globals: none.clone(),
-            scale_given_globals: none.clone(),
-            delta: none,
-        };
+        let options = RowOptions::independent(block.width);
         Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
     }
 }

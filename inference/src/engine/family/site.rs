@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Delta, DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian, LowRankGaussian};
+use super::{Delta, DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian, LowRankGaussian, RowOptions};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::CovarianceForm;
 use crate::engine::plug::plug;
@@ -36,13 +36,8 @@ pub trait SiteFamily: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Its form for a fit that stays on the device, if it has the parameters and draws of one.
-    fn device_form(&self) -> Option<DeviceForm> {
-        None
-    }
-
-    /// What it is to a number of each row of a plate, if it may be chosen for local latents.
-    fn in_row(&self) -> Option<RowColumn> {
+    /// What it is to so many numbers of each row of a plate, if it may be chosen for local latents.
+    fn in_row(&self, _numbers: usize) -> Option<RowOptions> {
         None
     }
 }
@@ -51,30 +46,6 @@ plug! {
     SiteFamily, "a family",
     names { Delta: PointMass },
     values { Gaussian: Gaussian }
-}
-
-/// The families that have a device form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviceForm {
-    /// That of [`PointMass`].
-    PointMass,
-    /// That of [`Gaussian::diagonal`].
-    Diagonal,
-    /// That of [`Gaussian::full_rank`].
-    FullRank,
-}
-
-/// What the family of local latents does with one number of each row; see [`crate::RowOptions`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RowColumn {
-    /// Correlated with the other such numbers of the row.
-    pub dense: bool,
-    /// Its mean is linear in the globals.
-    pub given_globals: bool,
-    /// Its log-scale is linear in the globals.
-    pub scale_given_globals: bool,
-    /// A point mass.
-    pub delta: bool,
 }
 
 /// A point at which all mass stands: maximum a posteriori estimation for the sites that it is chosen for.
@@ -90,12 +61,8 @@ impl SiteFamily for PointMass {
         "point mass".to_owned()
     }
 
-    fn device_form(&self) -> Option<DeviceForm> {
-        Some(DeviceForm::PointMass)
-    }
-
-    fn in_row(&self) -> Option<RowColumn> {
-        Some(RowColumn { delta: true, ..RowColumn::default() })
+    fn in_row(&self, numbers: usize) -> Option<RowOptions> {
+        Some(RowOptions { delta: vec![true; numbers], ..RowOptions::independent(numbers) })
     }
 }
 
@@ -203,21 +170,17 @@ impl SiteFamily for Gaussian {
         }
     }
 
-    fn device_form(&self) -> Option<DeviceForm> {
-        match self.covariance {
-            Covariance::Diagonal => Some(DeviceForm::Diagonal),
-            Covariance::FullRank => Some(DeviceForm::FullRank),
-            Covariance::Isotropic | Covariance::LowRank(_) => None,
-        }
-    }
-
-    fn in_row(&self) -> Option<RowColumn> {
+    fn in_row(&self, numbers: usize) -> Option<RowOptions> {
         let dense = match self.covariance {
             Covariance::Diagonal => false,
             Covariance::FullRank => true,
             Covariance::Isotropic | Covariance::LowRank(_) => return None,
         };
-        let Self { given_globals, scale_given_globals, .. } = *self;
-        Some(RowColumn { dense, given_globals, scale_given_globals, delta: false })
+        Some(RowOptions {
+            dense: vec![dense; numbers],
+            given_globals: vec![self.given_globals; numbers],
+            scale_given_globals: vec![self.scale_given_globals; numbers],
+            delta: vec![false; numbers],
+        })
     }
 }

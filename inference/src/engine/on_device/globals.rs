@@ -6,7 +6,9 @@ use partita_core::{Device, Part, Site, SiteTable};
 
 use super::{Moving, plus};
 use crate::engine::error::{Error, Result};
-use crate::engine::family::{DeviceForm, FamilyPlan, HALF_LOG_TWO_PI};
+use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI, PointMass, SiteFamily};
+use crate::engine::natural::CovarianceForm;
+use crate::engine::plug::Plug;
 
 /// The global posterior: independent parts, in the order of the host family's parameters.
 #[derive(Debug, Clone)]
@@ -63,6 +65,29 @@ pub(crate) struct GlobalsGradient {
     parts: Vec<[Option<Tensor<2>>; 3]>,
 }
 
+/// The families that have a device form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DeviceForm {
+    PointMass,
+    Diagonal,
+    FullRank,
+}
+
+/// The device form of a family, which those of a user's own do not have.
+fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
+    let form = choice.get::<Gaussian>().and_then(SiteFamily::covariance_form);
+    match (choice.get::<PointMass>(), form) {
+        (Some(PointMass), _) => Ok(DeviceForm::PointMass),
+        (_, Some(CovarianceForm::Diagonal)) => Ok(DeviceForm::Diagonal),
+        (_, Some(CovarianceForm::Full)) => Ok(DeviceForm::FullRank),
+        _ => Err(Error::Setting {
+            setting: "family of globals",
+            found: format!("{choice:?} with OnDevice"),
+            expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
+        }),
+    }
+}
+
 impl Globals {
     /// The posterior that `plan` chooses for the globals of `table`, at these parameters of the host family.
     ///
@@ -82,12 +107,7 @@ impl Globals {
                 len += site.width();
             }
             if len > 0 {
-                let form = choice.device_form().ok_or_else(|| Error::Setting {
-                    setting: "family of globals",
-                    found: format!("{choice:?} with OnDevice"),
-                    expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
-                })?;
-                parts.push(GlobalPart::new(form, len, &mut parameters, device));
+                parts.push(GlobalPart::new(form_of(&choice)?, len, &mut parameters, device));
             }
         }
         Ok(Self { parts, sites })

@@ -187,16 +187,11 @@ impl<M: Model> Silo<M> {
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
-            let rate = self.rate(step);
+            let rate = self.settings.rate(step);
             self.locals.descend(&rows, DrawWeights::equal(&elbos).descent(local), &private, rate);
         }
         self.step = step + 1;
         Ok(terms.write())
-    }
-
-    /// The learning rate of a step of the run.
-    pub(crate) fn rate(&self, step: u64) -> f64 {
-        self.settings.schedule.rate(step, self.settings.steps)
     }
 
     /// Shares of report draws on all rows, without the gradient by θ.

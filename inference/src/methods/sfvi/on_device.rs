@@ -295,7 +295,7 @@ impl<M: Model> OnDeviceSilo<M> {
         }
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = self.settings.particles as f64;
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
+        let rate = self.settings.rate(step);
         let Some(&Adam { decay, epsilon }) = self.settings.optimiser.get() else {
             unreachable!("invariant: other optimisers were refused")
         };

@@ -119,7 +119,7 @@ impl Algorithm for Central {
             None => self.settings.estimator.weigh(&elbos).bound,
         };
         let due = self.due();
-        let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
+        let rate = self.settings.rate(self.step + due - 1);
         self.step += due;
         let moved = Moved { gradient_norm, is_clipped: clipped, rate };
         Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(due, 1)))
