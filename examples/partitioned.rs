@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pvi = PviOptions {
         // One silo after the other; all at once is `Synchronous`, nobody waiting `Asynchronous`.
         schedule: SiloSchedule::Sequential(Order::Fixed),
-        // The likelihood is quadratic: a silo solves its local problem in closed form. Else `Plug<dyn LocalSolver>::Gradient`.
+        // The likelihood is quadratic: a silo solves its local problem in closed form. Else `GradientDescent`.
         solver: Conjugate.into(),
         ..PviOptions::new(1)
     };

@@ -151,6 +151,7 @@ impl ServerRule for Careless {
     fn save(&self) -> Vec<(String, Vec<f64>)> {
         match self.mistake {
             "forgets" => Vec::new(),
+            _ if self.momentum.is_empty() => Vec::new(),
             "shortens" => vec![("momentum".into(), vec![1.0])],
             _ => vec![("momentum".into(), self.momentum.clone())],
         }
@@ -159,7 +160,7 @@ impl ServerRule for Careless {
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
         match (self.mistake, <[_; 1]>::try_from(state)) {
             ("refuses", _) => false,
-            ("forgets", Err(state)) => state.is_empty(),
+            (_, Err(state)) => state.is_empty(),
             (mistake, Ok([(name, momentum)])) if name == "momentum" || mistake == "takes all" => {
                 self.momentum = momentum;
                 true

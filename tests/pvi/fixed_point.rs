@@ -464,13 +464,7 @@ fn the_same_lines_fit_one_model_by_every_algorithm() {
         let posterior = fit.posterior();
         let mean = posterior.family.mean(posterior.parameters);
         // Averaging is biased where silos differ; the others find the posterior to a hundredth of a standard deviation.
-        let bound =
-            if matches!(algorithm.clone().clone().clone().clone().clone().clone().clone(), AlgorithmChoice::SfviAvg(_))
-            {
-                1.5
-            } else {
-                0.03
-            };
+        let bound = if matches!(algorithm, AlgorithmChoice::SfviAvg(_)) { 1.5 } else { 0.03 };
         near(&mean, &expected, bound, &algorithm);
     }
 }
