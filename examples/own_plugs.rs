@@ -111,7 +111,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let settings = Settings {
             steps: 4_000,
             family: FamilyPlan::new().global(Softplus),
-            schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
+            schedule: Schedule::Constant { rate: 0.03 },
             ..Settings::default()
         };
         let options = FitOptions { algorithm: AlgorithmChoice::SfviAvg(rounds), settings, ..FitOptions::default() };

@@ -121,17 +121,17 @@ impl Gaussian {
     }
 }
 
-/// As it is written in code: `Gaussian::low_rank(2)`.
+/// Near to how it is written in code: `Gaussian::low_rank(2)`, `Gaussian::full_rank.given_globals`.
 impl fmt::Debug for Gaussian {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.covariance {
-            Covariance::Diagonal => formatter.write_str("Gaussian::diagonal()")?,
-            Covariance::Isotropic => formatter.write_str("Gaussian::isotropic()")?,
-            Covariance::FullRank => formatter.write_str("Gaussian::full_rank()")?,
+            Covariance::Diagonal => formatter.write_str("Gaussian::diagonal")?,
+            Covariance::Isotropic => formatter.write_str("Gaussian::isotropic")?,
+            Covariance::FullRank => formatter.write_str("Gaussian::full_rank")?,
             Covariance::LowRank(rank) => write!(formatter, "Gaussian::low_rank({rank})")?,
         }
-        formatter.write_str(if self.given_globals { ".given_globals()" } else { "" })?;
-        formatter.write_str(if self.scale_given_globals { ".scale_given_globals()" } else { "" })
+        formatter.write_str(if self.given_globals { ".given_globals" } else { "" })?;
+        formatter.write_str(if self.scale_given_globals { ".scale_given_globals" } else { "" })
     }
 }
 
