@@ -49,11 +49,11 @@ impl<M: Model + 'static> Run<M> {
         let mut sizes = Vec::new();
         for ((name, (rows, data)), index) in names.iter().zip(silos).zip(0..) {
             let silo = Silo::new(name, index, model, &data, device, settings).unwrap();
-            programs.push(Box::new(PviSilo::new(silo, index, options).unwrap()));
+            programs.push(Box::new(PviSilo::new(silo, index, options.clone()).unwrap()));
             sizes.push(rows);
         }
         let exchanges = if options.schedule == SiloSchedule::Synchronous { 1 } else { names.len() };
-        let algorithm = Pvi::new(model, device, settings, (&names, sizes), options).unwrap();
+        let algorithm = Pvi::new(model, device, settings, &names, sizes, options).unwrap();
         Self { algorithm, exchange: InProcess::new(programs, settings.silo_threads()).unwrap(), exchanges }
     }
 

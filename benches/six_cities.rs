@@ -133,7 +133,7 @@ fn vjps(criterion: &mut Criterion) {
     criterion.bench_function("gaussian_pull_back/rows_537_draw_and_pull_back", |bencher| {
         bencher.iter(|| {
             let draw = rows.draw(&parameters, &noise, black_box(&local_noise));
-            rows.vjp(&parameters, &noise, (&local_noise, &draw), &local_noise, &mut out)
+            rows.vjp(&parameters, &noise, &local_noise, &draw, &local_noise, &mut out)
         });
     });
 }

@@ -11,11 +11,12 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
+use partita::inference::Conjugate;
 use std::path::Path;
 
 use partita::inference::Order;
 use partita::models::GaussianMean;
-use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SiloSchedule, SolverChoice, fit};
+use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SiloSchedule, fit};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = partita::gpu::device(None)?;
@@ -27,8 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pvi = PviOptions {
         // One silo after the other; all at once is `Synchronous`, nobody waiting `Asynchronous`.
         schedule: SiloSchedule::Sequential(Order::Fixed),
-        // The likelihood is quadratic: a silo solves its local problem in closed form. Else `SolverChoice::Gradient`.
-        solver: SolverChoice::Conjugate,
+        // The likelihood is quadratic: a silo solves its local problem in closed form. Else `GradientDescent`.
+        solver: Conjugate.into(),
         ..PviOptions::new(1)
     };
     let options = FitOptions {

@@ -43,7 +43,7 @@ where
     let held_out = file.held_out.as_ref().map(|path| load(path, &device)).transpose()?;
     let (program, rows) = silo_program(model, &run.file.silos, index, &data, &device, &fit)?;
     let locals = LocalLatents::of(&[program])?;
-    for warning in Warning::of(fit.algorithm, locals, run.file.silos.len()) {
+    for warning in Warning::of(&fit.algorithm, locals, run.file.silos.len()) {
         (watch.log)(&warning.to_string());
     }
     let (model, names) = (model.clone(), run.file.silos.clone());
@@ -90,7 +90,7 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
 pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: Desk<'_>) -> Result<Report> {
     let device = Device::flex();
     let fit = fit_options(run, &desk)?;
-    for warning in Warning::of(fit.algorithm, LocalLatents::Unknown, run.file.silos.len()) {
+    for warning in Warning::of(&fit.algorithm, LocalLatents::Unknown, run.file.silos.len()) {
         (desk.log)(&warning.to_string());
     }
     let (mut exchange, rows) = connect(run, &desk)?;

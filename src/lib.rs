@@ -26,9 +26,8 @@ pub use partita_core::{
     SparseRows, StudentT, Table, Uniform,
 };
 pub use partita_inference::{
-    AlgorithmChoice, AverageChoice, Clip, DivergenceChoice, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions,
-    Gaussian, Metrics, Optimiser, PviOptions, Report, RoundOptions, Schedule, Settings, SiloSchedule, SolverChoice,
-    check, fit,
+    Adam, AlgorithmChoice, Clip, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions, Gaussian, GradientDescent,
+    Metrics, Plug, PviOptions, Renyi, Report, RoundOptions, Schedule, Settings, Sgd, SiloSchedule, check, fit,
 };
 #[cfg(feature = "sampler")]
 pub use partita_inference::{Nuts, NutsFit};

@@ -229,7 +229,7 @@ impl RunFile {
     /// As for [`RunFile::fit_options`].
     pub fn identity(&self, base: &Settings) -> Result<String> {
         let options = self.fit_options(base)?;
-        let all = serde_json::to_string(&(self, &options.settings, options.algorithm, env!("CARGO_PKG_VERSION")));
+        let all = serde_json::to_string(&(self, &options.settings, &options.algorithm, env!("CARGO_PKG_VERSION")));
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))
     }

@@ -4,9 +4,10 @@
 
 use partita_flower::{Error, RunFile};
 use partita_inference::{
-    AlgorithmChoice, AverageChoice, Delays, DivergenceChoice, EarlyStop, Expectation, Factors, FedOptOptions,
-    FitOptions, GradientDescent, Lbfgs, Mask, Monitor, NaturalGradient, Optimiser, Order, PowerExpectation, PriorShare,
-    PviOptions, RoundOptions, Settings, SiloSchedule, SolverChoice, Start, VerticalOptions,
+    Adam, AlgorithmChoice, Barycentre, BetaDivergence, Conjugate, Delays, EarlyStop, Expectation, FDivergence, Factors,
+    FedOptOptions, FitOptions, GammaDivergence, GradientDescent, JensenShannon, KullbackLeibler, Lbfgs, LogPool, Mask,
+    Monitor, NaturalGradient, NoDivergence, Order, ParameterMean, PowerExpectation, PriorShare, PviOptions, Renyi,
+    ReverseKullbackLeibler, RoundOptions, Settings, SiloSchedule, Start, VerticalOptions,
 };
 
 fn options(algorithm: &str, more: &str) -> Result<FitOptions, Error> {
@@ -32,27 +33,31 @@ fn every_entry_of_the_table_reaches_the_options_and_a_file_without_it_has_the_us
     let expected = PviOptions {
         schedule: SiloSchedule::Synchronous,
         damping: Some(0.5),
-        divergence: DivergenceChoice::Renyi(0.5),
+        divergence: Renyi { alpha: 0.5 }.into(),
         first_damping: Some(0.25),
         hold_improper: true,
         backtracking: 3,
         prior: PriorShare::BySize,
         damping_by_size: true,
         theta_every: 2,
-        ..usual
+        ..usual.clone()
     };
     assert_eq!(pvi(text), expected);
-    assert_eq!(pvi("[pvi]\nfactors = \"Shared\"\n"), PviOptions { factors: Factors::Shared, ..usual });
+    assert_eq!(pvi("[pvi]\nfactors = \"Shared\"\n"), PviOptions { factors: Factors::Shared, ..usual.clone() });
     for (words, divergence) in [
-        ("\"KullbackLeibler\"", DivergenceChoice::KullbackLeibler),
-        ("\"ReverseKullbackLeibler\"", DivergenceChoice::ReverseKullbackLeibler),
-        ("{ Renyi = 2 }", DivergenceChoice::Renyi(2.0)),
-        ("{ Beta = 1.5 }", DivergenceChoice::Beta(1.5)),
-        ("{ Gamma = 1.3 }", DivergenceChoice::Gamma(1.3)),
-        ("{ JensenShannon = { draws = 100 } }", DivergenceChoice::JensenShannon { draws: 100 }),
-        ("\"None\"", DivergenceChoice::None),
+        ("\"KullbackLeibler\"", KullbackLeibler.into()),
+        ("\"ReverseKullbackLeibler\"", ReverseKullbackLeibler.into()),
+        ("{ Renyi = 2 }", Renyi { alpha: 2.0 }.into()),
+        ("{ Beta = 1.5 }", BetaDivergence { beta: 1.5 }.into()),
+        ("{ Gamma = 1.3 }", GammaDivergence { gamma: 1.3 }.into()),
+        ("{ JensenShannon = { draws = 100 } }", FDivergence::new(JensenShannon, 100).into()),
+        ("\"None\"", NoDivergence.into()),
     ] {
-        assert_eq!(pvi(&format!("[pvi]\ndivergence = {words}\n")), PviOptions { divergence, ..usual }, "{words}");
+        assert_eq!(
+            pvi(&format!("[pvi]\ndivergence = {words}\n")),
+            PviOptions { divergence, ..usual.clone() },
+            "{words}"
+        );
     }
 }
 
@@ -80,19 +85,19 @@ fn every_option_of_averaging_reaches_it_and_a_file_without_the_table_is_the_pape
         other => panic!("{other:?}"),
     };
     let paper = RoundOptions::paper(1);
-    assert_eq!((rounds(""), rounds("[sfvi-avg]\n")), (paper, paper));
+    assert_eq!((rounds(""), rounds("[sfvi-avg]\n")), (paper.clone(), paper.clone()));
     let text =
         "[sfvi-avg]\naveraging = \"LogPool\"\nby_size = true\nkeep_optimiser = true\nscale_entropy = true\nmost = 3\n";
     let expected = RoundOptions {
         local_steps: 1,
-        averaging: AverageChoice::LogPool,
+        averaging: LogPool.into(),
         by_size: true,
         keep_optimiser: true,
         scale_entropy: true,
         most: Some(3),
     };
     assert_eq!(rounds(text), expected);
-    for averaging in [AverageChoice::Barycentre, AverageChoice::ParameterMean] {
+    for averaging in [Barycentre.into(), ParameterMean.into()] {
         let found = rounds(&format!("[sfvi-avg]\naveraging = \"{averaging:?}\"\n"));
         assert_eq!(found, RoundOptions { averaging, ..paper });
     }
@@ -105,11 +110,11 @@ fn every_option_of_point_estimation_reaches_it_and_a_file_without_the_table_is_f
         other => panic!("{other:?}"),
     };
     let usual = FedOptOptions::fed_avg(1);
-    assert_eq!((points(""), points("[fed-opt]\n")), (usual, usual));
+    assert_eq!((points(""), points("[fed-opt]\n")), (usual.clone(), usual.clone()));
     let server = |words: &str| points(&format!("[fed-opt]\nserver = {words}\n")).server;
     for (words, expected) in [
-        ("{ Mean = { rate = 1.0 } }", usual),
-        ("{ Mean = {} }", usual),
+        ("{ Mean = { rate = 1.0 } }", usual.clone()),
+        ("{ Mean = {} }", usual.clone()),
         ("{ Adagrad = { rate = 0.5 } }", FedOptOptions::fed_adagrad(1, 0.5)),
         ("{ Adam = { rate = 0.5 } }", FedOptOptions::fed_adam(1, 0.5)),
         ("{ Yogi = { rate = 0.5, decay = [0.9, 0.99], adaptivity = 1e-3 } }", FedOptOptions::fed_yogi(1, 0.5)),
@@ -123,8 +128,8 @@ fn every_option_of_point_estimation_reaches_it_and_a_file_without_the_table_is_f
         mask: Some(Mask { threshold: 0.4, soft: true }),
         silos_a_round: Some(1),
         prior: false,
-        optimiser: Optimiser::adam(),
-        ..usual
+        optimiser: Adam::default().into(),
+        ..usual.clone()
     };
     assert_eq!(points(text), expected);
 }
@@ -203,27 +208,19 @@ fn solvers_are_said_in_words_with_their_numbers_and_what_is_not_said_is_as_usual
     let tight = GradientDescent { start: Start::Tight { deviation: 0.03 }, stop: Some(stop), ..Default::default() };
     let natural = NaturalGradient { rate: 0.5, expectation: Expectation::MonteCarlo { draws: 10 } };
     for (words, solver) in [
-        ("{ Gradient = {} }", SolverChoice::Gradient(GradientDescent::default())),
+        ("{ Gradient = {} }", GradientDescent::default().into()),
         (
             "{ Gradient = { halvings = 3, start = \"Previous\", keep_optimiser = true } }",
-            SolverChoice::Gradient(GradientDescent {
-                start: Start::Previous,
-                keep_optimiser: true,
-                stop: None,
-                halvings: 3,
-            }),
+            GradientDescent { start: Start::Previous, keep_optimiser: true, stop: None, halvings: 3 }.into(),
         ),
         (
             "{ Gradient = { start = { Tight = { deviation = 0.03 } }, stop = { monitor = \"LogLikelihood\", window = 1, patience = 3 } } }",
-            SolverChoice::Gradient(tight),
+            tight.into(),
         ),
-        ("\"Conjugate\"", SolverChoice::Conjugate),
-        (
-            "{ NaturalGradient = { rate = 0.5, expectation = { MonteCarlo = { draws = 10 } } } }",
-            SolverChoice::NaturalGradient(natural),
-        ),
-        ("{ Lbfgs = { expectation = { GaussHermite = { points = 20 } } } }", SolverChoice::Lbfgs(Lbfgs::new(hermite))),
-        ("{ PowerExpectation = { alpha = 0.5 } }", SolverChoice::PowerExpectation(PowerExpectation::new(0.5))),
+        ("\"Conjugate\"", Conjugate.into()),
+        ("{ NaturalGradient = { rate = 0.5, expectation = { MonteCarlo = { draws = 10 } } } }", natural.into()),
+        ("{ Lbfgs = { expectation = { GaussHermite = { points = 20 } } } }", Lbfgs::new(hermite).into()),
+        ("{ PowerExpectation = { alpha = 0.5 } }", PowerExpectation::new(0.5).into()),
     ] {
         assert_eq!(pvi(&format!("[pvi]\nsolver = {words}\n")).solver, solver, "{words}");
     }

@@ -15,6 +15,7 @@ pub(crate) mod on_device;
 pub(crate) mod optimiser;
 pub(crate) mod panic;
 pub(crate) mod party;
+pub(crate) mod plug;
 pub(crate) mod report;
 pub(crate) mod rows;
 pub(crate) mod run;

@@ -25,16 +25,17 @@ use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::plug::Plug;
 use crate::engine::report::{Found, Report, Warning, summary};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
-use crate::methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
+use crate::methods::rounds::average::{Averaging, Barycentre};
 
 /// Which algorithm fits the model.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AlgorithmChoice {
     /// Structured federated variational inference over any number of silos.
@@ -60,12 +61,12 @@ pub enum AlgorithmChoice {
 }
 
 /// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`crate::Rounds`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoundOptions {
     /// Local steps of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
     /// How global posteriors become one.
-    pub averaging: AverageChoice,
+    pub averaging: Plug<dyn Averaging>,
     /// Averages with weights by the rows of each silo instead of equal ones.
     pub by_size: bool,
     /// Keeps the silos' optimiser for the globals between rounds.
@@ -80,30 +81,8 @@ impl RoundOptions {
     /// The paper's SFVI-Avg($m$) with Wasserstein barycentres and equal weights.
     #[must_use]
     pub fn paper(local_steps: u64) -> Self {
-        let averaging = AverageChoice::Barycentre;
+        let averaging = Barycentre.into();
         Self { local_steps, averaging, by_size: false, keep_optimiser: false, scale_entropy: false, most: None }
-    }
-}
-
-/// An averaging rule by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum AverageChoice {
-    /// [`Barycentre`].
-    Barycentre,
-    /// [`ParameterMean`].
-    ParameterMean,
-    /// [`LogPool`].
-    LogPool,
-}
-
-impl AverageChoice {
-    fn rule(self) -> Box<dyn Averaging> {
-        match self {
-            Self::Barycentre => Box::new(Barycentre),
-            Self::ParameterMean => Box::new(ParameterMean),
-            Self::LogPool => Box::new(LogPool),
-        }
     }
 }
 
@@ -261,14 +240,14 @@ pub fn fit<M: Model + 'static>(
     let (mut report, record, draws) = fit_parties(model, device, options, &mut *algorithm, &mut exchange, progress)?;
     if !report.warnings.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
-        report.warnings = Warning::of(options.algorithm, locals, silos.len());
+        report.warnings = Warning::of(&options.algorithm, locals, silos.len());
     }
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
 /// Sampled bounds for the report: at least one.
 fn bounds_of(options: &FitOptions) -> Result<usize> {
-    match (options.elbo_draws, options.algorithm) {
+    match (options.elbo_draws, &options.algorithm) {
         (0, _) => Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" }),
         // All draws of a point mass are alike: one stands for all.
         (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
@@ -278,7 +257,7 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
 
 /// The algorithm with its options, as a report holds it.
 pub(crate) fn described(options: &FitOptions) -> Result<serde_json::Value> {
-    serde_json::to_value(options.algorithm).map_err(|error| Error::Setting {
+    serde_json::to_value(&options.algorithm).map_err(|error| Error::Setting {
         setting: "algorithm",
         found: format!("{:?} ({error})", options.algorithm),
         expected: "options that can be written into a report",
@@ -318,7 +297,7 @@ fn finished<M: Model + 'static>(
     let report = Report::new(Found {
         sites: summary::summarise(&draws),
         families,
-        warnings: Warning::of(options.algorithm, LocalLatents::Unknown, names.len()),
+        warnings: Warning::of(&options.algorithm, LocalLatents::Unknown, names.len()),
         bound,
         record: &record,
         counts: algorithm.counts(),
@@ -351,11 +330,11 @@ pub fn parties<M: Model + 'static>(
     caught(COORDINATOR, || Ok(SiteTable::globals(model, device)?))?;
     let (mut programs, mut rows) = (Vec::new(), Vec::new());
     for ((name, data), index) in silos.iter().zip(0_u32..) {
-        let (program, own) = party::silo(model, (name, index), data, device, (options.algorithm, &settings))?;
+        let (program, own) = party::silo(model, name, index, data, device, &options.algorithm, &settings)?;
         programs.push(program);
         rows.push(own);
     }
-    let algorithm = party::coordinator(model, (&names, &rows), device, (options.algorithm, &settings))?;
+    let algorithm = party::coordinator(model, &names, &rows, device, &options.algorithm, &settings)?;
     Ok((algorithm, InProcess::new(programs, options.threads)?))
 }
 
@@ -373,7 +352,7 @@ pub fn coordinator<M: Model + 'static>(
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
     let settings = settled(options, names.len());
-    party::coordinator(model, (names, rows), device, (options.algorithm, &settings))
+    party::coordinator(model, names, rows, device, &options.algorithm, &settings)
 }
 
 /// One silo of a fit whose other parties are elsewhere, the `index`-th of `silos`: the one that [`fit`] would make,
@@ -394,7 +373,7 @@ pub fn silo_program<M: Model + 'static>(
         let found = format!("{index} of {}", silos.len());
         return Err(Error::Setting { setting: "silo", found, expected: "the place of a silo of the fit" });
     };
-    party::silo(model, (name, index), data, device, (options.algorithm, &settings))
+    party::silo(model, name, index, data, device, &options.algorithm, &settings)
 }
 
 /// The settings that parties are given.
@@ -404,7 +383,7 @@ pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
     let left_over = (options.threads / silos.max(1)).max(options.threads.min(1));
     let threads = options.settings.threads.or(Some(left_over));
     let settings = Settings { threads, ..options.settings.clone() };
-    match options.algorithm {
+    match &options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         _ => settings,
     }

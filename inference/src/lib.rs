@@ -11,21 +11,22 @@ pub use engine::algorithm::{
 };
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
-    BetaDivergence, Diverged, Divergence, DivergenceChoice, FDivergence, GammaDivergence, Generator, JensenShannon,
-    KullbackLeibler, NoDivergence, Renyi, ReverseKullbackLeibler,
+    BetaDivergence, Diverged, Divergence, FDivergence, GammaDivergence, Generator, JensenShannon, KullbackLeibler,
+    NoDivergence, Renyi, ReverseKullbackLeibler,
 };
 pub use engine::error::{Error, Result};
 pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient};
 pub use engine::exchange::{Arrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
 pub use engine::family::{
-    Choice, CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FamilyPlan,
-    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, RowDraw, RowGaussian,
-    RowOptions,
+    CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, DrawGradient, Family, FamilyDraw, FamilyPlan,
+    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass, RowDraw,
+    RowGaussian, RowOptions, SiteFamily,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};
-pub use engine::optimiser::{Clip, Optimiser, RowPlaces, Schedule, UpdateRule};
+pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
+pub use engine::plug::Plug;
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
 pub use engine::report::{Report, SiteSummary, Warning};
@@ -35,28 +36,28 @@ pub use engine::run::{
 };
 pub use engine::settings::Settings;
 pub use engine::terms::Silo;
-pub use engine::trust::estimate::{ElboEstimate, estimate_elbo, estimate_elbo_within};
+pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use engine::wire::manifest::{Field, Manifest};
-pub use engine::wire::message::{DataType, LARGEST_COUNT, MESSAGE_VERSION, Message, Record};
+pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
-    AlgorithmChoice, AverageChoice, FedOptOptions, Fit, FitOptions, Fitted, LocalLatents, RoundOptions, Run,
-    coordinator, evaluating_silo, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
+    AlgorithmChoice, FedOptOptions, Fit, FitOptions, Fitted, LocalLatents, RoundOptions, Run, coordinator,
+    evaluating_silo, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]
 pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Nuts, NutsDiagnostics, NutsFit, SamplerWarning};
 pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
-    NaturalGradient, PowerExpectation, Sampled, Solved, SolverChoice, Start,
+    NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,
 };
 pub use methods::pvi::{Delays, Factors, MissingSilo, Order, PriorShare, Pvi, PviOptions, PviSilo, SiloSchedule};
 pub use methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean};
 pub use methods::rounds::server::{
-    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerChoice, ServerMean, ServerRule,
+    Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
 };
 pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
 pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};

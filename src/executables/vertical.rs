@@ -101,8 +101,8 @@ pub fn run_label_holder(
 }
 
 fn chosen(fit: &FitOptions) -> Result<VerticalOptions> {
-    match fit.algorithm {
-        AlgorithmChoice::Vertical(how) => Ok(how),
+    match &fit.algorithm {
+        AlgorithmChoice::Vertical(how) => Ok(*how),
         other => Err(Error::Unwelcome {
             what: "the algorithm of a model with columns at different parties",
             found: format!("{other:?}"),

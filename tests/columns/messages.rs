@@ -4,9 +4,9 @@
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use partita::burn::tensor::{DType, FloatDType, Tensor, TensorCreationOptions, TensorData};
 use partita::core::{Handle, Key, Noise, Purpose};
-use partita::inference::{AuxiliaryFamily, Message, Outcome, SiloProgram, VerticalOptions};
+use partita::inference::{AuxiliaryFamily, Message, Outcome, Sgd, SiloProgram, VerticalOptions};
 use partita::vertical::Augmentation;
-use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Optimiser, Schedule, Settings};
+use partita::{Clip, Device, Estimator, FamilyPlan, Gaussian, Schedule, Settings};
 
 const RHO: f64 = 0.8;
 const HIDDEN: usize = 3;
@@ -80,7 +80,7 @@ impl Case {
             estimator: self.estimator,
             family: FamilyPlan::new().global(Gaussian::diagonal()),
             // A step of plain descent at rate 1 is the gradient.
-            optimiser: Optimiser::Sgd { momentum: 0.0 },
+            optimiser: Sgd { momentum: 0.0 }.into(),
             schedule: Schedule::Constant { rate: 1.0 },
             minibatch: self.batch.map(|size| ("row".to_owned(), size)).into_iter().collect(),
             ..Settings::default()
@@ -328,7 +328,7 @@ fn pulling_a_gradient_back_with_fresh_noise_as_algorithm_1_prints_it_is_biased()
     for replicate in 0..replicates {
         let settings = Settings {
             seed: replicate,
-            optimiser: Optimiser::Sgd { momentum: 0.0 },
+            optimiser: Sgd { momentum: 0.0 }.into(),
             schedule: Schedule::Constant { rate: 1.0 },
             estimator: Estimator::Total,
             ..Settings::default()
@@ -371,7 +371,7 @@ fn clipped_at(norm: f64) -> Settings {
         steps: 10,
         seed: SEED,
         clip: Some(Clip { norm }),
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        optimiser: Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate: RATE },
         family: FamilyPlan::new().global(Gaussian::diagonal()),
         ..Settings::default()

@@ -4,13 +4,13 @@
 use fixtures::vertical_run::{Hand, normals};
 use partita::core::laws::model;
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose};
-use partita::inference::{SiloProgram, VerticalOptions};
+use partita::inference::{Sgd, SiloProgram, VerticalOptions};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{
     Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
     Multilevel, Party, PointNetwork, PoissonHead, Pooled, by_level,
 };
-use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Optimiser, Schedule, Settings, SiteTable};
+use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings, SiteTable};
 
 const ROWS: usize = 5;
 const SEED: u64 = 9;
@@ -81,7 +81,7 @@ fn settings() -> Settings {
         seed: SEED,
         estimator: Estimator::Total,
         family: FamilyPlan::new().global(Gaussian::diagonal()),
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        optimiser: Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate: 1.0 },
         ..Settings::default()
     }

@@ -3,7 +3,7 @@
 
 use fixtures::{Parties, conjugate, exact_locals, groups, split, structured};
 use partita::burn::tensor::Tensor;
-use partita::inference::{Algorithm, Exchange, Silo};
+use partita::inference::{Algorithm, Exchange, Sgd, Silo};
 use partita::models::{ConjugateGaussian, ConjugatePosterior};
 use partita::{Device, Estimator, FitOptions, Schedule, Settings, fit};
 
@@ -58,7 +58,7 @@ fn sticking_the_landing_step_moves_no_local_parameter_at_the_posterior() {
         let settings = Settings {
             family: structured(),
             seed,
-            optimiser: partita::Optimiser::Sgd { momentum: 0.0 },
+            optimiser: Sgd { momentum: 0.0 }.into(),
             schedule: Schedule::Constant { rate: 1.0 },
             ..Settings::default()
         };

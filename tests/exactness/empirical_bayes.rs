@@ -7,10 +7,9 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, Purpose, theta, with_theta};
 use partita::inference::ImportanceGradient;
-use partita::inference::{Algorithm, Exchange, Posterior};
+use partita::inference::{Algorithm, Exchange, Posterior, Sgd};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FitOptions, Model, Normal, Optimiser, Result, Schedule, Scope, Settings,
-    SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FitOptions, Model, Normal, Result, Schedule, Scope, Settings, SiteTable, fit,
 };
 
 const WEIGHTED: Estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
@@ -92,7 +91,7 @@ fn importance_weighted_gradient_by_theta_is_the_derivative_of_the_bound_over_sil
     let settings = Settings {
         estimator: WEIGHTED,
         particles: 5,
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        optimiser: Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate: 1.0 },
         ..Settings::default()
     };

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{conjugate, groups};
-use partita::inference::Choice;
+use partita::inference::PointMass;
 use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{Device, FamilyPlan, Fit, FitOptions, Gaussian, Schedule, Settings, fit};
 
@@ -33,7 +33,7 @@ fn diagonal_chosen_for_each_site_equals_diagonal_chosen_for_all() {
 
 #[test]
 fn a_site_may_be_a_point_while_the_others_are_gaussian() {
-    let fit = schools(FamilyPlan::new().site("tau", Choice::Delta));
+    let fit = schools(FamilyPlan::new().site("tau", PointMass));
     let (mu, tau) = (fit.report.site("mu").unwrap(), fit.report.site("tau").unwrap());
     assert!(tau.sd < 1e-12 && tau.mean > 0.0, "a point mass has sd {}", tau.sd);
     assert!(mu.sd > 0.1, "the other site has sd {}", mu.sd);
@@ -45,7 +45,7 @@ fn point_masses_for_all_sites_find_the_posterior_mode() {
     let data = ConjugateGaussian::data(&groups, &device).unwrap();
     let settings = Settings {
         steps: 3_000,
-        family: FamilyPlan::new().global(Choice::Delta).local(Choice::Delta),
+        family: FamilyPlan::new().global(PointMass).local(PointMass),
         schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
         ..Settings::default()
     };

@@ -77,7 +77,7 @@ fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estim
     let (model, point, children) = (six_cities_model(), point(), six_cities());
     let pooled_data = RepeatedBinary::six_cities(&children, &device).unwrap();
     let (pooled, pooled_rows) = share(&model, &pooled_data, &device, &point, 0..CHILDREN, estimator);
-    let mut sum = ElboTerm { location: vec![0.0; 5], deviation: vec![0.0; 5], ..ElboTerm::default() };
+    let mut sum = ElboTerm { grad_mean: vec![0.0; 5], grad_offset: vec![0.0; 5], ..ElboTerm::default() };
     let mut rows = Vec::new();
     let mut start = 0;
     for part in split(&children, silos) {
@@ -85,12 +85,12 @@ fn federated_against_pooled(silos: usize, precision: Precision, estimator: Estim
         let (own, own_rows) = share(&model, &data, &device, &point, start..start + part.len(), estimator);
         start += part.len();
         sum.elbo += own.elbo;
-        sum.location.iter_mut().zip(&own.location).for_each(|(slot, a)| *slot += a);
-        sum.deviation.iter_mut().zip(&own.deviation).for_each(|(slot, b)| *slot += b);
+        sum.grad_mean.iter_mut().zip(&own.grad_mean).for_each(|(slot, a)| *slot += a);
+        sum.grad_offset.iter_mut().zip(&own.grad_offset).for_each(|(slot, b)| *slot += b);
         rows.extend(own_rows);
     }
-    discrepancy(&sum.location, &pooled.location)
-        .max(discrepancy(&sum.deviation, &pooled.deviation))
+    discrepancy(&sum.grad_mean, &pooled.grad_mean)
+        .max(discrepancy(&sum.grad_offset, &pooled.grad_offset))
         .max(discrepancy(&rows.concat(), &pooled_rows.concat()))
         .max(discrepancy(&[sum.elbo], &[pooled.elbo]))
 }
@@ -140,11 +140,11 @@ fn two_vectors_a_particle_give_the_papers_gradient() {
     let (share, _) = share(&model, &data, &device, &point, 0..CHILDREN, Estimator::StickingTheLanding);
     let family = FullRankGaussian::new(5);
     let mut found = vec![0.0; family.parameter_len()];
-    family.vjp(&point.global, &point.global_noise, &share.location, &share.deviation, &mut found);
+    family.vjp(&point.global, &point.global_noise, &share.grad_mean, &share.grad_offset, &mut found);
     // The paper's formula term by term: (∂f_G/∂η_G)ᵀ∇_{Z_G}L̂_j + (∂f_L/∂η_G)ᵀ∇_{Z_L}L̂_j, each by its own pull-back.
-    let through_locals: Vec<f64> = share.deviation.iter().zip(&share.location).map(|(b, a)| b - a).collect();
+    let through_locals: Vec<f64> = share.grad_offset.iter().zip(&share.grad_mean).map(|(b, a)| b - a).collect();
     let mut expected = vec![0.0; family.parameter_len()];
-    family.vjp(&point.global, &point.global_noise, &share.location, &share.location, &mut expected);
+    family.vjp(&point.global, &point.global_noise, &share.grad_mean, &share.grad_mean, &mut expected);
     family.vjp(&point.global, &point.global_noise, &[0.0; 5], &through_locals, &mut expected);
     assert!(discrepancy(&found, &expected) < 1e-12);
 }
@@ -196,8 +196,8 @@ fn a_silo_sends_the_pulled_back_gradient_where_that_is_smaller_than_vectors() {
         let request = parties.algorithm.outgoing().unwrap().remove(0);
         parties.silos[0].answer(&request.message).unwrap()
     };
-    assert!(reply_of(1).has("location") && reply_of(2).has("deviation") && !reply_of(1).has("gradient"));
-    assert!(reply_of(3).has("gradient") && !reply_of(3).has("location"));
+    assert!(reply_of(1).has("grad_mean") && reply_of(2).has("grad_offset") && !reply_of(1).has("gradient"));
+    assert!(reply_of(3).has("gradient") && !reply_of(3).has("grad_mean"));
     assert_eq!(reply_of(3).get_floats("gradient").unwrap().len(), 20);
 }
 

@@ -13,7 +13,7 @@ use partita::core::{
     SoftplusMap, host_reads,
 };
 use partita::gpu::device;
-use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, PointMass};
 use partita::{
     AlgorithmChoice, Bernoulli, Beta, Binomial, Categorical, Cauchy, Device, Dirichlet, Estimator, Exponential,
     FamilyPlan, FitOptions, Gamma, Gaussian, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Model,
@@ -140,7 +140,7 @@ impl Visit for Runs {
     fn world<M: Model + 'static>(&mut self, name: &str, model: &M, data: &M::Data, settings: &Settings) {
         for estimator in self.estimators.iter().copied() {
             let settings = Settings { steps: STEPS, estimator, ..settings.clone() };
-            let algorithm = self.algorithm;
+            let algorithm = self.algorithm.clone();
             let options = FitOptions { algorithm, settings, elbo_draws: 2, summary_draws: 2, ..FitOptions::default() };
             let fit = fit(model, &[("all".to_owned(), data.clone())], &self.device, &options, None).unwrap();
             let posterior = fit.posterior();
@@ -159,7 +159,7 @@ fn runs_agree(algorithm: AlgorithmChoice, estimators: &'static [Estimator]) {
     };
     on_every_gpu(|name, device| {
         let host = on(&Device::flex(), AlgorithmChoice::Central);
-        for ((run, reached, elbo), (_, expected, bound)) in on(device, algorithm).iter().zip(&host) {
+        for ((run, reached, elbo), (_, expected, bound)) in on(device, algorithm.clone()).iter().zip(&host) {
             // Adam divides a gradient by its size, so that its relative rounding enters at the size of a step, ten
             // steps of 0.02. A gradient near zero would be all rounding; none of these is.
             let (reached, elbo) = (far(reached, expected), far(&[*elbo], &[*bound]));
@@ -187,7 +187,7 @@ fn every_family_and_the_local_bound_take_the_same_steps_on_a_gpu() {
     let families = [
         FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal()),
         FamilyPlan::new().global(Gaussian::low_rank(2)).local(rows),
-        six_cities_family().site("omega", partita::inference::Choice::Delta),
+        six_cities_family().site("omega", PointMass),
     ];
     let local = Estimator::LocallyEnhanced { inner: 4 };
     let plans = families.into_iter().map(|family| (family, Estimator::StickingTheLanding));

@@ -10,12 +10,12 @@ use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
 use partita::inference::ImportanceGradient;
 use partita::inference::{
-    Algorithm, AveragingSilo, Barycentre, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian, Message,
-    Outcome, Rounds, RowGaussian, RowOptions, SfviAvg, Silo, SiloProgram,
+    Adam, Algorithm, AveragingSilo, Barycentre, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian,
+    Message, Outcome, Rounds, RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
 };
 use partita::models::ConjugateGaussian;
 use partita::{
-    AlgorithmChoice, Device, Estimator, FitOptions, Model, Optimiser, RoundOptions, Schedule, Settings, SiteTable, fit,
+    AlgorithmChoice, Device, Estimator, FitOptions, Model, RoundOptions, Schedule, Settings, SiteTable, fit,
 };
 
 const GRADIENTS: [ImportanceGradient; 3] =
@@ -62,7 +62,7 @@ fn settings(estimator: Estimator, particles: usize) -> Settings {
         estimator,
         particles,
         family: structured(),
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        optimiser: Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate: 1.0 },
         ..Settings::default()
     }
@@ -242,7 +242,7 @@ fn one_draw_is_the_ordinary_bound_to_the_last_digits() {
             if gradient == ImportanceGradient::Total { Estimator::Total } else { Estimator::StickingTheLanding };
         let run = |estimator| {
             let settings = Settings {
-                optimiser: Optimiser::adam(),
+                optimiser: Adam::default().into(),
                 schedule: Schedule::Constant { rate: 0.01 },
                 ..settings(estimator, 1)
             };
@@ -275,7 +275,8 @@ fn one_draw_is_the_ordinary_bound_for_every_algorithm() {
             let run = |estimator| {
                 // Scales that depend on the globals: the entropy's gradient depends on the draw.
                 let settings = Settings { steps: 40, estimator, family: six_cities_family(), ..Settings::default() };
-                let options = FitOptions { algorithm, settings, elbo_draws: 70, ..FitOptions::default() };
+                let options =
+                    FitOptions { algorithm: algorithm.clone(), settings, elbo_draws: 70, ..FitOptions::default() };
                 let mut fit = fit(&model, &data, &device, &options, None).unwrap();
                 let locals: Vec<_> = fit.exchange.programs().iter().map(|silo| silo.local_moments().unwrap()).collect();
                 (fit.posterior().parameters.to_vec(), locals, fit.report.elbo, fit.report.gradient_variance)
@@ -349,7 +350,7 @@ fn by_hand(
         let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
         let mut by_global = vec![0.0; 2];
         let (location, deviation) =
-            (sum(&own_share.location, &share.location), sum(&own_share.deviation, &share.deviation));
+            (sum(&own_share.grad_mean, &share.grad_mean), sum(&own_share.grad_offset, &share.grad_offset));
         global_family.vjp(&point.global, &own, &location, &deviation, &mut by_global);
         if inner == Estimator::Total {
             global_family.add_entropy_gradient(&point.global, &mut by_global);
@@ -411,7 +412,7 @@ fn a_local_step_of_averaging_weighs_the_scaled_bound() {
             let mut parties = parties(&groups, 2, &start, &settings);
             let rounds = Rounds {
                 local_steps: 1,
-                averaging: Box::new(Barycentre),
+                averaging: Barycentre.into(),
                 sizes: vec![3, 3],
                 by_size: false,
                 keep_optimiser: false,
@@ -473,7 +474,7 @@ fn a_resumed_run_ends_with_the_same_bits_though_the_last_step_waited() {
     let (start, _) = wrong(&groups);
     let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
     let settings = Settings {
-        optimiser: Optimiser::adam(),
+        optimiser: Adam::default().into(),
         schedule: Schedule::Cosine { initial: 0.05, last: 0.0 },
         ..settings(estimator, 6)
     };

@@ -8,13 +8,13 @@ use fixtures::regression::pooled;
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
-    Algorithm, Averaging, Barycentre, CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Divergence, Expectation,
-    ExponentialFamily, Family, IsotropicGaussian, KullbackLeibler, Lbfgs, LogPool, MomentGradient, NaturalGradient,
-    NormalFamily, Order, ParameterMean, Pvi, Renyi,
+    Algorithm, Averaging, Barycentre, Conjugate, CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Divergence,
+    DrawGradient, Expectation, ExponentialFamily, Family, IsotropicGaussian, KullbackLeibler, Lbfgs, LogPool,
+    MomentGradient, NaturalGradient, NormalFamily, Order, ParameterMean, Pvi, Renyi,
 };
 use partita::{
     Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, PviOptions, Result, Schedule, Scope, Settings,
-    SiloSchedule, SiteTable, SolverChoice, fit,
+    SiloSchedule, SiteTable, fit,
 };
 use partita_core::laws::derivative;
 
@@ -144,7 +144,8 @@ fn it_is_the_diagonal_family_with_equal_scales() {
     };
     agree(&|family, parameters, out| family.vjp(parameters, &noise, &location, &deviation, out));
     agree(&|family, parameters, out| {
-        family.add_gradient(parameters, &noise, [&location, &deviation], (-0.5, true), out);
+        let gradient = DrawGradient { grad_mean: &location, grad_offset: &deviation, factor: -0.5, with_entropy: true };
+        family.add_gradient(parameters, &noise, gradient, out);
     });
     agree(&|family, parameters, out| family.add_entropy_gradient(parameters, out));
     // The gradient by the variances of layers under local reparameterisation.
@@ -231,10 +232,10 @@ const RULE: Expectation = Expectation::GaussHermite { points: 4 };
 fn one_sweep_of_partitioned_inference_finds_an_isotropic_posterior_by_every_solver() {
     let expected = posterior(&numbers().concat());
     let solvers = [
-        (SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation: RULE }), 1e-9),
-        (SolverChoice::Conjugate, 1e-9),
+        (NaturalGradient { rate: 1.0, expectation: RULE }.into(), 1e-9),
+        (Conjugate.into(), 1e-9),
         // It ends at a gradient of 1e-8.
-        (SolverChoice::Lbfgs(Lbfgs::new(RULE)), 1e-6),
+        (Lbfgs::new(RULE).into(), 1e-6),
     ];
     for (solver, bound) in solvers {
         let options = PviOptions { solver, ..PviOptions::new(100) };
@@ -311,10 +312,10 @@ impl Model for TwoScales {
 
 #[test]
 fn a_normal_prior_of_several_scales_is_replaced_by_the_nearest_isotropic_factor() {
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: RULE });
+    let solver = NaturalGradient { rate: 0.5, expectation: RULE }.into();
     let options = PviOptions { solver, ..PviOptions::new(300) };
     let names = ["a".to_owned()];
-    let pvi = Pvi::new(&TwoScales {}, &Device::flex(), &settings(1_000), (&names, vec![1]), options).unwrap();
+    let pvi = Pvi::new(&TwoScales {}, &Device::flex(), &settings(1_000), &names, vec![1], options).unwrap();
     assert!(pvi.log_normaliser().is_none(), "precisions of 1 and 1/4 were taken for one");
     // The mean of the precisions 1, 1/4 and 1/4, at the means of the prior.
     close(pvi.prior(), &[0.25, -0.5, -0.5, -0.25], 1e-9);

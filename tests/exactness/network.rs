@@ -4,10 +4,9 @@
 use partita::burn::module::{Module, ModuleMapper, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Minibatch, Moments, Noise, Purpose, laws};
-use partita::inference::Choice;
 use partita::inference::{
-    Algorithm, BlockDraw, Central, CentralSilo, DiagonalGaussian, Error, Exchange, Family, InProcess, RowGaussian,
-    RowOptions, Sfvi, Silo, SiloProgram,
+    Algorithm, BlockDraw, Central, CentralSilo, DiagonalGaussian, Error, Exchange, Family, InProcess, PointMass,
+    RowGaussian, RowOptions, Sfvi, Silo, SiloProgram,
 };
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network};
 use partita::{
@@ -103,7 +102,7 @@ fn posterior_means_start_at_the_values_of_the_network() {
     let device = Device::flex();
     let (model, _) = classifier(&device);
     let table = SiteTable::globals(&model, &device).unwrap();
-    let plan = FamilyPlan::new().global(Gaussian::diagonal()).site("layer2.1", Choice::Delta);
+    let plan = FamilyPlan::new().global(Gaussian::diagonal()).site("layer2.1", PointMass);
     let family = plan.global_family(&table).unwrap();
     let start = table.start();
     assert_eq!(family.mean(&plan.start(&*family, &table)), start);

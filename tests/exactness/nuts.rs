@@ -78,7 +78,7 @@ fn draws_have_the_moments_of_an_exact_posterior() {
     let mut means = exact.group_means.iter();
     for (name, data) in &silos {
         let worst = fit.diagnostics.convergence.iter().find(|one| one.silo.as_ref() == Some(name)).unwrap();
-        for (site, label, draws) in fit.locals(&model, (name, data), &device).unwrap() {
+        for (site, label, draws) in fit.locals(&model, name, data, &device).unwrap() {
             let (count, expected) = (draws.len() as f64, means.next().unwrap());
             let mean = draws.iter().sum::<f64>() / count;
             let sd = (draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
@@ -159,7 +159,7 @@ fn eight_schools_reproduce_the_reference_of_numpyro() {
     let golden: Value = serde_json::from_str(include_str!("../golden/eight_schools.json")).unwrap();
     let mut numbers: Vec<(String, Vec<f64>)> = Vec::new();
     for (_, label, draws) in
-        fit.draws.iter().chain(&fit.locals(&EightSchools {}, ("silo-0", &silos[0].1), &device).unwrap())
+        fit.draws.iter().chain(&fit.locals(&EightSchools {}, "silo-0", &silos[0].1, &device).unwrap())
     {
         if label == "tau" {
             numbers.push(("log_tau".to_owned(), draws.iter().map(|draw| draw.ln()).collect()));

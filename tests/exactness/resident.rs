@@ -3,10 +3,9 @@
 
 use fixtures::worlds::{Visit, every_world};
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose, host_reads};
-use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd};
 use partita::{
-    AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Optimiser, Settings, SiteTable,
-    fit,
+    AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Settings, SiteTable, fit,
 };
 
 /// One random point of the latents of a table: the global vector, and one vector a local block.
@@ -189,7 +188,7 @@ fn what_has_no_device_form_is_refused_in_words() {
     let refused = [
         (FitOptions { algorithm: AlgorithmChoice::OnDevice { interval: 0 }, ..base.clone() }, "interval"),
         (with(Settings { estimator: Estimator::LocallyEnhanced { inner: 2 }, ..five() }), "StickingTheLanding"),
-        (with(Settings { optimiser: Optimiser::Sgd { momentum: 0.0 }, ..five() }), "Adam"),
+        (with(Settings { optimiser: Sgd { momentum: 0.0 }.into(), ..five() }), "Adam"),
         (with(Settings { clip: Some(Clip { norm: 1.0 }), ..five() }), "clip"),
         (with(Settings { family: FamilyPlan::new().global(Gaussian::low_rank(1)), ..five() }), "low_rank"),
         (with(Settings { family: FamilyPlan::new().global(Gaussian::isotropic()), ..five() }), "isotropic"),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use partita::inference::{AlgorithmChoice, Error as FitError, Fit, Result as FitResult};
-use partita::{HalfNormal, Normal, Optimiser};
+use partita::inference::{AlgorithmChoice, Error as FitError, Fit, Result as FitResult, Sgd};
+use partita::{HalfNormal, Normal};
 use tempfile::TempDir;
 
 use super::{Recipe, fit_over, hierarchy, says, silos, sound};
@@ -138,7 +138,7 @@ fn a_checkpoint_of_other_settings_is_refused() {
             change(options);
         })
     };
-    let result = with(|options| options.settings.optimiser = Optimiser::Sgd { momentum: 0.9 });
+    let result = with(|options| options.settings.optimiser = Sgd { momentum: 0.9 }.into());
     refused!(result, FitError::Checkpoint { .. }, ["coordinator.partita", "another optimiser"]);
     let result = with(|options| options.settings.seed = 2);
     refused!(result, FitError::Checkpoint { .. }, ["coordinator.partita", "seed"]);

@@ -7,13 +7,12 @@ use std::path::Path;
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
-    Algorithm, DataType, Error, FedOptOptions, GradientDescent, Message, Outcome, Record, Request, SiloProgram,
+    Adam, Algorithm, DataType, Error, FedOptOptions, GradientDescent, Message, Outcome, Record, Request, SiloProgram,
     VerticalOptions, coordinator, silo_program,
 };
 use partita::models::{ConjugateGaussian, GaussianMean};
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Model, Optimiser, PviOptions, RoundOptions, Settings,
-    SiloSchedule, SolverChoice,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Model, PviOptions, RoundOptions, Settings, SiloSchedule,
 };
 
 /// Everything that can be wrong with one message that is still a message.
@@ -263,17 +262,17 @@ fn sfvi_parties_survive_any_wrong_message() {
 #[test]
 fn averaging_parties_survive_any_wrong_message() {
     assault("SFVI-Avg", &fit(AlgorithmChoice::SfviAvg(RoundOptions::paper(3))));
-    let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(3) };
+    let average = FedOptOptions { optimiser: Adam::default().into(), ..FedOptOptions::fed_avg(3) };
     assault("FedAvg", &fit_mean(AlgorithmChoice::FedOpt(average)));
 }
 
 #[test]
 fn pvi_parties_survive_any_wrong_message() {
     let one = PviOptions::new(3);
-    assault("sequential PVI", &fit(AlgorithmChoice::Pvi(one)));
+    assault("sequential PVI", &fit(AlgorithmChoice::Pvi(one.clone())));
     let all = PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(0.5), ..one };
-    assault("synchronous PVI", &fit(AlgorithmChoice::Pvi(all)));
-    let solver = SolverChoice::Gradient(GradientDescent::default());
+    assault("synchronous PVI", &fit(AlgorithmChoice::Pvi(all.clone())));
+    let solver = GradientDescent::default().into();
     assault("PVI by gradients", &fit(AlgorithmChoice::Pvi(PviOptions { solver, ..all })));
 }
 

@@ -144,6 +144,6 @@ fn a_reply_to_another_step_or_without_its_fields_is_refused() {
     let share = |step| Message::new("sfvi.share").word("step", step);
     refused!(take(share(4)), Error::Message { .. }, ["silo `parrot` answered step 4, asked was step 0"]);
     refused!(take(share(0)), Error::Message { .. }, ["record `elbo`", "missing"]);
-    let short = share(0).floats("elbo", &[1.0]).floats("location", &[]);
-    refused!(take(short), Error::Message { .. }, ["record `location` has 0 numbers, expected 1"]);
+    let short = share(0).floats("elbo", &[1.0]).floats("grad_mean", &[]);
+    refused!(take(short), Error::Message { .. }, ["record `grad_mean` has 0 numbers, expected 1"]);
 }

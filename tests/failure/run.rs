@@ -136,7 +136,7 @@ fn a_gradient_of_the_prior_that_is_nan_names_the_coordinator() {
         Ok(mu)
     });
     for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::Central] {
-        let result = fit_over(&model, &silos(&[&[1.0]]), |options| options.algorithm = algorithm);
+        let result = fit_over(&model, &silos(&[&[1.0]]), |options| options.algorithm = algorithm.clone());
         refused!(
             result,
             FitError::NotFinite { step: 0, .. },
@@ -150,7 +150,7 @@ fn a_learning_rate_that_blows_up_is_said_so() {
     for rate in [1e3, 1e160, 1e300] {
         for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::Central] {
             let error = fit_over(&hierarchy(), &silos(&[&[0.5, -1.0]]), |options| {
-                options.algorithm = algorithm;
+                options.algorithm = algorithm.clone();
                 options.settings.schedule = Schedule::Constant { rate };
                 options.settings.steps = 50;
             })

@@ -1,8 +1,8 @@
 //! Rows of the table for settings out of their domain: counts of zero, names unknown, rates and scales not positive.
 
 use partita::gpu::{DeviceError, device};
-use partita::inference::{AlgorithmChoice, Choice, Error as FitError};
-use partita::{Clip, FamilyPlan, FitOptions, Gaussian, Optimiser, Schedule, Settings};
+use partita::inference::{Adam, AdamW, AlgorithmChoice, Error as FitError, Optimiser, Plug, PointMass, RmsProp, Sgd};
+use partita::{Clip, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
 
 use super::{fit_over, hierarchy, short_fit, silos, sound};
 
@@ -10,7 +10,7 @@ use super::{fit_over, hierarchy, short_fit, silos, sound};
 fn set(setting: &str, words: &[&str], change: fn(&mut FitOptions)) {
     for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::Central] {
         let error = fit_over(&hierarchy(), &silos(&[&[0.5, -1.0]]), |options| {
-            options.algorithm = algorithm;
+            options.algorithm = algorithm.clone();
             change(options);
         })
         .unwrap_err();
@@ -73,14 +73,14 @@ fn a_clip_that_is_not_positive_is_refused() {
 #[test]
 fn optimisers_with_constants_out_of_their_domain_are_refused() {
     for optimiser in [
-        Optimiser::Adam { decay: [1.0, 0.999], epsilon: 1e-8 },
-        Optimiser::Adam { decay: [0.9, -0.1], epsilon: 1e-8 },
-        Optimiser::Adam { decay: [0.9, 0.999], epsilon: f64::NAN },
-        Optimiser::AdamW { weight_decay: -1.0 },
-        Optimiser::Sgd { momentum: 1.5 },
-        Optimiser::RmsProp { momentum: f32::NAN },
+        Plug::<dyn Optimiser>::from(Adam { decay: [1.0, 0.999], epsilon: 1e-8 }),
+        Adam { decay: [0.9, -0.1], epsilon: 1e-8 }.into(),
+        Adam { decay: [0.9, 0.999], epsilon: f64::NAN }.into(),
+        AdamW { weight_decay: -1.0 }.into(),
+        Sgd { momentum: 1.5 }.into(),
+        RmsProp { momentum: f32::NAN }.into(),
     ] {
-        let result = short_fit(&sound(), |options| options.settings.optimiser = optimiser);
+        let result = short_fit(&sound(), |options| options.settings.optimiser = optimiser.clone());
         refused!(result, FitError::Setting { setting: "optimiser", .. }, ["optimiser", "0 <= momentum < 1"]);
     }
 }
@@ -89,7 +89,7 @@ fn optimisers_with_constants_out_of_their_domain_are_refused() {
 fn a_family_for_a_site_there_is_not_is_refused_with_the_sites_there_are() {
     for name in ["nu", "y"] {
         let result = short_fit(&hierarchy(), |options| {
-            options.settings.family = FamilyPlan::new().site(name, Choice::Delta);
+            options.settings.family = FamilyPlan::new().site(name, PointMass);
         });
         let words = ["the family plan", &format!("`{name}`"), "does not declare as latent", "mu, effect, y"];
         refused!(result, FitError::UnknownSite { .. }, words);

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model};
 use partita::burn::{self, module::Module, tensor::Tensor};
-use partita::inference::{Algorithm, Message, Outcome, SiloProgram, VerticalOptions, VerticalParty};
+use partita::inference::{
+    Adam, Algorithm, Message, Optimiser, Outcome, Plug, Sgd, SiloProgram, VerticalOptions, VerticalParty,
+};
 use partita::vertical::{Contribution, Party};
-use partita::{Design, Device, Estimator, Normal, Optimiser, Rows, Schedule, Scope, Settings};
+use partita::{Design, Device, Estimator, Normal, Rows, Schedule, Scope, Settings};
 
 /// A silo that waits for the weights of its last step, and the request that brings them.
 fn waiting() -> (Parties<partita::models::MixedLogistic>, Message) {
@@ -88,11 +90,11 @@ impl Contribution for Switched {
 }
 
 /// Steps on five of twelve rows, one of which fails after its gradient was taken if `fails`: what the parties have then.
-fn steps_on_some_rows(how: &VerticalOptions, optimiser: Optimiser, fails: bool) -> Vec<[Vec<f64>; 2]> {
+fn steps_on_some_rows(how: &VerticalOptions, optimiser: &Plug<dyn Optimiser>, fails: bool) -> Vec<[Vec<f64>; 2]> {
     let world = BinaryWorld::new(12, 2, 2);
     // A rate at which plain descent does not run away.
     let schedule = Schedule::Constant { rate: 0.002 };
-    let mut settings = Settings { steps: 10, optimiser, schedule, ..Settings::default() };
+    let mut settings = Settings { steps: 10, optimiser: optimiser.clone(), schedule, ..Settings::default() };
     settings.minibatch.insert("row".into(), 5);
     let on = Arc::new(AtomicBool::new(false));
     let design = Design::new(world.inputs[0].clone(), [12, 1, 2]).unwrap();
@@ -120,8 +122,8 @@ fn a_step_on_some_rows_that_fails_after_its_gradient_was_taken_is_undone() {
     let augmented = VerticalOptions::augmented(1.0);
     let power = VerticalOptions::power_likelihood(1.0);
     for how in [augmented, augmented.mean_field().local_steps(2), augmented.mean_field(), power] {
-        for optimiser in [Optimiser::adam(), Optimiser::Sgd { momentum: 0.5 }] {
-            let [disturbed, plain] = [true, false].map(|fails| steps_on_some_rows(&how, optimiser, fails));
+        for optimiser in [Plug::from(Adam::default()), Sgd { momentum: 0.5 }.into()] {
+            let [disturbed, plain] = [true, false].map(|fails| steps_on_some_rows(&how, &optimiser, fails));
             assert_eq!(disturbed, plain, "{how:?} {optimiser:?}");
         }
     }

@@ -14,12 +14,10 @@ use fixtures::regression::{Regression, silos};
 use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Flower, LostSilo};
 use partita::inference::{
-    Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator, fit,
+    Conjugate, Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator, fit,
     fit_asynchronous, latest_checkpoint,
 };
-use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice,
-};
+use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule};
 use serde_json::Value;
 
 const MODEL: Regression = Regression { columns: 3, binary: false };
@@ -64,7 +62,7 @@ impl SiloProgram for Counted {
 }
 
 fn options(schedule: SiloSchedule, damping: f64, steps: u64) -> FitOptions {
-    let solver = SolverChoice::Conjugate;
+    let solver = Conjugate.into();
     let how = PviOptions { schedule, damping: Some(damping), solver, theta_every: 0, ..PviOptions::new(1) };
     let settings = Settings { steps, family: FamilyPlan::new().global(Gaussian::full_rank()), ..Settings::default() };
     let algorithm = AlgorithmChoice::Pvi(how);

@@ -90,12 +90,12 @@ fn wheeze(algorithm: AlgorithmChoice, silos: usize) -> Report {
 #[test]
 fn averaging_that_narrows_local_posteriors_is_warned_of_and_no_other_fit_is() {
     let printed = AlgorithmChoice::SfviAvg(RoundOptions::paper(2));
-    let report = wheeze(printed, 2);
+    let report = wheeze(printed.clone(), 2);
     assert_eq!(report.warnings.len(), 1, "{report}");
     let said = "warning: this model has local latents, and SFVI-Avg without `scale_entropy`";
     assert!(report.to_string().contains(said) && report.to_string().contains("Set `scale_entropy`"), "{report}");
     // A silo alone stands in for no other; with the entropy scaled or factors in place of averages nothing is narrowed.
-    assert!(wheeze(printed, 1).warnings.is_empty());
+    assert!(wheeze(printed.clone(), 1).warnings.is_empty());
     let scaled = AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy: true, ..RoundOptions::paper(2) });
     assert!(wheeze(scaled, 2).warnings.is_empty());
     assert!(wheeze(AlgorithmChoice::Pvi(PviOptions::new(2)), 2).warnings.is_empty());

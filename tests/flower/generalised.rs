@@ -7,16 +7,17 @@ use fixtures::programs::{Folder, ROUNDS, found_by, run_file};
 use partita::compiled_in::CompiledIn;
 use partita::flower::RunFile;
 use partita::inference::GradientDescent;
-use partita::{AlgorithmChoice, DivergenceChoice, FitOptions, PviOptions, Settings, SiloSchedule, SolverChoice};
+use partita::inference::{Divergence, KullbackLeibler, Plug, Renyi};
+use partita::{AlgorithmChoice, FitOptions, PviOptions, Settings, SiloSchedule};
 
 /// What the run file says below, as somebody says it who fits in one process.
-fn options(divergence: DivergenceChoice) -> FitOptions {
+fn options(divergence: Plug<dyn Divergence>) -> FitOptions {
     let how = PviOptions {
         schedule: SiloSchedule::Synchronous,
         first_damping: Some(0.25),
         divergence,
         backtracking: 2,
-        solver: SolverChoice::Gradient(GradientDescent { halvings: 5, ..GradientDescent::default() }),
+        solver: GradientDescent { halvings: 5, ..GradientDescent::default() }.into(),
         ..PviOptions::new(20)
     };
     let settings = Settings { steps: 20 * ROUNDS, ..CompiledIn::SixCities.settings() };
@@ -30,11 +31,11 @@ fn text() -> String {
 
 #[test]
 fn renyi_s_divergence_in_a_run_file_is_fitted_by_the_executables_with_the_bits_of_one_process() {
-    let expected = found_by(&options(DivergenceChoice::Renyi(0.5)));
+    let expected = found_by(&options(Renyi { alpha: 0.5 }.into()));
     // It is another posterior than that without the entry, and the file says the same to a fit in one process.
-    assert_ne!(expected, found_by(&options(DivergenceChoice::KullbackLeibler)));
+    assert_ne!(expected, found_by(&options(KullbackLeibler.into())));
     let read = RunFile::parse(&text()).unwrap().fit_options(&CompiledIn::SixCities.settings()).unwrap();
-    assert_eq!(read.algorithm, options(DivergenceChoice::Renyi(0.5)).algorithm);
+    assert_eq!(read.algorithm, options(Renyi { alpha: 0.5 }.into()).algorithm);
 
     let Some(programs) = installed() else { return };
     let scratch = tempfile::tempdir().unwrap();

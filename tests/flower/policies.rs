@@ -12,11 +12,11 @@ use fixtures::interrupted::Interrupted;
 use fixtures::table::{IDENTITY, Served, how, patience, program, rows};
 use partita::flower::{Event, EventKind, Flower, LostSilo, Patience};
 use partita::inference::{
-    AlgorithmChoice, Counters, Exchange, MissingSilo, Outcome, Progress, Request, RunOptions, RunRecord, StepInfo,
-    coordinator, parties, run,
+    AlgorithmChoice, Conjugate, Counters, Exchange, MissingSilo, Outcome, Progress, Request, RunOptions, RunRecord,
+    StepInfo, coordinator, parties, run,
 };
 use partita::models::GaussianMean;
-use partita::{Device, FitOptions, Model, PviOptions, Settings, SolverChoice};
+use partita::{Device, FitOptions, Model, PviOptions, Settings};
 
 const NAMES: [&str; 3] = ["north", "south", "west"];
 
@@ -32,7 +32,7 @@ fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
 /// One silo after another, each with the exact solution of its local problem: what is found does not depend on how
 /// often a silo was visited, so long as it was, and nothing was counted twice.
 fn options(visits: u64, missing_silo: MissingSilo) -> FitOptions {
-    let pvi = PviOptions { solver: SolverChoice::Conjugate, missing_silo, ..PviOptions::new(1) };
+    let pvi = PviOptions { solver: Conjugate.into(), missing_silo, ..PviOptions::new(1) };
     let settings = Settings { steps: visits, ..Settings::default() };
     FitOptions { algorithm: AlgorithmChoice::Pvi(pvi), settings, ..FitOptions::default() }
 }

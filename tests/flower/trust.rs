@@ -14,10 +14,10 @@ use fixtures::secure::Secure;
 use fixtures::table::{IDENTITY, Served, fitted, how, patience, program, rows};
 use partita::flower::{CoordinatorOptions, Engine, Error, EventKind, Flower, LostSilo, NodeKey, Patience};
 use partita::inference::{
-    AlgorithmChoice, Counters, Message, Progress, RunOptions, RunRecord, SiloProgram, StepInfo, coordinator,
+    AlgorithmChoice, Conjugate, Counters, Message, Progress, RunOptions, RunRecord, SiloProgram, StepInfo, coordinator,
 };
 use partita::models::GaussianMean;
-use partita::{Device, FitOptions, Model, PviOptions, Settings, SolverChoice, fit};
+use partita::{Device, FitOptions, Model, PviOptions, Settings, fit};
 
 const NAMES: [&str; 2] = ["north", "south"];
 
@@ -28,7 +28,7 @@ fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
 
 /// Four visits, which find the exact posterior.
 fn options() -> FitOptions {
-    let pvi = PviOptions { solver: SolverChoice::Conjugate, ..PviOptions::new(1) };
+    let pvi = PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) };
     let settings = Settings { steps: 4, ..Settings::default() };
     FitOptions {
         algorithm: AlgorithmChoice::Pvi(pvi),

@@ -2,8 +2,8 @@
 
 use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
-    Choice, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
-    LowRankGaussian, MomentGradient, Optimiser, RowGaussian, RowOptions, UpdateRule,
+    Adam, AdamW, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
+    LowRankGaussian, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowGaussian, RowOptions, Sgd, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 
@@ -67,7 +67,7 @@ impl Model for FourSites {
 #[test]
 fn families_joined_site_by_site_keep_the_laws() {
     let table = SiteTable::globals(&FourSites {}, &Device::flex()).unwrap();
-    let plan = FamilyPlan::new().site("b", Choice::Delta).site("c", Gaussian::low_rank(1));
+    let plan = FamilyPlan::new().site("b", PointMass).site("c", Gaussian::low_rank(1));
     family(&*plan.global_family(&table).unwrap()).unwrap();
     let plan = plan.global(Gaussian::diagonal()).site("a", Gaussian::full_rank());
     family(&*plan.global_family(&table).unwrap()).unwrap();
@@ -118,12 +118,12 @@ rows_keep_the_laws! {
 fn every_optimiser_goes_on_from_a_saved_state_with_the_same_bits() {
     let device = Device::flex();
     for optimiser in [
-        Optimiser::adam(),
-        Optimiser::AdamW { weight_decay: 0.01 },
-        Optimiser::Sgd { momentum: 0.0 },
-        Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::RmsProp { momentum: 0.0 },
-        Optimiser::RmsProp { momentum: 0.9 },
+        Plug::<dyn Optimiser>::from(Adam::default()),
+        AdamW { weight_decay: 0.01 }.into(),
+        Sgd { momentum: 0.0 }.into(),
+        Sgd { momentum: 0.9 }.into(),
+        RmsProp { momentum: 0.0 }.into(),
+        RmsProp { momentum: 0.9 }.into(),
     ] {
         update_rule(&format!("{optimiser:?}"), || optimiser.start(&device)).unwrap();
     }
@@ -194,15 +194,15 @@ impl Family for Mistake {
         draw
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         if *self == Self::Assignment {
             out.fill(0.0);
         }
-        sound().vjp(parameters, &self.bend(noise), location, deviation, out);
+        sound().vjp(parameters, &self.bend(noise), grad_mean, grad_offset, out);
         match self {
-            // The gradient of the location reaches the scales too.
-            Self::Location => out[3] += 1e-3 * location[0],
-            Self::Path => out[6] += 1e-3 * deviation[1],
+            // The gradient of the mean reaches the scales too.
+            Self::Location => out[3] += 1e-3 * grad_mean[0],
+            Self::Path => out[6] += 1e-3 * grad_offset[1],
             _ => {}
         }
     }
@@ -247,9 +247,9 @@ fn the_laws_find_every_planted_mistake() {
     assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
     assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
     assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));
-    assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "location", index: 3, .. }));
-    assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "deviation", index: 6, .. }));
-    assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "location", .. }));
+    assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "grad_mean", index: 3, .. }));
+    assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "grad_offset", index: 6, .. }));
+    assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "grad_mean", .. }));
     assert!(matches!(found(Mistake::Moments), Violation::PullBack { path: "moments", index: 7, .. }));
     assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
     assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));

@@ -2,24 +2,25 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Partitioned, Toy, quadratic};
-use partita::inference::{Expectation, NaturalGradient, NormalFamily};
-use partita::{DivergenceChoice, SolverChoice};
+use partita::inference::{Divergence, Expectation, NaturalGradient, NormalFamily, Plug, Renyi};
 
 /// Two points are exact for the quadratic log likelihoods here.
-const EXACT_STEPS: SolverChoice =
-    SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: Expectation::GaussHermite { points: 2 } });
+const EXACT_STEPS: NaturalGradient =
+    NaturalGradient { rate: 0.5, expectation: Expectation::GaussHermite { points: 2 } };
 const ROWS: f64 = 50.0;
 
 /// Mean and variance at the fixed point of silos that share 50 rows of unit noise equally, each with its own mean.
 fn moments(means: &[f64], prior_variance: f64, alpha: f64) -> [f64; 2] {
     let rows = ROWS / means.len() as f64;
-    let divergence = DivergenceChoice::Renyi(alpha);
-    let toy =
-        |mean: &f64| Toy { divergence, ..Toy::diagonal(1, vec![0.0; 2], quadratic(vec![rows * mean], vec![rows])) };
+    let divergence = Plug::<dyn Divergence>::from(Renyi { alpha });
+    let toy = |mean: &f64| Toy {
+        divergence: divergence.clone(),
+        ..Toy::diagonal(1, vec![0.0; 2], quadratic(vec![rows * mean], vec![rows]))
+    };
     let mut silos = Partitioned::new(means.iter().map(toy).collect(), &[0.0, -0.5 / prior_variance]);
     for _ in 0..2_000 {
         let before = silos.posterior.clone();
-        silos.sweep(EXACT_STEPS, 1_000).unwrap();
+        silos.sweep(&EXACT_STEPS.into(), 1_000).unwrap();
         let change = before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max);
         if change < 1e-13 {
             let (mean, spread) = NormalFamily::diagonal(1).moments(&silos.posterior);

@@ -6,13 +6,13 @@ use burn::tensor::Tensor;
 use fixtures::{six_cities_data, six_cities_model};
 use partita::core::{Array, Density, Gradient, Latents, LogDensity, Minibatch, NoiseKind, laws};
 use partita::inference::ImportanceGradient;
-use partita::inference::{AlgorithmChoice, Error as FitError, GradientDescent};
+use partita::inference::{AlgorithmChoice, Conjugate, Error as FitError, GradientDescent};
 use partita::models::RepeatedBinary;
 use partita::{
     Bernoulli, Beta, Binomial, Categorical, Cauchy, Device, Error, Estimator, Exponential, FamilyPlan, Fit, FitOptions,
     Gamma, Gaussian, HalfCauchy, HalfNormal, InverseGamma, LogNormal, Loss, Model, Multinomial, MultivariateNormal,
-    NegativeBinomial, Normal, Poisson, PviOptions, Result, Schedule, Scope, Settings, SiteTable, SolverChoice,
-    StudentT, Uniform, burn, fit,
+    NegativeBinomial, Normal, Poisson, PviOptions, Result, Schedule, Scope, Settings, SiteTable, StudentT, Uniform,
+    burn, fit,
 };
 
 /// log∫p^β of a density, without derivatives.
@@ -480,7 +480,7 @@ fn partitioned_inference_reaches_the_optimum_of_the_generalised_objective() {
     let numbers = contaminated();
     let parts: Vec<Vec<f64>> = numbers.chunks(17).map(<[f64]>::to_vec).collect();
     // One optimiser and one rate over the whole run, which falls to zero.
-    let solver = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+    let solver = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();
     let options = PviOptions { solver, ..PviOptions::new(20) };
     let (mean, sd, _) = fit_mean(&parts, Loss::Beta(1.5), AlgorithmChoice::Pvi(options));
     let (exact_mean, log_sd) = optimum(&numbers, 1.5, (1.0, -1.5));
@@ -494,7 +494,7 @@ fn partitioned_inference_reaches_the_optimum_of_the_generalised_objective() {
 fn a_solver_for_conjugate_problems_does_not_take_a_robust_loss_for_one() {
     let device = Device::flex();
     let settings = Settings { loss: Loss::Beta(1.5), steps: 1, ..Settings::default() };
-    let options = PviOptions { solver: SolverChoice::Conjugate, ..PviOptions::new(1) };
+    let options = PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) };
     let options = FitOptions { settings, algorithm: AlgorithmChoice::Pvi(options), ..FitOptions::default() };
     let data = [("only".to_owned(), device.tensor(contaminated(), [50]))];
     let error = fit(&Mean {}, &data, &device, &options, None).unwrap_err();
@@ -514,7 +514,7 @@ fn settings_that_a_loss_does_not_go_with_are_refused() {
     let estimator = |estimator| Settings { loss: beta, estimator, ..plain() };
     let weighted = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
     let rows: [(Settings, AlgorithmChoice, OutcomeLaw, &str); 6] = [
-        (Settings { loss: Loss::Beta(0.5), ..plain() }, central, normal, "β loss of index 0.5"),
+        (Settings { loss: Loss::Beta(0.5), ..plain() }, central.clone(), normal, "β loss of index 0.5"),
         (Settings { loss: Loss::GeneralisedCrossEntropy(2.0), ..plain() }, central, normal, "index 2"),
         (estimator(Estimator::LocallyEnhanced { inner: 3 }), AlgorithmChoice::Sfvi, normal, "LocallyEnhanced"),
         (estimator(weighted), AlgorithmChoice::Sfvi, normal, "ImportanceWeighted"),

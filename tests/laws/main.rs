@@ -11,4 +11,5 @@ mod messages;
 mod metrics;
 mod models;
 mod operations;
+mod plugs;
 mod readings;

@@ -12,9 +12,10 @@ use fixtures::regression::{Regression, Rows};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
     Algorithm, Arrival, Asynchronous, Delays, Ending, Error, Exchange, GradientDescent, Manifest, MissingSilo, Order,
-    Outcome, PriorShare, PviSilo, Request, RunOptions, Silent, SiloProgram, StepInfo, Tolerance, run, run_asynchronous,
+    Outcome, PriorShare, PviSilo, Request, RunOptions, Sgd, Silent, SiloProgram, StepInfo, Tolerance, run,
+    run_asynchronous,
 };
-use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
+use partita::{Device, PviOptions, Schedule, Settings, SiloSchedule};
 
 /// Every schedule of rounds and of the simulated clock.
 const SCHEDULES: [SiloSchedule; 6] = [
@@ -180,7 +181,7 @@ fn the_bound_after_a_removal_is_that_of_the_others() {
 fn weights_of_silos_are_kept_in_a_checkpoint() {
     let data = four_silos();
     let options = conjugate_options(SiloSchedule::Synchronous);
-    let mut run = Run::new(&LINEAR, &data, &settings(100), options);
+    let mut run = Run::new(&LINEAR, &data, &settings(100), options.clone());
     run.pvi.damp(vec![0.1, 0.2, 0.3, 0.4]).unwrap();
     let run = run.steps(3);
     let mut fresh = Run::new(&LINEAR, &data, &settings(100), options);
@@ -321,14 +322,14 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
 fn a_visit_that_fails_leaves_the_silo_as_it_was() {
     // Plain descent with momentum that is kept between visits: one step is fine, hundreds run to infinity.
     let data = four_silos();
-    let kept = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+    let kept = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();
     let options = PviOptions { solver: kept, ..PviOptions::new(2_000) };
     let settings = Settings {
-        optimiser: Optimiser::Sgd { momentum: 0.9 },
+        optimiser: Sgd { momentum: 0.9 }.into(),
         schedule: Schedule::Constant { rate: 0.5 },
         ..settings(100_000)
     };
-    let mut runs = [(); 2].map(|()| Run::new(&LINEAR, &data, &settings, options));
+    let mut runs = [(); 2].map(|()| Run::new(&LINEAR, &data, &settings, options.clone()));
     let request = runs[0].pvi.outgoing().unwrap().remove(0).message;
     let of_steps = |count: u64| {
         let mut message = request.clone();

@@ -7,7 +7,7 @@ use partita::inference::{Algorithm, Outcome};
 use partita::inference::{GradientDescent, Pvi, PviSilo, Silo, SiloProgram};
 use partita::{
     BayesianLinear, Device, Estimator, FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Schedule, Scope,
-    Settings, SolverChoice, burn,
+    Settings, burn,
 };
 
 /// A latent layer that no observation depends on.
@@ -46,11 +46,11 @@ fn movement(estimator: Estimator) -> f64 {
         schedule: Schedule::Constant { rate: 0.01 },
         ..Settings::default()
     };
-    let options = PviOptions { solver: SolverChoice::Gradient(GradientDescent::default()), ..PviOptions::new(50) };
+    let options = PviOptions { solver: GradientDescent::default().into(), ..PviOptions::new(50) };
     let data = device.tensor(vec![0.3, -1.0], [2]);
     let silo = Silo::new("idle", 0, &model, &data, &device, &settings).unwrap();
-    let mut silo = PviSilo::new(silo, 0, options).unwrap();
-    let mut pvi = Pvi::new(&model, &device, &settings, (&["idle".to_owned()], vec![2]), options).unwrap();
+    let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
+    let mut pvi = Pvi::new(&model, &device, &settings, &["idle".to_owned()], vec![2], options).unwrap();
     let answer = |request: partita::inference::Request| Outcome::Reply(silo.answer(&request.message).unwrap());
     let outcomes = pvi.outgoing().unwrap().into_iter().map(answer).collect();
     pvi.incoming(outcomes).unwrap();

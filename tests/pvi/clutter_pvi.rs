@@ -3,9 +3,7 @@
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Expectation, NaturalGradient, Order};
-use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice, fit,
-};
+use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule, fit};
 use partita_studies::{Clutter, ClutterSettings};
 
 /// What the thesis page asks of exact local solutions, in posterior standard deviations.
@@ -34,7 +32,7 @@ fn partitioned(clutter: &Clutter, x: &[f64], silos: usize, plan: Plan) -> [f64; 
         .collect();
     assert_eq!(parts.len(), silos);
     let expectation = Expectation::GaussHermite { points: 40 };
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
+    let solver = NaturalGradient { rate: 0.5, expectation }.into();
     let Plan { schedule, damping, exchanges } = plan;
     let how = PviOptions { solver, schedule, damping, ..PviOptions::new(LOCAL_STEPS) };
     let settings = Settings {

@@ -8,12 +8,12 @@ use fixtures::partitioned::{
 use fixtures::regression::{Regression, Rows, pooled, silos};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
-    Algorithm, CovarianceMatrix, EarlyStop, Error, Expectation, ExponentialFamily, Factor, Factors, GradientDescent,
-    Lbfgs, Monitor, NaturalGradient, NormalFamily, Order, PowerExpectation,
+    Adam, AdamW, Algorithm, CovarianceMatrix, EarlyStop, Error, Expectation, ExponentialFamily, Factor, Factors,
+    GradientDescent, Lbfgs, LocalSolver, Monitor, NaturalGradient, NormalFamily, Optimiser, Order, Plug,
+    PowerExpectation, RmsProp, Sgd,
 };
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Optimiser, PviOptions, Schedule, Settings, SiloSchedule,
-    SolverChoice, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Schedule, Settings, SiloSchedule, fit,
 };
 use partita_studies::{Clutter, ClutterSettings};
 
@@ -99,7 +99,7 @@ fn visits(options: PviOptions, exchanges: usize) -> Vec<Visited> {
 fn one_natural_gradient_step_a_visit_is_conjugate_computation_variational_inference() {
     let data = logistic_silos();
     for (rate, damping) in [(0.3, 1.0), (1.0, 0.4)] {
-        let solver = SolverChoice::NaturalGradient(NaturalGradient { rate, expectation: RULE });
+        let solver = NaturalGradient { rate, expectation: RULE }.into();
         let options = PviOptions { solver, damping: Some(damping), schedule: IN_TURN, ..PviOptions::new(1) };
         for Visited { before, after, silo, factor } in visits(options, 12) {
             // η_q + ρ (∇ E_q[log p_m] - η_m).
@@ -115,7 +115,7 @@ fn moment_matching_visits_are_power_expectation_propagation_with_factors_of_thei
     let prior = [0.0, -0.5];
     for alpha in [1.0, 0.5] {
         for factors in [Factors::Own, Factors::Shared] {
-            let solver = SolverChoice::PowerExpectation(PowerExpectation { alpha, points: 60 });
+            let solver = PowerExpectation { alpha, points: 60 }.into();
             let options = PviOptions { solver, factors, damping: Some(0.8), schedule: IN_TURN, ..PviOptions::new(1) };
             for Visited { before, after, silo, factor } in visits(options, 8) {
                 let shared = minus(&before, &prior).iter().map(|eta| 0.25 * eta).collect::<Vec<f64>>();
@@ -135,7 +135,7 @@ fn power_expectation_propagation_to_convergence_is_at_rest_where_the_alpha_diver
     let rows = &logistic_silos()[1].1;
     let data = vec![("alone".to_owned(), rows.clone())];
     for alpha in [0.9, 0.5] {
-        let solver = SolverChoice::PowerExpectation(PowerExpectation { alpha, points: 60 });
+        let solver = PowerExpectation { alpha, points: 60 }.into();
         let options = PviOptions { solver, schedule: IN_TURN, ..PviOptions::new(60) };
         let found = Run::new(&LOGISTIC, &data, &diagonal(1_000), options).steps(4).pvi.natural().to_vec();
         let overlap = |q: &[f64]| {
@@ -160,15 +160,15 @@ fn power_expectation_propagation_to_convergence_is_at_rest_where_the_alpha_diver
 #[test]
 fn every_solver_of_convergence_ends_at_the_posterior_of_inference_on_pooled_rows() {
     let (device, data) = (Device::flex(), logistic_silos());
-    let natural = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: RULE });
-    let lbfgs = SolverChoice::Lbfgs(Lbfgs::new(RULE));
+    let natural = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 0.5, expectation: RULE });
+    let lbfgs = Plug::<dyn LocalSolver>::from(Lbfgs::new(RULE));
     let end = |data: &[(String, Rows)], solver, exchanges| {
         let options = PviOptions { solver, schedule: IN_TURN, ..PviOptions::new(60) };
         Run::new(&LOGISTIC, data, &diagonal(10_000), options).steps(exchanges).pvi.natural().to_vec()
     };
     let together = pooled(&data, &device);
-    let expected = end(&together, natural, 2);
-    for (data, solver, exchanges) in [(&data, natural, 60), (&data, lbfgs, 60), (&together, lbfgs, 2)] {
+    let expected = end(&together, natural.clone(), 2);
+    for (data, solver, exchanges) in [(&data, natural, 60), (&data, lbfgs.clone(), 60), (&together, lbfgs, 2)] {
         close(&end(data, solver, exchanges), &expected, 1e-6);
     }
     // At rest the sum of the silos' slopes is what the posterior has beside the prior.
@@ -182,14 +182,14 @@ fn visits_by_every_optimiser_end_at_a_conjugate_posterior() {
     let (device, data) = (Device::flex(), four_silos());
     let expected = NormalFamily::full(3).moments(&exact(&data, 3));
     for (optimiser, rate) in [
-        (Optimiser::adam(), 0.02),
-        (Optimiser::AdamW { weight_decay: 0.0 }, 0.02),
-        (Optimiser::RmsProp { momentum: 0.0 }, 0.005),
-        (Optimiser::Sgd { momentum: 0.0 }, 0.01),
-        (Optimiser::Sgd { momentum: 0.9 }, 0.001),
+        (Plug::<dyn Optimiser>::from(Adam::default()), 0.02),
+        (AdamW { weight_decay: 0.0 }.into(), 0.02),
+        (RmsProp { momentum: 0.0 }.into(), 0.005),
+        (Sgd { momentum: 0.0 }.into(), 0.01),
+        (Sgd { momentum: 0.9 }.into(), 0.001),
     ] {
         let schedule = Schedule::Cosine { initial: rate, last: 0.0 };
-        let settings = Settings { steps: 6_400, optimiser, schedule, ..Settings::default() };
+        let settings = Settings { steps: 6_400, optimiser: optimiser.clone(), schedule, ..Settings::default() };
         let algorithm = AlgorithmChoice::Pvi(PviOptions::new(400));
         let options = FitOptions { algorithm, settings, ..FitOptions::default() };
         let fitted = fit(&LINEAR, &data, &device, &options, None).unwrap();
@@ -207,7 +207,7 @@ fn visits_that_stop_early_take_fewer_steps_and_end_at_a_conjugate_posterior() {
     let expected = NormalFamily::full(3).moments(&exact(&data, 3));
     for monitor in [Monitor::FreeEnergy, Monitor::LogLikelihood] {
         let stop = Some(EarlyStop { monitor, window: 100, patience: 3 });
-        let solver = SolverChoice::Gradient(GradientDescent { stop, ..GradientDescent::default() });
+        let solver = GradientDescent { stop, ..GradientDescent::default() }.into();
         let options = PviOptions { solver, schedule: IN_TURN, ..PviOptions::new(2_000) };
         let schedule = Schedule::Constant { rate: 0.01 };
         let mut run = Run::new(&LINEAR, &data, &Settings { schedule, ..settings(40_000) }, options);
@@ -228,7 +228,7 @@ fn visits_that_stop_early_take_fewer_steps_and_end_at_a_conjugate_posterior() {
 #[test]
 fn a_sequential_posterior_of_scaled_factors_stays_normalised() {
     // t_m ← t_m q_m / q with both densities normalised: the product of the factors with the prior integrates to 1.
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: RULE });
+    let solver = NaturalGradient { rate: 0.5, expectation: RULE }.into();
     let options = PviOptions { solver, schedule: IN_TURN, ..PviOptions::new(60) };
     let family = family();
     let prior = Factor::density(&family, &[0.0, -0.5]).unwrap();
@@ -280,9 +280,10 @@ fn silos_whose_likelihoods_curve_upwards_are_refused_undamped_with_their_names_a
     let model = Clutter::new(clutter);
     let data: Vec<(String, Tensor<1>)> =
         (0..5).map(|silo| (format!("silo-{silo}"), device.tensor(vec![0.0; 4], [4]))).collect();
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation: RULE });
+    let solver = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 1.0, expectation: RULE });
     let first = |damping| {
-        let options = PviOptions { solver, damping, schedule: SiloSchedule::Synchronous, ..PviOptions::new(1) };
+        let options =
+            PviOptions { solver: solver.clone(), damping, schedule: SiloSchedule::Synchronous, ..PviOptions::new(1) };
         let mut run = Run::new(&model, &data, &diagonal(1_000), options);
         let requests = run.pvi.outgoing().unwrap();
         let outcomes = run.answers(&requests);

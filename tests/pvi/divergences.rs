@@ -4,9 +4,9 @@
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::laws;
 use partita::inference::{
-    BetaDivergence, CovarianceForm, DiagonalGaussian, Divergence, DivergenceChoice, Error, ExponentialFamily,
-    FDivergence, Family, FullRankGaussian, GammaDivergence, Generator, IsotropicGaussian, JensenShannon,
-    KullbackLeibler, NoDivergence, NormalFamily, Renyi, ReverseKullbackLeibler,
+    BetaDivergence, CovarianceForm, DiagonalGaussian, Divergence, Error, ExponentialFamily, FDivergence, Family,
+    FullRankGaussian, GammaDivergence, Generator, IsotropicGaussian, JensenShannon, KullbackLeibler, NoDivergence,
+    NormalFamily, Plug, Renyi, ReverseKullbackLeibler,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
 use partita_core::laws::derivative;
@@ -332,16 +332,17 @@ fn an_improper_cavity_is_refused_by_all_but_kullback_leibler() {
 
 #[test]
 fn indices_that_mean_nothing_are_refused() {
-    for choice in [
-        DivergenceChoice::Renyi(-0.5),
-        DivergenceChoice::Renyi(f64::NAN),
-        DivergenceChoice::Beta(0.0),
-        DivergenceChoice::Gamma(f64::INFINITY),
-        DivergenceChoice::JensenShannon { draws: 1 },
-    ] {
+    let refused: [Plug<dyn Divergence>; 5] = [
+        Renyi { alpha: -0.5 }.into(),
+        Renyi { alpha: f64::NAN }.into(),
+        BetaDivergence { beta: 0.0 }.into(),
+        GammaDivergence { gamma: f64::INFINITY }.into(),
+        FDivergence::new(JensenShannon, 1).into(),
+    ];
+    for choice in refused {
         assert!(matches!(choice.check(), Err(Error::Setting { .. })), "{choice:?}");
     }
-    for choice in [DivergenceChoice::default(), DivergenceChoice::Renyi(0.0), DivergenceChoice::None] {
+    for choice in [Plug::<dyn Divergence>::default(), Renyi { alpha: 0.0 }.into(), NoDivergence.into()] {
         choice.check().unwrap();
     }
 }
@@ -462,7 +463,10 @@ fn mean_with_error(values: &[f64]) -> (f64, f64) {
 }
 
 /// Holds value and natural gradient of draws to a closed form, over 100 keys of 200 draws from each density.
-fn draws_agree<G: Generator + Copy>(generator: G, value: impl Fn(&NormalFamily, &[f64], &[f64]) -> (f64, Vec<f64>)) {
+fn draws_agree<G: Generator + Copy + 'static>(
+    generator: G,
+    value: impl Fn(&NormalFamily, &[f64], &[f64]) -> (f64, Vec<f64>),
+) {
     for (family, q, p) in families() {
         let (q, p) = (family.natural_of_standard(&q).unwrap(), family.natural_of_standard(&p).unwrap());
         let (expected, by_means) = value(&family, &q, &p);

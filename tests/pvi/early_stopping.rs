@@ -4,9 +4,9 @@
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
     DiagonalGaussian, EarlyStop, Error, ExponentialFamily, Family, GradientDescent, LocalProblem, LocalSolver,
-    LocalUpdate, Monitor, NormalFamily, Result, Sampled, Solved, Start,
+    LocalUpdate, Monitor, NormalFamily, Result, Sampled, Sgd, Solved, SolverState, Start,
 };
-use partita::{Device, Optimiser, PviOptions, Schedule, Settings, SolverChoice};
+use partita::{Device, PviOptions, Schedule, Settings};
 
 /// What a visit finds at each step, free energy and expected log likelihood; the mean goes up by one a step.
 struct Scripted {
@@ -24,7 +24,7 @@ impl Scripted {
     }
 
     /// A visit of so many steps from a mean and a standard deviation: what was found, and the mean of it.
-    fn visit(&mut self, solver: &mut dyn LocalSolver, from: [f64; 2], steps: u64) -> (Solved, f64) {
+    fn visit(&mut self, solver: &mut dyn SolverState, from: [f64; 2], steps: u64) -> (Solved, f64) {
         let received = self.natural.natural_of_standard(&from).unwrap();
         let solved =
             solver.solve(self, &LocalUpdate { received, is_prior: false, first: 0, steps, total: 1_000 }).unwrap();
@@ -70,15 +70,14 @@ fn windows(means: &[[f64; 2]]) -> Vec<[f64; 2]> {
     means.iter().flat_map(|[free, log]| [[free - 100.0, log + 100.0], [free + 100.0, log - 100.0]]).collect()
 }
 
-fn solver(start: Start, monitor: Monitor, patience: u64) -> Box<dyn LocalSolver> {
+fn solver(start: Start, monitor: Monitor, patience: u64) -> Box<dyn SolverState> {
     let stop = Some(EarlyStop { monitor, window: 2, patience });
     let settings = Settings {
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        optimiser: Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate: 1.0 },
         ..Settings::default()
     };
-    SolverChoice::Gradient(GradientDescent { start, stop, ..GradientDescent::default() })
-        .start(&settings, &Device::flex())
+    GradientDescent { start, stop, ..GradientDescent::default() }.start(&settings, &Device::flex())
 }
 
 /// Free energies are best in the third window and log likelihoods in the first but for the sixth, which is too late for
@@ -147,7 +146,7 @@ fn every_visit_watches_anew_and_starts_tight_at_the_means_received() {
 fn a_window_longer_than_a_visit_is_refused() {
     let options = |window, local_steps| {
         let stop = Some(EarlyStop { monitor: Monitor::FreeEnergy, window, patience: 1 });
-        let solver = SolverChoice::Gradient(GradientDescent { stop, ..GradientDescent::default() });
+        let solver = GradientDescent { stop, ..GradientDescent::default() }.into();
         PviOptions { solver, ..PviOptions::new(local_steps) }
     };
     assert!(options(30, 30).check().is_ok());

@@ -7,12 +7,11 @@ use fixtures::partitioned::{
 use fixtures::regression::{Regression, pooled, silos};
 use partita::inference::{
     Algorithm, Averaging, Delays, Error, Expectation, ExponentialFamily, Factors, Family, FullRankGaussian,
-    GradientDescent, LogPool, Message, MissingSilo, NaturalGradient, Order, Outcome, PriorShare, Pvi, RunOptions,
-    Silent, SiloProgram, Start, run_asynchronous,
+    GradientDescent, LocalSolver, LogPool, Message, MissingSilo, NaturalGradient, Order, Outcome, Plug, PriorShare,
+    Pvi, RunOptions, Silent, SiloProgram, Start, run_asynchronous,
 };
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Settings, SiloSchedule,
-    SolverChoice, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, RoundOptions, Settings, SiloSchedule, fit,
 };
 
 #[test]
@@ -107,10 +106,10 @@ fn the_bayesian_committee_machine_is_one_undamped_round_with_the_prior_whole_or_
     let round = |settings: &Settings, factors, prior| {
         let damping = Some(1.0);
         let options = PviOptions { damping, factors, prior, ..conjugate_options(SiloSchedule::Synchronous) };
-        let mut run = Run::new(&LINEAR, &data, settings, options);
+        let mut run = Run::new(&LINEAR, &data, settings, options.clone());
         run.pvi = {
             let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-            Pvi::new(&LINEAR, &Device::flex(), settings, (&names, sizes.clone()), options).unwrap()
+            Pvi::new(&LINEAR, &Device::flex(), settings, &names, sizes.clone(), options).unwrap()
         };
         run.steps(1).pvi.natural().to_vec()
     };
@@ -207,14 +206,14 @@ fn with_a_shared_factor_one_step_a_visit_is_global_inference_on_the_rows_of_one_
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let sizes = vec![5, 12, 7, 20];
     let expectation = Expectation::GaussHermite { points: 2 };
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.3, expectation });
+    let solver = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 0.3, expectation });
     let prior = exact(&[], 3);
     for (factors, weights) in
         [(Factors::Shared, [0.25; 4]), (Factors::SharedBySize, [5.0 / 44.0, 12.0 / 44.0, 7.0 / 44.0, 20.0 / 44.0])]
     {
-        let options = PviOptions { solver, factors, ..PviOptions::new(1) };
-        let mut run = Run::new(&LINEAR, &data, &settings(100), options);
-        run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options).unwrap();
+        let options = PviOptions { solver: solver.clone(), factors, ..PviOptions::new(1) };
+        let mut run = Run::new(&LINEAR, &data, &settings(100), options.clone());
+        run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), &names, sizes.clone(), options).unwrap();
         let mut expected = prior.clone();
         for visit in 0..10 {
             run.step();
@@ -286,9 +285,9 @@ fn asynchronous_logistic_regression_ends_where_sequential_visits_do_whatever_the
     let data = silos(&[5, 12, 7, 20], 2, true, &Device::flex());
     let model = Regression { columns: 2, binary: true };
     let expectation = Expectation::GaussHermite { points: 8 };
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation });
+    let solver = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 1.0, expectation });
     let end = |schedule, exchanges| {
-        let options = PviOptions { schedule, solver, ..PviOptions::new(20) };
+        let options = PviOptions { schedule, solver: solver.clone(), ..PviOptions::new(20) };
         Run::new(&model, &data, &settings(100_000), options).steps(exchanges).pvi.natural().to_vec()
     };
     let expected = end(SiloSchedule::Sequential(Order::Fixed), 48);
@@ -305,7 +304,7 @@ fn one_natural_gradient_step_of_every_silo_is_that_of_the_pooled_rows_whatever_t
     let expectation = Expectation::GaussHermite { points: 8 };
     let data = silos(&[5, 12, 7, 20], 2, true, &device);
     let steps = |data: &[(String, _)], rate| {
-        let solver = SolverChoice::NaturalGradient(NaturalGradient { rate, expectation });
+        let solver = NaturalGradient { rate, expectation }.into();
         let schedule = SiloSchedule::Synchronous;
         let options = PviOptions { schedule, solver, damping: Some(1.0), ..PviOptions::new(1) };
         Run::new(&model, data, &settings(100), options).steps(6).pvi.natural().to_vec()
@@ -433,8 +432,8 @@ fn a_saved_run_goes_on_to_the_same_bits_for_every_schedule() {
         SiloSchedule::Asynchronous(delays),
     ] {
         let options = PviOptions { schedule, ..PviOptions::new(7) };
-        let undisturbed = Run::new(&LINEAR, &data, &settings(1_000), options).steps(12);
-        let mut first = Run::new(&LINEAR, &data, &settings(1_000), options).steps(5);
+        let undisturbed = Run::new(&LINEAR, &data, &settings(1_000), options.clone()).steps(12);
+        let mut first = Run::new(&LINEAR, &data, &settings(1_000), options.clone()).steps(5);
         let folder = tempfile::tempdir().unwrap();
         let ask = |kind: &str| Message::new(kind).setting("folder", &folder.path().to_string_lossy());
         let state = Message::decode(&first.pvi.save().encode()).unwrap();
@@ -462,7 +461,7 @@ fn the_same_lines_fit_one_model_by_every_algorithm() {
         (AlgorithmChoice::Central, &all),
     ] {
         let settings = Settings { steps: 4_000, ..Settings::default() };
-        let options = FitOptions { algorithm, settings, ..FitOptions::default() };
+        let options = FitOptions { algorithm: algorithm.clone(), settings, ..FitOptions::default() };
         let fit = fit(&LINEAR, silos, &device, &options, None).unwrap();
         let posterior = fit.posterior();
         let mean = posterior.family.mean(posterior.parameters);
@@ -498,7 +497,7 @@ fn silos_on_threads_of_their_own_reach_the_fixed_point_in_whatever_order_they_an
 fn rounds_over_silos_on_threads_of_their_own_have_the_bits_of_one_process() {
     let data = four_silos();
     let options = PviOptions { schedule: SiloSchedule::Synchronous, ..PviOptions::new(7) };
-    let make = || Run::new(&LINEAR, &data, &settings(35), options);
+    let make = || Run::new(&LINEAR, &data, &settings(35), options.clone());
     let (mut pvi, mut threads) = make().threads();
     let how = RunOptions { steps: 35, ..RunOptions::default() };
     let record = partita::inference::run(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
@@ -527,8 +526,8 @@ fn a_round_damped_by_size_is_a_logarithmic_opinion_pool_of_local_optima() {
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let sizes = vec![5, 12, 7, 20];
     let options = PviOptions { damping_by_size: true, ..conjugate_options(SiloSchedule::Synchronous) };
-    let mut run = Run::new(&LINEAR, &data, &settings(100), PviOptions { damping_by_size: false, ..options });
-    run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), (&names, sizes.clone()), options).unwrap();
+    let mut run = Run::new(&LINEAR, &data, &settings(100), PviOptions { damping_by_size: false, ..options.clone() });
+    run.pvi = Pvi::new(&LINEAR, &Device::flex(), &settings(100), &names, sizes.clone(), options.clone()).unwrap();
     let family = FullRankGaussian::new(3);
     for _ in 0..3 {
         let old = run.pvi.natural().to_vec();
@@ -558,7 +557,7 @@ fn visits_may_start_anywhere_and_end_at_the_same_posterior() {
     let data = four_silos();
     let expected = partita::inference::NormalFamily::full(3).moments(&exact(&data, 3));
     for start in [Start::Received, Start::Previous, Start::Plan, Start::Cavity, Start::Tight { deviation: 0.02 }] {
-        let solver = SolverChoice::Gradient(GradientDescent { start, ..GradientDescent::default() });
+        let solver = GradientDescent { start, ..GradientDescent::default() }.into();
         let algorithm = AlgorithmChoice::Pvi(PviOptions { solver, ..PviOptions::new(800) });
         let settings = Settings { steps: 6_400, ..Settings::default() };
         let options = FitOptions { algorithm, settings, ..FitOptions::default() };

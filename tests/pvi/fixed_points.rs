@@ -6,7 +6,7 @@ use partita::inference::{
     Algorithm, Expectation, InProcess, NaturalGradient, Outcome, Pvi, PviSilo, RunOptions, Silent, Silo, SiloProgram,
     run,
 };
-use partita::{Device, FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Scope, Settings, SolverChoice};
+use partita::{Device, FamilyPlan, Gaussian, Model, Normal, PviOptions, Result, Scope, Settings};
 
 /// Silos, all with the same data.
 const SILOS: usize = 4;
@@ -63,15 +63,15 @@ impl Run {
         let settings = Settings { family, steps: 200_000, ..Settings::default() };
         // Eight points integrate polynomials of degree 15: the local problems are solved without any noise.
         let expectation = Expectation::GaussHermite { points: 8 };
-        let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.3, expectation });
+        let solver = NaturalGradient { rate: 0.3, expectation }.into();
         let options = PviOptions { solver, ..PviOptions::new(400) };
         let names: Vec<String> = (0..SILOS).map(|silo| format!("silo-{silo}")).collect();
         let silo = |(name, index): (&String, u32)| -> Box<dyn SiloProgram> {
             let silo = Silo::new(name, index, &Hermite {}, &(), &device, &settings).unwrap();
-            Box::new(PviSilo::new(silo, index, options).unwrap())
+            Box::new(PviSilo::new(silo, index, options.clone()).unwrap())
         };
         let silos = names.iter().zip(0..).map(silo).collect();
-        let pvi = Pvi::new(&Hermite {}, &device, &settings, (&names, vec![1; SILOS]), options).unwrap();
+        let pvi = Pvi::new(&Hermite {}, &device, &settings, &names, vec![1; SILOS], options).unwrap();
         Self { pvi, exchange: InProcess::new(silos, 1).unwrap() }
     }
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use partita::core::{Noise, partition_equally};
 use partita::datasets::{RuggedCountry, dataset, rugged};
 use partita::inference::{
-    Algorithm, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome, Pvi, PviSilo,
-    RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, Threads, Tolerance, run, run_asynchronous,
+    Algorithm, Conjugate, Counters, Delays, Ending, Error, GradientDescent, InProcess, NormalFamily, Order, Outcome,
+    Pvi, PviSilo, RunOptions, RunRecord, Silent, Silo, SiloProgram, Start, Threads, Tolerance, run, run_asynchronous,
 };
 use partita::models::{GaussianMean, LinearRegression, MeasuredRows};
-use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
+use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
 use partita_studies::gaussian_mean_silos;
 
 /// Sums of 10,000 numbers around 5 in double precision.
@@ -53,11 +53,11 @@ fn parties<M: Model + 'static>(
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
     let silo = |((name, data), index): (&(String, M::Data), u32)| -> Box<dyn SiloProgram> {
         let silo = Silo::new(name, index, model, data, &device, settings).unwrap();
-        Box::new(PviSilo::new(silo, index, options).unwrap())
+        Box::new(PviSilo::new(silo, index, options.clone()).unwrap())
     };
     let silos = data.iter().zip(0..).map(silo).collect();
     let sizes = vec![1; names.len()];
-    (Pvi::new(model, &device, settings, (&names, sizes), options).unwrap(), silos)
+    (Pvi::new(model, &device, settings, &names, sizes, options).unwrap(), silos)
 }
 
 fn improper_cavities<M: Model>(pvi: &Pvi<M>) -> u64 {
@@ -86,7 +86,7 @@ fn found<M: Model + 'static>(
 }
 
 fn conjugate(schedule: SiloSchedule) -> PviOptions {
-    PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) }
+    PviOptions { schedule, solver: Conjugate.into(), ..PviOptions::new(1) }
 }
 
 /// The thesis's local problem: so many steps of Adam with 10 draws, here from the posterior received and with a rate
@@ -150,7 +150,7 @@ fn a2_synchronous_rounds_of_smaller_first_damping_have_their_closed_form() {
     for rounds in 1..=6 {
         let synchronous = conjugate(SiloSchedule::Synchronous);
         let options = PviOptions { damping: Some(0.1), first_damping: Some(0.05), ..synchronous };
-        let found = found((&GaussianMean {}, &data), &Settings::default(), (options, rounds), false);
+        let found = found((&GaussianMean {}, &data), &Settings::default(), (options.clone(), rounds), false);
         let reached = 1.0 - 0.95 * 0.9_f64.powi(rounds as i32 - 1);
         let precision = 1.0 + 10_000.0 * reached;
         assert_near(&found.natural, &[total * reached, -0.5 * precision], ROUNDING);
@@ -347,7 +347,7 @@ fn every_local_start_finds_the_same_posterior() {
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
     let data = numbers();
     for start in [Start::Received, Start::Previous, Start::Tight { deviation: 0.03 }] {
-        let solver = SolverChoice::Gradient(GradientDescent { start, ..GradientDescent::default() });
+        let solver = GradientDescent { start, ..GradientDescent::default() }.into();
         let options = PviOptions { solver, ..adam(SEQUENTIAL, 1_000) };
         let settings = Settings { particles: 2, ..adam_settings() };
         let found = found((&GaussianMean {}, &data), &settings, (options, 11), false);

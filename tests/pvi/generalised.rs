@@ -2,24 +2,27 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Partitioned, Toy, quadratic};
-use partita::inference::{Error, Expectation, GradientDescent, Lbfgs, NaturalGradient, NormalFamily};
+use partita::inference::{
+    Conjugate, Divergence, Error, Expectation, GammaDivergence, GradientDescent, KullbackLeibler, Lbfgs, LocalSolver,
+    NaturalGradient, NoDivergence, NormalFamily, Plug, Renyi,
+};
 use partita::models::GaussianMean;
 use partita::{
-    AlgorithmChoice, Device, DivergenceChoice, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, Schedule,
-    Settings, SiloSchedule, SolverChoice, fit,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, PviOptions, Schedule, Settings,
+    SiloSchedule, fit,
 };
 
 /// Two points are exact for the quadratic log likelihoods here.
-const EXACT_STEPS: SolverChoice =
-    SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation: Expectation::GaussHermite { points: 2 } });
+const EXACT_STEPS: NaturalGradient =
+    NaturalGradient { rate: 0.5, expectation: Expectation::GaussHermite { points: 2 } };
 const ROWS: f64 = 50.0;
 
 /// Silos that share 50 rows of unit noise equally, each with its own mean.
-fn silos(means: &[f64], prior_variance: f64, divergence: DivergenceChoice) -> Partitioned {
+fn silos(means: &[f64], prior_variance: f64, divergence: Plug<dyn Divergence>) -> Partitioned {
     let rows = ROWS / means.len() as f64;
     let toy = |mean: &f64| {
         let log_likelihood = quadratic(vec![rows * mean], vec![rows]);
-        Toy { divergence, ..Toy::diagonal(1, vec![0.0, 0.0], log_likelihood) }
+        Toy { divergence: divergence.clone(), ..Toy::diagonal(1, vec![0.0, 0.0], log_likelihood) }
     };
     Partitioned::new(means.iter().map(toy).collect(), &[0.0, -0.5 / prior_variance])
 }
@@ -32,7 +35,7 @@ fn variance(posterior: &[f64]) -> f64 {
 fn converge(silos: &mut Partitioned) {
     for _ in 0..2_000 {
         let before = silos.posterior.clone();
-        silos.sweep(EXACT_STEPS, 1_000).unwrap();
+        silos.sweep(&EXACT_STEPS.into(), 1_000).unwrap();
         let change = before.iter().zip(&silos.posterior).map(|(a, b)| ((a - b) / b).abs()).fold(0.0, f64::max);
         if change < 1e-13 {
             return;
@@ -44,7 +47,7 @@ fn converge(silos: &mut Partitioned) {
 #[test]
 fn generalised_inference_on_pooled_data_has_the_variances_of_its_law() {
     for (alpha, known) in [(0.5, 0.0397), (0.75, 0.0266), (1.0, 0.01996), (1.5, 0.0133), (2.5, 0.0080)] {
-        let mut pooled = silos(&[0.3], 10.0, DivergenceChoice::Renyi(alpha));
+        let mut pooled = silos(&[0.3], 10.0, Renyi { alpha }.into());
         converge(&mut pooled);
         let found = variance(&pooled.posterior);
         // Four decimals are known; the law 1/(nα) is for a flat prior.
@@ -57,7 +60,7 @@ fn generalised_inference_on_pooled_data_has_the_variances_of_its_law() {
 fn partitioned_generalised_inference_depends_on_the_number_of_silos_as_its_law_says() {
     for alpha in [0.5, 5.0] {
         for count in [1, 2, 5, 10, 50] {
-            let mut parts = silos(&vec![0.3; count], 1e8, DivergenceChoice::Renyi(alpha));
+            let mut parts = silos(&vec![0.3; count], 1e8, Renyi { alpha }.into());
             converge(&mut parts);
             let (found, count) = (variance(&parts.posterior) * ROWS, count as f64);
             let law = count / (count - 1.0 + alpha);
@@ -70,10 +73,10 @@ fn partitioned_generalised_inference_depends_on_the_number_of_silos_as_its_law_s
 #[test]
 fn damped_rounds_find_the_same_posterior_as_sweeps() {
     for alpha in [0.5, 2.5] {
-        let mut swept = silos(&[0.3; 5], 10.0, DivergenceChoice::Renyi(alpha));
+        let mut swept = silos(&[0.3; 5], 10.0, Renyi { alpha }.into());
         converge(&mut swept);
-        let mut rounds = silos(&[0.3; 5], 10.0, DivergenceChoice::Renyi(alpha));
-        (0..400).for_each(|_| rounds.round(EXACT_STEPS, 1_000, 0.2).unwrap());
+        let mut rounds = silos(&[0.3; 5], 10.0, Renyi { alpha }.into());
+        (0..400).for_each(|_| rounds.round(&EXACT_STEPS.into(), 1_000, 0.2).unwrap());
         for (a, b) in rounds.posterior.iter().zip(&swept.posterior) {
             assert!((a / b - 1.0).abs() < 1e-10, "{alpha}: {a} against {b}");
         }
@@ -82,9 +85,13 @@ fn damped_rounds_find_the_same_posterior_as_sweeps() {
 
 #[test]
 fn with_alpha_one_every_partition_gives_the_exact_posterior() {
-    for divergence in [DivergenceChoice::Renyi(1.0), DivergenceChoice::KullbackLeibler, DivergenceChoice::Gamma(1.0)] {
+    for divergence in [
+        Plug::<dyn Divergence>::from(Renyi { alpha: 1.0 }),
+        KullbackLeibler.into(),
+        GammaDivergence { gamma: 1.0 }.into(),
+    ] {
         for means in [vec![0.3], vec![0.1, 0.5], vec![-3.0, 0.2, 0.9, 3.1, 0.3]] {
-            let mut parts = silos(&means, 10.0, divergence);
+            let mut parts = silos(&means, 10.0, divergence.clone());
             converge(&mut parts);
             let mean = means.iter().sum::<f64>() / means.len() as f64;
             let expected = [ROWS * mean, -0.5 * (ROWS + 0.1)];
@@ -101,8 +108,8 @@ fn silos_that_disagree_inflate_variances_below_one_until_a_cavity_is_no_density_
     for count in [5_i32, 10] {
         // Means of ten rows of unit noise lie 0.32 apart by chance alone.
         let means: Vec<f64> = (0..count).map(|silo| 0.3 * f64::from(silo - count / 2)).collect();
-        let mut parts = silos(&means, 10.0, DivergenceChoice::Renyi(0.5));
-        let found = (0..20).find_map(|_| parts.sweep(SolverChoice::NaturalGradient(gentle), 5_000).err());
+        let mut parts = silos(&means, 10.0, Renyi { alpha: 0.5 }.into());
+        let found = (0..20).find_map(|_| parts.sweep(&gentle.into(), 5_000).err());
         let Some(Error::Improper { operation, found, .. }) = found else { panic!("{count} silos: {found:?}") };
         assert!(operation.contains("cavity") && found <= 0.0, "{operation}: {found}");
     }
@@ -110,9 +117,9 @@ fn silos_that_disagree_inflate_variances_below_one_until_a_cavity_is_no_density_
 
 #[test]
 fn without_a_divergence_a_silo_follows_its_data_alone() {
-    let mut alone = silos(&[0.3], 10.0, DivergenceChoice::None);
+    let mut alone = silos(&[0.3], 10.0, NoDivergence.into());
     // Every step adds half of the likelihood's factor, and nothing takes any of it away.
-    let found = alone.toys[0].solve(EXACT_STEPS, &[0.0, -0.05], 6).unwrap();
+    let found = alone.toys[0].solve(&EXACT_STEPS.into(), &[0.0, -0.05], 6).unwrap();
     for (found, expected) in found.natural.iter().zip([3.0 * 15.0, -0.05 - 3.0 * 25.0]) {
         assert!((found - expected).abs() < 1e-11, "{found} against {expected}");
     }
@@ -137,8 +144,8 @@ fn fitted(how: PviOptions, settings: Settings) -> partita::inference::Result<Fit
 #[test]
 fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     // The prior of the model is standard normal.
-    let divergence = DivergenceChoice::Renyi(0.5);
-    let mut expected = silos(&[0.3; 5], 1.0, divergence);
+    let divergence = Plug::<dyn Divergence>::from(Renyi { alpha: 0.5 });
+    let mut expected = silos(&[0.3; 5], 1.0, divergence.clone());
     converge(&mut expected);
     let (mean, spread) = NormalFamily::diagonal(1).moments(&expected.posterior);
     let expected = [mean[0], spread.deviations()[0]];
@@ -146,28 +153,28 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
         let posterior = fit.algorithm.posterior();
         [posterior.family.mean(posterior.parameters)[0], posterior.family.spread(posterior.parameters).deviations()[0]]
     };
-    let how = PviOptions { divergence, solver: EXACT_STEPS, ..PviOptions::new(60) };
+    let how = PviOptions { divergence: divergence.clone(), solver: EXACT_STEPS.into(), ..PviOptions::new(60) };
     let exact = moments(&fitted(how, Settings { steps: 60 * 5 * 40, ..Settings::default() }).unwrap());
     // 40 sweeps contract the error of the first by more than 1e10.
     assert!((0..2).all(|i| (exact[i] / expected[i] - 1.0).abs() < 1e-10), "{exact:?} against {expected:?}");
-    let how = PviOptions { divergence, schedule: SiloSchedule::Synchronous, ..PviOptions::new(100) };
+    let how =
+        PviOptions { divergence: divergence.clone(), schedule: SiloSchedule::Synchronous, ..PviOptions::new(100) };
     let settings = Settings {
         steps: 100 * 30,
         particles: 2,
         schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
         ..Settings::default()
     };
-    let sampled = moments(&fitted(how, settings.clone()).unwrap());
+    let sampled = moments(&fitted(how.clone(), settings.clone()).unwrap());
     // Noise of the last rounds, averaged by damping: measured 3.4 and 1.6 per cent.
     assert!((sampled[0] - expected[0]).abs() < 0.05 * expected[1], "{sampled:?} against {expected:?}");
     assert!((sampled[1] / expected[1] - 1.0).abs() < 0.05, "{sampled:?} against {expected:?}");
     // The divergence is in closed form, whatever is done about the entropy elsewhere.
     let settings = Settings { estimator: Estimator::ClosedFormEntropy, ..settings };
-    let again = moments(&fitted(how, settings.clone()).unwrap());
+    let again = moments(&fitted(how.clone(), settings.clone()).unwrap());
     assert_eq!(again.map(f64::to_bits), sampled.map(f64::to_bits));
     // And so is that of Kullback and Leibler there: the exact posterior.
-    let sampled =
-        moments(&fitted(PviOptions { divergence: DivergenceChoice::KullbackLeibler, ..how }, settings).unwrap());
+    let sampled = moments(&fitted(PviOptions { divergence: KullbackLeibler.into(), ..how }, settings).unwrap());
     let expected = [15.0 / 51.0, 51.0_f64.powf(-0.5)];
     assert!((sampled[0] - expected[0]).abs() < 0.05 * expected[1], "{sampled:?} against {expected:?}");
     assert!((sampled[1] / expected[1] - 1.0).abs() < 0.05, "{sampled:?} against {expected:?}");
@@ -176,21 +183,21 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
 #[test]
 fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     // The posterior received has three times the variance of its cavity; 5/3 is what this index takes.
-    let mut wide = silos(&[0.3], 1.0, DivergenceChoice::Renyi(2.5));
+    let mut wide = silos(&[0.3], 1.0, Renyi { alpha: 2.5 }.into());
     wide.toys[0].cavity = vec![0.0, -1.5];
-    let lbfgs = SolverChoice::Lbfgs(Lbfgs::new(Expectation::GaussHermite { points: 2 }));
-    for solver in [EXACT_STEPS, lbfgs] {
-        let found = wide.toys[0].solve(solver, &[0.0, -0.5], 10).unwrap_err();
+    let lbfgs = Lbfgs::new(Expectation::GaussHermite { points: 2 }).into();
+    for solver in [EXACT_STEPS.into(), lbfgs] {
+        let found = wide.toys[0].solve(&solver, &[0.0, -0.5], 10).unwrap_err();
         assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
     }
     // A posterior may have 1.07 times the variance of its cavity here, and one step of this size goes farther.
-    let how = PviOptions { divergence: DivergenceChoice::Renyi(15.0), ..PviOptions::new(5) };
+    let how = PviOptions { divergence: Renyi { alpha: 15.0 }.into(), ..PviOptions::new(5) };
     let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, steps: 25, ..Settings::default() };
-    let strict = SolverChoice::Gradient(GradientDescent { halvings: 0, ..GradientDescent::default() });
-    let found = fitted(PviOptions { solver: strict, ..how }, settings.clone()).unwrap_err();
+    let strict = GradientDescent { halvings: 0, ..GradientDescent::default() }.into();
+    let found = fitted(PviOptions { solver: strict, ..how.clone() }, settings.clone()).unwrap_err();
     assert!(found.to_string().contains("Start::Tight"), "{found}");
     // With halvings, which is the default, it arrives, and the report says how.
-    let found = fitted(how, settings).unwrap();
+    let found = fitted(how.clone(), settings).unwrap();
     assert!(found.report.method.as_ref().unwrap().of("shortened_steps").unwrap() > 0, "{}", found.report);
     assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
@@ -199,12 +206,12 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
 /// of 5.
 fn one_long_step(halvings: u32) -> partita::inference::Result<partita::inference::Solved> {
     let mut silo = Toy {
-        divergence: DivergenceChoice::Renyi(2.5),
+        divergence: Renyi { alpha: 2.5 }.into(),
         ..Toy::diagonal(1, vec![0.0, -0.5], quadratic(vec![0.0], vec![0.0]))
     };
     let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, ..Settings::default() };
     let options = GradientDescent { halvings, ..GradientDescent::default() };
-    let mut solver = SolverChoice::Gradient(options).start(&settings, &Device::flex());
+    let mut solver = options.start(&settings, &Device::flex());
     silo.visit(&mut *solver, &[0.0, -50.0], 1)
 }
 
@@ -218,16 +225,15 @@ fn the_last_step_of_a_visit_stays_in_the_domain_too() {
     let found = one_long_step(0).unwrap_err();
     assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
     // A natural-gradient step on data that take precision away: 1 less 0.9.
-    let divergence = DivergenceChoice::Renyi(2.5);
+    let divergence = Renyi { alpha: 2.5 }.into();
     let mut widening = Toy { divergence, ..Toy::diagonal(1, vec![0.0, -0.5], quadratic(vec![0.0], vec![-0.9])) };
     let step = NaturalGradient { rate: 1.0, expectation: Expectation::GaussHermite { points: 2 } };
-    let found = widening.solve(SolverChoice::NaturalGradient(step), &[0.0, -0.5], 1).unwrap_err();
+    let found = widening.solve(&step.into(), &[0.0, -0.5], 1).unwrap_err();
     assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
 }
 
 #[test]
 fn a_solver_that_knows_no_divergence_is_refused() {
-    let how =
-        PviOptions { divergence: DivergenceChoice::Renyi(0.5), solver: SolverChoice::Conjugate, ..PviOptions::new(1) };
+    let how = PviOptions { divergence: Renyi { alpha: 0.5 }.into(), solver: Conjugate.into(), ..PviOptions::new(1) };
     assert!(matches!(how.check(), Err(Error::Setting { setting: "divergence", .. })));
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use fixtures::regression::{Regression, Rows, silos};
 use partita::core::Noise;
 use partita::inference::{
-    Algorithm, Error, Expectation, Lbfgs, NaturalGradient, Outcome, PowerExpectation, Pvi, PviSilo, Silo, SiloProgram,
+    Algorithm, Conjugate, Error, Expectation, GradientDescent, Lbfgs, NaturalGradient, Outcome, PowerExpectation, Pvi,
+    PviSilo, Silo, SiloProgram,
 };
-use partita::{Clip, Device, FamilyPlan, Gaussian, PviOptions, Settings, SolverChoice};
+use partita::{Clip, Device, FamilyPlan, Gaussian, PviOptions, Settings};
 use partita_core::Minibatches;
 
 const LINEAR: Regression = Regression { columns: 3, binary: false };
-const NATURAL: SolverChoice =
-    SolverChoice::NaturalGradient(NaturalGradient { rate: 0.3, expectation: Expectation::GaussHermite { points: 2 } });
+const NATURAL: NaturalGradient = NaturalGradient { rate: 0.3, expectation: Expectation::GaussHermite { points: 2 } };
 const ROWS: usize = 17;
 
 /// Natural parameters of the likelihood of some rows with unit noise.
@@ -46,11 +46,11 @@ fn a_step_on_a_minibatch_is_that_of_its_own_sufficient_statistics_times_n_over_b
     // Batches of five rows, the last of an epoch of two; and one that is all rows.
     for (size, local_steps, visits) in [(5, 1, 11), (5, 4, 5), (40, 3, 2)] {
         let settings = settings(size);
-        let options = PviOptions { solver: NATURAL, ..PviOptions::new(local_steps) };
+        let options = PviOptions { solver: NATURAL.into(), ..PviOptions::new(local_steps) };
         let (name, rows) = &data[0];
         let silo = Silo::new(name, 0, &LINEAR, rows, &device, &settings).unwrap();
-        let mut silo = PviSilo::new(silo, 0, options).unwrap();
-        let mut pvi = Pvi::new(&LINEAR, &device, &settings, (std::slice::from_ref(name), vec![ROWS]), options).unwrap();
+        let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
+        let mut pvi = Pvi::new(&LINEAR, &device, &settings, std::slice::from_ref(name), vec![ROWS], options).unwrap();
         let batches = Minibatches::new(ROWS, size).unwrap();
         let mut expected = prior.clone();
         for visit in 0..visits {
@@ -78,28 +78,24 @@ fn settings_that_a_solver_would_not_follow_are_refused_where_it_meets_them() {
     let device = Device::flex();
     let (name, rows) = &silos(&[ROWS], 3, false, &device)[0];
     let quadrature = Expectation::GaussHermite { points: 2 };
-    let whole = [
-        SolverChoice::Conjugate,
-        SolverChoice::Lbfgs(Lbfgs::new(quadrature)),
-        SolverChoice::PowerExpectation(PowerExpectation::new(0.5)),
-    ];
+    let whole = [Conjugate.into(), Lbfgs::new(quadrature).into(), PowerExpectation::new(0.5).into()];
     let build = |solver, settings: &Settings| {
         let silo = Silo::new(name, 0, &LINEAR, rows, &device, settings).unwrap();
         PviSilo::new(silo, 0, PviOptions { solver, ..PviOptions::new(1) })
     };
     let clipped = Settings { clip: Some(Clip { norm: 1.0 }), minibatch: BTreeMap::new(), ..settings(5) };
-    for solver in whole {
+    for solver in whole.clone() {
         let found = build(solver, &settings(5)).unwrap_err();
         assert!(matches!(found, Error::Setting { setting: "minibatch", .. }), "{found}");
     }
-    for solver in whole.into_iter().chain([NATURAL]) {
-        let found = build(solver, &clipped).unwrap_err();
+    for solver in whole.into_iter().chain([NATURAL.into()]) {
+        let found = build(solver.clone(), &clipped).unwrap_err();
         assert!(matches!(found, Error::Setting { setting: "clip", .. }), "{found}");
         // Steps of θ are clipped whatever solves local problems.
         assert!(solver.check_settings(&clipped, true).is_ok());
     }
     for settings in [settings(5), clipped] {
-        assert!(build(SolverChoice::default(), &settings).is_ok());
+        assert!(build(GradientDescent::default().into(), &settings).is_ok());
     }
-    assert!(build(NATURAL, &settings(5)).is_ok());
+    assert!(build(NATURAL.into(), &settings(5)).is_ok());
 }

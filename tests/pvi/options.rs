@@ -37,7 +37,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
     let split = PviOptions { prior: PriorShare::BySize, ..PviOptions::new(1) };
     let shared = PviOptions { factors: Factors::SharedBySize, ..PviOptions::new(1) };
     for (options, entry) in [(damped, "damping_by_size"), (split, "prior"), (shared, "factors")] {
-        match with([1_000, 0], options) {
+        match with([1_000, 0], options.clone()) {
             Err(Error::Setting { setting, found, .. }) => {
                 assert!(setting == entry && found.contains("`south`"), "{found}")
             }
@@ -45,7 +45,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
         }
         // Without plates no silo has rows, and they count alike.
         for rows in [[1_000, 10], [0, 0]] {
-            with(rows, options).unwrap();
+            with(rows, options.clone()).unwrap();
         }
     }
     with([1_000, 0], PviOptions::new(1)).unwrap();
@@ -55,7 +55,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
 fn by_size(sizes: &[usize], schedule: SiloSchedule, damping: Option<f64>) -> Result<Pvi<GaussianMean>, Error> {
     let names: Vec<String> = (0..sizes.len()).map(|silo| format!("silo-{silo}")).collect();
     let options = PviOptions { schedule, damping, damping_by_size: true, ..PviOptions::new(1) };
-    Pvi::new(&GaussianMean {}, &Device::flex(), &Settings::default(), (&names, sizes.to_vec()), options)
+    Pvi::new(&GaussianMean {}, &Device::flex(), &Settings::default(), &names, sizes.to_vec(), options)
 }
 
 #[test]

@@ -7,8 +7,7 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Conjugate, Error, Expectation, ExponentialFamily, NaturalGradient, NormalFamily, Pvi};
 use partita::{
-    Cauchy, Device, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Result, Scope, Settings, SolverChoice,
-    StudentT,
+    Cauchy, Device, FamilyPlan, Gaussian, Model, Normal, Precision, PviOptions, Result, Scope, Settings, StudentT,
 };
 
 /// A prior alone, with (location, scale) of each latent.
@@ -66,7 +65,7 @@ impl Model for Alone {
 fn coordinator<M: Model>(model: &M, family: Gaussian, precision: Precision) -> Pvi<M> {
     let settings = Settings { steps: 1_000, family: FamilyPlan::new().global(family), ..Settings::default() };
     let device = Device::flex().with_precision(precision);
-    Pvi::new(model, &device, &settings, (&["a".to_owned()], vec![1]), PviOptions::new(30)).unwrap()
+    Pvi::new(model, &device, &settings, &["a".to_owned()], vec![1], PviOptions::new(30)).unwrap()
 }
 
 #[test]
@@ -151,13 +150,13 @@ fn rounding_of_single_precision_does_not_make_a_normal_prior_another() {
 #[test]
 fn the_factor_of_a_cauchy_prior_is_where_the_slope_of_its_logarithm_says() {
     let expectation = Expectation::GaussHermite { points: 40 };
-    let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
+    let solver = NaturalGradient { rate: 0.5, expectation }.into();
     let settings =
         Settings { steps: 10, family: FamilyPlan::new().global(Gaussian::diagonal()), ..Settings::default() };
     let options = PviOptions { solver, ..PviOptions::new(60) };
     let model = Alone { prior: Prior::Cauchy([0.0, 50.0]) };
     let names = ["a".to_owned()];
-    let pvi = Pvi::new(&model, &Device::flex(), &settings, (&names, vec![1]), options).unwrap();
+    let pvi = Pvi::new(&model, &Device::flex(), &settings, &names, vec![1], options).unwrap();
     let precision = -2.0 * pvi.prior()[2];
     // The precision is minus the expected curvature, -E[2 (x² - s²) / (x² + s²)²], by the trapezoidal rule.
     let (sd, square) = (precision.powf(-0.5), 2_500.0);

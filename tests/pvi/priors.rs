@@ -9,11 +9,12 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::NoiseKind;
 use partita::inference::{
-    Algorithm, CovarianceMatrix, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Silo, SiloProgram,
+    Algorithm, Conjugate, CovarianceMatrix, Error, ExponentialFamily, NormalFamily, Outcome, Pvi, PviSilo, Renyi, Sgd,
+    Silo, SiloProgram,
 };
 use partita::{
-    AlgorithmChoice, Design, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Model, Normal, Optimiser,
-    PviOptions, Result, Schedule, Scope, Settings, SiloSchedule, SolverChoice, fit,
+    AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, PviOptions, Result, Schedule,
+    Scope, Settings, SiloSchedule, fit,
 };
 
 /// Linear regression whose coefficients have the standard deviation e^θ, with θ a point estimate.
@@ -100,12 +101,12 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let full_rank = FamilyPlan::new().global(Gaussian::full_rank());
     // A plain step of θ by this rate shows its gradient with its sign.
     let rate = 1e-3;
-    let (optimiser, schedule) = (Optimiser::Sgd { momentum: 0.0 }, Schedule::Constant { rate });
+    let (optimiser, schedule) = (Sgd { momentum: 0.0 }.into(), Schedule::Constant { rate });
     let settings = Settings { steps: 10, particles, family: full_rank, optimiser, schedule, ..Settings::default() };
     let options = PviOptions {
         schedule: SiloSchedule::Synchronous,
         damping: Some(1.0),
-        solver: SolverChoice::Conjugate,
+        solver: Conjugate.into(),
         ..PviOptions::new(1)
     };
     let model = ridge(at, &device);
@@ -114,10 +115,11 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
         .iter()
         .zip(0..)
         .map(|((name, rows), index)| {
-            PviSilo::new(Silo::new(name, index, &model, rows, &device, &settings).unwrap(), index, options).unwrap()
+            PviSilo::new(Silo::new(name, index, &model, rows, &device, &settings).unwrap(), index, options.clone())
+                .unwrap()
         })
         .collect();
-    let mut pvi = Pvi::new(&model, &device, &settings, (&names, vec![1; 4]), options).unwrap();
+    let mut pvi = Pvi::new(&model, &device, &settings, &names, vec![1; 4], options).unwrap();
     let mut exchange = |pvi: &mut Pvi<Ridge>| {
         let requests = pvi.outgoing().unwrap();
         let kind = requests[0].message.kind.clone();
@@ -179,14 +181,14 @@ fn the_gradient_by_a_prior_s_mean_is_that_of_the_collapsed_bound_to_nine_digits(
         particles: 2,
         noise: NoiseKind::Antithetic,
         family: FamilyPlan::new().global(Gaussian::full_rank()),
-        optimiser: Optimiser::Sgd { momentum: 0.0 },
+        optimiser: Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate },
         ..Settings::default()
     };
     let options = PviOptions {
         schedule: SiloSchedule::Synchronous,
         damping: Some(1.0),
-        solver: SolverChoice::Conjugate,
+        solver: Conjugate.into(),
         ..PviOptions::new(1)
     };
     let model = Located { mean: Param::from_tensor(device.tensor(vec![at], [1])) };
@@ -224,7 +226,7 @@ fn interleaved_steps_of_a_hyperparameter_reach_the_maximum_of_the_evidence() {
         SiloSchedule::Subset(2),
         SiloSchedule::Asynchronous(partita::inference::Delays::default()),
     ] {
-        let how = PviOptions { schedule, solver: SolverChoice::Conjugate, ..PviOptions::new(1) };
+        let how = PviOptions { schedule, solver: Conjugate.into(), ..PviOptions::new(1) };
         let settings = Settings {
             steps: 600,
             particles: 4,
@@ -293,17 +295,16 @@ fn a_prior_that_is_not_normal_has_a_factor_that_the_coordinator_refines() {
 fn another_divergence_is_refused_where_part_of_the_fit_would_be_by_kullback_and_leibler_s() {
     let device = Device::flex();
     let names = ["silo-0".to_owned()];
-    let renyi = PviOptions { divergence: DivergenceChoice::Renyi(0.5), ..PviOptions::new(20) };
+    let renyi = PviOptions { divergence: Renyi { alpha: 0.5 }.into(), ..PviOptions::new(20) };
     let settings = Settings { steps: 100, ..Settings::default() };
     let refused = |found: std::result::Result<(), Error>, words: &str| {
         let Err(Error::Setting { setting: "divergence", found, .. }) = found else { panic!("{found:?}") };
         assert!(found.contains(words), "{found}");
     };
-    let sizes = || (names.as_slice(), vec![3]);
     // A prior that a factor stands for.
-    refused(Pvi::new(&Counts {}, &device, &settings, sizes(), renyi).map(drop), "prior");
+    refused(Pvi::new(&Counts {}, &device, &settings, &names, vec![3], renyi.clone()).map(drop), "prior");
     // Steps of θ; without them the prior is as it is.
     let model = ridge(0.3, &device);
-    refused(Pvi::new(&model, &device, &settings, sizes(), renyi).map(drop), "θ");
-    assert!(Pvi::new(&model, &device, &settings, sizes(), PviOptions { theta_every: 0, ..renyi }).is_ok());
+    refused(Pvi::new(&model, &device, &settings, &names, vec![3], renyi.clone()).map(drop), "θ");
+    assert!(Pvi::new(&model, &device, &settings, &names, vec![3], PviOptions { theta_every: 0, ..renyi }).is_ok());
 }

@@ -3,10 +3,11 @@
 
 use fixtures::local::{LogLikelihood, Partitioned, Toy, expected, logistic};
 use partita::inference::{
-    CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Error, Expectation, ExponentialFamily, Factor, Family,
-    FamilyDraw, GradientDescent, MomentGradient, NaturalGradient, NormalFamily, PowerExpectation, Result,
+    Adam, CovarianceGradient, CovarianceMatrix, DiagonalGaussian, Error, Expectation, ExponentialFamily, Factor,
+    Family, FamilyDraw, GradientDescent, LocalSolver, MomentGradient, NaturalGradient, NormalFamily, Optimiser, Plug,
+    PowerExpectation, Result, Sgd,
 };
-use partita::{Device, Optimiser, Schedule, Settings, SolverChoice};
+use partita::{Device, Schedule, Settings};
 
 /// Quadrature by the trapezoidal rule over 24 standard deviations, which is exact to rounding for smooth integrands.
 const ROUNDING: f64 = 1e-10;
@@ -150,8 +151,8 @@ impl Family for InNaturalParameters {
         DiagonalGaussian::new(1).draw(&[mean, sd.ln()], noise)
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
-        Self::add(parameters, [location[0], deviation[0] * noise[0]], out);
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
+        Self::add(parameters, [grad_mean[0], grad_offset[0] * noise[0]], out);
     }
 
     fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]) {
@@ -182,14 +183,14 @@ fn step(coordinates: &Coordinates, log_likelihood: LogLikelihood, cavity: &[f64]
     let (make, optimiser, rate) = coordinates;
     let mut toy = Toy { family: make(), ..Toy::diagonal(1, cavity.to_vec(), log_likelihood) };
     let settings =
-        Settings { optimiser: *optimiser, schedule: Schedule::Constant { rate: *rate }, ..Settings::default() };
-    let mut solver = SolverChoice::Gradient(GradientDescent::default()).start(&settings, &Device::flex());
+        Settings { optimiser: optimiser.clone(), schedule: Schedule::Constant { rate: *rate }, ..Settings::default() };
+    let mut solver = GradientDescent::default().start(&settings, &Device::flex());
     let found = toy.visit(&mut *solver, from, 1).unwrap().natural;
     [found[0] - from[0], found[1] - from[1]]
 }
 
 /// Coordinates of the family, optimiser and rate.
-type Coordinates = (fn() -> Box<dyn Family>, Optimiser, f64);
+type Coordinates = (fn() -> Box<dyn Family>, Plug<dyn Optimiser>, f64);
 
 /// How far the sum of the silos' steps is from the step of one silo with all rows, and how long that is; at a state of
 /// no fixed point, with the same draw in all silos.
@@ -214,14 +215,14 @@ fn gap(coordinates: Coordinates) -> [f64; 2] {
 fn one_plain_step_of_every_silo_in_natural_parameters_adds_up_to_the_step_of_global_inference() {
     let natural: fn() -> Box<dyn Family> = || Box::new(InNaturalParameters);
     let standard: fn() -> Box<dyn Family> = || Box::new(DiagonalGaussian::new(1));
-    let plain = Optimiser::Sgd { momentum: 0.0 };
+    let plain = Plug::<dyn Optimiser>::from(Sgd { momentum: 0.0 });
     let rates = [1e-2, 1e-3, 1e-4];
     for rate in rates {
-        let [gap, length] = gap((natural, plain, rate));
+        let [gap, length] = gap((natural, plain.clone(), rate));
         assert!(gap < 1e-14 && length > 1e-3 * rate, "{rate}: {gap} of {length}");
     }
     // In mean and log standard deviation natural parameters bend: the gap is of second order in the rate.
-    let gaps = rates.map(|rate| gap((standard, plain, rate))[0]);
+    let gaps = rates.map(|rate| gap((standard, plain.clone(), rate))[0]);
     for pair in gaps.windows(2) {
         assert!((90.0..110.0).contains(&(pair[0] / pair[1])), "{gaps:?}");
     }
@@ -229,7 +230,7 @@ fn one_plain_step_of_every_silo_in_natural_parameters_adds_up_to_the_step_of_glo
     // of them.
     for make in [natural, standard] {
         for rate in rates {
-            let [gap, length] = gap((make, Optimiser::adam(), rate));
+            let [gap, length] = gap((make, Adam::default().into(), rate));
             assert!(gap > 0.5 * length, "{rate}: {gap} of {length}");
         }
     }
@@ -238,9 +239,9 @@ fn one_plain_step_of_every_silo_in_natural_parameters_adds_up_to_the_step_of_glo
 /// The gradient of the local free energy of the second silo by mean parameters, by the product's own undamped step.
 fn slope(q: &[f64]) -> [f64; 2] {
     let expectation = Expectation::GaussHermite { points: 60 };
-    let undamped = SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation });
+    let undamped = NaturalGradient { rate: 1.0, expectation }.into();
     let mut toy = Toy::diagonal(1, vec![0.3, -0.4], silos().remove(1));
-    let found = toy.solve(undamped, q, 1).unwrap().natural;
+    let found = toy.solve(&undamped, q, 1).unwrap().natural;
     [found[0] - q[0], found[1] - q[1]]
 }
 
@@ -271,8 +272,8 @@ fn a_damped_step_is_mirror_descent_and_to_first_order_every_proximal_and_trust_r
     let from = [0.8, -0.9];
     let expectation = Expectation::GaussHermite { points: 60 };
     let damped = |rate: f64| {
-        let solver = SolverChoice::NaturalGradient(NaturalGradient { rate, expectation });
-        Toy::diagonal(1, vec![0.3, -0.4], silos().remove(1)).solve(solver, &from, 1).unwrap().natural
+        let solver = NaturalGradient { rate, expectation }.into();
+        Toy::diagonal(1, vec![0.3, -0.4], silos().remove(1)).solve(&solver, &from, 1).unwrap().natural
     };
     // Mirror descent: the maximum of ⟨slope, μ⟩ - KL(q || q_old) / ρ, where its slope by μ vanishes. Exact for any ρ.
     for rate in [0.01, 0.3, 1.0] {
@@ -371,14 +372,14 @@ fn stochastic_power_expectation_propagation_becomes_a_minibatch_step_of_global_i
     let rule = Expectation::GaussHermite { points: 60 };
     // An undamped step of the fixed point from the received posterior has the slope as its factor.
     let limit = {
-        let step = SolverChoice::NaturalGradient(NaturalGradient { rate: 1.0, expectation: rule });
-        let found = toy.solve(step, &received, 1).unwrap().natural;
+        let step = NaturalGradient { rate: 1.0, expectation: rule }.into();
+        let found = toy.solve(&step, &received, 1).unwrap().natural;
         let slope: Vec<f64> = found.iter().zip(&toy.cavity).map(|(q, c)| q - c).collect();
         [0, 1].map(|i| count * slope[i] + prior[i] - received[i])
     };
     let mut error = |alpha: f64| {
-        let solver = SolverChoice::PowerExpectation(PowerExpectation::new(alpha));
-        let found = toy.solve(solver, &received, 1).unwrap().natural;
+        let solver = PowerExpectation::new(alpha).into();
+        let found = toy.solve(&solver, &received, 1).unwrap().natural;
         (0..2).map(|i| (count * (found[i] - received[i]) - limit[i]).abs()).fold(0.0, f64::max)
     };
     let errors = [0.01, 0.001, 0.0001].map(&mut error);
@@ -402,14 +403,14 @@ fn silos_that_bend_away_from_zero_make_an_improper_product_undamped_and_a_proper
     };
     let rate = |rate| {
         let expectation = Expectation::GaussHermite { points: 40 };
-        SolverChoice::NaturalGradient(NaturalGradient { rate, expectation })
+        NaturalGradient { rate, expectation }.into()
     };
-    match partitioned().round(rate(0.3), 300, 1.0) {
+    match partitioned().round(&rate(0.3), 300, 1.0) {
         Err(Error::Improper { found, .. }) => assert!(found < 0.0, "{found}"),
         other => panic!("an improper product went unnoticed: {other:?}"),
     }
     let mut damped = partitioned();
     for _ in 0..20 {
-        damped.round(rate(0.3), 300, 0.2).unwrap();
+        damped.round(&rate(0.3), 300, 0.2).unwrap();
     }
 }

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::Toy;
-use partita::SolverChoice;
-use partita::inference::{Expectation, ExponentialFamily, NaturalGradient, NormalFamily, PowerExpectation};
+use partita::inference::{
+    Expectation, ExponentialFamily, LocalSolver, NaturalGradient, NormalFamily, Plug, PowerExpectation,
+};
 
 /// The modes lie at ±2, with this standard deviation each.
 const WIDTH: f64 = 0.7;
@@ -17,27 +18,27 @@ fn target(point: &[f64]) -> (f64, Vec<f64>) {
 }
 
 /// Mean and standard deviation of what a solver finds from a start, where nothing but the target is known.
-fn found(solver: SolverChoice, (mean, sd): (f64, f64), steps: u64) -> [f64; 2] {
+fn found(solver: Plug<dyn LocalSolver>, (mean, sd): (f64, f64), steps: u64) -> [f64; 2] {
     let family = NormalFamily::diagonal(1);
     let mut toy = Toy::diagonal(1, vec![0.0, 0.0], Box::new(target));
     let start = family.natural_of_standard(&[mean, sd]).unwrap();
-    let (mean, spread) = family.moments(&toy.solve(solver, &start, steps).unwrap().natural);
+    let (mean, spread) = family.moments(&toy.solve(&solver, &start, steps).unwrap().natural);
     [mean[0], spread.deviations()[0]]
 }
 
 #[test]
 fn one_divergence_covers_two_modes_and_the_other_finds_the_one_it_starts_at() {
     // From the target to the posterior: its moments, whatever the start.
-    let covering = SolverChoice::PowerExpectation(PowerExpectation { alpha: 1.0, points: 200 });
+    let covering = Plug::<dyn LocalSolver>::from(PowerExpectation { alpha: 1.0, points: 200 });
     let broad = (WIDTH * WIDTH + 4.0).sqrt();
     for start in [(-2.0, 1.5), (0.0, 2.0), (2.0, 1.5)] {
-        let [mean, sd] = found(covering, start, 1);
+        let [mean, sd] = found(covering.clone(), start, 1);
         assert!(mean.abs() < 1e-6 && (sd - broad).abs() < 1e-6, "{start:?}: {mean}, {sd} against 0, {broad}");
     }
     // From the posterior to the target: two optima, mirror images, each of them about a mode and much narrower.
     let expectation = Expectation::GaussHermite { points: 60 };
-    let seeking = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
-    let [left, right] = [-2.0, 2.0].map(|start| found(seeking, (start, WIDTH), 1_000));
+    let seeking = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 0.5, expectation });
+    let [left, right] = [-2.0, 2.0].map(|start| found(seeking.clone(), (start, WIDTH), 1_000));
     for ([mean, sd], mode) in [(left, -2.0), (right, 2.0)] {
         // What lies on the other side of the middle has the probability Φ(-2/0.7) = 0.002, which the optimum avoids or
         // takes.

@@ -7,13 +7,13 @@ use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, Purpose, theta};
 use partita::inference::{
-    Algorithm, ElboEstimate, EncodedRows, Error, Expectation, GradientDescent, Message, NaturalGradient, Sfvi, Silo,
-    SiloProgram, encoded_posterior, held_out_bound,
+    Algorithm, Barycentre, ElboEstimate, EncodedRows, Error, Expectation, GradientDescent, LocalSolver, LogPool,
+    Message, NaturalGradient, ParameterMean, Plug, PointMass, Sfvi, Sgd, Silo, SiloProgram, encoded_posterior,
+    held_out_bound,
 };
 use partita::{
-    AlgorithmChoice, Amortised, AverageChoice, Device, Encoder, Encoding, Estimator, FamilyPlan, Fit, FitOptions,
-    Gaussian, Model, Normal, Optimiser, PviOptions, Result, RoundOptions, Rows, Schedule, Scope, Settings,
-    SolverChoice, check, fit,
+    AlgorithmChoice, Amortised, Device, Encoder, Encoding, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model,
+    Normal, PviOptions, Result, RoundOptions, Rows, Schedule, Scope, Settings, check, fit,
 };
 
 /// s: the known standard deviation of y given z.
@@ -209,7 +209,7 @@ fn the_gradient_by_an_encoder_is_the_chain_rule_of_the_gradient_by_the_rows() {
         let settings = Settings {
             estimator,
             particles: 3,
-            optimiser: Optimiser::Sgd { momentum: 0.0 },
+            optimiser: Sgd { momentum: 0.0 }.into(),
             schedule: Schedule::Constant { rate: 1.0 },
             ..Settings::default()
         };
@@ -279,7 +279,7 @@ fn minibatches_of_an_epoch_average_to_the_gradient_of_all_rows() {
     for estimator in [Estimator::Total, Estimator::ClosedFormEntropy] {
         let gradient = |size: usize, step: u64| {
             // A point mass for the global, so that every step draws the same.
-            let family = FamilyPlan::new().global(partita::inference::Choice::Delta);
+            let family = FamilyPlan::new().global(PointMass);
             let settings = Settings { estimator, family, minibatch: minibatch(size), ..Settings::default() };
             let mut silo = Silo::new("a", 0, &model, &tensor(&y, &device), &device, &settings).unwrap();
             let reply = reply(&mut silo, step, settings.seed, (&global[..1], &theta(&model).unwrap()));
@@ -298,7 +298,7 @@ fn rounds_of_one_silo_without_globals_are_the_steps_of_sfvi() {
     let device = Device::flex();
     let data = named(&[observations(14, 3)], &device);
     let model = plain([&[0.1], &[0.2], &[0.0], &[-0.5]], &device);
-    for averaging in [AverageChoice::Barycentre, AverageChoice::ParameterMean, AverageChoice::LogPool] {
+    for averaging in [Barycentre.into(), ParameterMean.into(), LogPool.into()] {
         let rounds = RoundOptions { averaging, keep_optimiser: true, ..RoundOptions::paper(10) };
         let run = |algorithm| {
             let settings = Settings { steps: 40, minibatch: minibatch(6), ..Settings::default() };
@@ -318,7 +318,7 @@ fn a_plan_for_sites_the_encoder_serves_is_refused() {
     let data = tensor(&observations(4, 1), &device);
     let plans = [
         FamilyPlan::new().site("z", Gaussian::diagonal()),
-        FamilyPlan::new().site("z", partita::inference::Choice::Delta),
+        FamilyPlan::new().site("z", PointMass),
         FamilyPlan::new().local(Gaussian::diagonal()),
     ];
     for family in plans {
@@ -643,11 +643,11 @@ mod private {
         let device = Device::flex();
         let rounds = AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, ..RoundOptions::paper(3) });
         for algorithm in [AlgorithmChoice::Sfvi, rounds, AlgorithmChoice::Central] {
-            let mut whole = run(algorithm, None, false, false);
+            let mut whole = run(algorithm.clone(), None, false, false);
             let folder = tempfile::tempdir().unwrap();
-            let cut = run(algorithm, Some(folder.path()), false, true);
+            let cut = run(algorithm.clone(), Some(folder.path()), false, true);
             assert_eq!(cut.report.gradient_steps, STEPS / 2);
-            let mut resumed = run(algorithm, Some(folder.path()), true, false);
+            let mut resumed = run(algorithm.clone(), Some(folder.path()), true, false);
             assert_eq!(bits(&mut resumed), bits(&mut whole), "{algorithm:?}");
             assert_eq!(whole.report.theta.len(), 1);
             let start = theta(&model(&device)).unwrap();
@@ -678,7 +678,7 @@ mod private {
     }
 
     /// Partitioned inference in one silo, in visits of so many steps; θ that is shared rests.
-    fn visits(local_steps: u64, theta_every: u64, solver: SolverChoice) -> std::result::Result<Fit, Error> {
+    fn visits(local_steps: u64, theta_every: u64, solver: Plug<dyn LocalSolver>) -> std::result::Result<Fit, Error> {
         let device = Device::flex();
         let options = PviOptions { solver, theta_every, ..PviOptions::new(local_steps) };
         let algorithm = AlgorithmChoice::Pvi(options);
@@ -689,8 +689,9 @@ mod private {
 
     #[test]
     fn one_long_visit_trains_a_private_encoder_as_visits_of_one_step_do() {
-        let kept = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
-        let [mut long, mut short] = [STEPS, 1].map(|steps| visits(steps, 1_000, kept).unwrap());
+        let kept =
+            Plug::<dyn LocalSolver>::from(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+        let [mut long, mut short] = [STEPS, 1].map(|steps| visits(steps, 1_000, kept.clone()).unwrap());
         let [one, other] = [&mut long, &mut short].map(|fit| fit.exchange.programs()[0].private_theta());
         close(&one, &other, 1e-9, "private θ");
         close(long.posterior().parameters, short.posterior().parameters, 1e-9, "the posterior");
@@ -700,12 +701,12 @@ mod private {
 
     #[test]
     fn a_private_encoder_rests_where_theta_does_and_is_refused_where_a_solver_would_not_train_it() {
-        let gradient = SolverChoice::Gradient(GradientDescent::default());
+        let gradient = GradientDescent::default().into();
         let mut rested = visits(3, 0, gradient).unwrap();
         let start = theta(&model(&Device::flex())).unwrap().split_off(1);
         assert_eq!(rested.exchange.programs()[0].private_theta(), start);
         let expectation = Expectation::MonteCarlo { draws: 6 };
-        let natural = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
+        let natural = NaturalGradient { rate: 0.5, expectation }.into();
         let found = visits(1, 1, natural).map(|_| ()).unwrap_err();
         assert!(found.to_string().contains("8 parameters θ that stay in their silo"), "{found}");
     }

@@ -9,11 +9,9 @@ use std::sync::atomic::AtomicBool;
 use fixtures::{conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::StopRule;
-use partita::inference::{Counters, Ending, Progress, RunRecord, StepInfo};
+use partita::inference::{Adam, AdamW, Counters, Ending, Optimiser, Plug, Progress, RmsProp, RunRecord, Sgd, StepInfo};
 use partita::models::ConjugateGaussian;
-use partita::{
-    AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, Optimiser, RoundOptions, Schedule, Settings, fit,
-};
+use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, RoundOptions, Schedule, Settings, fit};
 
 fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
     let parts = fixtures::split(&groups(20, 3), 2);
@@ -150,14 +148,15 @@ fn minibatches_inside_silos_recover_the_exact_posterior() {
 fn every_optimiser_recovers_the_posterior_mean() {
     let exact = conjugate().posterior(&groups(20, 3));
     let optimisers = [
-        (Optimiser::adam(), 0.05),
-        (Optimiser::AdamW { weight_decay: 1e-6 }, 0.05),
-        (Optimiser::RmsProp { momentum: 0.0 }, 0.02),
-        (Optimiser::Sgd { momentum: 0.9 }, 0.0005),
+        (Plug::<dyn Optimiser>::from(Adam::default()), 0.05),
+        (AdamW { weight_decay: 1e-6 }.into(), 0.05),
+        (RmsProp { momentum: 0.0 }.into(), 0.02),
+        (Sgd { momentum: 0.9 }.into(), 0.0005),
     ];
     for (optimiser, rate) in optimisers {
         let schedule = Schedule::Cosine { initial: rate, last: 0.0 };
-        let fit = fitted(Settings { steps: 4_000, optimiser, schedule, ..Settings::default() }, |_| {});
+        let fit =
+            fitted(Settings { steps: 4_000, optimiser: optimiser.clone(), schedule, ..Settings::default() }, |_| {});
         let mean = fit.posterior().parameters[0];
         assert!((mean - exact.mean).abs() < 0.1 * exact.sd, "{optimiser:?}: {mean} against {}", exact.mean);
     }
@@ -167,17 +166,18 @@ fn every_optimiser_recovers_the_posterior_mean() {
 fn every_optimiser_resumes_to_the_same_bits() {
     let device = Device::flex();
     let optimisers = [
-        Optimiser::adam(),
-        Optimiser::AdamW { weight_decay: 0.01 },
-        Optimiser::RmsProp { momentum: 0.5 },
-        Optimiser::Sgd { momentum: 0.9 },
+        Plug::<dyn Optimiser>::from(Adam::default()),
+        AdamW { weight_decay: 0.01 }.into(),
+        RmsProp { momentum: 0.5 }.into(),
+        Sgd { momentum: 0.9 }.into(),
     ];
     let minibatches = [BTreeMap::new(), BTreeMap::from([("group".to_owned(), 4)])];
-    let cases = optimisers.into_iter().flat_map(|optimiser| minibatches.iter().map(move |batch| (optimiser, batch)));
+    let cases =
+        optimisers.into_iter().flat_map(|optimiser| minibatches.iter().map(move |batch| (optimiser.clone(), batch)));
     for (optimiser, minibatch) in cases {
         let settings = Settings {
             steps: 60,
-            optimiser,
+            optimiser: optimiser.clone(),
             schedule: Schedule::Constant { rate: 1e-3 },
             family: structured(),
             minibatch: minibatch.clone(),

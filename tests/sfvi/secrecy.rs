@@ -46,9 +46,9 @@ fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<
     let moved =
         silo.local_parameters().into_iter().map(|block| block.iter().map(|p| p + shift_locals).collect()).collect();
     silo.set_local_parameters(moved).unwrap();
-    let mut silo = PviSilo::new(silo, 0, options).unwrap();
+    let mut silo = PviSilo::new(silo, 0, options.clone()).unwrap();
     let names = ["silo-0".to_owned()];
-    let mut pvi = Pvi::new(&model, &device, &settings, (&names, vec![537]), options).unwrap();
+    let mut pvi = Pvi::new(&model, &device, &settings, &names, vec![537], options).unwrap();
     let mut replies = Vec::new();
     for _ in 0..2 {
         let request = pvi.outgoing().unwrap().remove(0).message;
@@ -198,7 +198,7 @@ fn a_private_seed_changes_the_noise_the_coordinator_could_know() {
             Some(seed) => silo.private_seed(seed),
             None => silo,
         };
-        silo.answer(&parties.algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("location").unwrap()
+        silo.answer(&parties.algorithm.outgoing().unwrap()[0].message).unwrap().get_floats("grad_mean").unwrap()
     };
     assert_ne!(reply(None), reply(Some(99)));
     assert_eq!(reply(Some(99)), reply(Some(99)));

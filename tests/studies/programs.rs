@@ -1,4 +1,4 @@
-//! Runs the eight programs that teach, each in a folder of its own; their own assertions hold the numbers they state.
+//! Runs the nine programs that teach, each in a folder of its own; their own assertions hold the numbers they state.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -37,6 +37,13 @@ fn own_network_is_sure_where_it_saw_rows_and_unsure_elsewhere() {
     let (result, _) = result("own_network");
     let of = |key: &str| result[key].as_f64().unwrap();
     assert!(of("error").abs() < 0.1 && of("sd") < 0.1 && of("sd_outside") > 3.0 * of("sd"), "{result}");
+}
+
+#[test]
+fn own_plugs_has_the_median_of_its_silos_in_a_family_of_its_own() {
+    let (result, text) = result("own_plugs");
+    assert!((mean(&result, "mu") - 1.98).abs() < 0.03 && text.contains("Softplus over 1 number"), "{text}");
+    assert_eq!(result["algorithm"]["SfviAvg"]["averaging"], "Median");
 }
 
 #[test]

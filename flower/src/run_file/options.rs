@@ -1,8 +1,8 @@
 //! Reads the tables of a run file that say how an algorithm goes about it: options that are not the usual ones.
 
 use partita_inference::{
-    Expectation, FedOptOptions, GradientDescent, Lbfgs, Mask, Optimiser, PowerExpectation, PviOptions, RoundOptions,
-    SolverChoice, VerticalOptions,
+    Adam, Expectation, FedOptOptions, GradientDescent, Lbfgs, LocalSolver, Mask, Optimiser, Plug, PowerExpectation,
+    PviOptions, RoundOptions, Sgd, VerticalOptions,
 };
 use serde_json::{Map, Value};
 
@@ -35,8 +35,8 @@ pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptio
         Usual::new("server", FedOptOptions::fed_adagrad(1, 1.0).server, "rate")?,
         Usual::new("server", FedOptOptions::fed_adam(1, 1.0).server, "rate")?,
         Usual::new("server", FedOptOptions::fed_yogi(1, 1.0).server, "rate")?,
-        Usual::new("optimiser", Optimiser::adam(), "")?,
-        Usual::new("optimiser", Optimiser::Sgd { momentum: 0.0 }, "")?,
+        Usual::new("optimiser", Plug::<dyn Optimiser>::from(Adam::default()), "")?,
+        Usual::new("optimiser", Plug::<dyn Optimiser>::from(Sgd { momentum: 0.0 }), "")?,
     ];
     let table = Table { what: "the table `fed-opt` of a run file", elsewhere: &[LOCAL_STEPS], usual };
     let options = table.over(&FedOptOptions::fed_avg(local_steps), entries)?;
@@ -59,9 +59,9 @@ pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
     ];
     let expectation = Expectation::GaussHermite { points: 1 };
     let usual = vec![
-        Usual::new("solver", SolverChoice::Gradient(GradientDescent::default()), "")?,
-        Usual::new("solver", SolverChoice::Lbfgs(Lbfgs::new(expectation)), "expectation")?,
-        Usual::new("solver", SolverChoice::PowerExpectation(PowerExpectation::new(1.0)), "alpha")?,
+        Usual::new("solver", Plug::<dyn LocalSolver>::from(GradientDescent::default()), "")?,
+        Usual::new("solver", Plug::<dyn LocalSolver>::from(Lbfgs::new(expectation)), "expectation")?,
+        Usual::new("solver", Plug::<dyn LocalSolver>::from(PowerExpectation::new(1.0)), "alpha")?,
     ];
     let table = Table { what: "the table `pvi` of a run file", elsewhere: &ELSEWHERE, usual };
     let options = table.over(base, entries)?;

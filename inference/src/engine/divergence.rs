@@ -1,4 +1,4 @@
-//! States what keeps a posterior near its prior or cavity in generalised variational inference, and chooses it in words.
+//! States what keeps a posterior near its prior or cavity in generalised variational inference.
 
 mod axes;
 mod beta;
@@ -19,14 +19,15 @@ pub use none::NoDivergence;
 pub use renyi::Renyi;
 pub use reverse_kullback_leibler::ReverseKullbackLeibler;
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use partita_core::{Key, Noise};
-use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, MomentGradient};
 use crate::engine::natural::NormalFamily;
+use crate::engine::plug::{Plug, plug};
 
 /// A divergence $`D(q \,\|\, p)`$ of normal densities, with its gradient by $`q`$.
 ///
@@ -34,11 +35,22 @@ use crate::engine::natural::NormalFamily;
 /// m})`$: the loss decides what is fitted, the divergence how uncertain the answer is.
 ///
 /// # Laws
-/// Zero where $`q = p`$ and positive elsewhere, with the gradient that differences give (`tests/pvi/divergences.rs`).
+/// `laws::divergence` checks that it is zero with gradient zero where $`q = p`$ and positive elsewhere, and that its
+/// gradient is the one that differences give.
+///
+/// # Example
+/// ```
+/// use partita_inference::{Divergence, ExponentialFamily, NormalFamily, Renyi};
+/// let family = NormalFamily::diagonal(1);
+/// let q = family.natural_of_standard(&[0.3, 0.7_f64.sqrt()])?;
+/// let p = family.natural_of_standard(&[-0.4, 1.9_f64.sqrt()])?;
+/// assert!((Renyi { alpha: 0.5 }.evaluate(&family, &q, &p)?.value - 0.428_011_125_2).abs() < 1e-10);
+/// # Ok::<(), partita_inference::Error>(())
+/// ```
 ///
 /// # References
 /// Knoblauch, Jewson and Damoulas (2022), An optimization-centric view on Bayes' rule.
-pub trait Divergence: Debug + Send + Sync {
+pub trait Divergence: Any + Debug + Send + Sync {
     /// The divergence in nats of `q` from `p`, both in natural parameters of `family`, with its gradient.
     ///
     /// # Errors
@@ -53,15 +65,29 @@ pub trait Divergence: Debug + Send + Sync {
     fn evaluate_at(
         &self,
         family: &NormalFamily,
-        (mean, spread): (&[f64], &CovarianceMatrix),
+        mean: &[f64],
+        covariance: &CovarianceMatrix,
         p: &[f64],
     ) -> Result<Diverged> {
-        self.evaluate(family, &family.natural_of_moments(mean, spread)?, p)
+        self.evaluate(family, &family.natural_of_moments(mean, covariance)?, p)
     }
 
     /// Whether there are densities `q` and `p` between which it does not exist.
     fn has_domain(&self) -> bool {
         false
+    }
+
+    /// The same divergence with the draws of this key, for one without a closed form; `None` for the others.
+    fn keyed(&self, _noise: Noise, _key: Key) -> Option<Plug<dyn Divergence>> {
+        None
+    }
+
+    /// Refuses an index or a number of draws with which it means nothing.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    fn check(&self) -> Result<()> {
+        Ok(())
     }
 
     /// The gradient by the mean parameters of `q`: the natural gradient.
@@ -82,69 +108,19 @@ pub struct Diverged {
     pub gradient: MomentGradient,
 }
 
-/// A divergence in words.
-///
-/// # Example
-/// ```
-/// use partita_inference::{Divergence, DivergenceChoice, ExponentialFamily, NormalFamily};
-/// use partita_core::{Key, Noise, Purpose};
-/// let family = NormalFamily::diagonal(1);
-/// let q = family.natural_of_standard(&[0.3, 0.7_f64.sqrt()])?;
-/// let p = family.natural_of_standard(&[-0.4, 1.9_f64.sqrt()])?;
-/// let renyi = DivergenceChoice::Renyi(0.5).start(Noise::new(1), Key::new(Purpose::Fit, 0));
-/// assert!((renyi.evaluate(&family, &q, &p)?.value - 0.428_011_125_2).abs() < 1e-10);
-/// # Ok::<(), partita_inference::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum DivergenceChoice {
-    /// [`KullbackLeibler`], $`\mathrm{KL}(q \,\|\, p)`$: variational inference, seeking one mode.
-    #[default]
-    KullbackLeibler,
-    /// [`ReverseKullbackLeibler`], $`\mathrm{KL}(p \,\|\, q)`$: covering.
-    ReverseKullbackLeibler,
-    /// [`Renyi`] with this $`\alpha \ge 0`$: below 1 wider posteriors, above 1 narrower ones.
-    Renyi(f64),
-    /// [`BetaDivergence`] with this $`\beta > 0`$.
-    Beta(f64),
-    /// [`GammaDivergence`] with this $`\gamma > 0`$.
-    Gamma(f64),
-    /// [`JensenShannon`], which has no closed form, by this many draws a step.
-    JensenShannon {
-        /// Draws in an estimate.
-        draws: u32,
+plug! {
+    Divergence, "a divergence",
+    names {
+        KullbackLeibler: KullbackLeibler, ReverseKullbackLeibler: ReverseKullbackLeibler, None: NoDivergence
     },
-    /// [`NoDivergence`], $`D = 0`$: nothing holds the posterior but the number of steps.
-    None,
+    values {
+        Renyi: Renyi, Beta: BetaDivergence, Gamma: GammaDivergence, JensenShannon: FDivergence<JensenShannon>
+    }
 }
 
-impl DivergenceChoice {
-    /// The divergence; `noise` at `key` is what one without a closed form draws from.
-    #[must_use]
-    pub fn start(self, noise: Noise, key: Key) -> Box<dyn Divergence> {
-        match self {
-            Self::KullbackLeibler => Box::new(KullbackLeibler),
-            Self::ReverseKullbackLeibler => Box::new(ReverseKullbackLeibler),
-            Self::Renyi(alpha) => Box::new(Renyi { alpha }),
-            Self::Beta(beta) => Box::new(BetaDivergence { beta }),
-            Self::Gamma(gamma) => Box::new(GammaDivergence { gamma }),
-            Self::JensenShannon { draws } => Box::new(FDivergence { generator: JensenShannon, draws, noise, key }),
-            Self::None => Box::new(NoDivergence),
-        }
-    }
-
-    /// Refuses indices that mean nothing.
-    ///
-    /// # Errors
-    /// [`Error::Setting`].
-    pub fn check(self) -> Result<()> {
-        match self {
-            Self::Renyi(alpha) => Renyi { alpha }.check(),
-            Self::Beta(beta) => positive("beta", beta),
-            Self::Gamma(gamma) => positive("gamma", gamma),
-            Self::JensenShannon { draws } => f_divergence::check_draws(draws),
-            Self::KullbackLeibler | Self::ReverseKullbackLeibler | Self::None => Ok(()),
-        }
+impl Default for Plug<dyn Divergence> {
+    fn default() -> Self {
+        KullbackLeibler.into()
     }
 }
 

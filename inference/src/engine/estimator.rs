@@ -72,10 +72,10 @@ pub enum Estimator {
 pub struct ElboTerm {
     /// $\hat L_j$ in nats.
     pub elbo: f64,
-    /// $a_j$: the gradient that reaches the global location.
-    pub location: Vec<f64>,
+    /// $a_j$: the gradient that reaches the global mean.
+    pub grad_mean: Vec<f64>,
     /// $b_j$: the gradient that reaches $Z_G - \mu_G$, through local latents too.
-    pub deviation: Vec<f64>,
+    pub grad_offset: Vec<f64>,
     /// $\nabla_\theta$.
     pub theta: Vec<f64>,
     /// The gradient by the variances of linear layers under local reparameterisation; empty without.
@@ -88,15 +88,15 @@ impl ElboTerm {
     /// # Errors
     /// [`crate::Error::Setting`] for a gradient by variances of a family that is not diagonal.
     pub fn vjp(&self, family: &dyn Family, parameters: &[f64], noise: &[f64], out: &mut [f64]) -> Result<()> {
-        family.vjp(parameters, noise, &self.location, &self.deviation, out);
+        family.vjp(parameters, noise, &self.grad_mean, &self.grad_offset, out);
         if self.variance.is_empty() { Ok(()) } else { family.vjp_variance(parameters, &self.variance, out) }
     }
 
     /// Adds a silo's share to that of the prior.
     pub(crate) fn take(&mut self, silo: Self) {
         self.elbo += silo.elbo;
-        add(&mut self.location, &silo.location);
-        add(&mut self.deviation, &silo.deviation);
+        add(&mut self.grad_mean, &silo.grad_mean);
+        add(&mut self.grad_offset, &silo.grad_offset);
         self.variance = silo.variance;
         self.theta.resize(self.theta.len().max(silo.theta.len()), 0.0);
         add(&mut self.theta[..silo.theta.len()], &silo.theta);
@@ -113,11 +113,11 @@ impl Estimator {
         parameters: &[f64],
         draw: &FamilyDraw,
     ) -> ElboTerm {
-        let (elbo, location, theta) = self.global_terms(prior, family, parameters, draw);
-        ElboTerm { elbo, deviation: location.clone(), location, theta, variance: Vec::new() }
+        let (elbo, grad_mean, theta) = self.global_terms(prior, family, parameters, draw);
+        ElboTerm { elbo, grad_offset: grad_mean.clone(), grad_mean, theta, variance: Vec::new() }
     }
 
-    /// The bound, the gradient that reaches location and deviation alike, and that by θ, of
+    /// The bound, the gradient that reaches mean and offset alike, and that by θ, of
     /// [`Estimator::global_share`].
     pub(crate) fn global_terms(
         self,
@@ -126,15 +126,15 @@ impl Estimator {
         parameters: &[f64],
         draw: &FamilyDraw,
     ) -> (f64, Vec<f64>, Vec<f64>) {
-        let mut location = prior.globals;
+        let mut grad_mean = prior.globals;
         if matches!(self.of_draw(), Self::StickingTheLanding | Self::LocallyEnhanced { .. }) {
-            add_scaled(&mut location, -1.0, &draw.score);
+            add_scaled(&mut grad_mean, -1.0, &draw.score);
         }
         let elbo = match self.of_draw() {
             Self::ClosedFormEntropy => prior.value + family.entropy(parameters),
             _ => prior.value - draw.log_density,
         };
-        (elbo, location, prior.theta)
+        (elbo, grad_mean, prior.theta)
     }
 
     /// Whether the entropy of the globals is in closed form.
@@ -182,11 +182,11 @@ impl Estimator {
         let assessment = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
         let through = self.through_locals(deviation, blocks, &draws, assessment.locals, out);
         let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
-        let (location, deviation) = (assessment.globals.clone(), assessment.globals);
-        let mut share = ElboTerm { elbo, location, deviation, theta: assessment.theta, variance };
+        let (grad_mean, grad_offset) = (assessment.globals.clone(), assessment.globals);
+        let mut share = ElboTerm { elbo, grad_mean, grad_offset, theta: assessment.theta, variance };
         through.reach(&mut share);
         if !assessment.means.is_empty() {
-            add(&mut share.location, &assessment.means);
+            add(&mut share.grad_mean, &assessment.means);
         }
         Ok(share)
     }
@@ -217,11 +217,13 @@ impl Estimator {
                 Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
                 _ => -block.weight * draw.log_density,
             };
-            let path = block.family.vjp(block.parameters, deviation, (block.noise, draw), &gradient, out);
+            let path = block.family.vjp(block.parameters, deviation, block.noise, draw, &gradient, out);
             add(&mut through.path, &path);
             if self.adds_entropy_gradient() {
-                let how = (block.weight, self.of_draw() == Self::ClosedFormEntropy);
-                add(&mut through.path, &block.family.add_entropy_gradient(block.parameters, deviation, how, out));
+                let is_expected = self.of_draw() == Self::ClosedFormEntropy;
+                let family = block.family;
+                let path = family.add_entropy_gradient(block.parameters, deviation, block.weight, is_expected, out);
+                add(&mut through.path, &path);
             }
         }
         through
@@ -243,9 +245,9 @@ impl ThroughLocals {
     /// Adds what reaches the globals to a share.
     pub(crate) fn reach(&self, share: &mut ElboTerm) {
         if !self.path.is_empty() {
-            add(&mut share.location, &self.direct);
-            add(&mut share.deviation, &self.direct);
-            add(&mut share.deviation, &self.path);
+            add(&mut share.grad_mean, &self.direct);
+            add(&mut share.grad_offset, &self.direct);
+            add(&mut share.grad_offset, &self.path);
         }
     }
 }

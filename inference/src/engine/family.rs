@@ -13,6 +13,7 @@ mod moment_gradient;
 mod named;
 mod plan;
 mod rows;
+mod site;
 mod spread;
 
 pub use delta::Delta;
@@ -23,13 +24,13 @@ pub use isotropic::IsotropicGaussian;
 pub use low_rank::LowRankGaussian;
 pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use named::NamedFamily;
-pub use plan::{Choice, FamilyPlan, Gaussian};
+pub use plan::FamilyPlan;
 pub use rows::{RowDraw, RowGaussian, RowOptions};
+pub use site::{Gaussian, PointMass, SiteFamily};
 pub use spread::CovarianceMatrix;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use isotropic::shared_variance;
-pub(crate) use plan::DeviceKind;
 
 use std::fmt::Debug;
 
@@ -50,7 +51,20 @@ pub struct FamilyDraw {
     pub score: Vec<f64>,
 }
 
-/// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with location $\mu$ and noise $\varepsilon$.
+/// The gradient of a number by a draw, on its way to the parameters of the family.
+#[derive(Debug, Clone, Copy)]
+pub struct DrawGradient<'a> {
+    /// What reaches the mean $\mu$.
+    pub grad_mean: &'a [f64],
+    /// What reaches the offset $Z - \mu$.
+    pub grad_offset: &'a [f64],
+    /// What all is multiplied by.
+    pub factor: f64,
+    /// Whether the gradient of the entropy is added to it.
+    pub with_entropy: bool,
+}
+
+/// A variational family over one vector $Z = \mu + s(\eta, \varepsilon)$ with mean $\mu$ and noise $\varepsilon$.
 ///
 /// # Laws
 /// `laws::family` checks that `draw` and its `log_density` agree with the moments, that `score` is the gradient of the
@@ -64,10 +78,12 @@ pub trait Family: Debug + Send + Sync {
     /// The number of variational parameters.
     fn parameter_len(&self) -> usize;
 
-    /// The number of standard normal numbers in one draw.
-    fn noise_len(&self) -> usize;
+    /// The number of standard normal numbers in one draw: one a component, unless the family says otherwise.
+    fn noise_len(&self) -> usize {
+        self.len()
+    }
 
-    /// Parameters with location zero and standard deviations `scale`; [`FamilyPlan::start`] sets the location.
+    /// Parameters with mean zero and standard deviations `scale`; [`FamilyPlan::start`] sets the mean.
     fn initial(&self, scale: f64) -> Vec<f64>;
 
     /// Draws once.
@@ -80,26 +96,19 @@ pub trait Family: Debug + Send + Sync {
 
     /// Adds to `out` the transpose of the draw's Jacobian times a gradient.
     ///
-    /// `location` is the gradient that reaches the location, `deviation` the one that reaches $Z - \mu$. They differ
-    /// where local latents depend on $Z - \mu$ only, as in a structured family.
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]);
+    /// `grad_mean` is the gradient that reaches the mean, `grad_offset` the one that reaches the offset $Z - \mu$. They
+    /// differ where local latents depend on $Z - \mu$ only, as in a structured family.
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]);
 
-    /// Adds to `out` `factor` times what [`Family::vjp`] adds and, if `entropy` says so,
+    /// Adds to `out` the factor of `gradient` times what [`Family::vjp`] adds and, where it is asked for,
     /// [`Family::add_entropy_gradient`]: in one pass where the family has a way.
-    fn add_gradient(
-        &self,
-        parameters: &[f64],
-        noise: &[f64],
-        [location, deviation]: [&[f64]; 2],
-        (factor, entropy): (f64, bool),
-        out: &mut [f64],
-    ) {
+    fn add_gradient(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
         let mut own = vec![0.0; self.parameter_len()];
-        self.vjp(parameters, noise, location, deviation, &mut own);
-        if entropy {
+        self.vjp(parameters, noise, gradient.grad_mean, gradient.grad_offset, &mut own);
+        if gradient.with_entropy {
             self.add_entropy_gradient(parameters, &mut own);
         }
-        partita_core::kernel::add_scaled(out, factor, &own);
+        partita_core::kernel::add_scaled(out, gradient.factor, &own);
     }
 
     /// Adds to `out` the gradient by the parameters that a gradient by the variance of each component gives, where
@@ -122,7 +131,7 @@ pub trait Family: Debug + Send + Sync {
     /// components that the family holds independent left out.
     fn vjp_moments(&self, parameters: &[f64], gradient: &MomentGradient, out: &mut [f64]);
 
-    /// Moves the location to `mean`: the first parameters of a family, unless it says otherwise.
+    /// Moves the mean to `mean`: the first parameters of a family, unless it says otherwise.
     fn set_mean(&self, parameters: &mut [f64], mean: &[f64]) {
         parameters[..self.len()].copy_from_slice(mean);
     }

@@ -4,86 +4,67 @@ mod burn_rule;
 mod fused_adam;
 mod schedule;
 
+pub use burn_rule::{AdamW, RmsProp, Sgd};
+pub use fused_adam::Adam;
 pub use schedule::Schedule;
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::ops::Range;
 
 use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
+use crate::engine::plug::plug;
 
-/// The optimiser of a run, in words.
+/// How parameters move: what a user chooses, from which a party starts an [`UpdateRule`] for each vector that it trains.
 ///
-/// The rules are Burn's, of the same names. `Adam` runs as one fused loop with the operations of Burn's Adam on f64
-/// tensors; its constants are in double precision, where Burn's are rounded to single (`laws::adam` holds it to both
-/// claims). The others call Burn.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Optimiser {
-    /// Adam (Kingma and Ba, 2015).
-    Adam {
-        /// Decay of the mean of gradients and of their squares.
-        decay: [f64; 2],
-        /// Added to the root of the mean square.
-        epsilon: f64,
-    },
-    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
-    AdamW {
-        /// How strongly parameters are drawn to zero.
-        weight_decay: f32,
-    },
-    /// Stochastic gradient descent.
-    Sgd {
-        /// Momentum; 0 for none.
-        momentum: f64,
-    },
-    /// RMSProp.
-    RmsProp {
-        /// Momentum; 0 for none.
-        momentum: f32,
-    },
-}
-
-impl Optimiser {
-    /// Adam with the customary constants.
-    #[must_use]
-    pub fn adam() -> Self {
-        Self::Adam { decay: [0.9, 0.999], epsilon: 1e-8 }
-    }
-
-    /// A fresh rule of this kind for one vector of parameters.
-    #[must_use]
-    pub fn start(self, device: &Device) -> Box<dyn UpdateRule> {
-        match self {
-            Self::Adam { decay, epsilon } => Box::new(fused_adam::FusedAdam::new(decay, epsilon)),
-            Self::AdamW { weight_decay } => burn_rule::adam_w(weight_decay, device),
-            Self::Sgd { momentum } => burn_rule::sgd(momentum, device),
-            Self::RmsProp { momentum } => burn_rule::rms_prop(momentum, device),
-        }
-    }
+/// The rules that come with the crate are Burn's, of the same names.
+///
+/// # Laws
+/// Those of the rules that it starts: `laws::update_rule`.
+///
+/// # Example
+/// ```
+/// use partita_inference::{Adam, Optimiser, Settings, Sgd};
+/// let settings = Settings { optimiser: Sgd { momentum: 0.9 }.into(), ..Settings::default() };
+/// assert!(settings.optimiser.check().is_ok() && settings.optimiser != Adam::default().into());
+/// ```
+pub trait Optimiser: Any + Debug + Send + Sync {
+    /// A fresh rule for one vector of parameters.
+    fn start(&self, device: &Device) -> Box<dyn UpdateRule>;
 
     /// Refuses constants with which the rule is not defined.
     ///
     /// # Errors
     /// [`Error::Setting`].
-    pub fn check(self) -> Result<()> {
-        let keeps = |share: f64| (0.0..1.0).contains(&share);
-        let is_defined = match self {
-            Self::Adam { decay, epsilon } => decay.into_iter().all(keeps) && epsilon > 0.0 && epsilon.is_finite(),
-            Self::AdamW { weight_decay } => weight_decay >= 0.0 && weight_decay.is_finite(),
-            Self::Sgd { momentum } => keeps(momentum),
-            Self::RmsProp { momentum } => keeps(f64::from(momentum)),
-        };
-        if is_defined {
-            return Ok(());
-        }
-        Err(Error::Setting {
-            setting: "optimiser",
-            found: format!("{self:?}"),
-            expected: "0 <= decay < 1, 0 <= momentum < 1, epsilon > 0 and weight decay >= 0, all finite",
-        })
+    fn check(&self) -> Result<()> {
+        Ok(())
     }
+}
+
+plug! {
+    Optimiser, "an optimiser",
+    names {},
+    values { Adam: Adam, AdamW: AdamW, Sgd: Sgd, RmsProp: RmsProp }
+}
+
+/// Refuses an optimiser whose constants are out of their ranges.
+fn defined(optimiser: &dyn Optimiser, is_defined: bool) -> Result<()> {
+    if is_defined {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        setting: "optimiser",
+        found: format!("{optimiser:?}"),
+        expected: "0 <= decay < 1, 0 <= momentum < 1, epsilon > 0 and weight decay >= 0, all finite",
+    })
+}
+
+/// Whether a mean that forgets keeps this share of what it was.
+fn keeps(share: f64) -> bool {
+    (0.0..1.0).contains(&share)
 }
 
 /// Moves one vector of parameters against a gradient, keeping what it needs between steps.

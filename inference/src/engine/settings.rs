@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{Estimator, ImportanceGradient};
 use crate::engine::family::FamilyPlan;
-use crate::engine::optimiser::{Clip, Optimiser, Schedule};
+use crate::engine::optimiser::{Adam, Clip, Optimiser, Schedule};
+use crate::engine::plug::Plug;
 
 /// The settings of a fit, the same for coordinator and silos.
 ///
@@ -40,7 +41,7 @@ pub struct Settings {
     /// The family of each site.
     pub family: FamilyPlan,
     /// How parameters move.
-    pub optimiser: Optimiser,
+    pub optimiser: Plug<dyn Optimiser>,
     /// The learning rate.
     pub schedule: Schedule,
     /// The longest gradient let through; every clipped step is counted and reported.
@@ -63,7 +64,7 @@ impl Default for Settings {
             particles: 1,
             noise: NoiseKind::Independent,
             family: FamilyPlan::new(),
-            optimiser: Optimiser::adam(),
+            optimiser: Adam::default().into(),
             schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
             clip: None,
             minibatch: BTreeMap::new(),
@@ -98,6 +99,11 @@ impl Settings {
         self.minibatch.values().try_for_each(|&rows| least_one("minibatch rows", rows))?;
         self.check_loss()?;
         self.check_draws()
+    }
+
+    /// The learning rate of a step of the run.
+    pub(crate) fn rate(&self, step: u64) -> f64 {
+        self.schedule.rate(step, self.steps)
     }
 
     /// The threads of one silo.

@@ -7,12 +7,13 @@ use rayon::prelude::*;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::family::Family;
 use crate::engine::optimiser::{Clip, Optimiser, Schedule, UpdateRule};
+use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
 
 /// An update rule with the schedule and the clip of a run.
 pub(crate) struct Descent {
     rule: Box<dyn UpdateRule>,
-    optimiser: Optimiser,
+    optimiser: Plug<dyn Optimiser>,
     schedule: Schedule,
     /// Steps of the whole run.
     steps: u64,
@@ -31,7 +32,8 @@ pub(crate) struct Moved {
 
 impl Descent {
     pub(crate) fn new(settings: &Settings, device: &Device) -> Self {
-        let Settings { optimiser, schedule, steps, clip, .. } = *settings;
+        let Settings { schedule, steps, clip, .. } = *settings;
+        let optimiser = settings.optimiser.clone();
         Self { rule: optimiser.start(device), optimiser, schedule, steps, clip, device: device.clone() }
     }
 
@@ -180,13 +182,14 @@ impl Trainer {
 mod tests {
     use super::*;
     use crate::engine::family::Delta;
+    use crate::engine::optimiser::Sgd;
 
     fn trainer() -> Trainer {
         let settings = Settings {
             steps: 10,
             schedule: Schedule::Cosine { initial: 0.5, last: 0.0 },
             clip: Some(Clip { norm: 1.0 }),
-            optimiser: Optimiser::Sgd { momentum: 0.5 },
+            optimiser: Sgd { momentum: 0.5 }.into(),
             ..Settings::default()
         };
         Trainer::new(Box::new(Delta::new(2)), vec![1.0, 2.0], &[3.0], Descent::new(&settings, &Device::flex()))

@@ -183,7 +183,7 @@ fn start(parties: &[Party], labels: &Labels, device: &Device, options: &FitOptio
     Ok((algorithm, InProcess::new(programs, options.threads)?, own))
 }
 
-fn other(found: AlgorithmChoice) -> Error {
+fn other(found: &AlgorithmChoice) -> Error {
     let expected = "AlgorithmChoice::Vertical for columns at different parties; `fit` serves the others";
     Error::Setting { setting: "algorithm", found: format!("{found:?}"), expected }
 }

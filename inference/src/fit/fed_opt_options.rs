@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::error::Result;
 use crate::engine::estimator::Estimator;
-use crate::engine::optimiser::Optimiser;
+use crate::engine::optimiser::{Optimiser, Sgd};
+use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
 use crate::methods::rounds::PointRounds;
-use crate::methods::rounds::server::{Mask, ServerChoice};
+use crate::methods::rounds::server::{FedAdagrad, FedAdam, FedYogi, Mask, Masked, ServerMean, ServerOptimiser};
 use partita_core::NoiseKind;
 
 /// How [`super::AlgorithmChoice::FedOpt`] estimates a point; see [`crate::FedOpt`] for the objective.
@@ -46,7 +47,7 @@ use partita_core::NoiseKind;
 /// assert!((found(FedOptOptions { prior: false, ..FedOptOptions::fed_avg(3) })? - 2.0).abs() < 1e-6);
 /// # Ok::<(), partita_inference::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FedOptOptions {
     /// Local steps of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
@@ -54,7 +55,7 @@ pub struct FedOptOptions {
     /// loss, so that plain gradient steps need a rate below $`2/(\mu + \text{largest curvature})`$.
     pub proximal: f64,
     /// How the silos' points become one.
-    pub server: ServerChoice,
+    pub server: Plug<dyn ServerOptimiser>,
     /// Which numbers of a step are held back.
     pub mask: Option<Mask>,
     /// Silos asked in a round, drawn anew for each from the seed of the run; `None` for all.
@@ -63,7 +64,7 @@ pub struct FedOptOptions {
     /// papers.
     pub prior: bool,
     /// How a silo moves in its local steps; started afresh each round.
-    pub optimiser: Optimiser,
+    pub optimiser: Plug<dyn Optimiser>,
 }
 
 /// $`\beta_1`$, $`\beta_2`$ and $\tau$ of adaptive rules as their paper sets them.
@@ -78,11 +79,11 @@ impl FedOptOptions {
         Self {
             local_steps,
             proximal: 0.0,
-            server: ServerChoice::Mean { rate: 1.0 },
+            server: ServerMean { rate: 1.0 }.into(),
             mask: None,
             silos_a_round: None,
             prior: true,
-            optimiser: Optimiser::Sgd { momentum: 0.0 },
+            optimiser: Sgd { momentum: 0.0 }.into(),
         }
     }
 
@@ -101,21 +102,21 @@ impl FedOptOptions {
     /// FedAdagrad with server rate `rate` and the constants of its paper (Reddi et al., 2021).
     #[must_use]
     pub fn fed_adagrad(local_steps: u64, rate: f64) -> Self {
-        let server = ServerChoice::Adagrad { rate, momentum: 0.0, adaptivity: ADAPTIVITY };
+        let server = FedAdagrad { rate, momentum: 0.0, adaptivity: ADAPTIVITY }.into();
         Self { server, ..Self::fed_avg(local_steps) }
     }
 
     /// FedAdam with server rate `rate` and the constants of its paper (Reddi et al., 2021).
     #[must_use]
     pub fn fed_adam(local_steps: u64, rate: f64) -> Self {
-        let server = ServerChoice::Adam { rate, decay: [MOMENTUM, DECAY], adaptivity: ADAPTIVITY };
+        let server = FedAdam { rate, decay: [MOMENTUM, DECAY], adaptivity: ADAPTIVITY }.into();
         Self { server, ..Self::fed_avg(local_steps) }
     }
 
     /// FedYogi with server rate `rate` and the constants of its paper (Reddi et al., 2021).
     #[must_use]
     pub fn fed_yogi(local_steps: u64, rate: f64) -> Self {
-        let server = ServerChoice::Yogi { rate, decay: [MOMENTUM, DECAY], adaptivity: ADAPTIVITY };
+        let server = FedYogi { rate, decay: [MOMENTUM, DECAY], adaptivity: ADAPTIVITY }.into();
         Self { server, ..Self::fed_avg(local_steps) }
     }
 
@@ -126,22 +127,28 @@ impl FedOptOptions {
     }
 
     /// The settings of a point estimate: one draw of a point mass needs no estimator, and silos move as said here.
-    pub(super) fn settings(self, settings: Settings) -> Settings {
+    pub(super) fn settings(&self, settings: Settings) -> Settings {
         Settings {
             family: settings.family.clone().point_masses(),
             estimator: Estimator::StickingTheLanding,
             particles: 1,
             noise: NoiseKind::Independent,
-            optimiser: self.optimiser,
+            optimiser: self.optimiser.clone(),
             ..settings
         }
     }
 
     /// What the coordinator of silos with these numbers of observations is told.
-    pub(super) fn rounds(self, sizes: Vec<usize>) -> Result<PointRounds> {
-        let Self { local_steps, proximal, server, mask, silos_a_round, prior, optimiser: _ } = self;
+    pub(super) fn rounds(&self, sizes: Vec<usize>) -> Result<PointRounds> {
+        let Self { local_steps, proximal, ref server, mask, silos_a_round, prior, optimiser: _ } = *self;
         server.check()?;
-        mask.map_or(Ok(()), Mask::check)?;
-        Ok(PointRounds { local_steps, proximal, server: server.start(mask), silos_a_round, prior, sizes })
+        let server = match mask {
+            Some(mask) => {
+                mask.check()?;
+                Box::new(Masked::new(server.start(), mask))
+            }
+            None => server.start(),
+        };
+        Ok(PointRounds { local_steps, proximal, server, silos_a_round, prior, sizes })
     }
 }

@@ -17,24 +17,25 @@ use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
 /// The coordinator, given the names of the silos and how many rows each has.
 pub(super) fn coordinator<M: Model + 'static>(
     model: &M,
-    (names, rows): (&[String], &[usize]),
+    names: &[String],
+    rows: &[usize],
     device: &Device,
-    (choice, settings): (AlgorithmChoice, &Settings),
+    choice: &AlgorithmChoice,
+    settings: &Settings,
 ) -> Result<Box<dyn Algorithm>> {
     let sizes = rows.to_vec();
     caught(COORDINATOR, || {
         Ok(match choice {
             AlgorithmChoice::Sfvi => Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>,
             AlgorithmChoice::SfviAvg(how) => {
-                let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how;
-                let averaging = averaging.rule();
+                let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how.clone();
                 let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
                 Box::new(SfviAvg::new(model, device, settings, names, rounds)?)
             }
             AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
-            AlgorithmChoice::Pvi(how) => Box::new(pvi(model, (names, rows), device, (how, settings))?),
+            AlgorithmChoice::Pvi(how) => Box::new(pvi(model, names, rows, device, how, settings)?),
             AlgorithmChoice::OnDevice { interval } => {
-                Box::new(Central::new(model, device, settings, only(names)?)?.every(interval)?)
+                Box::new(Central::new(model, device, settings, only(names)?)?.every(*interval)?)
             }
             AlgorithmChoice::Central => Box::new(Central::new(model, device, settings, only(names)?)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
@@ -45,9 +46,11 @@ pub(super) fn coordinator<M: Model + 'static>(
 /// The coordinator of PVI.
 pub(super) fn pvi<M: Model>(
     model: &M,
-    (names, rows): (&[String], &[usize]),
+    names: &[String],
+    rows: &[usize],
     device: &Device,
-    (how, settings): (PviOptions, &Settings),
+    how: &PviOptions,
+    settings: &Settings,
 ) -> Result<Pvi<M>> {
     let missing = rows.iter().position(|rows| *rows == 0).filter(|_| rows.iter().any(|rows| *rows > 0));
     let by_size = [
@@ -64,16 +67,18 @@ pub(super) fn pvi<M: Model>(
     }
     // A model without plates has no rows to count: its silos count alike.
     let sizes = rows.iter().map(|rows| *rows.max(&1)).collect();
-    Pvi::new(model, device, settings, (names, sizes), how)
+    Pvi::new(model, device, settings, names, sizes, how.clone())
 }
 
 /// The `index`-th silo, and how many rows it has.
 pub(super) fn silo<M: Model + 'static>(
     model: &M,
-    (name, index): (&str, u32),
+    name: &str,
+    index: u32,
     data: &M::Data,
     device: &Device,
-    (choice, settings): (AlgorithmChoice, &Settings),
+    choice: &AlgorithmChoice,
+    settings: &Settings,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {
@@ -91,7 +96,7 @@ pub(super) fn silo<M: Model + 'static>(
                     AlgorithmChoice::FedOpt(how) => {
                         Box::new(AveragingSilo::of_points(silo, index)?.at_most(how.local_steps))
                     }
-                    AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how)?),
+                    AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how.clone())?),
                     _ => Box::new(silo),
                 };
                 return Ok((program, rows));
@@ -102,7 +107,7 @@ pub(super) fn silo<M: Model + 'static>(
     })
 }
 
-fn vertical(how: VerticalOptions) -> Error {
+fn vertical(how: &VerticalOptions) -> Error {
     Error::Setting {
         setting: "algorithm",
         found: format!("{how:?}"),

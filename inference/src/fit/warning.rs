@@ -34,7 +34,7 @@ impl LocalLatents {
 impl Warning {
     /// What is known of a method before its first step.
     #[must_use]
-    pub fn of(algorithm: AlgorithmChoice, locals: LocalLatents, silos: usize) -> Vec<Self> {
+    pub fn of(algorithm: &AlgorithmChoice, locals: LocalLatents, silos: usize) -> Vec<Self> {
         let AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy: false, .. }) = algorithm else { return Vec::new() };
         let condition = match locals {
             // A silo alone stands in for no other.

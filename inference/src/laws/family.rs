@@ -5,7 +5,7 @@ use partita_core::{Key, Noise, NoiseStream, Purpose};
 
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
-use crate::engine::family::{CovarianceGradient, Family, FamilyDraw, MomentGradient};
+use crate::engine::family::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
 use crate::engine::trust::estimate::mean_and_variance;
 
 const SEED: u64 = 141_421;
@@ -145,7 +145,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Checks the paths through the location and through the deviation apart.
+    /// Checks the paths through the mean and through the offset apart.
     fn vjp(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
         let family = self.checked.family;
         let zeros = vec![0.0; gradient.len()];
@@ -155,7 +155,7 @@ impl Place<'_> {
         family.vjp(&self.parameters, &self.noise, gradient, &zeros, &mut out);
         self.compare(&out, by_mean, |name, index, found, expected| FamilyViolation::PullBack {
             family: name,
-            path: "location",
+            path: "grad_mean",
             index,
             found,
             expected,
@@ -164,7 +164,7 @@ impl Place<'_> {
         family.vjp(&self.parameters, &self.noise, &zeros, gradient, &mut out);
         self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::PullBack {
             family: name,
-            path: "deviation",
+            path: "grad_offset",
             index,
             found,
             expected,
@@ -174,13 +174,14 @@ impl Place<'_> {
     /// Checks the one pass for both gradients.
     fn whole_gradient(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
         let family = self.checked.family;
-        let (factor, whole) = (-0.5, [gradient, gradient]);
+        let factor = -0.5;
+        let whole = DrawGradient { grad_mean: gradient, grad_offset: gradient, factor, with_entropy: true };
         let scaled = |parameters: &[f64]| {
             let deviation = family.draw(parameters, &self.noise).deviation;
             factor * (dot(gradient, &family.mean(parameters)) + dot(gradient, &deviation) + family.entropy(parameters))
         };
         let mut out = vec![BEFORE; self.parameters.len()];
-        family.add_gradient(&self.parameters, &self.noise, whole, (factor, true), &mut out);
+        family.add_gradient(&self.parameters, &self.noise, whole, &mut out);
         self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::PullBack {
             family: name,
             path: "whole gradient with that of the entropy",

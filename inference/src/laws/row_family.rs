@@ -180,8 +180,7 @@ impl Place<'_> {
     fn vjp(&self, gradient: &[f64]) -> Result<(), FamilyViolation> {
         let draw = self.family.draw(&self.parameters, &self.globals, &self.noise);
         let mut out = vec![BEFORE; self.parameters.len()];
-        let noise_and_draw = (self.noise.as_slice(), &draw);
-        let returned = self.family.vjp(&self.parameters, &self.globals, noise_and_draw, gradient, &mut out);
+        let returned = self.family.vjp(&self.parameters, &self.globals, &self.noise, &draw, gradient, &mut out);
         let along = |parameters: &[f64], globals: &[f64]| {
             dot(gradient, &self.family.draw(parameters, globals, &self.noise).latent)
         };
@@ -210,8 +209,7 @@ impl Place<'_> {
         objective: impl Fn(&[f64], &[f64]) -> f64,
     ) -> Result<(), FamilyViolation> {
         let mut out = vec![BEFORE; self.parameters.len()];
-        let how = (WEIGHT, is_expected);
-        let returned = self.family.add_entropy_gradient(&self.parameters, &self.globals, how, &mut out);
+        let returned = self.family.add_entropy_gradient(&self.parameters, &self.globals, WEIGHT, is_expected, &mut out);
         self.compare(&out, &returned, objective, |of, index, found, expected| FamilyViolation::EntropyGradient {
             family: name(self.family),
             of,

@@ -30,7 +30,7 @@ pub struct SecondMomentViolation {
 /// # Example
 /// ```
 /// use partita_inference::{FedYogi, laws};
-/// laws::second_moment("FedYogi", &FedYogi { decay: 0.99 })?;
+/// laws::second_moment("FedYogi", &FedYogi { rate: 0.1, decay: [0.9, 0.99], adaptivity: 1e-3 })?;
 /// # Ok::<(), laws::SecondMomentViolation>(())
 /// ```
 pub fn second_moment(name: &str, rule: &dyn SecondMoment) -> Result<(), SecondMomentViolation> {

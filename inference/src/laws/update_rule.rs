@@ -6,7 +6,7 @@ use partita_core::kernel::{AdamUpdate, adam as kernel};
 use partita_core::{Device, Key, Noise, Purpose};
 
 use super::family::within;
-use crate::engine::optimiser::{Optimiser, UpdateRule};
+use crate::engine::optimiser::{Adam, Optimiser, UpdateRule};
 
 const SEED: u64 = 223_606;
 /// Parameters of a checked rule: no multiple of a vector register.
@@ -76,9 +76,9 @@ pub enum UpdateRuleViolation {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{Optimiser, laws};
+/// use partita_inference::{Adam, Optimiser, laws};
 /// let device = partita_core::Device::flex();
-/// laws::update_rule("Adam", || Optimiser::adam().start(&device))?;
+/// laws::update_rule("Adam", || Adam::default().start(&device))?;
 /// # Ok::<(), laws::UpdateRuleViolation>(())
 /// ```
 pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Result<(), UpdateRuleViolation> {
@@ -114,7 +114,7 @@ pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Resul
 ///
 /// Burn keeps decays and bias corrections in single precision whatever the tensors' precision; Partita computes them in
 /// double. So there are two claims: with Burn's own constants the kernel agrees to 1e-12 relative at every step, and
-/// [`Optimiser::adam`], whose constants are exact, stays within 1e-4 of the way that Burn's has gone.
+/// [`Adam`], whose constants are exact, stays within 1e-4 of the way that Burn's has gone.
 ///
 /// # Errors
 /// The first [`UpdateRuleViolation`] found.
@@ -130,7 +130,7 @@ pub fn adam(device: &Device) -> Result<(), UpdateRuleViolation> {
     let start = random(0);
     let (mut theirs, mut state) = (tensor(&start), None);
     let (mut same, mut first, mut second) = (start.clone(), vec![0.0; LENGTH], vec![0.0; LENGTH]);
-    let (mut ours, mut rule) = (start.clone(), Optimiser::adam().start(device));
+    let (mut ours, mut rule) = (start.clone(), Adam::default().start(device));
     let mut travelled = 0.0;
     for step in 1..=ADAM_STEPS {
         let gradient = random(step);
@@ -142,7 +142,7 @@ pub fn adam(device: &Device) -> Result<(), UpdateRuleViolation> {
         for (index, expected) in theirs.into_iter().enumerate() {
             let claims = [
                 ("the kernel with Burn's constants", same[index], SAME * (1.0 + expected.abs())),
-                ("Optimiser::adam", ours[index], SINGLE * travelled),
+                ("Adam::default", ours[index], SINGLE * travelled),
             ];
             for (rule, found, bound) in claims {
                 if !within(found, expected, bound) {

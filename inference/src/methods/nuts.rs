@@ -159,9 +159,10 @@ impl Nuts {
         let data = || silos.iter().map(|(_, data)| data.clone()).collect();
         let numbers = 0..u32::try_from(self.chains).unwrap_or(u32::MAX);
         let chains: Vec<_> = numbers.map(|number| (number, model.clone(), data())).collect();
-        let places = (device, tables.as_slice(), &layout);
         let one = |(number, model, data): (u32, M, Vec<M::Data>)| {
-            caught(COORDINATOR, || chain::sample(self, number, Target::new(model, data, places), &start, watch))
+            caught(COORDINATOR, || {
+                chain::sample(self, number, Target::new(model, data, device, &tables, &layout), &start, watch)
+            })
         };
         let threads = pool(self.threads)?;
         let sampled: Vec<Result<Sampled>> = threads.install(|| chains.into_par_iter().map(one).collect());
@@ -172,7 +173,7 @@ impl Nuts {
             summary::append(caught(COORDINATOR, || Ok(first.natural_globals(model, device, globals)?))?, &mut draws);
         }
         let names: Vec<&str> = silos.iter().map(|(name, _)| name.as_str()).collect();
-        let diagnostics = threads.install(|| self.diagnose(&sampled, &draws, (&names, &tables, &layout)));
+        let diagnostics = threads.install(|| self.diagnose(&sampled, &draws, &names, &tables, &layout));
         Ok(NutsFit {
             sites: summary::summarise(&draws),
             draws,
@@ -217,7 +218,9 @@ impl Nuts {
         &self,
         sampled: &[Sampled],
         draws: &NaturalDraws,
-        (names, tables, layout): (&[&str], &[SiteTable], &Layout),
+        names: &[&str],
+        tables: &[SiteTable],
+        layout: &Layout,
     ) -> NutsDiagnostics {
         let latent = |site: &str| tables[0].site(site).is_some_and(|site| site.role == Role::Latent);
         let globals = draws.par_iter().map(|(site, label, draws)| {

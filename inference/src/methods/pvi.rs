@@ -36,7 +36,7 @@ use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::trainer::Descent;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
-use crate::methods::pvi::solver::LocalSolver;
+use crate::methods::pvi::solver::{LocalUpdate, SolverState};
 
 /// Partitioned variational inference: $`q(Z_G) \propto p(Z_G) \prod_m t_m(Z_G)`$ with one factor a silo.
 ///
@@ -60,7 +60,7 @@ pub struct Pvi<M: Model> {
     family: NormalFamily,
     prior: Vec<f64>,
     /// Solves for the factor of a prior that is not of the family.
-    prior_solver: Option<Box<dyn LocalSolver>>,
+    prior_solver: Option<Box<dyn SolverState>>,
     /// The expected log density of such a prior, in nats, as last sampled.
     log_prior: Option<f64>,
     natural: Vec<f64>,
@@ -113,7 +113,8 @@ impl<M: Model> Pvi<M> {
         model: &M,
         device: &Device,
         settings: &Settings,
-        (silos, sizes): (&[String], Vec<usize>),
+        silos: &[String],
+        sizes: Vec<usize>,
         options: PviOptions,
     ) -> Result<Self> {
         options.check()?;
@@ -161,7 +162,7 @@ impl<M: Model> Pvi<M> {
             sizes,
             manifest,
         };
-        if options.damping_by_size {
+        if pvi.options.damping_by_size {
             pvi.dampings = Some(pvi.options.dampings_by_size(&pvi.sizes)?);
         }
         pvi.publish()?;
@@ -237,7 +238,7 @@ impl<M: Model> Pvi<M> {
     }
 
     /// The request of a visit from this posterior, under the prior that it had then.
-    fn visit(&self, silo: usize, (version, natural, prior): (u64, &[f64], &[f64])) -> Request {
+    fn visit(&self, silo: usize, version: u64, natural: &[f64], prior: &[f64]) -> Request {
         let shared = match self.options.factors {
             Factors::Shared | Factors::SharedBySize => {
                 let share = self.power_of(silo);
@@ -281,6 +282,13 @@ impl<M: Model> Pvi<M> {
         let weight = |silo: usize| if by_size { self.sizes[silo] } else { 1 };
         let here = (0..self.sizes.len()).filter(|silo| self.ledger.present[*silo]);
         weight(silo) as f64 / here.map(weight).sum::<usize>().max(1) as f64
+    }
+
+    /// The learning rate of the last step of visits that begin at `first`; `None` for a solver without one.
+    fn last_rate(&self, first: u64) -> Option<f64> {
+        let (settings, steps) = (&self.coordinator.settings, self.options.local_steps);
+        let visit = LocalUpdate { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
+        self.options.solver.last_rate(settings, &visit)
     }
 
     /// Sends every silo that rests between visits to work, and gives the one that is ready first.
@@ -341,13 +349,13 @@ impl<M: Model> Algorithm for Pvi<M> {
             SiloSchedule::Asynchronous(delays) => {
                 let ready = self.next_ready(delays);
                 let work = ready.and_then(|silo| Some((silo, self.work[silo].as_ref()?)));
-                work.map(|(silo, work)| self.visit(silo, (work.version, &work.natural, &work.prior)))
+                work.map(|(silo, work)| self.visit(silo, work.version, &work.natural, &work.prior))
                     .into_iter()
                     .collect()
             }
             _ => {
                 let silos = self.turn.silos(&self.ledger.present);
-                silos.into_iter().map(|silo| self.visit(silo, (self.version, &self.natural, &self.prior))).collect()
+                silos.into_iter().map(|silo| self.visit(silo, self.version, &self.natural, &self.prior)).collect()
             }
         };
         if requests.is_empty() {

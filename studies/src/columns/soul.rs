@@ -11,6 +11,9 @@ use partita::vertical::{Labels, Party};
 use partita::{Device, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
+/// The most steps that a message or a saved state may count.
+const MOST_STEPS: u64 = 1 << 40;
+
 /// Stochastic optimisation by unadjusted Langevin (SOUL): $`z`$ as hyperparameters, $`\theta_j`$ drawn in each party.
 ///
 /// The augmented-variable model $`p(y \mid \sum_j z_j, \gamma) \prod_j N(z_j \mid g_j(\theta_j), \rho^2)

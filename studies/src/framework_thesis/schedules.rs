@@ -4,10 +4,10 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use partita::inference::{
-    Counters, Delays, ExponentialFamily, GradientDescent, InProcess, NormalFamily, Order, Pvi, PviSilo, RunOptions,
-    Silent, Silo, SiloProgram, Start, Threads, plot, run, run_asynchronous,
+    Conjugate, Counters, Delays, ExponentialFamily, GradientDescent, InProcess, NormalFamily, Order, Pvi, PviSilo,
+    RunOptions, Silent, Silo, SiloProgram, Start, Threads, plot, run, run_asynchronous,
 };
-use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule, SolverChoice};
+use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Result, Session, Shared, Table, improper_cavities, real};
@@ -203,9 +203,9 @@ impl<M: Model + 'static> Experiment<'_, M> {
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();
         for ((name, data), index) in self.silos.iter().zip(0..) {
             let silo = Silo::new(name, index, self.model, data, self.device, &settings)?;
-            programs.push(Box::new(PviSilo::new(silo, index, options)?));
+            programs.push(Box::new(PviSilo::new(silo, index, options.clone())?));
         }
-        let mut pvi = Pvi::new(self.model, self.device, &settings, (&names, vec![1; silos]), options)?;
+        let mut pvi = Pvi::new(self.model, self.device, &settings, &names, vec![1; silos], options.clone())?;
         let how = RunOptions { steps: settings.steps, ..RunOptions::default() };
         let record = match way {
             Way::Threads => run_asynchronous(&mut pvi, &mut Threads::start(programs)?, &how, &mut Silent)?,
@@ -271,8 +271,8 @@ impl Plan {
             schedule: way.schedule(),
             first_damping: (way != Way::Sequential).then_some(0.5 / silos as f64),
             solver: match solver {
-                Solver::Conjugate => SolverChoice::Conjugate,
-                Solver::Adam => SolverChoice::Gradient(descent),
+                Solver::Conjugate => Conjugate.into(),
+                Solver::Adam => descent.into(),
             },
             ..PviOptions::new(if solver == Solver::Adam { self.local_steps } else { 1 })
         }

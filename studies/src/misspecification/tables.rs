@@ -18,10 +18,11 @@ mod published;
 mod row;
 
 use clap::Args;
+use partita::SiloSchedule;
 use partita::core::{Key, Noise, Purpose};
+use partita::inference::Delays;
+use partita::inference::Order;
 use partita::inference::plot::lines;
-use partita::inference::{Delays, Order};
-use partita::{DivergenceChoice, SiloSchedule};
 use serde_json::{Value, json};
 
 use super::{PlanarClutter, PlanarClutterSettings};
@@ -66,11 +67,10 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     if options.shared.quick {
         options.sets = 1;
     }
-    let (kullback_leibler, renyi) = (DivergenceChoice::KullbackLeibler, DivergenceChoice::Renyi);
     let wanted = |kind: &Kind| options.table.as_deref().is_none_or(|only| only == kind.table);
-    let kind = |table, draw, divergence| Some(Kind { table, draw, divergence }).filter(wanted);
-    let by_silos = [(kind("3.1", 31, kullback_leibler), &TABLE_3_1), (kind("4.1", 41, renyi(0.5)), &TABLE_4_1)];
-    let by_schedule = [(kind("3.2", 32, kullback_leibler), &TABLE_3_2), (kind("4.2", 42, renyi(0.6)), &TABLE_4_2)];
+    let kind = |table, draw, renyi| Some(Kind { table, draw, renyi }).filter(wanted);
+    let by_silos = [(kind("3.1", 31, None), &TABLE_3_1), (kind("4.1", 41, Some(0.5)), &TABLE_4_1)];
+    let by_schedule = [(kind("3.2", 32, None), &TABLE_3_2), (kind("4.2", 42, Some(0.6)), &TABLE_4_2)];
     if by_silos.iter().all(|(kind, _)| kind.is_none()) && by_schedule.iter().all(|(kind, _)| kind.is_none()) {
         return Err(format!("there is no table {:?}: expected 3.1, 3.2, 4.1 or 4.2", options.table).into());
     }
@@ -95,12 +95,13 @@ struct Kind {
     table: &'static str,
     /// What its data sets are drawn with.
     draw: u64,
-    divergence: DivergenceChoice,
+    /// The index of Rényi's divergence; none for that of Kullback and Leibler.
+    renyi: Option<f64>,
 }
 
 impl Kind {
     fn is_kullback_leibler(self) -> bool {
-        self.divergence == DivergenceChoice::KullbackLeibler
+        self.renyi.is_none()
     }
 
     /// Partitioned and pooled inference.
@@ -146,14 +147,14 @@ impl Study {
             let points = model.draw(signal, 50, &mut noise);
             let exact = model.exact(&points);
             let exact = Moments { mean: exact.mean.to_vec(), covariance: exact.covariance.concat() };
-            let pooled = Method::new(&self.options, kind.divergence).fit(&model, &points, 1)?;
+            let pooled = Method::new(&self.options, kind.renyi).fit(&model, &points, 1)?;
             sets.push(DataSet { points, exact, pooled: pooled.found? });
         }
         Ok((model, sets))
     }
 
     /// A row of a table: the method on every data set.
-    fn row(&self, row: Row, method: Method, silos: usize, model: &PlanarClutter, sets: &[DataSet]) -> Result<Row> {
+    fn row(&self, row: Row, method: &Method, silos: usize, model: &PlanarClutter, sets: &[DataSet]) -> Result<Row> {
         self.session.check()?;
         let runs = sets.iter().map(|set| method.fit(model, &set.points, silos)).collect::<Result<_>>()?;
         Ok(Row { runs, ..row })
@@ -164,15 +165,15 @@ impl Study {
         let (model, sets) = self.data_sets(kind)?;
         let [own, pooled] = kind.names();
         println!("\nTable {}: {own} against {pooled}, silos visited in turn\n", kind.table);
-        let method = Method::new(&self.options, kind.divergence);
+        let method = Method::new(&self.options, kind.renyi);
         let mut rows = Vec::new();
         for (silos, known) in published.iter().filter(|(silos, _)| !self.options.shared.quick || [2, 5].contains(silos))
         {
-            rows.push(self.row(Row::new(&silos.to_string(), *known), method, *silos, &model, &sets)?);
+            rows.push(self.row(Row::new(&silos.to_string(), *known), &method, *silos, &model, &sets)?);
         }
         print!("{}", row::table("silos", pooled, &rows, &sets));
         self.judge(kind, &rows, &sets);
-        if let DivergenceChoice::Renyi(alpha) = kind.divergence {
+        if let Some(alpha) = kind.renyi {
             self.draw(alpha, &rows, &sets)?;
         }
         self.claims.print_new("Claims:");
@@ -216,8 +217,8 @@ impl Study {
         let shown = if self.options.shared.quick { 2 } else { schedules.len() };
         let mut rows = Vec::new();
         for (name, schedule, damping, known) in schedules.into_iter().take(shown) {
-            let method = Method::new(&self.options, kind.divergence).scheduled(schedule, damping);
-            rows.push(self.row(Row::new(name, known), method, SILOS, &model, &sets)?);
+            let method = Method::new(&self.options, kind.renyi).scheduled(schedule, damping);
+            rows.push(self.row(Row::new(name, known), &method, SILOS, &model, &sets)?);
         }
         print!("{}", row::table("schedule", pooled, &rows, &sets));
         self.judge(kind, &rows, &sets);

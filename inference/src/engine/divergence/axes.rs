@@ -94,7 +94,7 @@ impl Axes {
     }
 
     /// Refuses a $`q`$ whose variance somewhere reaches that of $`p`$ over `least`.
-    pub(super) fn above(&self, least: f64, (divergence, index): (&'static str, f64)) -> Result<()> {
+    pub(super) fn above(&self, least: f64, divergence: &'static str, index: f64) -> Result<()> {
         let Some(place) = (0..self.ratio.len()).min_by(|&a, &b| self.ratio[a].total_cmp(&self.ratio[b])) else {
             return Ok(());
         };

@@ -1,5 +1,7 @@
 //! Gives the beta divergence, the density power divergence of Basu and others.
 
+use serde::{Deserialize, Serialize};
+
 use super::axes::{Axes, Slopes};
 use super::gamma::Integrals;
 use super::{Diverged, Divergence, expm1_over, log1p_over, positive};
@@ -22,7 +24,8 @@ use crate::engine::natural::NormalFamily;
 ///
 /// # References
 /// Basu, Harris, Hjort and Jones (1998), Robust and efficient estimation by minimising a density power divergence.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct BetaDivergence {
     /// The index.
     pub beta: f64,
@@ -56,15 +59,19 @@ impl BetaDivergence {
 }
 
 impl Divergence for BetaDivergence {
+    fn check(&self) -> Result<()> {
+        positive("beta", self.beta)
+    }
+
     fn has_domain(&self) -> bool {
         self.beta < 1.0
     }
 
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
-        positive("beta", self.beta)?;
+        self.check()?;
         let (beta, excess) = (self.beta, self.beta - 1.0);
         let axes = Axes::new("beta divergence", family, q, p)?;
-        let Integrals { own, other, cross } = Integrals::new(&axes, excess, ("beta divergence", beta))?;
+        let Integrals { own, other, cross } = Integrals::new(&axes, "beta divergence", beta)?;
         // With x = log∫q^β / c, y = log∫q p^c / c and z = log∫p^β / c for c = β - 1.
         let value =
             expm1_over(excess, own) / beta - expm1_over(excess, cross) + excess * expm1_over(excess, other) / beta;
@@ -82,7 +89,7 @@ impl Divergence for BetaDivergence {
                     logs[0],
                     logs[1]
                 ),
-                expected: "an index nearer to 1, or DivergenceChoice::Gamma, which takes logarithms of the integrals",
+                expected: "an index nearer to 1, or GammaDivergence, which takes logarithms of the integrals",
             });
         }
         let gradient = axes.gradient(&Slopes {

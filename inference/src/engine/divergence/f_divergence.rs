@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 
-use partita_core::{Key, Noise};
+use partita_core::{Key, Noise, Purpose};
+use serde::{Deserialize, Serialize};
 
 use super::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceGradient, MomentGradient};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+use crate::engine::plug::Plug;
 use crate::engine::trust::estimate::mean_and_variance;
 
 /// What makes an f-divergence, $`D_f(q \,\|\, p) = \mathrm{E}_q[f(p/q)]`$ with convex $`f`$ and $`f(1) = 0`$.
@@ -27,7 +29,7 @@ pub trait Generator: Debug + Send + Sync {
 
 /// An f-divergence by as many draws from $`q`$ as from $`p`$, a sample of their mixture.
 ///
-/// The draws are those of a key, and the estimate is unbiased over keys:
+/// The draws are those of a key, which a fit sets for every step, and the estimate is unbiased over keys:
 /// ```math
 /// \nabla D_f = \mathrm{E}_q\Bigl[u^2 f''(u)\,(\partial\theta/\partial\eta)^\top \nabla_\theta(\log q - \log p)\Bigr],
 /// \qquad u = p/q,
@@ -35,34 +37,52 @@ pub trait Generator: Debug + Send + Sync {
 /// the path derivative, exactly zero at $`q = p`$ for every draw. With $`\theta = \mu + \Sigma^{1/2}\varepsilon`$ it is
 /// $`\nabla_\theta`$ by the mean and $`\tfrac12\nabla_\theta\,\varepsilon^\top\Sigma^{-1/2}`$, symmetrised, by the
 /// covariance.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FDivergence<G: Generator> {
     /// What makes the divergence.
+    #[serde(skip)]
     pub generator: G,
     /// Draws from each of the two densities.
     pub draws: u32,
     /// What the draws are made from.
+    #[serde(skip, default = "first_noise")]
     pub noise: Noise,
     /// Which draws.
+    #[serde(skip, default = "first_key")]
     pub key: Key,
 }
 
-/// Refuses so few draws that nothing is known of their error.
-pub(super) fn check_draws(draws: u32) -> Result<()> {
-    if draws >= 2 {
-        return Ok(());
-    }
-    let expected = "at least 2, and hundreds for a useful gradient";
-    Err(Error::Setting { setting: "draws of an f-divergence", found: draws.to_string(), expected })
+/// The noise of a divergence that no fit has given any.
+fn first_noise() -> Noise {
+    Noise::new(0)
+}
+
+fn first_key() -> Key {
+    Key::new(Purpose::Fit, 0)
 }
 
 impl<G: Generator> FDivergence<G> {
+    /// The divergence by so many draws from each of the two densities.
+    #[must_use]
+    pub fn new(generator: G, draws: u32) -> Self {
+        Self { generator, draws, noise: first_noise(), key: first_key() }
+    }
+
+    /// Refuses so few draws that nothing is known of their error.
+    fn check_draws(&self) -> Result<()> {
+        if self.draws >= 2 {
+            return Ok(());
+        }
+        let expected = "at least 2, and hundreds for a useful gradient";
+        Err(Error::Setting { setting: "draws of an f-divergence", found: self.draws.to_string(), expected })
+    }
+
     /// The estimate with the standard error of its value, in nats.
     ///
     /// # Errors
     /// [`Error::Improper`] if one of the two is no density; [`Error::Setting`] for fewer than two draws.
     pub fn estimate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<(Diverged, f64)> {
-        check_draws(self.draws)?;
+        self.check_draws()?;
         family.check("an f-divergence of a posterior from its cavity: the posterior", q)?;
         family.check("an f-divergence of a posterior from its cavity: the cavity", p)?;
         let size = family.len();
@@ -98,8 +118,16 @@ impl<G: Generator> FDivergence<G> {
     }
 }
 
-impl<G: Generator> Divergence for FDivergence<G> {
+impl<G: Generator + Clone + 'static> Divergence for FDivergence<G> {
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
         Ok(self.estimate(family, q, p)?.0)
+    }
+
+    fn keyed(&self, noise: Noise, key: Key) -> Option<Plug<dyn Divergence>> {
+        Some(Self { noise, key, ..self.clone() }.into())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.check_draws()
     }
 }

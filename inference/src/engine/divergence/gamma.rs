@@ -1,5 +1,7 @@
 //! Gives the gamma divergence, which does not see the scale of densities.
 
+use serde::{Deserialize, Serialize};
+
 use super::axes::{Axes, Slopes};
 use super::{Diverged, Divergence, log1p_over, positive};
 use crate::engine::error::Result;
@@ -18,7 +20,8 @@ use crate::engine::natural::NormalFamily;
 ///
 /// # References
 /// Fujisawa and Eguchi (2008), Robust parameter estimation with a small bias against heavy contamination.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct GammaDivergence {
     /// The index.
     pub gamma: f64,
@@ -36,10 +39,11 @@ pub(super) struct Integrals {
 }
 
 impl Integrals {
-    /// The integrals of `q` and `p` in their common axes.
-    pub(super) fn new(axes: &Axes, excess: f64, name: (&'static str, f64)) -> Result<Self> {
+    /// The integrals of `q` and `p` in their common axes, for the divergence of this index.
+    pub(super) fn new(axes: &Axes, divergence: &'static str, index: f64) -> Result<Self> {
+        let excess = index - 1.0;
         if excess < 0.0 {
-            axes.above(-excess, name)?;
+            axes.above(-excess, divergence, index)?;
         }
         let power = log1p_over(excess, 1.0);
         let mut integrals = Self { own: -axes.log_scale, other: -axes.log_scale, cross: -axes.log_scale };
@@ -53,15 +57,19 @@ impl Integrals {
 }
 
 impl Divergence for GammaDivergence {
+    fn check(&self) -> Result<()> {
+        positive("gamma", self.gamma)
+    }
+
     fn has_domain(&self) -> bool {
         self.gamma < 1.0
     }
 
     fn evaluate(&self, family: &NormalFamily, q: &[f64], p: &[f64]) -> Result<Diverged> {
-        positive("gamma", self.gamma)?;
+        self.check()?;
         let (gamma, excess) = (self.gamma, self.gamma - 1.0);
         let axes = Axes::new("gamma divergence", family, q, p)?;
-        let Integrals { own, other, cross } = Integrals::new(&axes, excess, ("gamma divergence", gamma))?;
+        let Integrals { own, other, cross } = Integrals::new(&axes, "gamma divergence", gamma)?;
         let gradient = axes.gradient(&Slopes {
             direction: axes.offset.iter().zip(&axes.ratio).map(|(w, r)| w / (r + excess)).collect(),
             by_mean: 1.0,

@@ -9,7 +9,7 @@ use super::Generator;
 ///
 /// # References
 /// Lin (1991), Divergence measures based on the Shannon entropy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JensenShannon;
 
 impl Generator for JensenShannon {

@@ -36,14 +36,15 @@ impl Divergence for KullbackLeibler {
     fn evaluate_at(
         &self,
         family: &NormalFamily,
-        (mean, spread): (&[f64], &CovarianceMatrix),
+        mean: &[f64],
+        covariance: &CovarianceMatrix,
         p: &[f64],
     ) -> Result<Diverged> {
-        match spread {
+        match covariance {
             CovarianceMatrix::Diagonal(deviations) if family.is_plain() && is_density(mean, deviations) => {
                 Ok(independent(mean, deviations, p, family.impropriety(p).is_none()))
             }
-            _ => self.evaluate(family, &family.natural_of_moments(mean, spread)?, p),
+            _ => self.evaluate(family, &family.natural_of_moments(mean, covariance)?, p),
         }
     }
 

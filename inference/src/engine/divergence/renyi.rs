@@ -1,5 +1,7 @@
 //! Gives the divergence of Rényi, which widens or narrows posteriors by one number.
 
+use serde::{Deserialize, Serialize};
+
 use super::axes::{Axes, Slopes};
 use super::{Diverged, Divergence, log1p_over};
 use crate::engine::error::{Error, Result};
@@ -24,14 +26,15 @@ use crate::engine::natural::NormalFamily;
 ///
 /// # References
 /// Gil, Alajaji and Linder (2013), Rényi divergence measures for commonly used univariate continuous distributions.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Renyi {
     /// The index.
     pub alpha: f64,
 }
 
-impl Renyi {
-    pub(super) fn check(self) -> Result<()> {
+impl Divergence for Renyi {
+    fn check(&self) -> Result<()> {
         if self.alpha >= 0.0 && self.alpha.is_finite() {
             return Ok(());
         }
@@ -41,9 +44,7 @@ impl Renyi {
             expected: "a finite number >= 0; a negative one is 1 - alpha with p and q swapped",
         })
     }
-}
 
-impl Divergence for Renyi {
     fn has_domain(&self) -> bool {
         self.alpha > 1.0
     }
@@ -53,7 +54,7 @@ impl Divergence for Renyi {
         let alpha = self.alpha;
         let axes = Axes::new("Rényi divergence", family, q, p)?;
         if alpha > 1.0 {
-            axes.above((alpha - 1.0) / alpha, ("Rényi divergence", alpha))?;
+            axes.above((alpha - 1.0) / alpha, "Rényi divergence", alpha)?;
         }
         let mixed: Vec<f64> = axes.ratio.iter().map(|r| 1.0 + alpha * (r - 1.0)).collect();
         let one = |((w, r), t): ((&f64, &f64), &f64)| {

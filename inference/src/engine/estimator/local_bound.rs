@@ -52,13 +52,13 @@ pub(crate) fn enhanced_share<M: Model>(
             *slot = normalised * (*slot - weight * score);
         }
     }
-    let path = family.vjp(parameters, &global.deviation, (noise, &draw), &gradient, out);
-    let mut deviation = assessment.globals.clone();
-    add(&mut deviation, &path);
+    let path = family.vjp(parameters, &global.deviation, noise, &draw, &gradient, out);
+    let mut grad_offset = assessment.globals.clone();
+    add(&mut grad_offset, &path);
     Ok(ElboTerm {
         elbo: assessment.value,
-        location: assessment.globals,
-        deviation,
+        grad_mean: assessment.globals,
+        grad_offset,
         theta: assessment.theta,
         variance: Vec::new(),
     })

@@ -52,14 +52,14 @@ impl ElboTerm {
         ValueAndGradient { value, globals, theta, mut means, variances, .. }: ValueAndGradient,
     ) -> Self {
         add(&mut means, &globals);
-        Self { elbo: value, location: means, deviation: globals, theta, variance: variances }
+        Self { elbo: value, grad_mean: means, grad_offset: globals, theta, variance: variances }
     }
 
     /// The sum with another share of the same model.
     pub(crate) fn plus(mut self, other: Self) -> Self {
         self.elbo += other.elbo;
-        add(&mut self.location, &other.location);
-        add(&mut self.deviation, &other.deviation);
+        add(&mut self.grad_mean, &other.grad_mean);
+        add(&mut self.grad_offset, &other.grad_offset);
         add(&mut self.theta, &other.theta);
         add(&mut self.variance, &other.variance);
         self

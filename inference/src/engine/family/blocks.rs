@@ -62,7 +62,7 @@ impl Family for Blocks {
         joint
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         let (mut parameters, mut noise, mut out) = (parameters, noise, out);
         for (components, family) in &self.parts {
             let (own, rest) = out.split_at_mut(family.parameter_len());
@@ -70,8 +70,8 @@ impl Family for Blocks {
             family.vjp(
                 front(&mut parameters, family.parameter_len()),
                 front(&mut noise, family.noise_len()),
-                &pick(location, components),
-                &pick(deviation, components),
+                &pick(grad_mean, components),
+                &pick(grad_offset, components),
                 own,
             );
         }

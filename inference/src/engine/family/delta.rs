@@ -45,8 +45,8 @@ impl Family for Delta {
         FamilyDraw { latent: parameters.to_vec(), deviation: zeros.clone(), log_density: 0.0, score: zeros }
     }
 
-    fn vjp(&self, _: &[f64], _: &[f64], location: &[f64], _: &[f64], out: &mut [f64]) {
-        out.iter_mut().zip(location).for_each(|(slot, a)| *slot += a);
+    fn vjp(&self, _: &[f64], _: &[f64], grad_mean: &[f64], _: &[f64], out: &mut [f64]) {
+        out.iter_mut().zip(grad_mean).for_each(|(slot, a)| *slot += a);
     }
 
     fn vjp_moments(&self, _: &[f64], gradient: &MomentGradient, out: &mut [f64]) {

@@ -3,7 +3,7 @@
 use partita_core::kernel::{BLOCK, DiagonalDraw, add_scaled, diagonal_draw, exponential};
 use rayon::prelude::*;
 
-use super::{CovarianceGradient, CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
+use super::{CovarianceGradient, CovarianceMatrix, DrawGradient, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::Result;
 
 /// Components that one thread takes at a time; the result does not depend on how many threads there are.
@@ -69,10 +69,6 @@ impl Family for DiagonalGaussian {
         2 * self.len
     }
 
-    fn noise_len(&self) -> usize {
-        self.len
-    }
-
     fn initial(&self, scale: f64) -> Vec<f64> {
         [vec![0.0; self.len], vec![scale.ln(); self.len]].concat()
     }
@@ -98,30 +94,25 @@ impl Family for DiagonalGaussian {
         *log_density = sums.iter().sum::<f64>() - real(self.len) * HALF_LOG_TWO_PI;
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
-        self.add_gradient(parameters, noise, [location, deviation], (1.0, false), out);
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
+        let gradient = DrawGradient { grad_mean, grad_offset, factor: 1.0, with_entropy: false };
+        self.add_gradient(parameters, noise, gradient, out);
     }
 
-    fn add_gradient(
-        &self,
-        parameters: &[f64],
-        noise: &[f64],
-        [location, deviation]: [&[f64]; 2],
-        (factor, entropy): (f64, bool),
-        out: &mut [f64],
-    ) {
+    fn add_gradient(&self, parameters: &[f64], noise: &[f64], gradient: DrawGradient<'_>, out: &mut [f64]) {
+        let DrawGradient { grad_mean, grad_offset, factor, with_entropy } = gradient;
         let (out_mean, out_log_scale) = out.split_at_mut(self.len);
         out_mean
             .par_chunks_mut(PART)
-            .zip(location.par_chunks(PART))
-            .for_each(|(out, location)| add_scaled(out, factor, location));
+            .zip(grad_mean.par_chunks(PART))
+            .for_each(|(out, gradient)| add_scaled(out, factor, gradient));
         let inputs =
-            parameters[self.len..].par_chunks(PART).zip(deviation.par_chunks(PART)).zip(noise.par_chunks(PART));
-        let entropy = f64::from(u8::from(entropy));
-        out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, deviation), noise))| {
+            parameters[self.len..].par_chunks(PART).zip(grad_offset.par_chunks(PART)).zip(noise.par_chunks(PART));
+        let entropy = f64::from(u8::from(with_entropy));
+        out_log_scale.par_chunks_mut(PART).zip(inputs).for_each(|(out, ((log_scale, gradient), noise))| {
             let mut scale = log_scale.to_vec();
             exponential(&mut scale);
-            for (((slot, b), s), e) in out.iter_mut().zip(deviation).zip(&scale).zip(noise) {
+            for (((slot, b), s), e) in out.iter_mut().zip(gradient).zip(&scale).zip(noise) {
                 *slot += factor * (b * s * e + entropy);
             }
         });

@@ -29,7 +29,7 @@ impl FullRankGaussian {
         Self { len }
     }
 
-    /// Splits parameters into location, log scales and the strict lower triangle.
+    /// Splits parameters into mean, log scales and the strict lower triangle.
     fn split<'a>(&self, parameters: &'a [f64]) -> (&'a [f64], &'a [f64], &'a [f64]) {
         let (mean, rest) = parameters.split_at(self.len);
         let (log_scale, lower) = rest.split_at(self.len);
@@ -71,10 +71,6 @@ impl Family for FullRankGaussian {
         2 * self.len + self.len * self.len.saturating_sub(1) / 2
     }
 
-    fn noise_len(&self) -> usize {
-        self.len
-    }
-
     fn initial(&self, scale: f64) -> Vec<f64> {
         let mut parameters = vec![0.0; self.parameter_len()];
         parameters[self.len..2 * self.len].fill(scale.ln());
@@ -92,14 +88,14 @@ impl Family for FullRankGaussian {
         FamilyDraw { latent, deviation, log_density, score }
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         let (_, log_scale, lower) = self.split(parameters);
         let (out_mean, rest) = out.split_at_mut(self.len);
         let (out_log_scale, out_lower) = rest.split_at_mut(self.len);
-        out_mean.iter_mut().zip(location).for_each(|(slot, a)| *slot += a);
+        out_mean.iter_mut().zip(grad_mean).for_each(|(slot, a)| *slot += a);
         let mut entries = out_lower.iter_mut();
         for (row, w) in multiply_lower(lower, noise).iter().enumerate() {
-            let weighted = deviation[row] * log_scale[row].exp();
+            let weighted = grad_offset[row] * log_scale[row].exp();
             out_log_scale[row] += weighted * w;
             for (slot, e) in entries.by_ref().take(row).zip(noise) {
                 *slot += weighted * e;

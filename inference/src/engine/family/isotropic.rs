@@ -51,7 +51,7 @@ impl IsotropicGaussian {
         Self { len }
     }
 
-    /// Splits parameters into location and log scale.
+    /// Splits parameters into mean and log scale.
     fn split<'a>(&self, parameters: &'a [f64]) -> (&'a [f64], f64) {
         let (mean, log_scale) = parameters.split_at(self.len);
         (mean, log_scale.first().copied().unwrap_or_default())
@@ -78,10 +78,6 @@ impl Family for IsotropicGaussian {
         self.len + self.len.min(1)
     }
 
-    fn noise_len(&self) -> usize {
-        self.len
-    }
-
     fn initial(&self, scale: f64) -> Vec<f64> {
         let mut parameters = vec![0.0; self.parameter_len()];
         parameters[self.len..].fill(scale.ln());
@@ -99,11 +95,11 @@ impl Family for IsotropicGaussian {
         FamilyDraw { latent, deviation, log_density, score }
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         let (_, log_scale) = self.split(parameters);
-        add_scaled(&mut out[..self.len], 1.0, location);
+        add_scaled(&mut out[..self.len], 1.0, grad_mean);
         // Z - μ = σε, of which d/d log σ is itself.
-        self.add_to_scale(log_scale.exp() * dot(deviation, noise), out);
+        self.add_to_scale(log_scale.exp() * dot(grad_offset, noise), out);
     }
 
     fn vjp_variance(&self, parameters: &[f64], gradient: &[f64], out: &mut [f64]) -> Result<()> {

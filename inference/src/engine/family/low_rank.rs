@@ -126,14 +126,14 @@ impl Family for LowRankGaussian {
         FamilyDraw { latent, deviation, log_density, score: solved.iter().map(|s| -s).collect() }
     }
 
-    fn vjp(&self, parameters: &[f64], noise: &[f64], location: &[f64], deviation: &[f64], out: &mut [f64]) {
+    fn vjp(&self, parameters: &[f64], noise: &[f64], grad_mean: &[f64], grad_offset: &[f64], out: &mut [f64]) {
         let log_scale = self.split(parameters).1;
         let (common, own) = noise.split_at(self.rank);
         for i in 0..self.len {
-            out[i] += location[i];
-            out[self.len + i] += deviation[i] * log_scale[i].exp() * own[i];
+            out[i] += grad_mean[i];
+            out[self.len + i] += grad_offset[i] * log_scale[i].exp() * own[i];
             for (j, e) in common.iter().enumerate() {
-                out[2 * self.len + i * self.rank + j] += deviation[i] * e;
+                out[2 * self.len + i * self.rank + j] += grad_offset[i] * e;
             }
         }
     }

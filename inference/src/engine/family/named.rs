@@ -32,7 +32,7 @@ impl FamilyPlan {
         let parts = self.parts(table).into_iter().filter(|(sites, _)| !sites.is_empty());
         let named = parts.map(|(sites, choice)| NamedFamily {
             sites: sites.iter().map(|site| site.name.clone()).collect(),
-            family: choice.to_string(),
+            family: choice.name(),
             numbers: sites.iter().map(|site| site.width()).sum(),
         });
         named.collect()

@@ -21,6 +21,28 @@ pub struct RowOptions {
     pub delta: Vec<bool>,
 }
 
+impl RowOptions {
+    /// So many independent columns that depend on nothing.
+    #[must_use]
+    pub fn independent(columns: usize) -> Self {
+        let none = vec![false; columns];
+        Self { dense: none.clone(), given_globals: none.clone(), scale_given_globals: none.clone(), delta: none }
+    }
+
+    /// Puts the options of some columns in the place of those from `start` on.
+    pub(super) fn place(&mut self, start: usize, own: &Self) {
+        let pairs = [
+            (&mut self.dense, &own.dense),
+            (&mut self.given_globals, &own.given_globals),
+            (&mut self.scale_given_globals, &own.scale_given_globals),
+            (&mut self.delta, &own.delta),
+        ];
+        for (all, own) in pairs {
+            all[start..].iter_mut().zip(own).for_each(|(slot, own)| *slot = *own);
+        }
+    }
+}
+
 /// Independent Gaussian blocks, one a row, given the globals.
 ///
 /// $$ Z_r = \mu_r + C_r\thinspace \delta + e^{\rho_r + S_r \delta} \odot L_r \varepsilon_r, \qquad \delta = Z_G - \mu_G
@@ -338,7 +360,8 @@ impl RowGaussian {
         &self,
         parameters: &[f64],
         deviation: &[f64],
-        (noise, draw): (&[f64], &RowDraw),
+        noise: &[f64],
+        draw: &RowDraw,
         gradient: &[f64],
         out: &mut [f64],
     ) -> Vec<f64> {
@@ -396,7 +419,8 @@ impl RowGaussian {
         &self,
         parameters: &[f64],
         deviation: &[f64],
-        (weight, expected): (f64, bool),
+        weight: f64,
+        expected: bool,
         out: &mut [f64],
     ) -> Vec<f64> {
         let parts = self.parts(parameters);

@@ -5,9 +5,11 @@ use partita_core::kernel::AdamUpdate;
 use partita_core::{Device, Part, Site, SiteTable};
 
 use super::{Moving, plus};
-use crate::engine::error::Result;
+use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
-use crate::engine::family::{DeviceKind, FamilyPlan, HALF_LOG_TWO_PI};
+use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI, PointMass, SiteFamily};
+use crate::engine::natural::CovarianceForm;
+use crate::engine::plug::Plug;
 
 /// The global posterior: independent parts, in the order of the host family's parameters.
 #[derive(Debug, Clone)]
@@ -73,11 +75,34 @@ pub(crate) struct GlobalsGradient {
     parts: Vec<[Option<Tensor<2>>; 3]>,
 }
 
+/// The families that have a device form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DeviceForm {
+    PointMass,
+    Diagonal,
+    FullRank,
+}
+
+/// The device form of a family, which those of a user's own do not have.
+fn form_of(choice: &Plug<dyn SiteFamily>) -> Result<DeviceForm> {
+    let form = choice.get::<Gaussian>().and_then(SiteFamily::covariance_form);
+    match (choice.get::<PointMass>(), form) {
+        (Some(PointMass), _) => Ok(DeviceForm::PointMass),
+        (_, Some(CovarianceForm::Diagonal)) => Ok(DeviceForm::Diagonal),
+        (_, Some(CovarianceForm::Full)) => Ok(DeviceForm::FullRank),
+        _ => Err(Error::Setting {
+            setting: "family of globals",
+            found: format!("{choice:?} with OnDevice"),
+            expected: "diagonal, full_rank or a point mass, which have a device form; or the algorithm Central",
+        }),
+    }
+}
+
 impl Globals {
     /// The posterior that `plan` chooses for the globals of `table`, at these parameters of the host family.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`] for a family that has no device form.
+    /// [`Error::Setting`] for a family that has no device form.
     pub(crate) fn new(plan: &FamilyPlan, table: &SiteTable, parameters: &[f64], device: &Device) -> Result<Self> {
         let mut parameters = parameters.iter().copied();
         let declared: Vec<&Site> = table.latents(Part::Global).collect();
@@ -92,7 +117,7 @@ impl Globals {
                 len += site.width();
             }
             if len > 0 {
-                parts.push(GlobalPart::new(choice.on_device()?, len, &mut parameters, device));
+                parts.push(GlobalPart::new(form_of(&choice)?, len, &mut parameters, device));
             }
         }
         Ok(Self { parts, sites })
@@ -298,15 +323,15 @@ fn flat(tensor: Tensor<2>) -> Tensor<1> {
 }
 
 impl GlobalPart {
-    fn new(kind: DeviceKind, len: usize, parameters: &mut impl Iterator<Item = f64>, device: &Device) -> Self {
+    fn new(kind: DeviceForm, len: usize, parameters: &mut impl Iterator<Item = f64>, device: &Device) -> Self {
         let mut vector = || Moving::new(device.tensor(parameters.by_ref().take(len).collect(), [1, len]));
         let square = |entry: fn(usize, usize) -> bool| {
             let cells = (0..len * len).map(|cell| f64::from(u8::from(entry(cell / len, cell % len))));
             device.tensor(cells.collect(), [len, len])
         };
         let mean = vector();
-        let log_scale = (kind != DeviceKind::Delta).then(vector);
-        let lower = (kind == DeviceKind::FullRank && len > 1).then(|| {
+        let log_scale = (kind != DeviceForm::PointMass).then(vector);
+        let lower = (kind == DeviceForm::FullRank && len > 1).then(|| {
             let (mask, identity) = (square(|row, column| column < row), square(|row, column| column == row));
             let entry = |cell: usize| if cell % len < cell / len { parameters.next().unwrap_or(0.0) } else { 0.0 };
             let start = device.tensor((0..len * len).map(entry).collect(), [len, len]);

@@ -10,41 +10,80 @@ use burn::optim::{
 use burn::tensor::{Tensor, TensorData};
 use burn_pack::Scalar;
 use partita_core::Device;
+use serde::{Deserialize, Serialize};
 
-use super::UpdateRule;
+use super::{Optimiser, UpdateRule, defined, keeps};
+use crate::engine::error::Result;
 
-/// Adam with decoupled weight decay.
-pub(super) fn adam_w(weight_decay: f32, device: &Device) -> Box<dyn UpdateRule> {
-    let config = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(weight_decay);
-    let rebuild = |parts: &mut Parts<'_>| {
-        let (first, second) = (parts.tensor("momentum.moment_1")?, parts.tensor("momentum.moment_2")?);
-        Some(AdamWState::new(AdaptiveMomentumState::new(parts.count("momentum.time")?, first, second)))
-    };
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+/// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AdamW {
+    /// How strongly parameters are drawn to zero.
+    pub weight_decay: f32,
 }
 
-/// Stochastic gradient descent, with momentum where it is not zero.
-pub(super) fn sgd(momentum: f64, device: &Device) -> Box<dyn UpdateRule> {
-    let config = SgdConfig::new();
-    let config = if momentum > 0.0 {
-        config.with_momentum(Some(MomentumConfig { momentum, dampening: 0.0, nesterov: false }))
-    } else {
-        config
-    };
-    let rebuild =
-        |parts: &mut Parts<'_>| Some(SgdState::new(parts.tensor("momentum.velocity").map(MomentumState::new)));
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+impl Optimiser for AdamW {
+    fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
+        let config = AdamWConfig::new().with_epsilon(1e-8).with_weight_decay(self.weight_decay);
+        let rebuild = |parts: &mut Parts<'_>| {
+            let (first, second) = (parts.tensor("momentum.moment_1")?, parts.tensor("momentum.moment_2")?);
+            Some(AdamWState::new(AdaptiveMomentumState::new(parts.count("momentum.time")?, first, second)))
+        };
+        Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, self.weight_decay >= 0.0 && self.weight_decay.is_finite())
+    }
+}
+
+/// Stochastic gradient descent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Sgd {
+    /// Momentum; 0 for none.
+    pub momentum: f64,
+}
+
+impl Optimiser for Sgd {
+    fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
+        let momentum = self.momentum;
+        let config = SgdConfig::new();
+        let config = if momentum > 0.0 {
+            config.with_momentum(Some(MomentumConfig { momentum, dampening: 0.0, nesterov: false }))
+        } else {
+            config
+        };
+        let rebuild =
+            |parts: &mut Parts<'_>| Some(SgdState::new(parts.tensor("momentum.velocity").map(MomentumState::new)));
+        Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, keeps(self.momentum))
+    }
 }
 
 /// RMSProp.
-pub(super) fn rms_prop(momentum: f32, device: &Device) -> Box<dyn UpdateRule> {
-    let config = RmsPropConfig::new().with_epsilon(1e-8).with_momentum(momentum);
-    let rebuild = |parts: &mut Parts<'_>| {
-        let square = SquareAvgState::new(parts.tensor("square_avg.square_avg")?);
-        let centered = CenteredState::new(parts.tensor("centered.grad_avg"), parts.tensor("centered.avg")?);
-        Some(RmsPropState::new(square, centered, parts.tensor("momentum.buf").map(RmsPropMomentumState::new)))
-    };
-    Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RmsProp {
+    /// Momentum; 0 for none.
+    pub momentum: f32,
+}
+
+impl Optimiser for RmsProp {
+    fn start(&self, device: &Device) -> Box<dyn UpdateRule> {
+        let config = RmsPropConfig::new().with_epsilon(1e-8).with_momentum(self.momentum);
+        let rebuild = |parts: &mut Parts<'_>| {
+            let square = SquareAvgState::new(parts.tensor("square_avg.square_avg")?);
+            let centered = CenteredState::new(parts.tensor("centered.grad_avg"), parts.tensor("centered.avg")?);
+            Some(RmsPropState::new(square, centered, parts.tensor("momentum.buf").map(RmsPropMomentumState::new)))
+        };
+        Box::new(BurnRule { optimiser: config.build(), state: None, device: device.clone(), rebuild })
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, keeps(f64::from(self.momentum)))
+    }
 }
 
 /// One of Burn's optimisers with its state for one vector.

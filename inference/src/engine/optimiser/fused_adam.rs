@@ -1,16 +1,47 @@
 //! Runs Adam as one vectorised loop over parameters, gradient and moments.
 
+use partita_core::Device;
 use partita_core::kernel::{AdamUpdate, adam};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::{RowPlaces, UpdateRule};
+use super::{Optimiser, RowPlaces, UpdateRule, defined, keeps};
+use crate::engine::error::Result;
+
+/// Adam (Kingma and Ba, 2015); by default with the customary constants.
+///
+/// It runs as one fused loop with the operations of Burn's Adam on f64 tensors; its constants are in double precision,
+/// where Burn's are rounded to single (`laws::adam` holds it to both claims).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Adam {
+    /// Decay of the mean of gradients and of their squares.
+    pub decay: [f64; 2],
+    /// Added to the root of the mean square.
+    pub epsilon: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Self { decay: [0.9, 0.999], epsilon: 1e-8 }
+    }
+}
+
+impl Optimiser for Adam {
+    fn start(&self, _: &Device) -> Box<dyn UpdateRule> {
+        Box::new(FusedAdam { decay: self.decay, epsilon: self.epsilon, ..FusedAdam::default() })
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, self.decay.into_iter().all(keeps) && self.epsilon > 0.0 && self.epsilon.is_finite())
+    }
+}
 
 /// Parameters that one thread moves at a time.
 const PART: usize = 16_384;
 
 /// Adam's state: running means of gradients and of their squares.
 #[derive(Debug, Default)]
-pub(super) struct FusedAdam {
+struct FusedAdam {
     decay: [f64; 2],
     epsilon: f64,
     time: u64,
@@ -18,12 +49,6 @@ pub(super) struct FusedAdam {
     second: Vec<f64>,
     /// Steps of each row, where rows are moved apart from one another.
     row_times: Vec<u64>,
-}
-
-impl FusedAdam {
-    pub(super) fn new(decay: [f64; 2], epsilon: f64) -> Self {
-        Self { decay, epsilon, ..Self::default() }
-    }
 }
 
 impl UpdateRule for FusedAdam {
@@ -134,12 +159,12 @@ mod tests {
 
     #[test]
     fn every_row_moves_as_by_an_adam_of_its_own() {
-        let (mut together, mut parameters) = (FusedAdam::new([0.9, 0.999], 1e-8), vec![0.5; ROWS * 3]);
+        let (mut together, mut parameters) = (Adam::default().start(&Device::flex()), vec![0.5; ROWS * 3]);
         for (step, rows) in BATCHES.into_iter().enumerate() {
             together.step_rows(0.1, &mut parameters, &compact(step, rows), &places(rows));
         }
         for row in 0..ROWS {
-            let (mut alone, mut own) = (FusedAdam::new([0.9, 0.999], 1e-8), [0.5; 3]);
+            let (mut alone, mut own) = (Adam::default().start(&Device::flex()), [0.5; 3]);
             for (step, _) in BATCHES.into_iter().enumerate().filter(|(_, rows)| rows.contains(&row)) {
                 alone.step(0.1, &mut own, &gradient(step, row));
             }
@@ -150,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_step_on_rows_is_undone_by_the_state_of_these_rows() {
-        let (mut rule, mut parameters) = (FusedAdam::new([0.9, 0.999], 1e-8), vec![0.5; ROWS * 3]);
+        let (mut rule, mut parameters) = (Adam::default().start(&Device::flex()), vec![0.5; ROWS * 3]);
         for (step, rows) in BATCHES.into_iter().enumerate() {
             let (before, at, places) = (rule.save(), parameters.clone(), places(rows));
             let (state, own) = (rule.save_rows(&places).unwrap(), places.gather(&parameters));
@@ -169,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_restored_state_goes_on_with_the_same_bits() {
-        let (mut going_on, mut parameters) = (FusedAdam::new([0.9, 0.999], 1e-8), vec![0.5; ROWS * 3]);
-        let (mut restored, mut own) = (FusedAdam::new([0.9, 0.999], 1e-8), Vec::new());
+        let (mut going_on, mut parameters) = (Adam::default().start(&Device::flex()), vec![0.5; ROWS * 3]);
+        let (mut restored, mut own) = (Adam::default().start(&Device::flex()), Vec::new());
         for (step, rows) in BATCHES.into_iter().enumerate() {
             if step == 3 {
                 assert!(restored.load(going_on.save()));

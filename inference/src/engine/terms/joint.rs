@@ -63,16 +63,16 @@ impl Context<'_> {
         let latents = Latents { globals: &global.latent, locals: &locals };
         let mut joint = self.density(model, 1.0).joint(latents, data)?;
         let (by_draws, mut by_local) = (std::mem::take(&mut joint.locals), self.locals.zeros(self.rows));
-        let (elbo, mut location, theta) = estimator.global_terms(joint, self.family, self.globals, global);
+        let (elbo, mut grad_mean, theta) = estimator.global_terms(joint, self.family, self.globals, global);
         let through = estimator.through_locals(&global.deviation, &blocks, &draws, by_draws, &mut by_local);
-        let deviation = (!through.path.is_empty()).then(|| {
-            add(&mut location, &through.direct);
-            let mut deviation = location.clone();
-            add(&mut deviation, &through.path);
-            deviation
+        let grad_offset = (!through.path.is_empty()).then(|| {
+            add(&mut grad_mean, &through.direct);
+            let mut grad_offset = grad_mean.clone();
+            add(&mut grad_offset, &through.path);
+            grad_offset
         });
         let elbo = elbo + through.elbo;
-        Ok(Evaluated { found: Drawn { elbo, location, deviation, theta, ..Drawn::default() }, by_local })
+        Ok(Evaluated { found: Drawn { elbo, grad_mean, grad_offset, theta, ..Drawn::default() }, by_local })
     }
 
     /// The whole bound at every draw of a step; without the likelihood of particles that share it.

@@ -93,9 +93,9 @@ message! {
         /// the step answered
         step: u64 = Request <= LARGEST_COUNT,
         /// a: gradient of the share by the global latents, one vector a particle
-        location: Option<Rows> = Data <= sizes.draws * sizes.globals,
+        grad_mean: Option<Rows> = Data <= sizes.draws * sizes.globals,
         /// b: the same with the path through local latents
-        deviation: Option<Rows> = Data <= sizes.draws * sizes.globals,
+        grad_offset: Option<Rows> = Data <= sizes.draws * sizes.globals,
         /// gradient of the share by the global posterior's parameters
         gradient: Option<Vec<f64>> = Data <= sizes.parameters,
         /// the silo's share of the bound, one number a particle

@@ -7,6 +7,7 @@ use crate::engine::algorithm::finite;
 use crate::engine::divergence::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{DrawWeights, ElboTerm};
+use crate::engine::family::DrawGradient;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::rows::StepRows;
 use crate::engine::terms::particles::Draws;
@@ -49,9 +50,9 @@ pub(crate) struct LocalMove {
 pub(super) struct Drawn {
     pub(super) elbo: f64,
     pub(super) noise: Vec<f64>,
-    pub(super) location: Vec<f64>,
-    /// What reaches $`Z_G - \mu_G`$, where it differs from `location`: most models have no other, and many globals.
-    pub(super) deviation: Option<Vec<f64>>,
+    pub(super) grad_mean: Vec<f64>,
+    /// What reaches $`Z_G - \mu_G`$, where it differs from `grad_mean`: most models have no other, and many globals.
+    pub(super) grad_offset: Option<Vec<f64>>,
     /// The gradient by the variances of linear layers under local reparameterisation.
     pub(super) variance: Vec<f64>,
     pub(super) theta: Vec<f64>,
@@ -62,8 +63,8 @@ pub(super) struct Drawn {
 impl Drawn {
     /// A term at a draw with this noise.
     pub(super) fn of(term: ElboTerm, noise: Vec<f64>) -> Self {
-        let ElboTerm { elbo, location, deviation, theta, variance } = term;
-        Self { elbo, location, deviation: Some(deviation), theta, variance, noise, has_entropy: false }
+        let ElboTerm { elbo, grad_mean, grad_offset, theta, variance } = term;
+        Self { elbo, grad_mean, grad_offset: Some(grad_offset), theta, variance, noise, has_entropy: false }
     }
 }
 
@@ -145,9 +146,13 @@ impl<M: Model> Silo<M> {
     /// Adds the gradients of a draw by the parameters of the global family and by θ, each times its factor.
     fn add_gradient(&self, globals: &[f64], own: &Drawn, [family, theta]: [f64; 2], out: &mut [f64]) -> Result<()> {
         let (by_global, by_theta) = out.split_at_mut(globals.len());
-        let reaching = [&own.location, own.deviation.as_ref().unwrap_or(&own.location)].map(Vec::as_slice);
-        let entropy = own.has_entropy && self.settings.estimator.adds_entropy_gradient();
-        self.family.add_gradient(globals, &own.noise, reaching, (family, entropy), by_global);
+        let gradient = DrawGradient {
+            grad_mean: &own.grad_mean,
+            grad_offset: own.grad_offset.as_ref().unwrap_or(&own.grad_mean),
+            factor: family,
+            with_entropy: own.has_entropy && self.settings.estimator.adds_entropy_gradient(),
+        };
+        self.family.add_gradient(globals, &own.noise, gradient, by_global);
         add_scaled(&mut by_theta[..own.theta.len()], theta, &own.theta);
         if own.variance.is_empty() {
             return Ok(());
@@ -164,7 +169,7 @@ impl<M: Model> Silo<M> {
     /// A share alone.
     fn without_prior(&self, share: ElboTerm, draw: Draws, particle: u32) -> Drawn {
         // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
-        let noise = match share.deviation.iter().any(|number| *number != 0.0) {
+        let noise = match share.grad_offset.iter().any(|number| *number != 0.0) {
             true => draw.global_noise(&*self.family, &self.settings, particle),
             false => vec![0.0; self.family.noise_len()],
         };
@@ -235,6 +240,6 @@ impl<M: Model> Silo<M> {
             });
         }
         let moments = (self.family.mean(globals), self.family.spread(globals));
-        divergence.evaluate_at(natural, (&moments.0, &moments.1), cavity).map(Some)
+        divergence.evaluate_at(natural, &moments.0, &moments.1, cavity).map(Some)
     }
 }

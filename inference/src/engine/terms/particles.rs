@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn numbers(share: &ElboTerm) -> Vec<f64> {
-        [&[share.elbo], share.location.as_slice(), &share.deviation, &share.variance].concat()
+        [&[share.elbo], share.grad_mean.as_slice(), &share.grad_offset, &share.variance].concat()
     }
 
     fn mean(shares: &[ElboTerm]) -> Vec<f64> {

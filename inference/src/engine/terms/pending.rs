@@ -116,7 +116,7 @@ impl<M: Model> Silo<M> {
         let Some(pending) = &self.pending else { return Ok(()) };
         let weights = pending.weights(last)?;
         let Some(pending) = self.pending.take() else { return Ok(()) };
-        let rate = self.rate(pending.step);
+        let rate = self.settings.rate(pending.step);
         let rows = self.locals.rows(pending.step);
         self.locals.descend(&rows, descent(pending.draws, &weights, 1.0), &[], rate);
         Ok(())

@@ -211,7 +211,7 @@ impl<M: Model> Silo<M> {
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
-            let rate = self.rate(step);
+            let rate = self.settings.rate(step);
             let weights = DrawWeights::equal(&elbos);
             self.locals.descend(&rows, weights.descent(local), &weights.theta_descent(private), rate);
         }
@@ -219,24 +219,22 @@ impl<M: Model> Silo<M> {
         Ok(terms.write())
     }
 
-    /// The learning rate of a step of the run.
-    pub(crate) fn rate(&self, step: u64) -> f64 {
-        self.settings.schedule.rate(step, self.settings.steps)
-    }
-
     /// Shares of report draws on all rows, without the gradient by θ.
     pub(crate) fn report_shares(&mut self, globals: &[f64], offset: u64, count: usize) -> Result<Vec<ElboTerm>> {
         let draw = Draws::shared(Purpose::Report, offset, count);
         let globals_len = self.family.len();
-        let zero =
-            || ElboTerm { location: vec![0.0; globals_len], deviation: vec![0.0; globals_len], ..ElboTerm::default() };
+        let zero = || ElboTerm {
+            grad_mean: vec![0.0; globals_len],
+            grad_offset: vec![0.0; globals_len],
+            ..ElboTerm::default()
+        };
         let mut sums: Vec<ElboTerm> = std::iter::repeat_with(zero).take(count).collect();
         for mut rows in self.locals.all_rows() {
             let results = self.shares(globals, &mut rows, draw)?;
             for (sum, Evaluated { found: own, .. }) in sums.iter_mut().zip(results) {
                 sum.elbo += rows.share() * own.elbo;
-                add_scaled(&mut sum.location, rows.share(), &own.location);
-                add_scaled(&mut sum.deviation, rows.share(), &own.deviation);
+                add_scaled(&mut sum.grad_mean, rows.share(), &own.grad_mean);
+                add_scaled(&mut sum.grad_offset, rows.share(), &own.grad_offset);
             }
         }
         self.check(&sums, self.step)?;
@@ -272,9 +270,9 @@ impl<M: Model> Silo<M> {
 
     /// $(a_j, b_j)$ of every particle; $b_j$ only where it differs from $a_j$.
     fn vectors(&self, step: u64, shares: &[ElboTerm]) -> Terms {
-        let deviation = self.locals.depend_on_globals().then(|| joined(shares, |share| &share.deviation));
-        let location = Some(joined(shares, |share| &share.location));
-        Terms { location, deviation, ..self.bounds_and_theta(step, shares) }
+        let grad_offset = self.locals.depend_on_globals().then(|| joined(shares, |share| &share.grad_offset));
+        let grad_mean = Some(joined(shares, |share| &share.grad_mean));
+        Terms { grad_mean, grad_offset, ..self.bounds_and_theta(step, shares) }
     }
 
     /// The bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
@@ -289,13 +287,13 @@ impl<M: Model> Silo<M> {
             shares.iter().for_each(|share| add(&mut theta, &share.theta));
             Rows { count: 1, values: theta }
         };
-        Terms { step, location: None, deviation: None, gradient: None, elbo, theta_gradient }
+        Terms { step, grad_mean: None, grad_offset: None, gradient: None, elbo, theta_gradient }
     }
 
     pub(crate) fn check(&self, shares: &[ElboTerm], step: u64) -> Result<()> {
         for share in shares {
             finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
-            for gradient in [&share.location, &share.deviation, &share.variance] {
+            for gradient in [&share.grad_mean, &share.grad_offset, &share.variance] {
                 finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
             }
             finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;

@@ -34,17 +34,17 @@ impl<M: Model> Coordinator<M> {
             let range = particle * globals..(particle + 1) * globals;
             for part in &parts {
                 share.elbo += part.elbos[particle];
-                if let Some((location, deviation)) = &part.vectors {
-                    add(&mut share.location, &location[range.clone()]);
-                    add(&mut share.deviation, &deviation[range.clone()]);
+                if let Some((grad_mean, grad_offset)) = &part.vectors {
+                    add(&mut share.grad_mean, &grad_mean[range.clone()]);
+                    add(&mut share.grad_offset, &grad_offset[range.clone()]);
                 }
             }
             let mut gradient = vec![0.0; self.trainer.parameters().len()];
             self.trainer.family.vjp(
                 self.trainer.parameters(),
                 &noise,
-                &share.location,
-                &share.deviation,
+                &share.grad_mean,
+                &share.grad_offset,
                 &mut gradient,
             );
             if self.settings.estimator.adds_entropy_gradient() {
@@ -120,15 +120,15 @@ struct Part {
 impl Part {
     fn of(terms: Terms) -> Result<Self> {
         let theta = terms.theta_gradient.values;
-        let location = terms.location.map(|rows| rows.values);
-        if location.is_none() && terms.gradient.is_none() {
-            let problem = "it has neither `location` nor `gradient`".to_owned();
+        let grad_mean = terms.grad_mean.map(|rows| rows.values);
+        if grad_mean.is_none() && terms.gradient.is_none() {
+            let problem = "it has neither `grad_mean` nor `gradient`".to_owned();
             return Err(Error::Message { kind: Terms::KIND.into(), problem });
         }
         // Where nothing reaches the globals through local latents, b is a.
-        let deviation = terms.deviation.map(|rows| rows.values);
-        let vectors = location.filter(|_| terms.gradient.is_none()).map(|a| {
-            let b = deviation.unwrap_or_else(|| a.clone());
+        let grad_offset = terms.grad_offset.map(|rows| rows.values);
+        let vectors = grad_mean.filter(|_| terms.gradient.is_none()).map(|a| {
+            let b = grad_offset.unwrap_or_else(|| a.clone());
             (a, b)
         });
         Ok(Self { elbos: terms.elbo, vectors, vjp: terms.gradient, theta })

@@ -34,7 +34,7 @@ pub struct ElboEstimate {
 }
 
 /// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are
-/// counted too. It waits for silos as long as the exchange does; [`estimate_elbo_within`] has a deadline.
+/// counted too. It waits for silos as long as the exchange does.
 ///
 /// # Errors
 /// As for [`Algorithm::incoming`].
@@ -52,7 +52,7 @@ pub fn estimate_elbo(
 /// # Errors
 /// As for [`estimate_elbo`]; [`crate::Error::SiloLost`] for a silo that has not answered by then. Where the algorithm
 /// goes on without silos ([`crate::MissingSilo::GoOn`]), the bound is not a number instead.
-pub fn estimate_elbo_within(
+pub(crate) fn estimate_elbo_within(
     algorithm: &dyn Algorithm,
     exchange: &mut dyn Exchange,
     draws: usize,

@@ -7,7 +7,7 @@ pub const MESSAGE_VERSION: u16 = 1;
 
 /// The most that a message may count to: a trillion steps are more than any run takes, and sums of such counts do not
 /// overflow.
-pub const LARGEST_COUNT: u64 = 1 << 40;
+pub(crate) const LARGEST_COUNT: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"PTTA";
 
@@ -163,9 +163,9 @@ impl Message {
     ///
     /// # Example
     /// ```
-    /// use partita_inference::{LARGEST_COUNT, Message};
+    /// use partita_inference::Message;
     /// let message = Message::new("example").word("draws", 65);
-    /// assert_eq!(message.get_count("draws", LARGEST_COUNT)?, 65);
+    /// assert_eq!(message.get_count("draws", 1 << 40)?, 65);
     /// assert!(message.get_count("draws", 64).is_err());
     /// # Ok::<(), partita_inference::Error>(())
     /// ```

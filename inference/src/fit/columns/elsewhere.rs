@@ -16,8 +16,8 @@ use crate::methods::columns::{VerticalCoordinator, VerticalOptions, VerticalPart
 
 /// The options of a vertical fit; an error for another algorithm.
 pub(super) fn chosen(options: &FitOptions) -> Result<VerticalOptions> {
-    match options.algorithm {
-        AlgorithmChoice::Vertical(how) => Ok(how),
+    match &options.algorithm {
+        AlgorithmChoice::Vertical(how) => Ok(*how),
         found => Err(other(found)),
     }
 }

@@ -51,7 +51,8 @@ impl NutsFit {
     pub fn locals<M: Model>(
         &self,
         model: &M,
-        (silo, data): (&str, &M::Data),
+        silo: &str,
+        data: &M::Data,
         device: &Device,
     ) -> Result<Vec<(String, String, Vec<f64>)>> {
         let Some(place) = self.silos.iter().position(|name| name == silo) else {

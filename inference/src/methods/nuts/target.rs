@@ -54,7 +54,9 @@ impl<'a, M: Model> Target<'a, M> {
     pub(super) fn new(
         model: M,
         data: Vec<M::Data>,
-        (device, tables, layout): (&'a Device, &'a [SiteTable], &'a Layout),
+        device: &'a Device,
+        tables: &'a [SiteTable],
+        layout: &'a Layout,
     ) -> Self {
         let locals = layout.blocks.iter().map(|blocks| blocks.iter().map(|length| vec![0.0; *length]).collect());
         Self { model, data, device, tables, locals: locals.collect(), layout }

@@ -68,7 +68,7 @@ impl<M: Model> Pvi<M> {
             self.publish()?;
             Some(distance(&self.natural, &before))
         };
-        let rate = self.options.solver.last_rate(&self.coordinator.settings, step, self.options.local_steps);
+        let rate = self.last_rate(step);
         let (step, elbo) = (self.coordinator.step, self.bound());
         self.counts = counts;
         Ok(StepInfo { step, elbo, gradient_norm: None, movement, clipped, rate, tally })

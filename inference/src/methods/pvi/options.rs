@@ -1,11 +1,12 @@
-//! Lets users choose in words how PVI visits silos, damps their answers and treats absence.
+//! States how PVI visits silos, damps their answers and treats absence.
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::divergence::DivergenceChoice;
+use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
+use crate::engine::plug::Plug;
 use crate::methods::pvi::schedule::{Order, SiloSchedule};
-use crate::methods::pvi::solver::{GradientDescent, SolverChoice};
+use crate::methods::pvi::solver::{GradientDescent, LocalSolver};
 
 /// What a silo takes out of the posterior before it solves its local problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -66,7 +67,7 @@ pub enum MissingSilo {
 /// let options = PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(0.1), ..PviOptions::new(200) };
 /// assert!(options.check().is_ok());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PviOptions {
     /// Which silos are visited.
     pub schedule: SiloSchedule,
@@ -86,12 +87,12 @@ pub struct PviOptions {
     /// The most gradient steps of a visit; [`crate::Settings::steps`] counts them over all exchanges.
     pub local_steps: u64,
     /// How a silo solves its local problem.
-    pub solver: SolverChoice,
+    pub solver: Plug<dyn LocalSolver>,
     /// What keeps a silo's posterior near its cavity: the divergence of Kullback and Leibler is partitioned variational
     /// inference, any other generalised. It changes how uncertain the posterior is, and for other than Kullback and
     /// Leibler's the answer depends on the number of silos.
     #[serde(default)]
-    pub divergence: DivergenceChoice,
+    pub divergence: Plug<dyn Divergence>,
     /// What a silo takes out of the posterior.
     pub factors: Factors,
     /// What part of the prior a silo sees.
@@ -123,8 +124,8 @@ impl PviOptions {
             damping_by_size: false,
             first_damping: None,
             local_steps,
-            solver: SolverChoice::default(),
-            divergence: DivergenceChoice::KullbackLeibler,
+            solver: GradientDescent::default().into(),
+            divergence: KullbackLeibler.into(),
             factors: Factors::Own,
             prior: PriorShare::Whole,
             backtracking: 0,
@@ -134,31 +135,27 @@ impl PviOptions {
         }
     }
 
+    /// Whether what is solved is variational inference, not generalised.
+    pub(super) fn is_kullback_leibler(&self) -> bool {
+        self.divergence.get::<KullbackLeibler>().is_some()
+    }
+
     /// Refuses options that mean nothing.
     ///
     /// # Errors
     /// [`Error::Setting`].
     pub fn check(&self) -> Result<()> {
         self.schedule.check()?;
-        self.solver.check()?;
-        self.divergence.check()?;
-        if self.divergence != DivergenceChoice::KullbackLeibler && !self.solver.takes_divergences() {
-            return Err(Error::Setting {
-                setting: "divergence",
-                found: format!("{:?} with {:?}", self.divergence, self.solver),
-                expected: "a solver that takes any divergence: Gradient, NaturalGradient or Lbfgs",
-            });
-        }
         if self.local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }
-        if let SolverChoice::Gradient(GradientDescent { stop: Some(stop), .. }) = self.solver
-            && stop.window > self.local_steps
-        {
+        self.solver.check(self.local_steps)?;
+        self.divergence.check()?;
+        if !self.is_kullback_leibler() && !self.solver.takes_divergences() {
             return Err(Error::Setting {
-                setting: "early stop",
-                found: format!("windows of {} steps in visits of {} local_steps", stop.window, self.local_steps),
-                expected: "a window that ends within a visit: shorten it, or raise local_steps",
+                setting: "divergence",
+                found: format!("{:?} with {:?}", self.divergence, self.solver),
+                expected: "a solver that takes any divergence: GradientDescent, NaturalGradient or Lbfgs",
             });
         }
         if self.hold_improper && self.factors != Factors::Own {
@@ -189,13 +186,13 @@ impl PviOptions {
     /// Refuses steps of θ, of which the model has so many, beside another divergence than Kullback and Leibler's: they
     /// climb the bound that belongs to that one.
     pub(super) fn check_theta(&self, theta: &[f64]) -> Result<()> {
-        if theta.is_empty() || self.theta_every == 0 || self.divergence == DivergenceChoice::KullbackLeibler {
+        if theta.is_empty() || self.theta_every == 0 || self.is_kullback_leibler() {
             return Ok(());
         }
         Err(Error::Setting {
             setting: "divergence",
             found: format!("{:?} for a model with {} parameters θ to train", self.divergence, theta.len()),
-            expected: "DivergenceChoice::KullbackLeibler, whose bound steps of θ climb, or theta_every: 0",
+            expected: "KullbackLeibler, whose bound steps of θ climb, or theta_every: 0",
         })
     }
 

@@ -3,14 +3,13 @@
 use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 
 use crate::engine::algorithm::finite;
-use crate::engine::divergence::DivergenceChoice;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::add;
 use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::terms::silo::{describe_global, global_key, noise_of};
-use crate::methods::pvi::solver::{LocalProblem, LocalSolver, LocalUpdate, Sampled, quadratic};
+use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, SolverState, quadratic};
 use crate::methods::pvi::{Pvi, PviOptions};
 
 /// The owner of the coordinator's noise for the factor of the prior.
@@ -32,14 +31,14 @@ pub(super) fn exact_prior<M: Model>(coordinator: &Coordinator<M>, family: &Norma
 pub(super) fn fitted_prior<M: Model>(
     coordinator: &Coordinator<M>,
     family: &NormalFamily,
-    solver: &mut dyn LocalSolver,
+    solver: &mut dyn SolverState,
     options: &PviOptions,
 ) -> Result<Vec<f64>> {
-    if options.divergence != DivergenceChoice::KullbackLeibler {
+    if !options.is_kullback_leibler() {
         return Err(Error::Setting {
             setting: "divergence",
             found: format!("{:?} for a model whose prior is not normal on the unconstrained scale", options.divergence),
-            expected: "DivergenceChoice::KullbackLeibler, by which such a prior is replaced by a factor, or a normal prior",
+            expected: "KullbackLeibler, by which such a prior is replaced by a factor, or a normal prior",
         });
     }
 

@@ -4,11 +4,12 @@ use partita_core::{Key, LogDensity, Model, Noise, Purpose};
 
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
-use crate::engine::divergence::{Divergence, DivergenceChoice};
+use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::Family;
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
 use crate::engine::party::{Commit, Program, Standing};
+use crate::engine::plug::Plug;
 use crate::engine::rows::StepRows;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::{Draws, Worker};
@@ -17,7 +18,7 @@ use crate::engine::trainer::with_prefix;
 use crate::engine::wire::message::Message;
 use crate::methods::pvi::messages::{Answer, Sizes, Solve};
 use crate::methods::pvi::options::{Factors, PviOptions};
-use crate::methods::pvi::solver::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved};
+use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved, SolverState};
 
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
 /// request says how much of it the coordinator took.
@@ -29,7 +30,7 @@ pub struct PviSilo<M: Model> {
     /// Natural parameters of $`t_m`$.
     factor: Vec<f64>,
     pending: Option<Pending>,
-    solver: Box<dyn LocalSolver>,
+    solver: Box<dyn SolverState>,
 }
 
 /// An answer that the coordinator has yet to take.
@@ -64,7 +65,7 @@ impl<M: Model> PviSilo<M> {
             return Err(Error::Setting {
                 setting: "solver",
                 found: format!("{:?} for a model with {private} parameters θ that stay in their silo", options.solver),
-                expected: "SolverChoice::Gradient, whose steps train them, or theta_every: 0, which leaves them as they are",
+                expected: "GradientDescent, whose steps train them, or theta_every: 0, which leaves them as they are",
             });
         }
         let natural = silo.settings.family.natural_family(&silo.table)?;
@@ -127,7 +128,7 @@ impl<M: Model> PviSilo<M> {
         };
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
         let visit = LocalUpdate { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
-        let (index, divergence, trains_private) = (self.index, self.options.divergence, self.options.theta_every > 0);
+        let (index, divergence, trains_private) = (self.index, &self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
         let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
@@ -191,7 +192,7 @@ struct Problem<'a, M: Model> {
     index: u32,
     natural: &'a NormalFamily,
     cavity: &'a [f64],
-    divergence: DivergenceChoice,
+    divergence: &'a Plug<dyn Divergence>,
     theta: Theta<'a>,
     /// The rows last evaluated without draws, and their step.
     rows: Option<(u64, StepRows)>,
@@ -221,9 +222,9 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         (Noise::new(self.silo.settings.seed), Key::new(Purpose::Fit, step).silo(self.index).block(SOLVER_BLOCK))
     }
 
-    fn divergence(&self, step: u64) -> Box<dyn Divergence> {
+    fn divergence(&self, step: u64) -> Plug<dyn Divergence> {
         let (noise, key) = self.noise(step);
-        self.divergence.start(noise, key)
+        self.divergence.keyed(noise, key).unwrap_or_else(|| self.divergence.clone())
     }
 
     fn sample(&mut self, parameters: &[f64], step: u64, rate: f64) -> Result<Sampled> {
@@ -232,7 +233,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         let divergence = self.divergence(step);
         // Where the entropy is in closed form, so is all of the divergence.
         let is_sampled =
-            self.divergence == DivergenceChoice::KullbackLeibler && !self.silo.settings.estimator.closes_entropy();
+            self.divergence.get::<KullbackLeibler>().is_some() && !self.silo.settings.estimator.closes_entropy();
         let prior = match is_sampled {
             true => GlobalPrior::Factor(self.natural, self.cavity),
             false => GlobalPrior::Diverging(self.natural, self.cavity, &*divergence),
@@ -257,7 +258,7 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
             return Err(Error::Setting {
                 setting: "solver",
                 found: "a solver without draws, for a model with local latents".into(),
-                expected: "SolverChoice::Gradient, which draws them",
+                expected: "GradientDescent, which draws them",
             });
         }
         let rows = match self.rows.take() {
@@ -359,7 +360,7 @@ mod tests {
             let settings =
                 Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), minibatch, ..Settings::default() };
             let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
-            let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
+            let (natural, divergence) = (NormalFamily::diagonal(1), &KullbackLeibler.into());
             let cavity = &[-0.2, 0.5];
             let mut problem =
                 Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
@@ -374,7 +375,7 @@ mod tests {
         let settings = Settings { estimator, family, ..Settings::default() };
         let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
         let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
-        let (natural, divergence) = (NormalFamily::diagonal(1), DivergenceChoice::KullbackLeibler);
+        let (natural, divergence) = (NormalFamily::diagonal(1), &KullbackLeibler.into());
         let mut problem =
             Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
         let parameters = [standard[0], standard[1].ln()];

@@ -1,4 +1,4 @@
-//! States what solves a silo's local problem in partitioned variational inference, and chooses it in words.
+//! States what a silo's local problem is in partitioned variational inference, and what solves it.
 
 mod conjugate;
 mod expectation;
@@ -16,15 +16,16 @@ pub use natural_gradient::NaturalGradient;
 pub use power_expectation::PowerExpectation;
 pub(crate) use quadratic::quadratic;
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use partita_core::{Device, Key, Noise};
-use serde::{Deserialize, Serialize};
 
 use crate::engine::divergence::{Divergence, KullbackLeibler};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::Family;
 use crate::engine::natural::NormalFamily;
+use crate::engine::plug::{Plug, plug};
 use crate::engine::settings::Settings;
 
 /// A silo's local problem: its data, and the cavity in place of a prior.
@@ -54,8 +55,8 @@ pub trait LocalProblem {
     fn cavity(&self) -> &[f64];
 
     /// What keeps $`q`$ near the cavity; one without a closed form draws with the noise of `step`.
-    fn divergence(&self, _step: u64) -> Box<dyn Divergence> {
-        Box::new(KullbackLeibler)
+    fn divergence(&self, _step: u64) -> Plug<dyn Divergence> {
+        KullbackLeibler.into()
     }
 
     /// What a solver that draws for itself at `step` draws from.
@@ -116,12 +117,78 @@ pub struct Solved {
     pub shortened: u64,
 }
 
-/// Solves local problems, one visit after another.
+/// How a silo solves its local problems: what a user chooses, from which every silo starts a solver of its own.
 ///
 /// # Laws
-/// On a conjugate problem every solver that converges finds the same $`q_m`$. After `load(save())` further visits give
-/// the same bits as without.
-pub trait LocalSolver: Debug + Send {
+/// `laws::local_solver` checks that on a conjugate problem a solver that converges finds the exact $`q_m`$, and that
+/// after `load(save())` further visits give the same bits as without.
+pub trait LocalSolver: Any + Debug + Send + Sync {
+    /// The solver of one silo, with optimiser, schedule and clipping of the settings where it needs them.
+    fn start(&self, settings: &Settings, device: &Device) -> Box<dyn SolverState>;
+
+    /// Refuses constants that mean nothing in visits of at most so many steps.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    fn check(&self, _local_steps: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Refuses settings that the solver would not follow. Unless it says otherwise it takes the whole likelihood and
+    /// has no gradient to clip.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for minibatches, and for clipping where there are no steps of θ to clip either.
+    fn check_settings(&self, settings: &Settings, trains_theta: bool) -> Result<()> {
+        check_clip(&format!("{self:?}"), settings, trains_theta)?;
+        let Some((plate, rows)) = settings.minibatch.iter().next() else { return Ok(()) };
+        Err(Error::Setting {
+            setting: "minibatch",
+            found: format!("{rows} rows of `{plate}` with {self:?}"),
+            expected: "no minibatch, since this solver takes the whole likelihood; GradientDescent and NaturalGradient take minibatches",
+        })
+    }
+
+    /// Whether it solves problems with another divergence than Kullback and Leibler's, that of
+    /// [`LocalProblem::divergence`].
+    fn takes_divergences(&self) -> bool {
+        false
+    }
+
+    /// Whether parameters θ that stay in a silo take steps with it: by [`LocalProblem::sample`].
+    fn trains_private_theta(&self) -> bool {
+        false
+    }
+
+    /// The learning rate of the last step of a visit that stops at its end; `None` for a solver without one.
+    fn last_rate(&self, _settings: &Settings, _visit: &LocalUpdate) -> Option<f64> {
+        None
+    }
+}
+
+plug! {
+    LocalSolver, "a solver",
+    names { Conjugate: Conjugate },
+    values {
+        Gradient: GradientDescent, NaturalGradient: NaturalGradient, Lbfgs: Lbfgs, PowerExpectation: PowerExpectation
+    }
+}
+
+/// Refuses clipping where there is nothing to clip: neither gradient descent nor steps of θ.
+fn check_clip(solver: &str, settings: &Settings, trains_theta: bool) -> Result<()> {
+    let (Some(clip), false) = (settings.clip, trains_theta) else { return Ok(()) };
+    Err(Error::Setting {
+        setting: "clip",
+        found: format!("{clip:?} with {solver}"),
+        expected: "None, since this solver has no gradient that could be clipped; GradientDescent has",
+    })
+}
+
+/// Solves the local problems of one silo, one visit after another.
+///
+/// # Laws
+/// Those of [`LocalSolver`].
+pub trait SolverState: Debug + Send {
     /// Solves the problem of a visit.
     ///
     /// # Errors
@@ -136,106 +203,5 @@ pub trait LocalSolver: Debug + Send {
     /// Restores it; false if it is of another solver.
     fn load(&mut self, state: Vec<(String, Vec<f64>)>) -> bool {
         state.is_empty()
-    }
-}
-
-/// A local solver in words.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum SolverChoice {
-    /// [`GradientDescent`], with the optimiser, schedule and estimator of [`crate::Settings`].
-    Gradient(GradientDescent),
-    /// [`Conjugate`].
-    Conjugate,
-    /// [`NaturalGradient`].
-    NaturalGradient(NaturalGradient),
-    /// [`Lbfgs`].
-    Lbfgs(Lbfgs),
-    /// [`PowerExpectation`].
-    PowerExpectation(PowerExpectation),
-}
-
-impl Default for SolverChoice {
-    fn default() -> Self {
-        Self::Gradient(GradientDescent::default())
-    }
-}
-
-impl SolverChoice {
-    /// The solver of one silo, with optimiser, schedule and clipping of the settings where it needs them.
-    #[must_use]
-    pub fn start(self, settings: &Settings, device: &Device) -> Box<dyn LocalSolver> {
-        match self {
-            Self::Gradient(options) => Box::new(gradient::GradientSolver::new(options, settings, device)),
-            Self::Conjugate => Box::new(Conjugate),
-            Self::NaturalGradient(options) => {
-                let is_sampled = !settings.minibatch.is_empty();
-                Box::new(natural_gradient::NaturalGradientSolver::new(options, is_sampled))
-            }
-            Self::Lbfgs(options) => Box::new(lbfgs::LbfgsSolver::new(options)),
-            Self::PowerExpectation(options) => Box::new(power_expectation::PowerExpectationSolver::new(options)),
-        }
-    }
-
-    /// The learning rate of the last step of a visit that begins at `first`; `None` for a solver without one.
-    pub(crate) fn last_rate(self, settings: &Settings, first: u64, steps: u64) -> Option<f64> {
-        let Self::Gradient(options) = self else { return None };
-        let visit = LocalUpdate { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
-        Some(options.last_rate(settings, &visit))
-    }
-
-    /// Whether it solves problems with another divergence than Kullback and Leibler's.
-    pub(crate) fn takes_divergences(self) -> bool {
-        !matches!(self, Self::Conjugate | Self::PowerExpectation(_))
-    }
-
-    /// Refuses settings that the solver would not follow; those of the optimiser and the estimator are
-    /// [`SolverChoice::Gradient`]'s alone.
-    ///
-    /// # Errors
-    /// [`Error::Setting`] for minibatches with a solver of the whole likelihood, and for clipping where there is
-    /// nothing to clip: neither gradient descent nor steps of θ.
-    pub fn check_settings(self, settings: &Settings, trains_theta: bool) -> Result<()> {
-        let name = match self {
-            Self::Gradient(_) => return Ok(()),
-            Self::Conjugate => "Conjugate",
-            Self::NaturalGradient(_) => "NaturalGradient",
-            Self::Lbfgs(_) => "Lbfgs",
-            Self::PowerExpectation(_) => "PowerExpectation",
-        };
-        if let (Some(clip), false) = (settings.clip, trains_theta) {
-            return Err(Error::Setting {
-                setting: "clip",
-                found: format!("{clip:?} with {name}"),
-                expected: "None, since this solver has no gradient that could be clipped; SolverChoice::Gradient has",
-            });
-        }
-        match settings.minibatch.iter().next() {
-            Some((plate, rows)) if !matches!(self, Self::NaturalGradient(_)) => Err(Error::Setting {
-                setting: "minibatch",
-                found: format!("{rows} rows of `{plate}` with {name}"),
-                expected: "no minibatch, since this solver takes the whole likelihood; SolverChoice::Gradient and NaturalGradient take minibatches",
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether parameters θ that stay in a silo take steps with it.
-    pub(crate) fn trains_private_theta(self) -> bool {
-        matches!(self, Self::Gradient(_))
-    }
-
-    /// Refuses constants that mean nothing.
-    ///
-    /// # Errors
-    /// [`Error::Setting`].
-    pub fn check(self) -> Result<()> {
-        match self {
-            Self::Gradient(options) => options.check(),
-            Self::Conjugate => Ok(()),
-            Self::NaturalGradient(options) => options.check(),
-            Self::Lbfgs(options) => options.check(),
-            Self::PowerExpectation(options) => options.check(),
-        }
     }
 }

@@ -8,6 +8,7 @@ pub use barycentre::Barycentre;
 pub use log_pool::LogPool;
 pub use parameter_mean::ParameterMean;
 
+use std::any::Any;
 use std::fmt::Debug;
 
 use faer::Mat;
@@ -15,18 +16,25 @@ use faer::linalg::solvers::{DenseSolveCore, Llt};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, Family};
+use crate::engine::plug::plug;
 
 /// Makes one member of a family out of several.
 ///
 /// # Laws
 /// The average of equal members is that member, whatever the weights; it does not depend on the order of members with
-/// equal weights.
-pub trait Averaging: Debug + Send + Sync {
+/// equal weights. `laws::averaging` checks both.
+pub trait Averaging: Any + Debug + Send + Sync {
     /// The average of `members` (parameters of `family`) with `weights` that sum to one.
     ///
     /// # Errors
     /// [`Error::Average`] if a covariance is not positive definite or an iteration does not converge.
     fn average(&self, family: &dyn Family, members: &[Vec<f64>], weights: &[f64]) -> Result<Vec<f64>>;
+}
+
+plug! {
+    Averaging, "an average",
+    names { Barycentre: Barycentre, ParameterMean: ParameterMean, LogPool: LogPool },
+    values {}
 }
 
 /// Means, and the spreads in one common form: standard deviations where all are diagonal, else covariances.

@@ -60,7 +60,10 @@ pub struct PointRounds {
 #[derive(Debug)]
 pub struct FedOpt<M: Model> {
     join: Join<M>,
-    rounds: PointRounds,
+    proximal: f64,
+    server: Box<dyn ServerRule>,
+    silos_a_round: Option<usize>,
+    prior: bool,
 }
 
 impl<M: Model> FedOpt<M> {
@@ -71,26 +74,27 @@ impl<M: Model> FedOpt<M> {
     /// are not one positive number a silo, more silos a round than there are or none, and a proximal term that is
     /// negative or infinite.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: PointRounds) -> Result<Self> {
-        let join = Join::new(model, device, settings, silos, (rounds.local_steps, rounds.sizes.clone()))?;
+        let PointRounds { local_steps, proximal, server, silos_a_round, prior, sizes } = rounds;
+        let join = Join::new(model, device, settings, silos, local_steps, sizes)?;
         let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !(rounds.proximal >= 0.0 && rounds.proximal.is_finite()) {
-            return refuse("proximal", rounds.proximal.to_string(), "a finite number >= 0, such as 0.1");
+        if !(proximal >= 0.0 && proximal.is_finite()) {
+            return refuse("proximal", proximal.to_string(), "a finite number >= 0, such as 0.1");
         }
-        if rounds.silos_a_round.is_some_and(|count| !(1..=silos.len()).contains(&count)) {
-            let found = format!("{:?} of {}", rounds.silos_a_round, silos.len());
+        if silos_a_round.is_some_and(|count| !(1..=silos.len()).contains(&count)) {
+            let found = format!("{silos_a_round:?} of {}", silos.len());
             return refuse("silos_a_round", found, "at least 1 and at most the number of silos, or None for all");
         }
         if join.globals.family().noise_len() > 0 {
             let found = format!("{:?}", join.globals.family());
             return refuse("family", found, "point masses for FedOpt: FamilyPlan::point_masses");
         }
-        Ok(Self { join, rounds })
+        Ok(Self { join, proximal, server, silos_a_round, prior })
     }
 
     /// The silos of the present round, in their order.
     fn asked(&self) -> Vec<usize> {
         let all = self.join.sizes.len();
-        let size = self.rounds.silos_a_round.unwrap_or(all);
+        let size = self.silos_a_round.unwrap_or(all);
         subset((0..all).collect(), size, Noise::new(self.join.globals.settings.seed), self.join.round)
     }
 }
@@ -107,8 +111,8 @@ impl<M: Model> Algorithm for FedOpt<M> {
                 theta: globals.trainer.theta().to_vec(),
                 round: self.join.round,
                 local_steps: self.join.local_steps,
-                prior: if self.rounds.prior { 1.0 / self.join.total() } else { 0.0 },
-                proximal: self.rounds.proximal,
+                prior: if self.prior { 1.0 / self.join.total() } else { 0.0 },
+                proximal: self.proximal,
                 weight: 1.0 / as_float(self.join.sizes[silo]),
             }
             .write(),
@@ -127,7 +131,7 @@ impl<M: Model> Algorithm for FedOpt<M> {
         finite("the coordinator", step, |_| "the log joint density".into(), &[elbo])?;
         let members: Vec<Vec<f64>> =
             answers.iter().map(|answer| [answer.global.as_slice(), &answer.theta].concat()).collect();
-        let mut parameters = self.rounds.server.apply(self.join.globals.trainer.values(), &members, &weights);
+        let mut parameters = self.server.apply(self.join.globals.trainer.values(), &members, &weights);
         finite("the coordinator", step, |index| format!("number {index} of the point"), &parameters)?;
         let theta = parameters.split_off(self.join.globals.trainer.parameters().len());
         self.join.end_round(Joined { parameters, theta, elbo }, &answers)
@@ -150,7 +154,7 @@ impl<M: Model> Algorithm for FedOpt<M> {
     }
 
     fn save(&self) -> Message {
-        let named = self.rounds.server.save().into_iter();
+        let named = self.server.save().into_iter();
         named.fold(self.join.save(STATE), |state, (name, values)| state.floats(&format!("{RULE}{name}"), &values))
     }
 
@@ -159,7 +163,7 @@ impl<M: Model> Algorithm for FedOpt<M> {
         same_run(state, STATE, &global_signature(&globals.table), globals.settings.seed)?;
         let own = with_prefix(&state.named_floats(), RULE);
         let numbers = globals.trainer.values().len();
-        if own.iter().any(|(_, values)| values.len() != numbers) || !self.rounds.server.load(own) {
+        if own.iter().any(|(_, values)| values.len() != numbers) || !self.server.load(own) {
             let problem = "the state of its server rule is of another rule".to_owned();
             return Err(Error::Message { kind: state.kind.clone(), problem });
         }

@@ -31,7 +31,8 @@ impl<M: Model> Join<M> {
         device: &Device,
         settings: &Settings,
         silos: &[String],
-        (local_steps, sizes): (u64, Vec<usize>),
+        local_steps: u64,
+        sizes: Vec<usize>,
     ) -> Result<Self> {
         if local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });

@@ -8,6 +8,7 @@ use super::messages::AverageRound;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
+use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::Bounds;
 use crate::engine::wire::manifest::Manifest;
@@ -19,7 +20,7 @@ pub struct Rounds {
     /// Local steps $m$ of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
     /// How global posteriors become one.
-    pub averaging: Box<dyn Averaging>,
+    pub averaging: Plug<dyn Averaging>,
     /// Observations $N_j$ of each silo: a silo multiplies its local density by $N/N_j$.
     pub sizes: Vec<usize>,
     /// Averages with weights $N_j/N$ instead of equal ones.
@@ -45,7 +46,11 @@ pub struct Rounds {
 #[derive(Debug)]
 pub struct SfviAvg<M: Model> {
     join: Join<M>,
-    rounds: Rounds,
+    averaging: Plug<dyn Averaging>,
+    by_size: bool,
+    keep_optimiser: bool,
+    most: Option<u64>,
+    scale_entropy: bool,
 }
 
 /// The kind of a saved coordinator.
@@ -58,19 +63,20 @@ impl<M: Model> SfviAvg<M> {
     /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, or sizes that are not one positive
     /// number a silo.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: Rounds) -> Result<Self> {
-        let join = Join::new(model, device, settings, silos, (rounds.local_steps, rounds.sizes.clone()))?;
-        Ok(Self { join, rounds })
+        let Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy } = rounds;
+        let join = Join::new(model, device, settings, silos, local_steps, sizes)?;
+        Ok(Self { join, averaging, by_size, keep_optimiser, most, scale_entropy })
     }
 
     /// Whether the rounds are over and plain SFVI has taken over.
     fn is_over(&self) -> bool {
-        self.rounds.most.is_some_and(|most| self.join.round >= most)
+        self.most.is_some_and(|most| self.join.round >= most)
     }
 
     /// What each silo counts in an average.
     fn weights(&self) -> Vec<f64> {
         let (equal, total) = (1.0 / as_float(self.join.sizes.len()), self.join.total());
-        let weight = |size: &usize| if self.rounds.by_size { as_float(*size) / total } else { equal };
+        let weight = |size: &usize| if self.by_size { as_float(*size) / total } else { equal };
         self.join.sizes.iter().map(weight).collect()
     }
 }
@@ -90,8 +96,8 @@ impl<M: Model> Algorithm for SfviAvg<M> {
                 theta: globals.trainer.theta().to_vec(),
                 round: self.join.round,
                 local_steps: self.join.local_steps,
-                keep_optimiser: self.rounds.keep_optimiser,
-                scale_entropy: self.rounds.scale_entropy,
+                keep_optimiser: self.keep_optimiser,
+                scale_entropy: self.scale_entropy,
                 scale: self.join.total() / as_float(*size),
             }
             .write(),
@@ -112,7 +118,7 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         // Without global latents there is only θ to average.
         let parameters = match family.is_empty() {
             true => Vec::new(),
-            false => self.rounds.averaging.average(family, &members, &weights)?,
+            false => self.averaging.average(family, &members, &weights)?,
         };
         let equal = vec![1.0 / as_float(answers.len()); answers.len()];
         let theta = weighted(answers.iter().map(|answer| answer.theta.as_slice()), &equal);

@@ -92,7 +92,7 @@ impl Algorithm for Central {
             Stepped::read(&self.answer(outcomes)?, &self.sizes)?;
         (self.parameters, self.theta) = (global, theta);
         let due = self.due();
-        let rate = self.settings.schedule.rate(self.step + due - 1, self.settings.steps);
+        let rate = self.settings.rate(self.step + due - 1);
         self.step += due;
         Ok(StepInfo::moved(self.step, bound, Moved { gradient_norm, is_clipped, rate }, Tally::steps(due, 1)))
     }

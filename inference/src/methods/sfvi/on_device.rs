@@ -16,7 +16,7 @@ use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::on_device::{Globals, Moving, RowBlock, plus};
-use crate::engine::optimiser::Optimiser;
+use crate::engine::optimiser::Adam;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::Choices;
 use crate::engine::settings::Settings;
@@ -138,8 +138,8 @@ impl<M: Model> OnDeviceSilo<M> {
     fn ascend(&mut self, step: u64, rows: &DeviceRows, sums: Sums) -> OneStep {
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 particles")]
         let particles = self.settings.particles as f64;
-        let rate = self.settings.schedule.rate(step, self.settings.steps);
-        let Optimiser::Adam { decay, epsilon } = self.settings.optimiser else {
+        let rate = self.settings.rate(step);
+        let Some(&Adam { decay, epsilon }) = self.settings.optimiser.get() else {
             unreachable!("invariant: other optimisers were refused")
         };
         let update = AdamUpdate::at(step + 1, rate, decay, epsilon);
@@ -259,7 +259,7 @@ fn refuse(settings: &Settings) -> Result<()> {
         let expected = "StickingTheLanding, Total or ClosedFormEntropy for a fit that stays on the device";
         return refused("estimator", format!("{:?} with OnDevice", settings.estimator), expected);
     }
-    if !matches!(settings.optimiser, Optimiser::Adam { .. }) {
+    if settings.optimiser.get::<Adam>().is_none() {
         let expected = "Adam for a fit that stays on the device";
         return refused("optimiser", format!("{:?} with OnDevice", settings.optimiser), expected);
     }

@@ -2,13 +2,13 @@
 
 use partita::core::{Part, SiteTable};
 use partita::inference::{
-    Algorithm, Delta, ElboSamples, Error, Field, LARGEST_COUNT, Manifest, Message, Outcome, Posterior, Request, Result,
-    StepInfo, Tally,
+    Algorithm, Delta, ElboSamples, Error, Field, Manifest, Message, Outcome, Posterior, Request, Result, StepInfo,
+    Tally,
 };
 use partita::vertical::{Labels, LikelihoodAt, Party};
 use partita::{Device, Settings};
 
-use super::{Rule, finite, vectors};
+use super::{MOST_STEPS, Rule, finite, vectors};
 
 /// What its saved state is called.
 const STATE: &str = "soul.coordinator";
@@ -92,7 +92,7 @@ impl SoulCoordinator {
         let mut sum = vec![0.0; self.labels.rows() * outputs];
         for (outcome, party) in outcomes.into_iter().zip(&self.parties) {
             let reply = outcome.reply(party, step)?;
-            let found = reply.get_count("step", LARGEST_COUNT).map_err(|error| error.in_silo(party, step))?;
+            let found = reply.get_count("step", MOST_STEPS).map_err(|error| error.in_silo(party, step))?;
             if found != step {
                 let problem = format!("step {found} was answered, asked was step {step}");
                 return Err(Error::Message { kind: reply.kind.clone(), problem }.in_silo(party, step));
@@ -178,7 +178,7 @@ impl Algorithm for SoulCoordinator {
         if state.get_setting("globals")? != unknowns(&self.table) || state.get_word("seed")? != self.settings.seed {
             return refuse("it was made by another model or with another seed");
         }
-        let (step, head) = (state.get_count("step", LARGEST_COUNT)?, state.expect_floats("head", self.head.len())?);
+        let (step, head) = (state.get_count("step", MOST_STEPS)?, state.expect_floats("head", self.head.len())?);
         let gradient = state.get_floats("gradient")?;
         if !self.rule.load(&vectors(state)?, RULE) {
             return refuse("its optimiser state is of another optimiser");

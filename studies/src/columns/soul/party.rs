@@ -1,11 +1,11 @@
 //! Gives a party of SOUL: a step of its auxiliary variables, then Langevin steps of its latents given them.
 
 use partita::core::{Key, Noise, Purpose, SiteTable};
-use partita::inference::{Error, LARGEST_COUNT, Message, NamedVectors, Program, Result, Standing};
+use partita::inference::{Error, Message, NamedVectors, Program, Result, Standing};
 use partita::vertical::Party;
 use partita::{Device, Settings};
 
-use super::{Rule, Soul, finite};
+use super::{MOST_STEPS, Rule, Soul, finite};
 
 /// A party of [`Soul`].
 pub struct SoulParty {
@@ -150,7 +150,7 @@ impl SoulParty {
     }
 
     fn round(&mut self, request: &Message) -> Result<Message> {
-        let step = request.get_count("step", LARGEST_COUNT)?;
+        let step = request.get_count("step", MOST_STEPS)?;
         if step != self.step {
             let problem = format!("round {step} was asked of a party at round {}", self.step);
             return Err(Error::Message { kind: request.kind.clone(), problem });
@@ -220,7 +220,7 @@ impl Program for SoulParty {
         match request.kind.as_str() {
             "soul.step" => self.round(request),
             "soul.estimate_elbo" => {
-                let reply = Message::new("soul.auxiliary").word("step", request.get_count("step", LARGEST_COUNT)?);
+                let reply = Message::new("soul.auxiliary").word("step", request.get_count("step", MOST_STEPS)?);
                 Ok(reply.floats("auxiliary", &self.state.auxiliary))
             }
             other => Err(Error::Message { kind: other.to_owned(), problem: "a party of Soul does not know it".into() }),

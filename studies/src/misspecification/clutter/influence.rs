@@ -3,7 +3,7 @@
 use partita::core::Array;
 use partita::inference::metrics::fisher_rao_distance;
 use partita::inference::plot::lines;
-use partita::{DivergenceChoice, Loss, StudentT};
+use partita::{Loss, StudentT};
 use serde_json::{Value, json};
 
 use super::{Method, Posterior, RENYI, Study, counters, stream};
@@ -12,14 +12,13 @@ use crate::misspecification::{Clutter, ClutterSettings};
 
 const DISTANCES: [f64; 7] = [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0];
 
-const KL: DivergenceChoice = DivergenceChoice::KullbackLeibler;
-
-const METHODS: [(Loss, DivergenceChoice); 5] = [
-    (Loss::NegativeLogLikelihood, KL),
-    (Loss::NegativeLogLikelihood, RENYI),
-    (Loss::Gamma(1.5), KL),
-    (Loss::Beta(1.5), KL),
-    (Loss::Beta(1.5), RENYI),
+/// Losses, and the index of Rényi's divergence or none for that of Kullback and Leibler.
+const METHODS: [(Loss, Option<f64>); 5] = [
+    (Loss::NegativeLogLikelihood, None),
+    (Loss::NegativeLogLikelihood, Some(RENYI)),
+    (Loss::Gamma(1.5), None),
+    (Loss::Beta(1.5), None),
+    (Loss::Beta(1.5), Some(RENYI)),
 ];
 
 impl Study {
@@ -33,11 +32,11 @@ impl Study {
         let head = ["loss and divergence", &a, &b, &c, &d, &e, &f, &g, "rounds", "messages", "gradient steps"];
         let (mut rows, mut table) = (Vec::new(), Table::new(head));
         let mut curves: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-        for (loss, divergence) in METHODS {
+        for (loss, renyi) in METHODS {
             self.session.check()?;
-            let method = Method::generalised(&self.options, loss, divergence);
+            let method = Method::generalised(&self.options, loss, renyi);
             let (base, curve) = moved(&method, &numbers)?;
-            let name = format!("{loss}, {}", if divergence == KL { "KL" } else { "Rényi 0.75" });
+            let name = format!("{loss}, {}", if renyi.is_none() { "KL" } else { "Rényi 0.75" });
             let cells = curve.iter().map(|moved| format!("{moved:.4}")).chain(counters(base.cost));
             table.row([name.clone()].into_iter().chain(cells));
             let is_likelihood = loss == Loss::NegativeLogLikelihood;

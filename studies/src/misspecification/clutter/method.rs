@@ -1,11 +1,8 @@
 //! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors found.
 
 use partita::core::NoiseKind;
-use partita::inference::{Counters, Error, GradientDescent, RunOptions, Silent, parties, run};
-use partita::{
-    AlgorithmChoice, Device, DivergenceChoice, FamilyPlan, FitOptions, Gaussian, Loss, PviOptions, Schedule, Settings,
-    SolverChoice,
-};
+use partita::inference::{Counters, Divergence, Error, GradientDescent, Plug, Renyi, RunOptions, Silent, parties, run};
+use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Loss, PviOptions, Schedule, Settings};
 
 use serde::Serialize;
 
@@ -59,21 +56,21 @@ pub(crate) struct Method {
     rounds: u64,
     local_steps: u64,
     damping: f64,
-    divergence: DivergenceChoice,
+    divergence: Plug<dyn Divergence>,
     settings: Settings,
 }
 
 /// The thesis' α of section 4.5.2.
-pub(crate) const RENYI: DivergenceChoice = DivergenceChoice::Renyi(0.75);
+pub(crate) const RENYI: f64 = 0.75;
 
 impl Method {
     /// Sequential partitioned inference with `loss` and the divergence of Kullback and Leibler.
     pub(crate) fn pvi(options: &Options, loss: Loss) -> Self {
-        Self::generalised(options, loss, DivergenceChoice::KullbackLeibler)
+        Self::generalised(options, loss, None)
     }
 
-    /// Sequential partitioned generalised inference.
-    pub(crate) fn generalised(options: &Options, loss: Loss, divergence: DivergenceChoice) -> Self {
+    /// Sequential partitioned generalised inference, with Rényi's divergence of this index where there is one.
+    pub(crate) fn generalised(options: &Options, loss: Loss, renyi: Option<f64>) -> Self {
         let settings = Settings {
             seed: options.shared.seed,
             particles: options.particles,
@@ -88,7 +85,7 @@ impl Method {
             rounds: options.rounds,
             local_steps: options.local_steps,
             damping: options.damping,
-            divergence,
+            divergence: renyi.map_or_else(Plug::default, |alpha| Renyi { alpha }.into()),
             settings,
         }
     }
@@ -107,12 +104,12 @@ impl Method {
         // Few silos take as many steps in a round as many do, so that all fits take as many.
         let local_steps = self.local_steps * (40 / silos.len().max(1) as u64).max(1);
         let steps = self.rounds * local_steps * silos.len() as u64;
-        let solver = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+        let solver = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();
         let options = FitOptions {
             algorithm: AlgorithmChoice::Pvi(PviOptions {
                 solver,
                 damping: Some(self.damping),
-                divergence: self.divergence,
+                divergence: self.divergence.clone(),
                 ..PviOptions::new(local_steps)
             }),
             settings: Settings { steps, ..self.settings.clone() },

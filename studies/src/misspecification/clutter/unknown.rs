@@ -54,7 +54,8 @@ impl Study {
         let normal = Clutter::new(ClutterSettings { noise_weight: 0.0, ..world.settings });
         let fitted = |model, loss| Method::pvi(options, loss).fit(model, &silos);
         // Undamped, the Rényi divergence soon meets a cavity that is no density.
-        let generalised = |loss| settled(Method::generalised(options, loss, RENYI).damped(0.2).fit(&normal, &silos));
+        let generalised =
+            |loss| settled(Method::generalised(options, loss, Some(RENYI)).damped(0.2).fit(&normal, &silos));
         Ok([
             ("PVI that knows of the clutter", Some(fitted(&world.clutter, Loss::NegativeLogLikelihood)?)),
             ("normal model, log likelihood", Some(fitted(&normal, Loss::NegativeLogLikelihood)?)),

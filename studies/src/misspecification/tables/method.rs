@@ -1,9 +1,9 @@
 //! Fits the planar clutter model over silos until the posterior no longer moves, or says what ended the run.
 
 use partita::inference::{
-    Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Pvi, PviSilo, Silo, SiloProgram,
+    Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Plug, Pvi, PviSilo, Renyi, Silo, SiloProgram,
 };
-use partita::{Device, DivergenceChoice, FamilyPlan, Gaussian, PviOptions, Settings, SiloSchedule, SolverChoice};
+use partita::{Device, FamilyPlan, Gaussian, PviOptions, Settings, SiloSchedule};
 
 use super::Options;
 use crate::harness::{Result, improper_cavities};
@@ -31,7 +31,7 @@ pub(crate) struct Run {
 }
 
 /// How a model is fitted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Method {
     options: PviOptions,
     most_sweeps: u64,
@@ -44,11 +44,14 @@ const SETTLED: f64 = 1e-8;
 impl Method {
     /// Sequential visits of a few natural-gradient steps. A fixed point of these solves every local problem exactly,
     /// however few they are.
-    pub(crate) fn new(options: &Options, divergence: DivergenceChoice) -> Self {
+    pub(crate) fn new(options: &Options, renyi: Option<f64>) -> Self {
         let expectation = Expectation::GaussHermite { points: options.points };
         // The gradient of Rényi's divergence is steeper where a posterior is much narrower than its cavity.
-        let share = if divergence == DivergenceChoice::KullbackLeibler { 1.0 } else { 0.5 };
-        let solver = SolverChoice::NaturalGradient(NaturalGradient { rate: share * options.rate, expectation });
+        let (share, divergence) = match renyi {
+            None => (1.0, Plug::default()),
+            Some(alpha) => (0.5, Renyi { alpha }.into()),
+        };
+        let solver = NaturalGradient { rate: share * options.rate, expectation }.into();
         let options_of_pvi = PviOptions { solver, divergence, ..PviOptions::new(options.local_steps) };
         Self { options: options_of_pvi, most_sweeps: options.sweeps, seed: options.shared.seed }
     }
@@ -70,11 +73,11 @@ impl Method {
             let data = device.tensor(own.concat(), [own.len(), 2]);
             let name = format!("silo-{index}");
             let silo = Silo::new(&name, index, model, &data, &device, &settings)?;
-            programs.push(Box::new(PviSilo::new(silo, index, self.options)?));
+            programs.push(Box::new(PviSilo::new(silo, index, self.options.clone())?));
             names.push(name);
             sizes.push(own.len());
         }
-        let pvi = Pvi::new(model, &device, &settings, (&names, sizes), self.options)?;
+        let pvi = Pvi::new(model, &device, &settings, &names, sizes, self.options.clone())?;
         self.run(pvi, InProcess::new(programs, 1)?, silos as u64)
     }
 

@@ -2,9 +2,9 @@
 
 use clap::ValueEnum;
 use partita::inference::{
-    DivergenceChoice, EarlyStop, Factors, FedOptOptions, GradientDescent, Monitor, PriorShare, Start,
+    Adam, EarlyStop, Factors, FedOptOptions, GradientDescent, LocalSolver, Monitor, Plug, PriorShare, Renyi, Start,
 };
-use partita::{AlgorithmChoice, Loss, Optimiser, PviOptions, Schedule, SiloSchedule, SolverChoice};
+use partita::{AlgorithmChoice, Loss, PviOptions, Schedule, SiloSchedule};
 use serde::Serialize;
 
 use super::study::{Run, Split};
@@ -214,7 +214,7 @@ impl Size {
     }
 
     fn run(&self, [slug, label]: [&str; 2], split: Split, algorithm: AlgorithmChoice, exchanges: u64) -> Run {
-        let steps = match algorithm {
+        let steps = match &algorithm {
             AlgorithmChoice::Pvi(options) => options.local_steps,
             AlgorithmChoice::FedOpt(options) => options.local_steps,
             _ => 1,
@@ -268,11 +268,11 @@ impl Size {
     }
 
     /// Stops a visit when the expected log likelihood of an epoch no longer rises, and starts every visit tight.
-    fn early(&self, split: Split, start: Start) -> SolverChoice {
+    fn early(&self, split: Split, start: Start) -> Plug<dyn LocalSolver> {
         let rows = self.digits[0] / split.silos();
         let window = (rows / self.batch).max(1) as u64;
         let stop = EarlyStop { monitor: Monitor::LogLikelihood, window, patience: self.patience };
-        SolverChoice::Gradient(GradientDescent { start, stop: Some(stop), ..GradientDescent::default() })
+        GradientDescent { start, stop: Some(stop), ..GradientDescent::default() }.into()
     }
 
     /// The runs of a part.
@@ -313,13 +313,13 @@ impl Size {
         let [sweeps, steps] = self.sequential;
         let visits = PviOptions::new(steps);
         let committee = |names: [&str; 2], prior| {
-            let options = PviOptions { prior, ..together(visits, 1.0) };
+            let options = PviOptions { prior, ..together(visits.clone(), 1.0) };
             self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), 1)
         };
-        let forgotten = PviOptions { factors: Factors::Forgotten, ..visits };
+        let forgotten = PviOptions { factors: Factors::Forgotten, ..visits.clone() };
         let damped = |damping: f64| {
             let names = [format!("sequential_{damping}"), format!("sequential PVI, rho {damping}")];
-            let options = self.held(PviOptions { damping: Some(damping), ..visits });
+            let options = self.held(PviOptions { damping: Some(damping), ..visits.clone() });
             self.sequential([&names[0], &names[1]], options, sweeps.div_ceil(2))
         };
         vec![
@@ -378,7 +378,7 @@ impl Size {
         let visits = sweeps * self.silos[1] as u64;
         // Their optimisers go on from step to step; messages are as many as those of sequential visits.
         let schedule = Schedule::Constant { rate: self.schedule.rate(0, 1) };
-        let solver = SolverChoice::Gradient(GradientDescent { keep_optimiser: true, ..GradientDescent::default() });
+        let solver = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();
         let biased = PviOptions { solver, factors: Factors::Shared, ..PviOptions::new(1) };
         vec![
             self.run(sequential, split, AlgorithmChoice::Pvi(one), visits),
@@ -401,18 +401,18 @@ impl Size {
     }
 
     fn generalised(&self, index: f64) -> PviOptions {
-        self.held(PviOptions { divergence: DivergenceChoice::Renyi(index), ..PviOptions::new(self.sequential[1]) })
+        self.held(PviOptions { divergence: Renyi { alpha: index }.into(), ..PviOptions::new(self.sequential[1]) })
     }
 
     fn flipped(&self) -> Vec<Run> {
         let [sweeps, rounds, steps] = self.flipped;
-        let average = FedOptOptions { optimiser: Optimiser::adam(), ..FedOptOptions::fed_avg(steps) };
+        let average = FedOptOptions { optimiser: Adam::default().into(), ..FedOptOptions::fed_avg(steps) };
         let robust = Loss::GeneralisedCrossEntropy(ROBUSTNESS);
         let (plain, renyi) = (self.held(PviOptions::new(self.sequential[1])), self.generalised(NARROW));
         let both = ["flipped_both", "sequential PGVI, cross-entropy 0.7, Rényi 2.5"];
         let runs = vec![
             self.run(["flipped_fedavg", "FedAvg"], self.alike_silos(), AlgorithmChoice::FedOpt(average), rounds),
-            self.sequential(["flipped_pvi", "sequential PVI"], plain, sweeps),
+            self.sequential(["flipped_pvi", "sequential PVI"], plain.clone(), sweeps),
             Run {
                 loss: robust,
                 ..self.sequential(["flipped_loss", "sequential PGVI, cross-entropy 0.7"], plain, sweeps)
@@ -427,7 +427,7 @@ impl Size {
     fn points(&self) -> Vec<Run> {
         let [rounds, steps] = self.points;
         let run = |names: [&str; 2], options: FedOptOptions| {
-            let options = FedOptOptions { optimiser: Optimiser::adam(), ..options };
+            let options = FedOptOptions { optimiser: Adam::default().into(), ..options };
             self.run(names, self.alike_silos(), AlgorithmChoice::FedOpt(options), rounds)
         };
         let plain = AlgorithmChoice::FedOpt(FedOptOptions::fed_sgd());

@@ -224,7 +224,7 @@ impl<'a> World<'a> {
         let silos = self.silos(plan)?;
         let ends = plan.ends();
         let options = FitOptions {
-            algorithm: plan.algorithm,
+            algorithm: plan.algorithm.clone(),
             settings: plan.settings(ends.last().copied().unwrap_or(1)),
             threads: self.session.shared.threads,
             ..FitOptions::default()

@@ -70,11 +70,12 @@ impl Method {
     /// PVI configured to be this method, with `damping` where it is synchronous, and its rounds; nothing for global VI.
     fn configuration(self, options: &Options, damping: f64) -> Option<(PviOptions, u64)> {
         let base = PviOptions::new(options.local_steps);
-        let together = |damping| PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(damping), ..base };
-        let forgotten = PviOptions { factors: Factors::Forgotten, ..base };
+        let together =
+            |damping| PviOptions { schedule: SiloSchedule::Synchronous, damping: Some(damping), ..base.clone() };
+        let forgotten = PviOptions { factors: Factors::Forgotten, ..base.clone() };
         Some(match self {
             Self::GlobalVi => return None,
-            Self::Sequential => (base, options.rounds),
+            Self::Sequential => (base.clone(), options.rounds),
             Self::Synchronous => (together(damping), options.rounds),
             Self::CommitteeSame => (together(1.0), 1),
             Self::CommitteeSplit => (PviOptions { prior: PriorShare::BySize, ..together(1.0) }, 1),
@@ -182,9 +183,9 @@ impl<M: Model + 'static> Setting<'_, M> {
     pub(crate) fn curve(&self, method: Method, judge: impl Fn(Posterior<'_>) -> Result<Scores>) -> Result<Curve> {
         let (start, options) = (Instant::now(), &self.study.options);
         let how = method.configuration(options, self.damping);
-        let ends = self.ends(how);
+        let ends = self.ends(how.as_ref());
         let fit = FitOptions {
-            algorithm: how.map_or(AlgorithmChoice::Sfvi, |(how, _)| AlgorithmChoice::Pvi(how)),
+            algorithm: how.clone().map_or(AlgorithmChoice::Sfvi, |(how, _)| AlgorithmChoice::Pvi(how)),
             settings: Settings { steps: ends.last().copied().unwrap_or(0), ..self.settings.clone() },
             threads: options.shared.threads,
             ..FitOptions::default()
@@ -211,10 +212,10 @@ impl<M: Model + 'static> Setting<'_, M> {
     }
 
     /// The steps after which the loss is measured.
-    fn ends(&self, how: Option<(PviOptions, u64)>) -> Vec<u64> {
+    fn ends(&self, how: Option<&(PviOptions, u64)>) -> Vec<u64> {
         let Some((how, rounds)) = how else { return measured(self.study.options.global_steps) };
         let visits = if how.schedule == SiloSchedule::Synchronous { 1 } else { self.silos.len() as u64 };
-        (1..=rounds).map(|round| round * visits * how.local_steps).collect()
+        (1..=*rounds).map(|round| round * visits * how.local_steps).collect()
     }
 }
 

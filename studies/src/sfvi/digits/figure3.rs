@@ -96,7 +96,7 @@ fn measure(world: &World, silos: &[(String, ClassifiedRows)], rounds: u64) -> Re
     } else {
         let how = Rounds {
             local_steps,
-            averaging: Box::new(Barycentre),
+            averaging: Barycentre.into(),
             sizes: silos.iter().map(|(_, data)| data.covariates().rows()).collect(),
             by_size: false,
             keep_optimiser: false,

@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use partita::inference::metrics::{self, Predictions};
-use partita::inference::{Counters, Posterior, Progress, RunRecord, StepInfo};
+use partita::inference::{Counters, LogPool, ParameterMean, Posterior, Progress, RunRecord, StepInfo};
 use partita::models::{ClassifiedRows, MultinomialRegression};
-use partita::{
-    AlgorithmChoice, AverageChoice, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Schedule, Settings, fit,
-};
+use partita::{AlgorithmChoice, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Schedule, Settings, fit};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -115,14 +113,17 @@ impl Method {
     fn plan(self, options: &Options) -> (AlgorithmChoice, u64, u64) {
         let Options { steps, rounds, local_steps, .. } = *options;
         let paper = RoundOptions::paper(local_steps);
-        let averaged = |how: RoundOptions| (AlgorithmChoice::SfviAvg(how), rounds * how.local_steps, rounds);
+        let averaged = |how: RoundOptions| {
+            let steps = rounds * how.local_steps;
+            (AlgorithmChoice::SfviAvg(how), steps, rounds)
+        };
         match self {
             Self::Independent => (AlgorithmChoice::Sfvi, steps, 0),
             Self::Sfvi => (AlgorithmChoice::Sfvi, steps, steps),
             Self::OneRound => (AlgorithmChoice::SfviAvg(RoundOptions::paper(steps)), steps, 1),
             Self::Rounds => averaged(paper),
-            Self::LogPool => averaged(RoundOptions { averaging: AverageChoice::LogPool, ..paper }),
-            Self::ParameterMean => averaged(RoundOptions { averaging: AverageChoice::ParameterMean, ..paper }),
+            Self::LogPool => averaged(RoundOptions { averaging: LogPool.into(), ..paper }),
+            Self::ParameterMean => averaged(RoundOptions { averaging: ParameterMean.into(), ..paper }),
             Self::KeptOptimiser => averaged(RoundOptions { keep_optimiser: true, ..paper }),
             Self::ShortRounds => averaged(RoundOptions::paper(short(local_steps))),
             Self::Warm => {
@@ -243,8 +244,8 @@ fn fit_with_pause(
     std::fs::create_dir_all(place)?;
     let model = MultinomialRegression::new(SHAPE, &world.device);
     let half_file = place.join("elbo_at_half");
-    let every = if let AlgorithmChoice::SfviAvg(RoundOptions { local_steps, most: None, .. }) = algorithm {
-        local_steps
+    let every = if let AlgorithmChoice::SfviAvg(RoundOptions { local_steps, most: None, .. }) = &algorithm {
+        *local_steps
     } else {
         500
     };
@@ -252,7 +253,7 @@ fn fit_with_pause(
         let flag = Arc::new(AtomicBool::new(false));
         let mut progress = Pause { pause, flag: Arc::clone(&flag), interrupted: world.session.interrupt() };
         let options = FitOptions {
-            algorithm,
+            algorithm: algorithm.clone(),
             settings: settings.clone(),
             threads: world.options.shared.threads,
             elbo_draws: ELBO_DRAWS,
@@ -267,7 +268,7 @@ fn fit_with_pause(
         Ok(fit)
     };
     let has_begun = || Ok::<_, Failure>(partita::inference::latest_checkpoint(place)?.is_some());
-    let round = if let AlgorithmChoice::SfviAvg(how) = algorithm { how.local_steps } else { 1 };
+    let round = if let AlgorithmChoice::SfviAvg(how) = &algorithm { how.local_steps } else { 1 };
     if round == settings.steps {
         // A single round has no middle.
         return Ok((go(None, has_begun()?)?, None));

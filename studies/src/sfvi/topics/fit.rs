@@ -151,7 +151,7 @@ impl Setup {
         let algorithm: Box<dyn Algorithm> = if averages {
             let rounds = Rounds {
                 local_steps: self.options.local_steps,
-                averaging: Box::new(Barycentre),
+                averaging: Barycentre.into(),
                 sizes: silos.iter().map(|(_, counts)| counts.rows()).collect(),
                 by_size: false,
                 keep_optimiser: false,

@@ -1,9 +1,12 @@
 //! Solves a local problem in closed form where the log likelihood is quadratic in the globals.
 
+use partita_core::Device;
+
 use super::quadratic::{Quadratic, away, quadratic};
-use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved, SolverState};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::settings::Settings;
 
 /// The exact local optimum for a likelihood that is quadratic in the unconstrained globals, as in linear regression
 /// with known noise: any model that is, without a line of its own.
@@ -18,6 +21,12 @@ pub struct Conjugate;
 const PROBES: u64 = 2;
 
 impl LocalSolver for Conjugate {
+    fn start(&self, _: &Settings, _: &Device) -> Box<dyn SolverState> {
+        Box::new(Self)
+    }
+}
+
+impl SolverState for Conjugate {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let family = problem.natural_family().clone();
         let len = family.len();
@@ -42,7 +51,7 @@ fn refused() -> Error {
     Error::Setting {
         setting: "solver",
         found: "Conjugate for a log likelihood that is not quadratic in the globals".into(),
-        expected: "a linear-Gaussian model on the unconstrained scale; use SolverChoice::Gradient",
+        expected: "a linear-Gaussian model on the unconstrained scale; use GradientDescent",
     }
 }
 

@@ -70,7 +70,7 @@ impl Expectation {
     ///
     /// # Errors
     /// [`Error::Setting`] for a product rule over more components than it is for.
-    pub(super) fn rule(self, len: usize, (noise, key): (Noise, Key)) -> Result<Rule> {
+    pub(super) fn rule(self, len: usize, noise: Noise, key: Key) -> Result<Rule> {
         match self {
             Self::GaussHermite { points } if len <= LONGEST => Ok(product(&gauss_hermite(points as usize), len)),
             Self::GaussHermite { .. } => Err(Error::Setting {
@@ -102,7 +102,8 @@ impl Rule {
         &self,
         problem: &mut dyn LocalProblem,
         family: &NormalFamily,
-        (natural, step): (&[f64], u64),
+        natural: &[f64],
+        step: u64,
     ) -> Result<Expected> {
         let (mean, spread) = family.moments(natural);
         let root = Root::new(&spread)?;

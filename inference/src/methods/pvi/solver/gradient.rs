@@ -3,7 +3,7 @@
 use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
-use super::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved, SolverState};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
 use crate::engine::settings::Settings;
@@ -51,7 +51,7 @@ pub struct EarlyStop {
     pub patience: u64,
 }
 
-/// How [`crate::SolverChoice::Gradient`] takes its steps; rates, optimiser and estimator are those of [`Settings`].
+/// Stochastic gradient descent on $`-\mathcal F_m`$; rates, optimiser and estimator are those of [`Settings`].
 ///
 /// One step a visit gives the dynamics of global variational inference: exactly with plain gradients in natural
 /// parameters, or with natural gradients ([`super::NaturalGradient`]), whose steps silos can add. In the mean and scale
@@ -86,32 +86,53 @@ impl GradientDescent {
     fn place(self, visit: &LocalUpdate, step: u64) -> (u64, u64) {
         if self.keep_optimiser { (visit.first + step, visit.total) } else { (step, visit.steps) }
     }
+}
 
-    /// The learning rate of the last step of a visit that stops at its end.
-    pub(super) fn last_rate(self, settings: &Settings, visit: &LocalUpdate) -> f64 {
-        let (at, of) = self.place(visit, visit.steps.saturating_sub(1));
-        settings.schedule.rate(at, of)
+impl LocalSolver for GradientDescent {
+    fn start(&self, settings: &Settings, device: &Device) -> Box<dyn SolverState> {
+        Box::new(GradientSolver { options: *self, descent: Descent::new(settings, device), previous: Vec::new() })
     }
 
-    pub(crate) fn check(self) -> Result<()> {
+    fn check(&self, local_steps: u64) -> Result<()> {
         if let Start::Tight { deviation } = self.start
             && !(deviation > 0.0 && deviation.is_finite())
         {
             let expected = "a finite standard deviation > 0, such as 0.03";
             return Err(Error::Setting { setting: "tight start", found: deviation.to_string(), expected });
         }
-        if let Some(stop) = self.stop
-            && (stop.window == 0 || stop.patience == 0)
-        {
+        let Some(stop) = self.stop else { return Ok(()) };
+        let refuse = |found, expected| Err(Error::Setting { setting: "early stop", found, expected });
+        if stop.window == 0 || stop.patience == 0 {
             let found = format!("windows of {} steps, patience {}", stop.window, stop.patience);
-            return Err(Error::Setting { setting: "early stop", found, expected: "at least 1 step and 1 window" });
+            return refuse(found, "at least 1 step and 1 window");
+        }
+        if stop.window > local_steps {
+            let found = format!("windows of {} steps in visits of {local_steps} local_steps", stop.window);
+            return refuse(found, "a window that ends within a visit: shorten it, or raise local_steps");
         }
         Ok(())
+    }
+
+    fn check_settings(&self, _: &Settings, _: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn takes_divergences(&self) -> bool {
+        true
+    }
+
+    fn trains_private_theta(&self) -> bool {
+        true
+    }
+
+    fn last_rate(&self, settings: &Settings, visit: &LocalUpdate) -> Option<f64> {
+        let (at, of) = self.place(visit, visit.steps.saturating_sub(1));
+        Some(settings.schedule.rate(at, of))
     }
 }
 
 /// A running [`GradientDescent`].
-pub(super) struct GradientSolver {
+struct GradientSolver {
     options: GradientDescent,
     descent: Descent,
     previous: Vec<f64>,
@@ -124,10 +145,6 @@ impl std::fmt::Debug for GradientSolver {
 }
 
 impl GradientSolver {
-    pub(super) fn new(options: GradientDescent, settings: &Settings, device: &Device) -> Self {
-        Self { options, descent: Descent::new(settings, device), previous: Vec::new() }
-    }
-
     fn start(&self, problem: &dyn LocalProblem, visit: &LocalUpdate) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
@@ -156,7 +173,7 @@ impl GradientSolver {
         let mut halvings = 0;
         loop {
             let (mean, spread) = (family.mean(parameters), family.spread(parameters));
-            match divergence.evaluate_at(problem.natural_family(), (&mean, &spread), problem.cavity()) {
+            match divergence.evaluate_at(problem.natural_family(), &mean, &spread, problem.cavity()) {
                 Err(Error::DivergenceDomain { .. }) if halvings < self.options.halvings => {
                     parameters.iter_mut().zip(before).for_each(|(now, then)| *now = 0.5 * (*now + then));
                     halvings += 1;
@@ -167,7 +184,7 @@ impl GradientSolver {
     }
 }
 
-impl LocalSolver for GradientSolver {
+impl SolverState for GradientSolver {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
         let mut parameters = self.start(problem, visit)?;
         if !self.options.keep_optimiser {

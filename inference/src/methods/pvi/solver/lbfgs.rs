@@ -2,13 +2,16 @@
 
 mod line_search;
 
+use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
 use super::expectation::{Expectation, Rule};
-use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved, SolverState};
 use crate::engine::divergence::Divergence;
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{NormalFamily, dot};
+use crate::engine::plug::Plug;
+use crate::engine::settings::Settings;
 use line_search::{Along, strong_wolfe};
 
 /// Limited-memory BFGS over the family's parameters, for small problems: the objective is that of a Gauss-Hermite rule
@@ -36,8 +39,14 @@ impl Lbfgs {
     pub fn new(expectation: Expectation) -> Self {
         Self { expectation, memory: 10, tolerance: 1e-8 }
     }
+}
 
-    pub(super) fn check(self) -> Result<()> {
+impl LocalSolver for Lbfgs {
+    fn start(&self, _: &Settings, _: &Device) -> Box<dyn SolverState> {
+        Box::new(*self)
+    }
+
+    fn check(&self, _: u64) -> Result<()> {
         self.expectation.check()?;
         if self.memory == 0 {
             return Err(Error::Setting { setting: "memory of L-BFGS", found: "0".into(), expected: "at least 1" });
@@ -48,17 +57,9 @@ impl Lbfgs {
         let (found, expected) = (self.tolerance.to_string(), "a finite number >= 0, such as 1e-8");
         Err(Error::Setting { setting: "tolerance of L-BFGS", found, expected })
     }
-}
 
-/// A running [`Lbfgs`].
-#[derive(Debug)]
-pub(super) struct LbfgsSolver {
-    options: Lbfgs,
-}
-
-impl LbfgsSolver {
-    pub(super) fn new(options: Lbfgs) -> Self {
-        Self { options }
+    fn takes_divergences(&self) -> bool {
+        true
     }
 }
 
@@ -66,7 +67,7 @@ impl LbfgsSolver {
 struct Objective<'a> {
     problem: &'a mut dyn LocalProblem,
     family: NormalFamily,
-    divergence: Box<dyn Divergence>,
+    divergence: Plug<dyn Divergence>,
     rule: Rule,
     step: u64,
 }
@@ -146,15 +147,16 @@ impl Memory {
     }
 }
 
-impl LocalSolver for LbfgsSolver {
+impl SolverState for Lbfgs {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
-        let Lbfgs { expectation, memory, tolerance } = self.options;
+        let Self { expectation, memory, tolerance } = *self;
         let family = problem.natural_family().clone();
         let mut parameters = match visit.is_prior {
             true => problem.initial(),
             false => family.member(problem.family(), &visit.received)?,
         };
-        let rule = expectation.rule(problem.family().noise_len(), problem.noise(visit.first))?;
+        let (noise, key) = problem.noise(visit.first);
+        let rule = expectation.rule(problem.family().noise_len(), noise, key)?;
         let divergence = problem.divergence(visit.first);
         let mut objective = Objective { problem, family, divergence, rule, step: visit.first };
         let mut place = objective.at(&parameters)?;

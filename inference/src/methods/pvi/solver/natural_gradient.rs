@@ -1,11 +1,13 @@
 //! Solves a local problem by damped fixed-point steps in natural parameters, which are natural gradients.
 
+use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
 use super::expectation::{Expectation, Rule};
-use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved, SolverState, check_clip};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::ExponentialFamily;
+use crate::engine::settings::Settings;
 
 /// Steps that move natural parameters by the gradient of the local objective by mean parameters $`m`$,
 /// ```math
@@ -37,8 +39,13 @@ pub struct NaturalGradient {
 /// A change of natural parameters below this, relative to the largest of them, is rounding.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-impl NaturalGradient {
-    pub(super) fn check(self) -> Result<()> {
+impl LocalSolver for NaturalGradient {
+    fn start(&self, settings: &Settings, _: &Device) -> Box<dyn SolverState> {
+        let is_sampled = !settings.minibatch.is_empty() || self.expectation.is_drawn();
+        Box::new(NaturalGradientSolver { options: *self, is_sampled, rule: None })
+    }
+
+    fn check(&self, _: u64) -> Result<()> {
         self.expectation.check()?;
         if self.rate > 0.0 && self.rate <= 1.0 {
             return Ok(());
@@ -46,42 +53,48 @@ impl NaturalGradient {
         let expected = "a number in (0, 1]; 1 is the undamped fixed point";
         Err(Error::Setting { setting: "rate of natural gradients", found: self.rate.to_string(), expected })
     }
+
+    fn check_settings(&self, settings: &Settings, trains_theta: bool) -> Result<()> {
+        check_clip("NaturalGradient", settings, trains_theta)
+    }
+
+    fn takes_divergences(&self) -> bool {
+        true
+    }
 }
 
 /// A running [`NaturalGradient`].
 #[derive(Debug)]
-pub(super) struct NaturalGradientSolver {
+struct NaturalGradientSolver {
     options: NaturalGradient,
-    /// Whether steps see minibatches.
+    /// Whether steps see minibatches or draws.
     is_sampled: bool,
     /// The rule of the latest step; without draws it is that of every step.
     rule: Option<Rule>,
 }
 
 impl NaturalGradientSolver {
-    pub(super) fn new(options: NaturalGradient, is_sampled: bool) -> Self {
-        Self { options, is_sampled, rule: None }
-    }
-
     fn rule(&mut self, problem: &dyn LocalProblem, step: u64) -> Result<&Rule> {
         let expectation = self.options.expectation;
         let rule = match self.rule.take() {
             Some(rule) if !expectation.is_drawn() => rule,
-            _ => expectation.rule(problem.natural_family().len(), problem.noise(step))?,
+            _ => {
+                let (noise, key) = problem.noise(step);
+                expectation.rule(problem.natural_family().len(), noise, key)?
+            }
         };
         Ok(self.rule.insert(rule))
     }
 }
 
-impl LocalSolver for NaturalGradientSolver {
+impl SolverState for NaturalGradientSolver {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
-        let NaturalGradient { rate, expectation } = self.options;
-        let is_sampled = self.is_sampled || expectation.is_drawn();
+        let rate = self.options.rate;
         let family = problem.natural_family().clone();
         let mut natural = visit.received.clone();
         let (mut steps, mut log_likelihood) = (0, f64::NAN);
         for step in visit.first..visit.first + visit.steps {
-            let expected = self.rule(problem, step)?.expected(problem, &family, (&natural, step))?;
+            let expected = self.rule(problem, step)?.expected(problem, &family, &natural, step)?;
             let up = family.by_means(&expected.gradient, &family.moments(&natural).0);
             let down = problem.divergence(step).by_mean_parameters(&family, &natural, problem.cavity())?;
             log_likelihood = expected.value;
@@ -93,7 +106,7 @@ impl LocalSolver for NaturalGradientSolver {
             }
             family.check(&format!("a natural-gradient step with rate {rate} (lower the rate)"), &natural)?;
             steps += 1;
-            if change <= ROUNDING * size && !is_sampled {
+            if change <= ROUNDING * size && !self.is_sampled {
                 break;
             }
         }

@@ -1,11 +1,13 @@
 //! Solves a local problem by matching moments, as power expectation propagation does.
 
+use partita_core::Device;
 use serde::{Deserialize, Serialize};
 
 use super::expectation::{Expectation, Root, Rule};
-use super::{LocalProblem, LocalSolver, LocalUpdate, Solved};
+use super::{LocalProblem, LocalSolver, LocalUpdate, Solved, SolverState};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+use crate::engine::settings::Settings;
 
 /// Power expectation propagation: the tilted density $`q\,(p(y_k \mid \theta)/t_k)^\alpha`$ is replaced by the member
 /// of the family with its moments, $`q_\alpha`$, and a visit returns $`q^{1-1/\alpha} q_\alpha^{1/\alpha}`$; with the
@@ -41,15 +43,6 @@ impl PowerExpectation {
         Self { alpha, points: 40 }
     }
 
-    pub(super) fn check(self) -> Result<()> {
-        Expectation::GaussHermite { points: self.points }.check()?;
-        if self.alpha > 0.0 && self.alpha <= 1.0 {
-            return Ok(());
-        }
-        let (found, expected) = (self.alpha.to_string(), "a number in (0, 1]; 1 is expectation propagation");
-        Err(Error::Setting { setting: "alpha of power expectation propagation", found, expected })
-    }
-
     /// Natural parameters with the moments of $`r \exp(w)`$ for the present guess `r`, and $`w`$ at a point.
     fn matched(
         rule: &Rule,
@@ -78,30 +71,34 @@ impl PowerExpectation {
     }
 }
 
-/// A running [`PowerExpectation`].
-#[derive(Debug)]
-pub(super) struct PowerExpectationSolver {
-    options: PowerExpectation,
-}
+impl LocalSolver for PowerExpectation {
+    fn start(&self, _: &Settings, _: &Device) -> Box<dyn SolverState> {
+        Box::new(*self)
+    }
 
-impl PowerExpectationSolver {
-    pub(super) fn new(options: PowerExpectation) -> Self {
-        Self { options }
+    fn check(&self, _: u64) -> Result<()> {
+        Expectation::GaussHermite { points: self.points }.check()?;
+        if self.alpha > 0.0 && self.alpha <= 1.0 {
+            return Ok(());
+        }
+        let (found, expected) = (self.alpha.to_string(), "a number in (0, 1]; 1 is expectation propagation");
+        Err(Error::Setting { setting: "alpha of power expectation propagation", found, expected })
     }
 }
 
-impl LocalSolver for PowerExpectationSolver {
+impl SolverState for PowerExpectation {
     fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
-        let PowerExpectation { alpha, points } = self.options;
+        let Self { alpha, points } = *self;
         let family = problem.natural_family().clone();
         if family.len() > LONGEST {
             return Err(Error::Setting {
                 setting: "solver",
                 found: format!("PowerExpectation over {} components", family.len()),
-                expected: "at most 2 components; SolverChoice::NaturalGradient takes any number",
+                expected: "at most 2 components; NaturalGradient takes any number",
             });
         }
-        let rule = Expectation::GaussHermite { points }.rule(family.len(), problem.noise(visit.first))?;
+        let (noise, key) = problem.noise(visit.first);
+        let rule = Expectation::GaussHermite { points }.rule(family.len(), noise, key)?;
         let cavity = problem.cavity().to_vec();
         let mut natural = visit.received.clone();
         for _ in 0..visit.steps {
@@ -110,7 +107,7 @@ impl LocalSolver for PowerExpectationSolver {
                 natural.iter().zip(&cavity).map(|(q, cavity)| (1.0 - alpha) * q + alpha * cavity).collect();
             let mut guess = natural.clone();
             for moves in 1..=MOVES {
-                let next = PowerExpectation::matched(&rule, &family, &guess, |point, statistics| {
+                let next = Self::matched(&rule, &family, &guess, |point, statistics| {
                     Ok(alpha * problem.log_likelihood(point, visit.first)?.0 + dot(&base, statistics))
                 })?;
                 let change = next.iter().zip(&guess).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
@@ -125,14 +122,14 @@ impl LocalSolver for PowerExpectationSolver {
                         found: format!(
                             "{points}, with which moments still move by {change:.1e} after {MOVES} moves of the rule"
                         ),
-                        expected: "more points for a tilted density that is far from normal; or SolverChoice::NaturalGradient",
+                        expected: "more points for a tilted density that is far from normal; or NaturalGradient",
                     });
                 }
             }
             natural.iter_mut().zip(&guess).for_each(|(eta, tilted)| *eta += (tilted - *eta) / alpha);
             family.check("a step of power expectation propagation (damp it, or choose a larger alpha)", &natural)?;
         }
-        let log_likelihood = rule.expected(problem, &family, (&natural, visit.first))?.value;
+        let log_likelihood = rule.expected(problem, &family, &natural, visit.first)?.value;
         Ok(Solved { natural, log_likelihood, steps: visit.steps, clipped: 0, shortened: 0 })
     }
 }

@@ -31,9 +31,9 @@ pub trait SecondMoment: Debug + Send {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{Adaptive, FedAdagrad, ServerRule};
+/// use partita_inference::{FedAdagrad, ServerOptimiser};
 /// // Δ = 3 and v = 4² + 3² = 25: the step is 3/(5 + 4).
-/// let mut rule = Adaptive::new(FedAdagrad, 1.0, 0.0, 4.0);
+/// let mut rule = FedAdagrad { rate: 1.0, momentum: 0.0, adaptivity: 4.0 }.start();
 /// let after = rule.apply(&[1.0], &[vec![4.0]], &[1.0]);
 /// assert!((after[0] - (1.0 + 1.0 / 3.0)).abs() < 1e-15);
 /// ```

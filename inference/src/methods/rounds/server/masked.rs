@@ -1,6 +1,32 @@
 //! Holds back the numbers about whose direction the silos disagree: gradient-masked averaging over any server rule.
 
-use super::{Mask, ServerRule};
+use serde::{Deserialize, Serialize};
+
+use super::ServerRule;
+use crate::engine::error::{Error, Result};
+
+/// Which numbers of a step [`Masked`] lets through.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Mask {
+    /// The agreement $\tau$ from which a number moves freely: 0 for always, 1 for unanimity.
+    pub threshold: f64,
+    /// Multiplies what agrees less by its agreement, as the paper does, instead of holding it back altogether.
+    pub soft: bool,
+}
+
+impl Mask {
+    /// Refuses a threshold that is negative or not a number.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(self) -> Result<()> {
+        if self.threshold >= 0.0 {
+            return Ok(());
+        }
+        let expected = "a share of silos >= 0, such as 0.4; above 1 nothing moves";
+        Err(Error::Setting { setting: "mask.threshold", found: self.threshold.to_string(), expected })
+    }
+}
 
 /// Gradient-masked averaging: each number of another rule's step is let through where enough silos moved it the same
 /// way.

@@ -1,6 +1,9 @@
 //! Moves the coordinator by the weighted mean of what its silos moved.
 
-use super::{ServerRule, mean_change};
+use serde::{Deserialize, Serialize};
+
+use super::{ServerOptimiser, ServerRule, defined, mean_change};
+use crate::engine::error::Result;
 
 /// The mean of the silos' points, as federated averaging takes it, with a step size.
 ///
@@ -18,10 +21,20 @@ use super::{ServerRule, mean_change};
 ///
 /// # References
 /// McMahan et al. (2017), Communication-efficient learning of deep networks from decentralized data, Algorithm 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ServerMean {
-    /// The step size $\eta$.
+    /// The step size $\eta$; 1 takes the mean itself.
     pub rate: f64,
+}
+
+impl ServerOptimiser for ServerMean {
+    fn start(&self) -> Box<dyn ServerRule> {
+        Box::new(*self)
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, &[self.rate], &[])
+    }
 }
 
 impl ServerRule for ServerMean {

@@ -1,0 +1,132 @@
+//! Checks the laws of averages: of equal members it is that member, and equal weights know no order.
+
+use partita_core::{Key, Noise, Purpose};
+
+use crate::engine::family::{DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian};
+use crate::methods::rounds::average::Averaging;
+
+use super::family::within;
+
+const SEED: u64 = 141_421;
+/// Components of the families whose members are averaged.
+const LENGTH: usize = 3;
+/// Averages found by iteration end at a relative change of 1e-12.
+const SAME: f64 = 1e-10;
+
+/// A law of [`Averaging`] that does not hold.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AveragingViolation {
+    /// The average ended with an error.
+    #[error("{average} over {family}: {reason}")]
+    Failed {
+        /// The average.
+        average: String,
+        /// The family.
+        family: String,
+        /// The error.
+        reason: String,
+    },
+    /// The average has another number of parameters than a member.
+    #[error("{average} over {family}: {found} parameters, a member has {expected}")]
+    Length {
+        /// The average.
+        average: String,
+        /// The family.
+        family: String,
+        /// Its parameters.
+        found: usize,
+        /// Those of a member.
+        expected: usize,
+    },
+    /// The average of equal members is another.
+    #[error("{average} over {family}: parameter {index} of equal members is {expected}, of their average {found}")]
+    Equal {
+        /// The average.
+        average: String,
+        /// The family.
+        family: String,
+        /// The parameter.
+        index: usize,
+        /// That of the average.
+        found: f64,
+        /// That of each member.
+        expected: f64,
+    },
+    /// In another order members with equal weights have another average.
+    #[error("{average} over {family}: parameter {index} is {found} in another order of the members, {expected} before")]
+    Order {
+        /// The average.
+        average: String,
+        /// The family.
+        family: String,
+        /// The parameter.
+        index: usize,
+        /// That in the other order.
+        found: f64,
+        /// That in the first.
+        expected: f64,
+    },
+}
+
+/// Checks an average over members of diagonal, isotropic and full-rank Gaussians: that of equal members is that member,
+/// whatever the weights, and that of members with equal weights does not depend on their order, both to 1e-10.
+///
+/// # Errors
+/// The first [`AveragingViolation`] found.
+///
+/// # Example
+/// ```
+/// partita_inference::laws::averaging(&partita_inference::Barycentre)?;
+/// # Ok::<(), partita_inference::laws::AveragingViolation>(())
+/// ```
+pub fn averaging(average: &dyn Averaging) -> Result<(), AveragingViolation> {
+    let families: [Box<dyn Family>; 3] = [
+        Box::new(DiagonalGaussian::new(LENGTH)),
+        Box::new(IsotropicGaussian::new(LENGTH)),
+        Box::new(FullRankGaussian::new(LENGTH)),
+    ];
+    families.iter().try_for_each(|family| over(average, &**family))
+}
+
+fn over(average: &dyn Averaging, family: &dyn Family) -> Result<(), AveragingViolation> {
+    let names = || (format!("{average:?}"), format!("{family:?}"));
+    let of = |members: &[Vec<f64>], weights: &[f64]| {
+        let (name, over) = names();
+        let found = average.average(family, members, weights).map_err(|error| AveragingViolation::Failed {
+            average: name.clone(),
+            family: over.clone(),
+            reason: error.to_string(),
+        })?;
+        let (length, expected) = (found.len(), family.parameter_len());
+        match length == expected {
+            true => Ok(found),
+            false => Err(AveragingViolation::Length { average: name, family: over, found: length, expected }),
+        }
+    };
+    let different = |found: &[f64], expected: &[f64]| {
+        found.iter().zip(expected).position(|(a, b)| !within(*a, *b, SAME * (1.0 + b.abs())))
+    };
+    let [a, b, c] = [0, 1, 2].map(|number| member(family, number));
+    let equal = of(&[a.clone(), a.clone(), a.clone()], &[0.2, 0.5, 0.3])?;
+    if let Some(index) = different(&equal, &a) {
+        let ((average, family), found, expected) = (names(), equal[index], a[index]);
+        return Err(AveragingViolation::Equal { average, family, index, found, expected });
+    }
+    let weights = [1.0 / 3.0; 3];
+    let (first, second) = (of(&[a.clone(), b.clone(), c.clone()], &weights)?, of(&[c, a, b], &weights)?);
+    if let Some(index) = different(&second, &first) {
+        let ((average, family), found, expected) = (names(), second[index], first[index]);
+        return Err(AveragingViolation::Order { average, family, index, found, expected });
+    }
+    Ok(())
+}
+
+/// A member of a family, not far from its start.
+fn member(family: &dyn Family, number: u64) -> Vec<f64> {
+    let mut parameters = family.initial(0.7);
+    let mut noise = vec![0.0; parameters.len()];
+    Noise::new(SEED).stream(Key::new(Purpose::Check, number)).normal(&mut noise);
+    parameters.iter_mut().zip(noise).for_each(|(parameter, noise)| *parameter += 0.3 * noise);
+    parameters
+}
