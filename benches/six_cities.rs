@@ -34,7 +34,7 @@ impl Run {
         let device = Device::flex();
         let rows = Gaussian::diagonal().given_globals().scale_given_globals();
         let family = FamilyPlan::new().global(Gaussian::full_rank()).local(rows);
-        // As `fit` shares them: silos first, then particles.
+        // Threads are divided as `fit` divides them: silos first, then particles.
         let own = (threads / silos.len()).max(1);
         let settings = Settings { steps: 20_000, particles, threads: Some(own), family, ..Settings::default() };
         let model = MixedLogistic::new(4);

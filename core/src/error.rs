@@ -65,7 +65,7 @@ pub enum Error {
         /// Its flat index.
         index: usize,
     },
-    /// A computation made a value that is NaN or infinite out of finite ones.
+    /// A computation made a NaN or infinite value from finite ones.
     #[error(
         "{operation}: the result is {found} although every input was finite. Lower the learning rate, tighten the priors, or start from a smaller initial scale."
     )]
@@ -95,12 +95,12 @@ pub enum Error {
         /// The sites declared so far.
         table: String,
     },
-    /// The model declared other sites than when its site table was made.
+    /// The model declared other sites than those of its site table.
     #[error(
         "the model declares `{found}` where its site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution."
     )]
     ChangingStructure {
-        /// The site now declared, or a note that there is none.
+        /// The site declared, or a note that there is none.
         found: String,
         /// The site of the table, or a note that there is none.
         expected: String,
@@ -166,13 +166,13 @@ pub enum Error {
     Device {
         /// What was being computed.
         operation: String,
-        /// Burn's own words.
+        /// Burn's message.
         reason: String,
     },
 }
 
 impl Error {
-    /// Says of what operation an error found in its numbers is, which the code that found it did not know.
+    /// Names the operation of an error that was found in numbers alone.
     pub(crate) fn at(self, named: impl FnOnce() -> String) -> Self {
         match self {
             Self::Support { distribution, found, index, support, .. } => {

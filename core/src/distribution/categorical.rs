@@ -68,7 +68,7 @@ impl Density for Categorical {
                 break;
             }
         }
-        // Rounding may leave a little of the uniform number after the last class, which then takes it.
+        // Rounding may leave part of the uniform number after the last class, which then takes it.
         out[0] = last as f64;
     }
 
@@ -88,7 +88,7 @@ impl Density for Categorical {
         Some(vec![weighted.sum()])
     }
 
-    /// Only with a slot for every logit: that alone tells logits of every event from shared ones.
+    /// Requires a slot for every logit: only these slots distinguish logits of every event from shared ones.
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
         let ([logits, ..], events) = (batch.parameters, batch.values.len());
         let slots = &mut *batch.parameter_gradients[0];

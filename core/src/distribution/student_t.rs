@@ -72,8 +72,7 @@ impl Density for StudentT {
         [degrees, _, scale]: [&[f64]; 3],
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
-        // A power of the density is another one of the same kind, with ν' = β(ν + 1) - 1 degrees of freedom, up to
-        // its scale.
+        // A power of the density is, up to its scale, another t density with ν' = β(ν + 1) - 1 degrees of freedom.
         let (degrees, scale) = (degrees[0], scale[0]);
         let own = power * (degrees + 1.0) - 1.0;
         let log_peak = ln_gamma_difference(0.5 * degrees, 0.5) - 0.5 * (degrees * PI).ln();
