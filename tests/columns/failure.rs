@@ -29,7 +29,7 @@ fn all_options() -> [VerticalOptions; 5] {
     ]
 }
 
-/// What a party gets wrong, once.
+/// The fault of a party, once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     NotANumber,
@@ -108,7 +108,7 @@ fn a_party_that_answers_wrongly_is_named_and_the_run_goes_on_from_its_last_good_
         run(&mut *undisturbed, &mut exchange, &run_options(STEPS), &mut Silent).unwrap();
         let expected = bits(&*undisturbed, &mut exchange);
         for fault in [Fault::NotANumber, Fault::TooShort, Fault::UnknownField, Fault::AnotherStep] {
-            // In a power likelihood answers 6 and 7 are of the two exchanges of a step.
+            // In a power likelihood answers 6 and 7 belong to the two exchanges of a step.
             for at in [0, 6, 7] {
                 let (mut algorithm, parties) = hand(&options);
                 let programs = parties.into_iter().enumerate().map(|(index, inner)| -> Box<dyn SiloProgram> {
@@ -126,7 +126,7 @@ fn a_party_that_answers_wrongly_is_named_and_the_run_goes_on_from_its_last_good_
     }
 }
 
-/// A linear contribution that is not a number while a switch is on.
+/// A linear contribution that is NaN while a switch is on.
 mod broken {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,7 +186,7 @@ fn a_party_with_other_rows_is_named_with_its_rows() {
     let options = FitOptions { algorithm, settings: settings(), ..FitOptions::default() };
     let words = vertical::fit(&parties, &world.labels, &Device::flex(), &options, None).unwrap_err().to_string();
     assert!(words.contains("11 at party `p1`") && words.contains("align"), "{words}");
-    // A party at the other end of a wire finds it in the request.
+    // A party over a wire reads it from the request.
     let how = (&settings(), &VerticalOptions::augmented(1.0));
     let mut alone = VerticalParty::new(&shorter.parties[1], 1, None, &Device::flex(), how).unwrap();
     let mut hand = Hand::new(&world.parties, &world.labels, how.0, how.1);

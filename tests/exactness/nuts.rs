@@ -1,4 +1,4 @@
-//! Holds the no-U-turn sampler to exact and reference posteriors, and its diagnostics to ArviZ and to planted faults.
+//! Compares the no-U-turn sampler with exact and reference posteriors, and its diagnostics with ArviZ.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::vertical::LinearWorld;
@@ -175,7 +175,8 @@ fn eight_schools_reproduce_the_reference_of_numpyro() {
         let mean = draws.iter().sum::<f64>() / count;
         let error = (of("sd").powi(2) / effective + of("mean_error").powi(2)).sqrt();
         assert!((mean - of("mean")).abs() < ERRORS * error, "{label}: {mean}, reference {} ± {error}", of("mean"));
-        // Squared deviations of heavy tails: their own spread and sample size give the error of the variance.
+        // Squared deviations of heavy tails: their own standard deviation and sample size give the error of the
+        // variance.
         let squares: Vec<f64> = draws.iter().map(|draw| (draw - mean).powi(2)).collect();
         let chains: Vec<&[f64]> = squares.chunks_exact(2_500).collect();
         let effective = bulk_effective_sample_size(&chains).unwrap();
@@ -249,7 +250,7 @@ fn a_wrong_gradient_shows_in_the_complaints() {
     println!("{fit}");
 }
 
-/// A model whose observations cannot be where they are, unless `scale` happens to be huge.
+/// A model whose observations are impossible, unless `scale` happens to be huge.
 #[derive(Module, Debug)]
 struct Nowhere {}
 

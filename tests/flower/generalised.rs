@@ -9,7 +9,7 @@ use partita::flower::RunFile;
 use partita::inference::GradientDescent;
 use partita::{AlgorithmChoice, DivergenceChoice, FitOptions, PviOptions, Settings, SiloSchedule, SolverChoice};
 
-/// What the run file says below, as somebody says it who fits in one process.
+/// The options of the run file below, as given to a fit in one process.
 fn options(divergence: DivergenceChoice) -> FitOptions {
     let how = PviOptions {
         schedule: SiloSchedule::Synchronous,
@@ -31,7 +31,7 @@ fn text() -> String {
 #[test]
 fn renyi_s_divergence_in_a_run_file_is_fitted_by_the_executables_with_the_bits_of_one_process() {
     let expected = found_by(&options(DivergenceChoice::Renyi(0.5)));
-    // It is another posterior than that without the entry, and the file says the same to a fit in one process.
+    // The posterior differs from that without the entry, and the file gives the same options as a fit in one process.
     assert_ne!(expected, found_by(&options(DivergenceChoice::KullbackLeibler)));
     let read = RunFile::parse(&text()).unwrap().fit_options(&CompiledIn::SixCities.settings()).unwrap();
     assert_eq!(read.algorithm, options(DivergenceChoice::Renyi(0.5)).algorithm);

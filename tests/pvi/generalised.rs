@@ -28,7 +28,7 @@ fn variance(posterior: &[f64]) -> f64 {
     NormalFamily::diagonal(1).moments(posterior).1.deviations()[0].powi(2)
 }
 
-/// Sweeps until nothing changes.
+/// Sweeps until convergence.
 fn converge(silos: &mut Partitioned) {
     for _ in 0..2_000 {
         let before = silos.posterior.clone();
@@ -61,7 +61,7 @@ fn partitioned_generalised_inference_depends_on_the_number_of_silos_as_its_law_s
             converge(&mut parts);
             let (found, count) = (variance(&parts.posterior) * ROWS, count as f64);
             let law = count / (count - 1.0 + alpha);
-            // What the prior says beside fifty rows is 2e-10, and the law is that of a flat one.
+            // The prior changes it by at most 2e-10 beside fifty rows, and the law is that of a flat prior.
             assert!((found - law).abs() < 1e-8, "{alpha}, {count} silos: {found} against {law}");
         }
     }
@@ -111,7 +111,7 @@ fn silos_that_disagree_inflate_variances_below_one_until_a_cavity_is_no_density_
 #[test]
 fn without_a_divergence_a_silo_follows_its_data_alone() {
     let mut alone = silos(&[0.3], 10.0, DivergenceChoice::None);
-    // Every step adds half of the likelihood's factor, and nothing takes any of it away.
+    // Every step adds half of the likelihood's factor, and no step removes any of it.
     let found = alone.toys[0].solve(EXACT_STEPS, &[0.0, -0.05], 6).unwrap();
     for (found, expected) in found.natural.iter().zip([3.0 * 15.0, -0.05 - 3.0 * 25.0]) {
         assert!((found - expected).abs() < 1e-11, "{found} against {expected}");
@@ -161,11 +161,11 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     // Noise of the last rounds, averaged by damping: measured 3.4 and 1.6 per cent.
     assert!((sampled[0] - expected[0]).abs() < 0.05 * expected[1], "{sampled:?} against {expected:?}");
     assert!((sampled[1] / expected[1] - 1.0).abs() < 0.05, "{sampled:?} against {expected:?}");
-    // The divergence is in closed form, whatever is done about the entropy elsewhere.
+    // The divergence is in closed form, whatever estimator of the entropy other methods use.
     let settings = Settings { estimator: Estimator::ClosedFormEntropy, ..settings };
     let again = moments(&fitted(how, settings.clone()).unwrap());
     assert_eq!(again.map(f64::to_bits), sampled.map(f64::to_bits));
-    // And so is that of Kullback and Leibler there: the exact posterior.
+    // The Kullback-Leibler divergence as well: the exact posterior.
     let sampled =
         moments(&fitted(PviOptions { divergence: DivergenceChoice::KullbackLeibler, ..how }, settings).unwrap());
     let expected = [15.0 / 51.0, 51.0_f64.powf(-0.5)];
@@ -175,7 +175,7 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
 
 #[test]
 fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
-    // The posterior received has three times the variance of its cavity; 5/3 is what this index takes.
+    // The posterior received has three times the variance of its cavity; the limit for this index is 5/3.
     let mut wide = silos(&[0.3], 1.0, DivergenceChoice::Renyi(2.5));
     wide.toys[0].cavity = vec![0.0, -1.5];
     let lbfgs = SolverChoice::Lbfgs(Lbfgs::new(Expectation::GaussHermite { points: 2 }));
@@ -183,20 +183,20 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
         let found = wide.toys[0].solve(solver, &[0.0, -0.5], 10).unwrap_err();
         assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
     }
-    // A posterior may have 1.07 times the variance of its cavity here, and one step of this size goes farther.
+    // The posterior may have 1.07 times the variance of its cavity here, and one step of this size exceeds it.
     let how = PviOptions { divergence: DivergenceChoice::Renyi(15.0), ..PviOptions::new(5) };
     let settings = Settings { schedule: Schedule::Constant { rate: 5.0 }, steps: 25, ..Settings::default() };
     let strict = SolverChoice::Gradient(GradientDescent { halvings: 0, ..GradientDescent::default() });
     let found = fitted(PviOptions { solver: strict, ..how }, settings.clone()).unwrap_err();
     assert!(found.to_string().contains("Start::Tight"), "{found}");
-    // With halvings, which is the default, it arrives, and the report says how.
+    // With halvings, the default, it converges, and the report counts them.
     let found = fitted(how, settings).unwrap();
     assert!(found.report.shortened_steps > 0, "{}", found.report);
     assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
 
-/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step
-/// of 5.
+/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step of
+/// 5.
 fn one_long_step(halvings: u32) -> partita::inference::Result<partita::inference::Solved> {
     let mut silo = Toy {
         divergence: DivergenceChoice::Renyi(2.5),
@@ -217,7 +217,7 @@ fn the_last_step_of_a_visit_stays_in_the_domain_too() {
     assert!((variance(&found.natural) / expected - 1.0).abs() < 1e-6, "{}", variance(&found.natural));
     let found = one_long_step(0).unwrap_err();
     assert!(matches!(found, Error::DivergenceDomain { component: 0, .. }), "{found}");
-    // A natural-gradient step on data that take precision away: 1 less 0.9.
+    // A natural-gradient step on data that remove precision: 1 less 0.9.
     let divergence = DivergenceChoice::Renyi(2.5);
     let mut widening = Toy { divergence, ..Toy::diagonal(1, vec![0.0, -0.5], quadratic(vec![0.0], vec![-0.9])) };
     let step = NaturalGradient { rate: 1.0, expectation: Expectation::GaussHermite { points: 2 } };

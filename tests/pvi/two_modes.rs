@@ -1,11 +1,11 @@
-//! Fits one normal density to a target of two modes: it covers both by one divergence, and finds either by the other.
+//! Fits one normal density to a target with two modes: one divergence covers both, the other selects either.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::Toy;
 use partita::SolverChoice;
 use partita::inference::{Expectation, ExponentialFamily, NaturalGradient, NormalFamily, PowerExpectation};
 
-/// The modes lie at ±2, with this standard deviation each.
+/// The modes are at ±2, with this standard deviation each.
 const WIDTH: f64 = 0.7;
 
 /// The log density of the target and its slope, up to a constant.
@@ -16,7 +16,7 @@ fn target(point: &[f64]) -> (f64, Vec<f64>) {
     ((left + right).ln(), vec![slope])
 }
 
-/// Mean and standard deviation of what a solver finds from a start, where nothing but the target is known.
+/// Mean and standard deviation of a solver's solution from a start, with the target alone.
 fn found(solver: SolverChoice, (mean, sd): (f64, f64), steps: u64) -> [f64; 2] {
     let family = NormalFamily::diagonal(1);
     let mut toy = Toy::diagonal(1, vec![0.0, 0.0], Box::new(target));
@@ -27,7 +27,7 @@ fn found(solver: SolverChoice, (mean, sd): (f64, f64), steps: u64) -> [f64; 2] {
 
 #[test]
 fn one_divergence_covers_two_modes_and_the_other_finds_the_one_it_starts_at() {
-    // From the target to the posterior: its moments, whatever the start.
+    // From the target to the posterior: the target's moments, for any start.
     let covering = SolverChoice::PowerExpectation(PowerExpectation { alpha: 1.0, points: 200 });
     let broad = (WIDTH * WIDTH + 4.0).sqrt();
     for start in [(-2.0, 1.5), (0.0, 2.0), (2.0, 1.5)] {
@@ -39,8 +39,8 @@ fn one_divergence_covers_two_modes_and_the_other_finds_the_one_it_starts_at() {
     let seeking = SolverChoice::NaturalGradient(NaturalGradient { rate: 0.5, expectation });
     let [left, right] = [-2.0, 2.0].map(|start| found(seeking, (start, WIDTH), 1_000));
     for ([mean, sd], mode) in [(left, -2.0), (right, 2.0)] {
-        // What lies on the other side of the middle has the probability Φ(-2/0.7) = 0.002, which the optimum avoids or
-        // takes.
+        // The mass on the other side of zero has the probability Φ(-2/0.7) = 0.002, which the optimum excludes or
+        // includes.
         assert!((mean - mode).abs() < 0.05 && (sd - WIDTH).abs() < 0.05, "{mode}: {mean}, {sd}");
     }
     assert!((left[0] + right[0]).abs() < 1e-9 && (left[1] - right[1]).abs() < 1e-9, "{left:?} {right:?}");

@@ -1,4 +1,4 @@
-//! Holds federated point estimation to pooled gradient steps, closed forms and golden trajectories.
+//! Compares federated point estimation with pooled gradient steps, closed forms and golden trajectories.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::float_cmp, reason = "equal bits are what is claimed")]
 
@@ -99,7 +99,7 @@ fn fitted<M: Model + 'static>(model: &M, silos: &[(String, M::Data)], how: FedOp
     fit(model, silos, &Device::flex(), &options, None).unwrap()
 }
 
-/// Where a fit of lines ends.
+/// The result of a fit of lines.
 fn end(silos: &[Rows], how: FedOptOptions, settings: Settings) -> Point {
     let found = fitted(&Line {}, &line_data(silos, &Device::flex()), how, settings);
     found.posterior().parameters.try_into().unwrap()
@@ -307,7 +307,7 @@ fn a_mask_lets_through_what_silos_agree_on_as_computed_by_hand() {
     assert_eq!(masked(0.5, false), [3.0, 1.0, 1.0, 1.0, -0.125]);
     assert_eq!(masked(1.5, false), before);
     close(&masked(0.5, true), &[3.0, 1.0 + 1.25 / 3.0, 1.0, 1.25, -0.125], 1e-15);
-    // Under FedAdam the same numbers are held back, and the moments do not know of it.
+    // FedAdam holds back the same numbers, and its moments do not include them.
     let adam = ServerChoice::Adam { rate: 0.1, decay: [0.9, 0.99], adaptivity: 1e-3 };
     let (mut free, mut held) = (adam.start(None), adam.start(Some(Mask { threshold: 0.5, soft: false })));
     let (all, some) = (free.apply(&before, &members, &weights), held.apply(&before, &members, &weights));
@@ -317,7 +317,7 @@ fn a_mask_lets_through_what_silos_agree_on_as_computed_by_hand() {
 
 #[test]
 fn a_mask_of_zero_is_no_mask_and_one_above_unanimity_moves_nothing() {
-    // So far from the data that all silos agree at first.
+    // A start so far from the data that all silos agree at first.
     let far = Settings { family: FamilyPlan::new().scattered(20.0, 2), ..settings(40, 0.1) };
     let mut start = [0.0; 2];
     Noise::new(2).stream(Key::new(Purpose::Initial, 0)).normal(&mut start);
@@ -360,7 +360,7 @@ fn every_rule_stays_where_no_silo_moved_and_goes_on_from_a_saved_state() {
     }
 }
 
-/// Follows the last square alone, and forgets that it is one.
+/// Uses the last square alone instead of a running mean.
 #[derive(Debug)]
 struct Signed;
 
@@ -558,12 +558,12 @@ fn what_has_no_meaning_for_points_is_refused() {
     assert_eq!(refused(FedOptOptions { server: yogi, ..base }), "server");
     assert_eq!(refused(FedOptOptions::masked(2, f64::NAN)), "mask.threshold");
     assert_eq!(refused(FedOptOptions { optimiser: Optimiser::Sgd { momentum: 1.0 }, ..base }), "optimiser");
-    // A model with a latent in every group has no mean of losses over rows.
+    // A model with a latent in every group has no mean loss over rows.
     let data = named(vec![ConjugateGaussian::data(&groups(3, 2), &device).unwrap()]);
     let options = FitOptions { algorithm: AlgorithmChoice::FedOpt(base), ..FitOptions::default() };
     let local = fit(&conjugate(), &data, &device, &options, None);
     assert!(matches!(local, Err(Error::Setting { setting: "algorithm", .. })), "{local:?}");
-    // A coordinator that is handed a Gaussian family says so.
+    // A coordinator with a Gaussian family reports the mistake.
     let names = ["a".to_owned()];
     let rounds = PointRounds {
         local_steps: 1,
@@ -577,7 +577,7 @@ fn what_has_no_meaning_for_points_is_refused() {
     assert!(matches!(gaussian, Err(Error::Setting { setting: "family", .. })));
 }
 
-/// Percent of 2,000 test digits that are right after 400 local steps on 2,000 digits, dealt out to silos by `deal`.
+/// Per cent of 2,000 test digits classified correctly after 400 local steps on 2,000 digits, split by `deal`.
 fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::datasets::ImageSet) -> f64 {
     let device = Device::flex();
     let model = MultinomialRegression::new([784, 10], &device).centred();
@@ -619,6 +619,6 @@ fn on_digits_fed_avg_reaches_what_gradient_descent_on_pooled_rows_does() {
     // points of standard error on 2,000 digits: four of them.
     const BOUND: f64 = 2.0;
     assert!(central > 82.0 && (equal - central).abs() < BOUND, "pooled {central} %, silos alike {equal} %");
-    // Two digits a silo: 20 steps towards different optima cost points, as the fixed point of the quadratics says.
+    // Two digits a silo: 20 steps towards different optima cost points, as the fixed point of the quadratics predicts.
     assert!(skewed < central - BOUND && skewed > 70.0, "pooled {central} %, two digits a silo {skewed} %");
 }

@@ -1,10 +1,10 @@
-//! Runs the Gaussian mean of the framework thesis small and holds what it writes to its contract.
+//! Runs the Gaussian mean of the framework thesis small and checks its output.
 
 use std::path::Path;
 
 use crate::study;
 
-/// Runs an experiment of the framework thesis, and what it printed and wrote.
+/// Runs an experiment of the framework thesis; returns its printed and written output.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {
     let mut command = study(name);
     let run = command.args(["--quick", "--output"]).arg(folder).args(arguments).output().unwrap();
@@ -22,7 +22,7 @@ pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (Stri
         for key in ["rounds", "messages", "silo_steps", "gradient_steps", "improper_cavities"] {
             assert!(run["counters"][key].is_u64(), "the counters lack `{key}`: {run}");
         }
-        // A loss for every communication, from the first by which all silos had answered.
+        // A loss for every exchange, from the first by which all silos had answered.
         assert!(run["losses"].as_array().unwrap().iter().all(|point| point[1].as_f64().unwrap().is_finite()));
         // Up to rounding the loss is minus a bound.
         let over = run["loss"].as_f64().unwrap() + result["exact"]["log_evidence"].as_f64().unwrap();
