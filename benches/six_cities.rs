@@ -55,7 +55,7 @@ impl Run {
     }
 }
 
-/// What is timed: a name, the threads it may use, and how to make the step.
+/// The cases: a name, the threads it may use, and how to make the step.
 type Case = (&'static str, usize, fn() -> Box<dyn FnMut() -> f64 + Send>);
 
 fn sfvi(silos: Vec<Vec<Child>>, particles: usize, threads: usize) -> Box<dyn FnMut() -> f64 + Send> {

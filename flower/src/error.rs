@@ -39,27 +39,27 @@ pub enum Error {
         status: u16,
         /// The message of the engine.
         detail: String,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Malformed bytes of a peer.
     #[error("{what} cannot be read: {problem}. It was refused; nothing of it was used.")]
     Malformed {
-        /// What was being read.
+        /// The object read.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A message of another run, or one that asks for something its receiver does not allow.
     #[error("{what}: found {found}, expected {expected}. {remedy}")]
     Unwelcome {
-        /// What was compared.
+        /// The quantity compared.
         what: &'static str,
         /// The value in the message.
         found: String,
         /// The value that its receiver expects.
         expected: String,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Parties that did not appear.
@@ -79,7 +79,7 @@ pub enum Error {
     File {
         /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The error of the algorithm.

@@ -40,7 +40,7 @@ pub enum DeviceError {
         device: &'static str,
         /// The index asked for.
         index: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
     /// The device computes wrong values in this precision.

@@ -108,8 +108,8 @@ fn saved(silo: &mut dyn SiloProgram, folder: &Path) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Sends a silo every fault of a request; returns those that harm it. A refused request leaves the silo unchanged; after
-/// an accepted one, it is restored.
+/// Sends a silo every fault of a request; returns those that harm it. A refused request leaves the silo unchanged.
+/// After an accepted one, it is restored.
 fn besieged(silo: &mut dyn SiloProgram, honest: &Message, where_it_is: &str, tried: &mut usize) -> Vec<String> {
     let scratch = tempfile::tempdir().unwrap();
     let (own, now) = (scratch.path().join("before"), scratch.path().join("after"));

@@ -1,4 +1,4 @@
-//! Claims that measures of predictions, topics and posteriors satisfy their identities, and the coherence gensim's numbers.
+//! Claims that measures of predictions, topics and posteriors satisfy their identities, and that coherence is gensim's.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::SparseRows;

@@ -12,8 +12,8 @@ distribution! {
     /// with $l$ = `logits`, a vector of K real numbers; a number added to all of them changes nothing.
     ///
     /// # Shapes
-    /// `logits` `[..., K]`, value `[...]`: an event is one number, the index of its class. Mean and variance are those of
-    /// the index.
+    /// `logits` `[..., K]`, value `[...]`: an event is one number, the index of its class. Mean and variance are those
+    /// of the index.
     ///
     /// # Example
     /// ```

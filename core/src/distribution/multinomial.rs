@@ -9,7 +9,8 @@ use std::f64::consts::TAU;
 distribution! {
     /// The multinomial distribution: how many of a number of trials fall into each category.
     ///
-    /// $$ \log p(x) = \log\frac{n!}{\prod_i x_i!} + \sum_i x_i\log\pi_i,\qquad \pi_i = \frac{e^{l_i}}{\sum_j e^{l_j}} $$
+    /// $$ \log p(x) = \log\frac{n!}{\prod_i x_i!} + \sum_i x_i\log\pi_i,
+    ///    \qquad \pi_i = \frac{e^{l_i}}{\sum_j e^{l_j}} $$
     /// with $l$ = `logits`, $x$ the vector of counts and $n = \sum_i x_i$.
     ///
     /// `trials` sets the number of trials of a draw, and mean and variance. The log density takes $n$ from the value

@@ -10,9 +10,10 @@ use crate::noise::NoiseStream;
 distribution! {
     /// The negative binomial distribution: a Poisson count whose rate has a gamma distribution.
     ///
-    /// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l) $$ for $k = 0, 1,
-    /// 2, \dots$, with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r
-    /// e^l$ and the variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is
+    /// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l),
+    ///    \qquad k = 0, 1, 2, \dots $$
+    /// with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r e^l$ and
+    /// the variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is
     /// `NegativeBinomialLogits` of NumPyro; SciPy's `p` is $\sigma(-l)$.
     ///
     /// # Shapes

@@ -18,8 +18,8 @@ distribution! {
     /// The three are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// The log density is accurate for any $\nu$ and $t$. The derivative by $\nu$ vanishes as $\nu^{-2}$ and loses about
-    /// $\log_{10}\nu$ digits; above a million degrees of freedom use [`Normal`](super::Normal).
+    /// The log density is accurate for any $\nu$ and $t$. The derivative by $\nu$ vanishes as $\nu^{-2}$ and loses
+    /// about $\log_{10}\nu$ digits; above a million degrees of freedom use [`Normal`](super::Normal).
     ///
     /// # Example
     /// ```

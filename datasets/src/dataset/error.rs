@@ -7,7 +7,7 @@ use partita_core::DataError;
 
 use super::{CACHE_FOLDER, STAGED_FOLDER};
 
-/// What went wrong while a data set was looked for, downloaded or read.
+/// The error of finding, downloading or reading a data set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
@@ -70,7 +70,7 @@ pub enum DatasetError {
     /// A file or folder could not be read or written.
     #[error("{operation} {}: found {source}, expected it to succeed. Check that the path exists and its permissions, or set {CACHE_FOLDER} to another folder.", path.display())]
     File {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -84,9 +84,9 @@ pub enum DatasetError {
     Format {
         /// The data set.
         dataset: String,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What was expected.
+        /// The value expected.
         expected: String,
     },
     /// A line of a text file is malformed.
@@ -99,9 +99,9 @@ pub enum DatasetError {
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What was expected.
+        /// The value expected.
         expected: String,
     },
     /// A table of text could not be read, split or standardised.
@@ -110,11 +110,11 @@ pub enum DatasetError {
     /// The index of an image or a document is out of range.
     #[error("{operation}: found index {index}, expected one below {count}. Count from 0.")]
     Index {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The index.
         index: usize,
-        /// How many there are.
+        /// The number found.
         count: usize,
     },
 }
