@@ -1,8 +1,8 @@
 //! Times a round of PVI for logistic regression on adult and an epoch of a silo of the MNIST network, and counts silos.
 //!
-//! `cargo bench -p partita-benches --bench pvi` measures with criterion; `-- --lines` prints `partita-bench CASE
-//! MICROSECONDS`, the median over rounds, for `benches/peers/compare --case pvi_adult` and `--case pvi_network`; `--
-//! --check` prints the bound in nats after a round, which the peer prints too; `-- --growth` prints time and memory of
+//! `cargo bench -p partita-benches --bench pvi` measures with criterion. `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over rounds, for `benches/peers/compare --case pvi_adult` and `--case pvi_network`. `--
+//! --check` prints the bound in nats after a round, which the peer prints too. `-- --growth` prints time and memory of
 //! a round over 10, 100 and 1,000 silos of 40 rows of adult, each in a process of its own. Needs adult and MNIST
 //! (`PARTITA_DATA` or the cache).
 

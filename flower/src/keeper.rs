@@ -169,7 +169,7 @@ impl Keeper {
                 what: "the age of a request",
                 found: format!("round {} of start {}", envelope.round, envelope.start),
                 expected: format!("one after round {round} of start {start}"),
-                remedy: "It is a message of the past: nothing is to be done.",
+                remedy: "It is a message of the past: no action is needed.",
             });
         }
         if !self.state.has(envelope.accepted) {
@@ -177,7 +177,7 @@ impl Keeper {
                 what: "the state of this silo",
                 found: format!("a request after round {}", envelope.accepted),
                 expected: format!("one after round {}, the silo's own", self.state.newest()),
-                remedy: "This silo's folder is of another time than the run: restore its latest state.",
+                remedy: "This silo's folder does not match the run: restore its latest state.",
             });
         }
         Ok(())

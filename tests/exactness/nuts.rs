@@ -123,9 +123,9 @@ fn draws_have_the_same_bits_for_any_number_of_threads_and_differ_by_chain_and_se
     assert!(alone[0] != alone[1] && alone[1] != alone[2]);
 }
 
-/// Draws of six cities in each of two chains, fewer than the reference's 4,000 so that the test is quick: some 2,000
-/// effective draws give a mean to 0.022 sd and an sd to 1.6 %, so that the test's bound is five of these with the
-/// reference's own. `cargo bench -p partita-benches --bench nuts -- --check` holds the full run to 0.05 sd and 3 %.
+/// Draws of six cities in each of two chains, fewer than the reference's 4,000 so that the test is quick. Some 2,000
+/// effective draws give a mean to 0.022 sd and an sd to 1.6 %; the test's bound is five of these with the reference's
+/// own. `cargo bench -p partita-benches --bench nuts -- --check` holds the full run to 0.05 sd and 3 %.
 const SIX_CITIES_DRAWS: usize = 1_500;
 
 #[test]

@@ -12,8 +12,8 @@ const LENGTH_TOLERANCE: f64 = 1e-6;
 
 /// The map from $k(k-1)/2$ real numbers onto $k \times k$ lower Cholesky factors of correlation matrices.
 ///
-/// The numbers fill the strict lower triangle row by row. With $z_{ij} = \tanh u_{ij}$, and $\rho_{ij} = \prod_{l<j} (1
-/// - z_{il}^2)$ the remainder of row i's squared unit length:
+/// The numbers fill the strict lower triangle row by row. With $z_{ij} = \tanh u_{ij}$ and the remainder of row i's
+/// squared unit length $\rho_{ij} = \prod_{l<j} (1 - z_{il}^2)$:
 /// $$ L_{ij} = z_{ij} \sqrt{\rho_{ij}} \ (j < i), \qquad L_{ii} = \sqrt{\rho_{ii}}, \qquad
 ///    \log|\det J| = \sum_{i>j} \log(1 - z_{ij}^2) + \tfrac12 \log\rho_{ij}. $$
 /// The free entries are the strict lower triangle of $L$ (not of the correlation matrix $LL^\top$).

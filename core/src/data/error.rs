@@ -135,7 +135,7 @@ pub enum DataError {
         row: usize,
     },
     /// Keys occur more than once among the rows of a party.
-    #[error("rows of party `{party}`: {count} keys occur more than once: {}. Keep one row for each key; which one is right is not for Partita to guess.", listed(keys, *count))]
+    #[error("rows of party `{party}`: {count} keys occur more than once: {}. Keep one row for each key; Partita does not choose one.", listed(keys, *count))]
     RepeatedKeys {
         /// The party.
         party: String,

@@ -73,7 +73,7 @@ impl Table {
         let options = self.read(serde_json::from_value(value))?;
         let kept = self.read(serde_json::to_value(&options))?;
         match entries.iter().find_map(|(name, entry)| dropped(name, entry, &kept[name])) {
-            Some(dropped) => Err(self.wrong(format!("`{dropped}` is nothing that there is"))),
+            Some(dropped) => Err(self.wrong(format!("`{dropped}` is unknown"))),
             None => Ok(options),
         }
     }

@@ -163,7 +163,7 @@ impl Study {
     fn by_silos(&mut self, kind: Kind, published: &BySilos) -> Result<Value> {
         let (model, sets) = self.data_sets(kind)?;
         let [own, pooled] = kind.names();
-        println!("\nTable {}: {own} against {pooled}, silos visited in turn\n", kind.table);
+        println!("\nTable {}: {own} against {pooled}, silos updated in turn\n", kind.table);
         let method = Method::new(&self.options, kind.divergence);
         let mut rows = Vec::new();
         for (silos, known) in published.iter().filter(|(silos, _)| !self.options.shared.quick || [2, 5].contains(silos))
