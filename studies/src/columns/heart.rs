@@ -9,7 +9,7 @@
 //! hierarchical Bayes split networks with rho of 1, 5 and 10, and a split network whose weights have the prior of the
 //! Bayesian ones. Then each claim, met or not met. The standard deviation of that prior is chosen in each fold by its
 //! training rows alone. `--quick` shows on two folds that it runs. Times and numbers:
-//! `docs/src/reference-vertical-heart.md`.
+//! `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning via data augmentation and
 //! amortized inference, section 5.3, Table 3.

@@ -9,7 +9,7 @@
 //! mean-field and by amortised auxiliary variables; beside them stands the true model by the sampler and by variational
 //! inference. The table has the bound, the first coefficient, and the distance of the posteriors of all coefficients
 //! from those of the sampler on the same model. Then the claims of the paper, each met or not met within tolerances in
-//! the code. `--quick` shows that it runs. Times and numbers: `docs/src/reference-vertical-logistic.md`.
+//! the code. `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.1, Figures 2 and 3.
 

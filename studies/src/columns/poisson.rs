@@ -8,7 +8,7 @@
 //! the true model are by the no-U-turn sampler and by mean-field variational inference, those of the augmented-variable
 //! model with ρ of 1 and 2 by the sampler and by amortised auxiliary variables. Then the claims of the paper, each met
 //! or not met within tolerances in the code. The sampler mixes poorly on the augmented model, as its diagnostics show.
-//! `--quick` shows that it runs. Times and numbers: `docs/src/reference-vertical-poisson.md`.
+//! `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.2, Figure 4.
 

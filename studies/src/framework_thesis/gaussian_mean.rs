@@ -7,7 +7,7 @@
 //! What you should see: with closed-form local solutions and with Adam, every schedule ends within 0.1 standard
 //! deviations of the exact mean 5.010508 and near the exact variance 9.999e-5. The published variances are 0.024, 3.3
 //! and 4.5 times the exact one, as the table notes. `--quick` takes seconds and does not converge. Numbers and times:
-//! `docs/src/reference-pvi-thesis.md`.
+//! `docs/src/study-framework-thesis.md`.
 
 use clap::Args;
 use partita::inference::{Panel, plot};

@@ -7,7 +7,7 @@
 //! What you should see: outside Africa rugged countries are poorer, inside they are richer, by every schedule and
 //! solver. Closed-form local solutions reach the exact mean-field posterior, and Adam comes near it. The published
 //! table is no target: it has another, unstated noise near 0.03 (`--noise 0.03`), and its sequential run had diverged.
-//! Numbers and times: `docs/src/reference-pvi-thesis.md`.
+//! Numbers and times: `docs/src/study-framework-thesis.md`.
 
 use clap::Args;
 use partita::Device;

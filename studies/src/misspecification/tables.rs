@@ -9,7 +9,7 @@
 //! divergence the posterior is that of pooled inference for every number of silos and every schedule, to 1e-5 standard
 //! deviations. With Rényi's it is not. Fits that end in a cavity or a product that is not a density are counted, not
 //! hidden. `--quick` takes one data set and a few silos, to test that it runs. Numbers:
-//! `docs/src/reference-pgvi-tables.md`.
+//! `docs/src/study-pgvi.md`.
 //!
 //! Mildner (2024), *Federated learning under misspecification*, sections 3.7.3, 3.7.4, 4.5.3 and 4.5.4.
 

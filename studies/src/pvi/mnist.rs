@@ -13,7 +13,7 @@
 //! `--part` chooses among these, `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a
 //! part). `--quick` tests that it runs, and `--quick --stand-in` that it does so without a file, on digits of a
 //! seven-segment display. Runs are kept in the output folder: `--resume` skips finished ones and resumes an interrupted
-//! one; `--kept` judges them again, and `--list` names all of them. Numbers: `docs/src/reference-pvi-mnist.md`.
+//! one; `--kept` judges them again, and `--list` names all of them. Numbers: `docs/src/study-pvi.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024),
 //! Federated learning under misspecification, chapter 5.

@@ -9,7 +9,7 @@
 //! claims of the paper's Figure 4, each met or not met within tolerances in the code. Global VI reaches its loss after
 //! hundreds of exchanges with every silo, PVI after a few. `--quick` tests on credit that it runs. `--stand-in` repeats
 //! section 5.2 instead, a regression and a network over five silos, on a stand-in for its hospital records, which are
-//! not public. Times and numbers: `docs/src/reference-pvi-uci.md`.
+//! not public. Times and numbers: `docs/src/study-pvi.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, sections 5.1 and 5.2, Figures 4
 //! and 5.

@@ -8,7 +8,7 @@
 //! random splits. Below them are rows that the paper does not have: a warm start, other averages, shorter rounds. SFVI
 //! has the best bound in both halves. `--figure3` adds how many steps a warm start saves. `--paper` takes the paper's
 //! 50,000 steps and 50 rounds instead of as many as are needed; `--quick` tests in seconds that it runs. `--resume`
-//! resumes after an interruption. Times and numbers: `docs/src/reference-table-1.md`.
+//! resumes after an interruption. Times and numbers: `docs/src/study-sfvi.md`.
 
 mod figure3;
 mod pictures;

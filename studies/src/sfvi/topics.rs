@@ -6,9 +6,9 @@
 //!
 //! What you should see: a table with a row for each method (SFVI; SFVI-Avg as printed and with the entropy of the local
 //! posteriors scaled; SFVI with an encoder; each silo alone). It has the bound at several numbers of gradient
-//! evaluations, the paper's claims and whether they were met, and words of topics. See the book's page "Topics". About
-//! 800 seconds of processor time after the build (dev profile). `--quick` takes a few steps on some of the documents,
-//! to test that it runs.
+//! evaluations, the paper's claims and whether they were met, and words of topics. About 800 seconds of processor time
+//! after the build (dev profile). `--quick` takes a few steps on some of the documents, to test that it runs. Numbers:
+//! `docs/src/study-sfvi.md`.
 
 mod fit;
 mod memory;
