@@ -1,8 +1,7 @@
 //! Times the fused kernels at the size of the six-cities data, beside one plain loop over libm.
 //!
-//! `cargo bench -p partita-benches --bench kernels` prints the time of a call and elements a second. What you should
-//! see on a machine with AVX-512: about a nanosecond an element for the Bernoulli value and derivative, some eight
-//! times less than libm's.
+//! `cargo bench -p partita-benches --bench kernels` prints the time of a call and elements a second. A machine with
+//! AVX-512 takes about a nanosecond an element for the Bernoulli value and derivative, some eight times less than libm.
 
 use std::hint::black_box;
 
@@ -86,7 +85,7 @@ fn vectors(group: &mut BenchmarkGroup<'_, WallTime>) {
     });
 }
 
-/// The Bernoulli value and derivative as one would write them with the standard library.
+/// The Bernoulli value and derivative, written with the standard library.
 fn bernoulli_libm(logits: &[f64], answers: &[f64], residual: &mut [f64]) -> f64 {
     let mut sum = 0.0;
     for ((slot, logit), answer) in residual.iter_mut().zip(logits).zip(answers) {

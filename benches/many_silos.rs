@@ -1,9 +1,9 @@
-//! Runs fifty silos, each a process with its own SuperNode, against one SuperLink for twenty rounds, and states memory and time.
+//! Runs fifty silos, each a process with its own SuperNode, against one SuperLink, and prints memory and time.
 //!
 //! `cargo build --release --bins`, then `PARTITA_FLOWER=engine/bin cargo bench -p partita-benches --bench many_silos --
-//! --silos 50 --rounds 20`. The six-cities study is dealt to the silos, which answer rounds of SFVI-Avg. SuperNodes are
-//! stock, forked from one process that has imported the engine: with their idle sleep of three seconds, and without the
-//! memory of fifty interpreters.
+//! --silos 50 --rounds 20`. The six-cities study is dealt to the silos, which answer rounds of SFVI-Avg. The SuperNodes
+//! are stock, with their idle sleep of three seconds. They are forked from one process that has imported the engine,
+//! which saves the memory of fifty interpreters.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
@@ -28,7 +28,7 @@ fn main() {
         let place = words.iter().position(|word| word == name);
         place.map_or(default, |place| words[place + 1].parse().unwrap())
     };
-    // `cargo test --benches` is no time for it.
+    // `cargo test --benches` does not run it.
     if !words.iter().any(|word| word == "--bench" || word == "--silos") {
         return;
     }
@@ -65,7 +65,7 @@ fn main() {
     print!("{}", log(scratch.path()).lines().filter(|line| line.contains("crossed")).collect::<String>() + "\n");
 }
 
-/// The children of the study, dealt to silos in turn, and everyone's files.
+/// Deals the children of the study to the silos in turn and writes every party's files.
 fn deal(folder: &Path, silos: usize, rounds: usize, deployment: &Deployment) {
     let names: Vec<String> = (0..silos).map(|index| format!("silo-{index:02}")).collect();
     let run = format!(
@@ -124,7 +124,7 @@ impl Memory {
         self.coordinator = self.coordinator.max(of(coordinator.id(), "VmHWM"));
         self.silos = silos.iter().map(|silo| of(silo.id(), "VmHWM")).collect();
         self.link = self.link.max(of(deployment.link.id(), "VmHWM"));
-        // What nodes share since they were forked counts once.
+        // What the nodes have shared since the fork counts once.
         let shares = |id: u32| proportional(id);
         self.nodes = self.nodes.max(deployment.nodes.iter().flat_map(|node| family(node.id())).map(shares).sum());
     }
@@ -143,7 +143,7 @@ fn of(id: u32, entry: &str) -> f64 {
     kilobytes(&std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default(), entry)
 }
 
-/// A process's memory with what it shares divided among those who share it, in MB.
+/// A process's memory in MB, with each shared page divided among the processes that share it.
 fn proportional(id: u32) -> f64 {
     kilobytes(&std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default(), "Pss")
 }

@@ -56,7 +56,7 @@ impl Run {
     }
 }
 
-/// What is timed: a name, the threads it may use, and the estimator.
+/// The cases: a name, the threads it may use, and the estimator.
 const CASES: [(&str, usize, Estimator); 4] = [
     ("network_k1", 2, Estimator::ClosedFormEntropy),
     ("network_k1_one_thread", 1, Estimator::ClosedFormEntropy),

@@ -1,11 +1,12 @@
-//! Times a step of a fit that stays on its device: mean-field VI of a 784-200-10 network, beside `peers/network_torch.py`.
+//! Times a step of a fit that stays on its device: mean-field VI of a 784-200-10 Bayesian network.
 //!
 //! ```sh
 //! cargo bench -p partita-benches --bench network_device --features cuda -- --device cuda --batch 8192 --particles 32
 //! ```
-//! prints `partita-bench network MILLISECONDS bound VALUE`, the median over intervals of which each ends with one read.
-//! Pixels and classes are random numbers: the time does not depend on them. Without arguments it is a small problem on
-//! the CPU. The share of time in kernels is seen with `nsys profile --stats=true` before the command.
+//! prints `partita-bench network MILLISECONDS bound VALUE`, the median over intervals that each end with one read;
+//! `peers/network_torch.py` is its peer. Pixels and classes are random numbers: the time does not depend on them.
+//! Without arguments it runs a small problem on the CPU. `nsys profile --stats=true` before the command shows the share
+//! of time in kernels.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
@@ -46,7 +47,7 @@ struct Options {
     /// Threads that make noise.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// What `cargo bench` adds.
+    /// The flag that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
 }

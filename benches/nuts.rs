@@ -1,8 +1,8 @@
 //! Times the no-U-turn sampler on six cities: 8,000 draws as in the reference, from the declared model to diagnostics.
 //!
 //! `cargo bench -p partita-benches --bench nuts -- --lines` prints `partita-bench CASE MICROSECONDS` for
-//! `benches/peers/compare --case nuts`; `-- --check` takes 80,000 draws, so that what is left of chance is the
-//! reference's, and holds them to it: means within 0.05 sd, sds within 3 %.
+//! `benches/peers/compare --case nuts`. `-- --check` takes 80,000 draws, so that the remaining Monte Carlo error is the
+//! reference's, and compares the two: means within 0.05 sd, sds within 3 %.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
@@ -14,7 +14,7 @@ use partita::{Device, Nuts, NutsFit};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The reference's chains, draws and warm-up; its target of the acceptance probability too.
+/// The reference's chains, draws, warm-up and target acceptance probability.
 fn sample([chains, draws, threads]: [usize; 3], target_accept: f64) -> NutsFit {
     let device = Device::flex();
     let silos = [("all".to_owned(), RepeatedBinary::six_cities(&six_cities(), &device).unwrap())];
@@ -22,7 +22,7 @@ fn sample([chains, draws, threads]: [usize; 3], target_accept: f64) -> NutsFit {
     nuts.sample(&MixedLogistic::new(4), &silos, &device).unwrap()
 }
 
-/// A case: its name, the threads it may use and its target of the acceptance probability.
+/// A case: its name, the threads it may use and its target acceptance probability.
 const CASES: [(&str, usize, f64); 3] =
     [("nuts", 2, 0.8), ("nuts_accept_0.9", 2, 0.9), ("nuts_accept_0.9_one_thread", 1, 0.9)];
 

@@ -1,8 +1,8 @@
 //! Times a round of PVI for logistic regression on adult and an epoch of a silo of the MNIST network, and counts silos.
 //!
-//! `cargo bench -p partita-benches --bench pvi` measures with criterion; `-- --lines` prints `partita-bench CASE
-//! MICROSECONDS`, the median over rounds, for `benches/peers/compare --case pvi_adult` and `--case pvi_network`; `--
-//! --check` prints the bound in nats after a round, which the peer prints too; `-- --growth` prints time and memory of
+//! `cargo bench -p partita-benches --bench pvi` measures with criterion. `-- --lines` prints `partita-bench CASE
+//! MICROSECONDS`, the median over rounds, for `benches/peers/compare --case pvi_adult` and `--case pvi_network`. `--
+//! --check` prints the bound in nats after a round, which the peer prints too. `-- --growth` prints time and memory of
 //! a round over 10, 100 and 1,000 silos of 40 rows of adult, each in a process of its own. Needs adult and MNIST
 //! (`PARTITA_DATA` or the cache).
 
@@ -27,7 +27,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Rows of a silo, as four fifths of adult are split over ten.
 const ADULT_ROWS: usize = 3_907;
-/// Gradient steps of a visit to a silo of adult.
+/// Gradient steps of one local update of a silo of adult.
 const ADULT_STEPS: u64 = 100;
 /// Digits of a silo and rows of a minibatch, and the steps of an epoch over them.
 const DIGITS: usize = 6_000;
@@ -38,7 +38,7 @@ const EPOCH: u64 = 12;
 struct Run<M: Model> {
     algorithm: Pvi<M>,
     exchange: InProcess,
-    /// Exchanges in which every silo is visited once.
+    /// Exchanges in which every silo makes one local update.
     exchanges: usize,
 }
 
@@ -57,7 +57,7 @@ impl<M: Model + 'static> Run<M> {
         Self { algorithm, exchange: InProcess::new(programs, settings.silo_threads()).unwrap(), exchanges }
     }
 
-    /// Visits every silo once; the bound after it.
+    /// Updates every silo once; returns the bound after it.
     fn round(&mut self) -> f64 {
         let mut bound = f64::NAN;
         for _ in 0..self.exchanges {
@@ -69,7 +69,7 @@ impl<M: Model + 'static> Run<M> {
     }
 }
 
-/// What the runs of both models share: the estimator is that of the peers, the entropy and the cavity in closed form.
+/// Settings of both models: the peers' estimator, with the entropy and the cavity in closed form.
 fn settings(threads: usize, particles: usize, rate: f64, scale: f64, minibatch: Option<usize>) -> Settings {
     Settings {
         steps: 10_000_000,
@@ -83,7 +83,7 @@ fn settings(threads: usize, particles: usize, rate: f64, scale: f64, minibatch: 
     }
 }
 
-/// Logistic regression over so many silos of adult with so many rows each.
+/// Logistic regression over `silos` silos of adult with `rows` rows each.
 fn regression(
     (silos, rows): (usize, usize),
     settings: &Settings,
@@ -91,7 +91,7 @@ fn regression(
     schedule: SiloSchedule,
 ) -> Run<LogisticRegression> {
     let (table, device) = (adult().unwrap(), Device::flex());
-    // Standardised by the same rows however many silos there are, and encoded silo by silo, so that memory is theirs.
+    // All rows are standardised by the same reference rows, and encoded silo by silo, so that memory grows per silo.
     let reference: Vec<usize> = (0..ADULT_ROWS).collect();
     let encoded = |own: &[usize]| table.encode(own, &reference).unwrap();
     let model = LogisticRegression::new(encoded(&[0]).columns());
@@ -105,7 +105,7 @@ fn on_adult(threads: usize, schedule: SiloSchedule) -> Run<LogisticRegression> {
     regression((10, ADULT_ROWS), &settings(threads, 10, 1e-2, 1.0, Some(128)), ADULT_STEPS, schedule)
 }
 
-/// The silo of 6,000 digits: its cavity is the prior, whatever the other nine are.
+/// The silo of 6,000 digits: its cavity is the prior, independent of the other nine silos.
 fn on_digits(threads: usize) -> Run<BayesianNetwork<Mlp>> {
     let device = Device::flex().with_precision(Precision::Single);
     let digits: Vec<usize> = (0..DIGITS).collect();
@@ -147,7 +147,7 @@ fn lines() {
 }
 
 /// Prints `partita-growth SILOS SCHEDULE MILLISECONDS MEGABYTES`: the median round of five, and the resident memory of
-/// the process after it, in which some of the table that it read may still be.
+/// the process after it, which may still include part of the table read.
 fn growth() {
     let words: Vec<String> = std::env::args().skip_while(|word| word != "--growth").skip(1).collect();
     let [silos, schedule] = words.as_slice() else {

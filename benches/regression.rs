@@ -55,7 +55,7 @@ impl Run {
     }
 }
 
-/// What is timed: a name, the rows of a silo, and the threads it may use.
+/// The cases: a name, the rows of a silo, and the threads it may use.
 const CASES: [(&str, usize, usize); 3] =
     [("pooled_k1", ROWS, 1), ("two_silos_k1", ROWS / 2, 2), ("fifty_silos_k1_one_thread", ROWS / 50, 1)];
 

@@ -34,7 +34,7 @@ impl Run {
         let device = Device::flex();
         let rows = Gaussian::diagonal().given_globals().scale_given_globals();
         let family = FamilyPlan::new().global(Gaussian::full_rank()).local(rows);
-        // As `fit` shares them: silos first, then particles.
+        // Threads are divided as `fit` divides them: silos first, then particles.
         let own = (threads / silos.len()).max(1);
         let settings = Settings { steps: 20_000, particles, threads: Some(own), family, ..Settings::default() };
         let model = MixedLogistic::new(4);
@@ -55,7 +55,7 @@ impl Run {
     }
 }
 
-/// What is timed: a name, the threads it may use, and how to make the step.
+/// The cases: a name, the threads it may use, and how to make the step.
 type Case = (&'static str, usize, fn() -> Box<dyn FnMut() -> f64 + Send>);
 
 fn sfvi(silos: Vec<Vec<Child>>, particles: usize, threads: usize) -> Box<dyn FnMut() -> f64 + Send> {

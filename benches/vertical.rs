@@ -68,7 +68,7 @@ impl Run {
     }
 }
 
-/// What is timed: a name and the threads it may use.
+/// The cases: a name and the threads it may use.
 const CASES: [(&str, usize); 2] = [("augmented_two_threads", 2), ("augmented_one_thread", 1)];
 
 fn main() {

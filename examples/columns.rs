@@ -1,13 +1,12 @@
-//! Fits one regression whose columns are at two parties that hold different columns of the same 400 people.
+//! Fits one regression over two parties that hold different columns of the same 400 people.
 //!
 //! ```sh
 //! cargo run --release --example columns
 //! ```
 //!
 //! What you should see: the coefficients 1.5 of the clinic's column and -1.0 of the registry's, from which 400 rows
-//! were drawn, within 0.35 each, although no party shows its column to anyone: what is sent is one number a row and
-//! step. Five seconds on a laptop. Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning,
-//! section 3.
+//! were drawn, within 0.35 each. No party sends its column: messages hold one number a row and step. Five seconds on a
+//! laptop. Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning, section 3.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -27,13 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut yes = |(age, income): (&f64, &f64)| noise.uniform() < 1.0 / (1.0 + (income - 1.5 * age).exp());
     let labels: Vec<bool> = ages.iter().zip(&incomes).map(&mut yes).collect();
 
-    // The same people in the same order at both: align rows by a shared key first (`partita::core::data`).
+    // Both parties have the same people in the same order: align rows by a shared key first (`partita::core::data`).
     let design = |values: Vec<f64>| Design::new(values, [ROWS, 1, 1]);
     let parties =
         [Party::new("clinic", Linear::new(1), design(ages)?), Party::new("registry", Linear::new(1), design(incomes)?)];
     let labels = Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
     let options = FitOptions {
-        // Each party has an auxiliary variable a row; labels stay with whoever holds them.
+        // Each party has an auxiliary variable a row; the labels stay with their holder.
         algorithm: AlgorithmChoice::Vertical(VerticalOptions::augmented(0.5)),
         settings: Settings {
             steps: 3_000,
@@ -43,9 +42,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..FitOptions::default()
     };
     let fit = vertical::fit(&parties, &labels, &device, &options, None)?;
-    println!("{}", fit.report); // what the holder of the labels knows: the intercept, the bound, exchanges and bytes
+    println!("{}", fit.report); // the label holder's report: the intercept, the bound, exchanges and bytes
     for (party, truth) in [("clinic", 1.5), ("registry", -1.0)] {
-        let slope = &fit.summary_of(party)?[0]; // for that party's eyes
+        let slope = &fit.summary_of(party)?[0]; // for that party only
         println!("{party}: {:.3} ± {:.3}, drawn with {truth}", slope.mean, slope.sd);
         assert!((slope.mean - truth).abs() < 0.35, "{party}: {}", slope.mean);
     }

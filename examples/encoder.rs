@@ -1,12 +1,12 @@
-//! Trains an encoder over two silos in place of a posterior for every row, and lets it serve a third silo untrained.
+//! Trains an encoder over two silos in place of a posterior for every row, and applies it to a third silo.
 //!
 //! ```sh
 //! cargo run --release --example encoder
 //! ```
 //!
 //! What you should see: the encoder finds the exact rule, mean 0.8 y and sd 0.447 (held to 0.01), so that the ELBO is
-//! the log evidence (held to 0.05 nats), and the rows of a silo that never trained get their exact posteriors. Rows and
-//! latents stay where they are; the encoder's four weights travel. Two seconds. Kingma and Welling (2014),
+//! the log evidence (held to 0.05 nats). The rows of a silo that never trained get their exact posteriors. Rows and
+//! latents stay in their silos; the encoder's four weights travel. Two seconds. Kingma and Welling (2014),
 //! Auto-encoding variational Bayes.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -19,7 +19,7 @@ use partita::core::{Key, Noise, Purpose};
 use partita::inference::encoded_posterior;
 use partita::{Amortised, Encoder, Encoding, FitOptions, Model, Normal, Result, Rows, Schedule, Scope, Settings, fit};
 
-/// Values scatter around zero, and measurements around the values.
+/// Latent values vary around zero, and measurements around the latent values.
 #[derive(Module, Debug)]
 struct Values {}
 

@@ -1,4 +1,4 @@
-//! Declares a model with one latent a patient and one for all, and fits it over two silos that do not share data.
+//! Declares a model with one latent for each patient and one for all, and fits it over two silos that share no data.
 //!
 //! ```sh
 //! cargo run --release --example level
@@ -6,7 +6,7 @@
 //!
 //! What you should see: `level` with mean 1.78 and sd 0.42 (exactly 1.7825 and 0.4222; held to 0.03 and 0.02), and an
 //! ELBO of -12.01 nats, which is the log evidence (held to 0.01): the default family contains this posterior. A second
-//! on a laptop. It is the model of the README; `output/level/result.json` has the report.
+//! on a laptop. The README has this model; `output/level/result.json` has the report.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -15,7 +15,7 @@ use std::path::Path;
 use partita::burn::{self, module::Module, tensor::Tensor};
 use partita::{FitOptions, Model, Normal, Result, Scope, Settings, check, fit};
 
-/// Patients' values scatter around one level, and measurements around the patients' values.
+/// Patients' values vary around one level, and measurements around the patients' values.
 #[derive(Module, Debug)]
 struct Level {}
 
@@ -41,7 +41,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         ("north".to_owned(), device.tensor(vec![1.2, 0.4, 2.1, 1.7], [4])),
         ("south".to_owned(), device.tensor(vec![3.0, 2.2, 1.9], [3])),
     ];
-    // The gradient over silos is that of pooled data, and plates scale to minibatches.
+    // The gradient over silos equals that of pooled data, and plates scale to minibatches.
     assert!(check(&Level {}, &silos, &device)?.passed());
 
     let settings = Settings { steps: 1_500, ..Settings::default() };

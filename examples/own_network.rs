@@ -1,12 +1,12 @@
-//! Makes a Burn module Bayesian: its weights become latents, and its predictions say how sure they are.
+//! Makes a Burn module Bayesian: its weights become latents, and its predictions have a standard deviation.
 //!
 //! ```sh
 //! cargo run --release --example own_network
 //! ```
 //!
-//! What you should see: a wave that two silos have measured on two stretches. On the stretches the network is sure (sd
-//! below 0.1) and right (error below 0.1); far outside them its sd is more than three times as large. Three seconds on
-//! a laptop. The idea is that of Blundell and others (2015), Weight uncertainty in neural networks, Figure 5.
+//! What you should see: two silos have measured a wave on two intervals. On the intervals the network has an sd below
+//! 0.1 and an error below 0.1; far outside them its sd is more than three times as large. Three seconds on a laptop.
+//! The idea is that of Blundell and others (2015), Weight uncertainty in neural networks, Figure 5.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -18,7 +18,7 @@ use partita::inference::write_atomically;
 use partita::{FamilyPlan, FitOptions, Gaussian, Model, Normal, Result, Schedule, Scope, Settings, SiteTable, fit};
 use serde_json::json;
 
-/// Any Burn module will do: this one has a hidden layer of hyperbolic tangents.
+/// Any Burn module works: this one has a hidden layer of hyperbolic tangents.
 #[derive(Module, Debug)]
 struct Network {
     hidden: Param<Tensor<2>>,
@@ -78,7 +78,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let options = FitOptions { settings, summary_draws: 0, ..FitOptions::default() };
     let fit = fit(&model, &[silo("north", -1.0), silo("south", 0.5)], &device, &options, None)?;
 
-    // Two hundred networks drawn from the posterior, at a place that was measured and at one far away.
+    // Two hundred networks drawn from the posterior, at a measured point and at one far away.
     let (table, places) = (SiteTable::globals(&model, &device)?, device.tensor(vec![1.0, 4.0], [2]));
     let (mut mean, mut square) = ([0.0; 2], [0.0; 2]);
     for index in 0..200 {

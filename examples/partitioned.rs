@@ -1,13 +1,13 @@
-//! Gives every silo a factor of the posterior: one visit a silo, in closed form, and the exact posterior is found.
+//! Gives every silo a factor of the posterior: one local update each, in closed form, gives the exact posterior.
 //!
 //! ```sh
 //! cargo run --release --example partitioned
 //! ```
 //!
-//! What you should see: partitioned variational inference over three silos in six messages has the mean 1.53 of the
-//! exact posterior (held to 1e-9), where a step of gradient descent over the silos takes as many. Half a second on a
-//! laptop. Ashman and others (2022), Partitioned variational inference, section 3; `output/partitioned/result.json` has
-//! the report.
+//! What you should see: partitioned variational inference over three silos has the mean 1.53 of the exact posterior
+//! (held to 1e-9) after six messages, as many as one gradient step over the silos takes. Half a second on a laptop.
+//! Ashman and others (2022), Partitioned variational inference, section 3; `output/partitioned/result.json` has the
+//! report.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let silos: Vec<_> = ["north", "south", "west"].into_iter().zip(&numbers).map(silo).collect();
 
     let pvi = PviOptions {
-        // One silo after the other; all at once is `Synchronous`, nobody waiting `Asynchronous`.
+        // One silo after the other; `Synchronous` updates all at once, `Asynchronous` waits for none.
         schedule: SiloSchedule::Sequential(Order::Fixed),
         // The likelihood is quadratic: a silo solves its local problem in closed form. Else `GradientDescent`.
         solver: Conjugate.into(),
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let options = FitOptions {
         algorithm: AlgorithmChoice::Pvi(pvi),
-        settings: Settings { steps: 3, ..Settings::default() }, // three visits of one step: each silo once
+        settings: Settings { steps: 3, ..Settings::default() }, // three local updates of one step: each silo once
         ..FitOptions::default()
     };
     let fit = fit(&GaussianMean {}, &silos, &device, &options, None)?;

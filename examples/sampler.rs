@@ -1,13 +1,13 @@
-//! Draws from the posterior of a declared model with the no-U-turn sampler: the gold standard where data can be pooled.
+//! Draws from the posterior of a declared model with the no-U-turn sampler: the reference if data can be pooled.
 //!
 //! ```sh
 //! cargo run --release --features sampler --example sampler
 //! ```
 //!
 //! What you should see: eight schools by four chains, `mu` with mean 4.4 (held to 0.4) and `tau` with 3.6 (held to
-//! 0.5), the numbers that long chains of other programs have, and diagnostics: an R-hat of 1.01 at most, and no
-//! warning. A few seconds on a laptop. Rubin (1981), Estimation in parallel randomized experiments; Hoffman and Gelman
-//! (2014) for the sampler.
+//! 0.5), as in long chains of other programs. The diagnostics are an R-hat of at most 1.01 and no warning. A few
+//! seconds on a laptop. Rubin (1981), Estimation in parallel randomized experiments; Hoffman and Gelman (2014) for the
+//! sampler.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -20,13 +20,13 @@ use serde_json::json;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = partita::gpu::device(None)?;
-    // The model that every other method fits, with its data in one place: no message is exchanged.
+    // The model as in every other method, with its data in one place: no message is exchanged.
     let silos = [("all".to_owned(), Schools::new(&EIGHT_SCHOOLS, &device))];
     let nuts = Nuts { warmup: 1_000, draws: 2_000, chains: 4, seed: 1, target_accept: 0.95, ..Nuts::default() };
     let sampled = nuts.sample(&EightSchools {}, &silos, &device)?;
     println!("{sampled}");
 
-    // Beside it the variational answer: where the two differ the chains are right, if they do not complain.
+    // The variational answer for comparison: where the two differ, trust the chains if they have no warnings.
     let settings = Settings { steps: 2_000, ..Settings::default() };
     let fitted = fit(&EightSchools {}, &silos, &device, &FitOptions { settings, ..FitOptions::default() }, None)?;
     for site in &fitted.report.sites {

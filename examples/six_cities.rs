@@ -1,4 +1,4 @@
-//! Fits the six-cities mixed model over two hospitals that do not share data (SFVI paper, section 4.3, Figure 6).
+//! Fits the six-cities mixed model over two hospitals that share no data (SFVI paper, section 4.3, Figure 6).
 //!
 //! ```sh
 //! cargo run --release --example six_cities
@@ -7,7 +7,7 @@
 //! What you should see: a table of five posteriors, federated beside NUTS on the pooled data and beside each silo
 //! alone; an ELBO of -827.00 nats (held to 0.12); beta[1] (smoking) near 0.444 with sd 0.260. About 10 seconds on two
 //! cores after the build. Options after `--`: `--output DIR`, `--seed N`, `--device NAME`, and `--quick`, which takes
-//! 2,000 steps instead of 30,000 and has not converged. Other algorithms, families and bounds: `cargo run -p
+//! 2,000 steps instead of 30,000 and does not converge. Other algorithms, families and bounds: `cargo run -p
 //! partita-studies -- six_cities --help`.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]

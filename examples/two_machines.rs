@@ -1,4 +1,4 @@
-//! Makes the coordinator and the silos of a fit apart, as two machines would, and lets messages go between them.
+//! Makes the coordinator and the silos of a fit separately, as two machines would, and passes messages between them.
 //!
 //! ```sh
 //! cargo run --release --example two_machines
@@ -7,6 +7,7 @@
 //! What you should see: the posterior of six cities over two hospitals, each made from its own children alone, with the
 //! bits of `fit` with all in one call (the difference printed is 0). Two seconds on a laptop. No engine is needed: the
 //! exchange is in this process. Over machines the silos' programs run beside their data and the coordinator has
+//! `partita::flower::Flower::connect` in place of `InProcess`: see `docs/src/how-to-flower.md` (flwr 1.41).
 //! `partita::flower::Flower::connect` in place of `InProcess`: see `docs/src/how-to-flower.md` (flwr 1.41).
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
@@ -17,7 +18,7 @@ use partita::inference::{InProcess, SiloProgram, coordinator, fit_parties, silo_
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{FamilyPlan, FitOptions, Gaussian, Result, Schedule, Settings, fit};
 
-/// All that the machines agree on beforehand: the model, the names of the silos, and the settings with the seed.
+/// The agreement of the machines: the model, the names of the silos, and the settings with the seed.
 fn agreed() -> (MixedLogistic, [String; 2], FitOptions) {
     let locals = Gaussian::diagonal().given_globals().scale_given_globals();
     let settings = Settings {
@@ -29,7 +30,7 @@ fn agreed() -> (MixedLogistic, [String; 2], FitOptions) {
     (MixedLogistic::new(4), ["north", "south"].map(str::to_owned), FitOptions { settings, ..FitOptions::default() })
 }
 
-/// What runs at one hospital: it sees its own children and the messages that it answers.
+/// The program of one hospital: it reads its own children and the messages that it answers.
 fn hospital(
     place: u32,
     children: &[Child],
@@ -42,8 +43,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let [north, south] = six_cities_silos();
     let ((first, own), (second, other)) = (hospital(0, &north)?, hospital(1, &south)?);
 
-    // What runs at the coordinator: it knows names and numbers of rows, and sees messages. `Flower` is an exchange as
-    // well.
+    // The program of the coordinator: it knows names and numbers of rows, and reads messages. `Flower` is an exchange
+    // as well.
     let (device, (model, names, options)) = (partita::Device::flex(), agreed());
     let mut exchange = InProcess::new(vec![first, second], 2)?;
     let mut algorithm = coordinator(&model, &names, &[own, other], &device, &options)?;
@@ -57,7 +58,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let found = algorithm.posterior().parameters.iter().zip(together.posterior().parameters);
     let difference = found.map(|(one, other)| (one - other).abs()).fold(0.0, f64::max);
     println!("largest difference from the fit in one call: {difference}");
-    println!("To have silos on other machines, install flwr 1.41 and follow docs/src/how-to-flower.md.");
+    println!("To run silos on other machines, install flwr 1.41 and follow docs/src/how-to-flower.md.");
     assert!(difference <= 0.0);
     Ok(report.write_json(Path::new("output/two_machines/result.json"))?)
 }

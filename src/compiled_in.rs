@@ -1,4 +1,4 @@
-//! Names the models that the executables know, with the settings they are usually fitted with and the data they read.
+//! Names the models of the executables, with their usual settings and the format of their data.
 
 use std::path::Path;
 
@@ -9,19 +9,18 @@ use partita_inference::{FamilyPlan, Gaussian, Schedule, Settings};
 use partita_models::vertical::{BernoulliHead, Linear, binary_labels};
 use partita_models::{BinaryRows, Child, RepeatedBinary, six_cities_silos};
 
-/// A model that the executables know.
+/// A model of the executables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompiledIn {
     /// [`partita_models::MixedLogistic`] of the six-cities study; data is a table `smoke, age_7, age_8, age_9, age_10`
-    /// of zeros and ones, a row a child, or `example:1` and
-    /// `example:2` for the two halves that come with the program.
+    /// of zeros and ones, a row a child, or `example:1` and `example:2` for the two halves that come with the program.
     SixCities,
     /// [`partita_models::LogisticRegression`]; data is a table with a column `label` of zeros and ones, the others
     /// covariates.
     LogisticRegression,
-    /// A logistic regression whose columns are at different parties: [`Linear`] contributions and a [`BernoulliHead`].
-    /// Data of a party is a table of covariates, labels a table with a column `label` of zeros and ones, all with the
-    /// same rows.
+    /// A logistic regression with columns at different parties: [`Linear`] contributions and a [`BernoulliHead`]. A
+    /// party's data is a table of covariates, the labels a table with a column `label` of zeros and ones, with the same
+    /// rows at all parties.
     VerticalLogistic,
 }
 
@@ -29,7 +28,7 @@ impl CompiledIn {
     /// The model of this name.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`], with the names that there are.
+    /// [`Error::Unwelcome`], with the known names.
     pub fn named(name: &str) -> Result<Self> {
         match name {
             "six-cities" => Ok(Self::SixCities),
@@ -44,7 +43,7 @@ impl CompiledIn {
         }
     }
 
-    /// The settings it is usually fitted with.
+    /// Its usual settings.
     #[must_use]
     pub fn settings(self) -> Settings {
         let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
@@ -144,7 +143,7 @@ fn labels_of(path: &Path, table: &Table) -> Result<Vec<bool>> {
     labels.map(|(row, label)| zero_or_one(label, "label", row).map_err(|problem| wrong(path, problem))).collect()
 }
 
-/// How many columns a table has beside `label`, and their numbers, row by row.
+/// The number of columns of a table beside `label`, and their numbers, row by row.
 fn covariates(path: &Path, table: &Table) -> Result<(usize, Vec<f64>)> {
     let column = |name: &String| -> Result<Vec<f64>> {
         let [values] = table.numbers([name.as_str()]).map_err(|error| wrong(path, error.to_string()))?;
@@ -156,7 +155,7 @@ fn covariates(path: &Path, table: &Table) -> Result<(usize, Vec<f64>)> {
     Ok((columns.len(), inputs))
 }
 
-/// Yes or no; otherwise what is wrong with the row.
+/// Whether the value is 1; an error for a value other than 0 and 1.
 fn zero_or_one(value: f64, name: &str, row: usize) -> std::result::Result<bool, String> {
     match value {
         0.0 => Ok(false),

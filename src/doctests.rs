@@ -1,4 +1,4 @@
-//! Runs the Rust blocks of the book as doctests, so that a page cannot promise what the code does not do.
+//! Runs the Rust blocks of the book as doctests, so that its pages agree with the code.
 
 #[doc = include_str!("../docs/src/tutorial-six-cities.md")]
 mod tutorial_six_cities {}

@@ -1,4 +1,4 @@
-//! Runs a party from its configuration file: what the executables do for the models they know, and yours for your own.
+//! Runs a party from its configuration file, for the models of the executables and for your own.
 
 mod desk;
 mod files;
@@ -24,7 +24,7 @@ use serde::Serialize;
 /// Serves as a silo until it is stopped; `load` reads the silo's data.
 ///
 /// # Errors
-/// What the files, the data, the model or the engine report.
+/// Those of the files, the data, the model and the engine.
 pub fn run_silo<M: Model + 'static>(
     model: &M,
     run: Planned<'_>,
@@ -57,7 +57,7 @@ where
     sit_down(run, file, rows, Box::new(make), watch)
 }
 
-/// The place of a silo in the run.
+/// The index of a silo in the run.
 fn place(run: &RunFile, name: &str) -> Result<u32> {
     match (0..).zip(&run.silos).find(|(_, known)| *known == name) {
         Some((index, _)) => Ok(index),
@@ -70,7 +70,7 @@ fn place(run: &RunFile, name: &str) -> Result<u32> {
     }
 }
 
-/// Serves what `make` makes until it is stopped.
+/// Serves the program of `make` until it is stopped.
 fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<()> {
     let identity = run.file.identity(run.base)?;
     let mut keeper = Keeper::open(&file.state, make)?;
@@ -82,10 +82,10 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     serve(&options, &mut keeper, watch.stop, watch.log)
 }
 
-/// Fits a model over the silos of a run; the report, which is written too.
+/// Fits a model over the silos of a run; writes the report and returns it.
 ///
 /// # Errors
-/// What the files, the model, the silos or the engine report; [`Error::Unwelcome`] for a run of days without
+/// Those of the files, the model, the silos and the engine; [`Error::Unwelcome`] for a run of days without
 /// [`Start::long`].
 pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: Desk<'_>) -> Result<Report> {
     let device = Device::flex();
@@ -108,8 +108,8 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
                 log(&format!("{:.4} nats a row never seen in training", evaluation.mean()));
                 write_json(&file.output.join("evaluation.json"), &evaluation)?;
             }
-            // What was fitted is worth keeping all the same.
-            Err(error) => log(&format!("rows never seen in training were not judged: {error}")),
+            // The fit is kept even if its evaluation fails.
+            Err(error) => log(&format!("rows never seen in training were not evaluated: {error}")),
         }
     }
     leave(exchange, found, file, log)
@@ -123,7 +123,7 @@ fn fit_options(run: Planned<'_>, desk: &Desk<'_>) -> Result<FitOptions> {
     Ok(FitOptions { algorithm, checkpoint, resume, interrupt, ..fit })
 }
 
-/// The silos of the run, once all are there, and how many rows each says it has.
+/// The silos of the run, once all are present, and the number of rows that each reports.
 fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     let Desk { file, start, log, .. } = desk;
     let length = Length { rounds: run.file.exchanges(), round_seconds: file.round_seconds };
@@ -146,11 +146,11 @@ fn connect(run: Planned<'_>, desk: &Desk<'_>) -> Result<(Flower, Vec<usize>)> {
     Ok((exchange, rows))
 }
 
-/// Ends a run on the engine, and writes what it found and what happened.
+/// Ends a run on the engine, and writes the report and the history.
 fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &Log) -> Result<Report> {
     let (history, [sent, received]) = (exchange.history().to_vec(), exchange.bytes());
     let ended = exchange.end(found.as_ref().err().map(|_| "the coordinator's log says more"));
-    // Who was missing is asked first where a run failed.
+    // The history is written after a failure too: it shows which silos were missing.
     let kept = write_json(&file.output.join("history.json"), &history);
     if let Err(error) = ended {
         log(&format!("the engine was not told that the run ended: {error}"));

@@ -18,7 +18,8 @@ pub use partita_gpu as gpu;
 pub use partita_inference as inference;
 pub use partita_models as models;
 
-// The prelude: what most programs name. All else is under its crate, `partita::core`, `partita::inference` and so on.
+// The prelude: the names of most programs. All others are under their crates, `partita::core`, `partita::inference` and
+// so on.
 pub use partita_core::{
     Amortised, BayesianLinear, Bernoulli, Beta, Binomial, Categorical, Cauchy, Design, Device, Dirichlet, Encoder,
     Encoding, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Loss, Model,
@@ -32,7 +33,7 @@ pub use partita_inference::{
 #[cfg(feature = "sampler")]
 pub use partita_inference::{Nuts, NutsFit};
 
-/// Models of columns held by different parties: what is declared, ready-made parts, and the fit.
+/// Models of columns held by different parties: declarations, ready-made parts, and the fit.
 pub mod vertical {
     pub use partita_core::vertical::*;
     pub use partita_inference::vertical::*;

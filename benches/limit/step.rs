@@ -33,14 +33,14 @@ pub(crate) struct Limit {
     gradient: Vec<f64>,
     first: Vec<f64>,
     second: Vec<f64>,
-    /// Arrays over children: noise, scale, latent, residuals summed, the same by age, slopes by mean and by log-scale.
+    /// Arrays over children: noise, scale, latent, summed residuals, those times age, slopes by mean and by log-scale.
     draws: [Vec<f64>; 7],
     ones: Vec<f64>,
     logits: Vec<f64>,
     residuals: Vec<f64>,
 }
 
-/// What one draw of $Z_G$ is: noise, scale matrix, deviation from the mean, value.
+/// One draw of $Z_G$: noise, scale matrix, deviation from the mean, value.
 struct Shared {
     noise: [f64; GLOBALS],
     tril: [[f64; GLOBALS]; GLOBALS],
@@ -108,7 +108,7 @@ impl Limit {
         Shared { noise, tril, away, value: std::array::from_fn(|k| mean[k] + away[k]) }
     }
 
-    /// Adds one particle: returns its share of the ELBO, and adds `weight` times its gradient.
+    /// Adds one particle: returns its ELBO term, and adds `weight` times its gradient.
     fn accumulate(&mut self, shared: &Shared, weight: f64) -> f64 {
         let sums = local_part(self, shared, weight);
         let constant = GLOBALS as f64 * 0.5 * PRIOR_VARIANCE.ln();
@@ -174,7 +174,7 @@ fn local_part(limit: &mut Limit, shared: &Shared, weight: f64) -> Sums {
         dot(aged, smoke),
         -spread * dot(total, latent),
     ];
-    // From here on the arrays hold what q(u | Z_G) itself, its parameters held fixed, gives by its mean and log-scale.
+    // From here on the arrays hold the derivatives of log q(u | Z_G), with its parameters fixed, by mean and log-scale.
     for (scale, noise) in scale.iter_mut().zip(noise.iter_mut()) {
         *scale = *noise / *scale;
         *noise = 1.0 - *noise * *noise;

@@ -1,14 +1,14 @@
 """Times one step of mean-field variational inference for a 784-200-10 network in JAX, for comparison with Partita.
 
     python network_jax.py            prints one JSON object: microseconds a step for each case
-    python network_jax.py --quick    the same in a few seconds, with numbers that prove nothing
+    python network_jax.py --quick    the same in a few seconds, to test that it runs
 
-The step is that of `benches/network.rs`: 256 of 10,000 rows of 784 uniform features, ten classes, rectified units, the prior
-N(0, 0.3^2), a diagonal Gaussian q over the 159,010 weights, one draw of shared noise, Adam at a constant rate. Minibatch,
-noise and update are inside `jax.jit`, data and parameters on the device; a scan over steps and a loop over calls are both
-timed and the faster is printed. Cases: `network_k1` takes the entropy in closed form, `network_k1_sticking` sticks the
-landing, `network_k1_local` draws pre-activations, `network_k1_one_thread` is the first with one thread. Single precision only,
-as in Partita's benchmark.
+The step is that of `benches/network.rs`: 256 of 10,000 rows of 784 uniform features, ten classes, rectified units, the
+prior N(0, 0.3^2), a diagonal Gaussian q over the 159,010 weights, one draw of shared noise, Adam at a constant rate.
+Minibatch, noise and update are inside `jax.jit`, data and parameters on the device; a scan over steps and a loop over
+calls are both timed and the faster is printed. Cases: `network_k1` takes the entropy in closed form,
+`network_k1_sticking` sticks the landing, `network_k1_local` draws pre-activations, `network_k1_one_thread` is the first
+with one thread. Single precision only, as in Partita's benchmark.
 """
 
 import argparse

@@ -4,9 +4,10 @@
     python -m pip install torch
     python benches/peers/network_torch.py --device cuda --batch 8192 --particles 32
 
-Prints one line: `torch-bench network MILLISECONDS bound VALUE`, the median over blocks of steps. Each block ends with one
-read of the bound, as an interval of Partita's resident fit does; PyTorch draws its noise on the device, Partita uploads
-keyed noise. Precision: float32, with `--tf32` in the tensor cores' reduced one (Partita's default is full float32).
+Prints one line: `torch-bench network MILLISECONDS bound VALUE`, the median over blocks of steps. Each block ends with
+one read of the bound, as an interval of Partita's on-device fit does; PyTorch draws its noise on the device, Partita
+uploads keyed noise. Precision: float32; `--tf32` uses the reduced precision of the tensor cores (Partita's default is
+full float32).
 """
 import argparse
 import statistics

@@ -1,12 +1,12 @@
 """Times NumPyro's no-U-turn sampler on six cities, compilation included, for comparison with Partita.
 
     python nuts_numpyro.py            prints one JSON object: microseconds of wall time for each case
-    python nuts_numpyro.py --quick    the same with few draws, in numbers that prove nothing
+    python nuts_numpyro.py --quick    the same with few draws, to test that it runs
 
-The run is that of `benches/nuts.rs` and of the reference posterior: the non-centred logistic mixed model of 537 children, 2
-chains of 4,000 draws after 1,500. A case is timed in a process of its own, from the model to draws on the host, so that
-nothing is compiled before. Chains run side by side on two devices (`parallel`), as one batch (`vectorized`) or one after the
-other; of the first two the faster is given. NumPyro computes no diagnostics here, Partita does.
+The run is that of `benches/nuts.rs` and of the reference posterior: the non-centred logistic mixed model of 537
+children, 2 chains of 4,000 draws after 1,500. Each case is timed in its own process, from the model to draws on the
+host, so that nothing is compiled before. Chains run in parallel on two devices (`parallel`), as one batch
+(`vectorized`) or in sequence; of the first two the faster is given. NumPyro computes no diagnostics here, Partita does.
 """
 
 import argparse

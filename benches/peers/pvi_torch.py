@@ -4,15 +4,15 @@
     python -m pip install torch==2.15.0 numpy==2.4.6
     python pvi_torch.py --case adult        one JSON object: microseconds a round, and the bound after one
     python pvi_torch.py --case network      the same for one epoch of a silo
-    python pvi_torch.py --case adult --quick    one round instead of eight: to see that it runs
+    python pvi_torch.py --case adult --quick    one round instead of eight, to test that it runs
 
-Written from the equations: silo m takes its factor out, eta_cavity = eta_q - eta_m, maximises
-E_q[log p(y_m | theta)] - KL(q | cavity) over a mean-field normal q by reparameterised gradients, and its factor becomes
-eta_m + (eta_new - eta_q). Ten draws, the divergence in closed form (up to a constant, since a cavity need not be proper).
-adult: ten silos of 3,907 rows one after the other, 100 steps of Adam (1e-2) on 128 rows each. network: 784-200-10, 6,000
-digits, 12 steps of Adam (2e-3) on 512 rows, local reparameterisation with fresh noise for every row and draw; the moments
-of the first layer, whose inputs are the same in all draws, are computed once for all of them.
-Needs the folder PARTITA_DATA with `uci/adult.data.gz`, `uci/adult.test.gz` and `mnist/train-*-ubyte.gz`.
+Written from the equations: silo m removes its factor, eta_cavity = eta_q - eta_m, maximises E_q[log p(y_m | theta)] -
+KL(q | cavity) over a mean-field normal q by reparameterised gradients, and its factor becomes eta_m + (eta_new -
+eta_q). Ten draws, the divergence in closed form (up to a constant, since a cavity need not be proper). adult: ten silos
+of 3,907 rows one after the other, 100 steps of Adam (1e-2) on 128 rows each. network: 784-200-10, 6,000 digits, 12
+steps of Adam (2e-3) on 512 rows, local reparameterisation with fresh noise for every row and draw; the moments of the
+first layer, whose inputs are the same in all draws, are computed once for all of them. Needs the folder PARTITA_DATA
+with `uci/adult.data.gz`, `uci/adult.test.gz` and `mnist/train-*-ubyte.gz`.
 
 References: Ashman et al. (2022), Partitioned variational inference, Algorithm 1; Kingma, Salimans and Welling (2015).
 """
@@ -85,13 +85,13 @@ def bound(found, mean, log_sd):
 
 
 def minibatches(rows, batch):
-    """Indices for ever, without replacement in an epoch; its last minibatch may be smaller."""
+    """Indices without end, without replacement in an epoch; its last minibatch may be smaller."""
     while True:
         yield from torch.randperm(rows).split(batch)
 
 
 def visit(start, cavity, steps, rate, expected_log_likelihood, batches):
-    """q after so many steps, and the mean expected log likelihood of the last tenth of them."""
+    """q after `steps` steps, and the mean expected log likelihood of the last tenth of them."""
     mean, log_sd = (part.clone().requires_grad_() for part in start)
     optimiser = torch.optim.Adam((mean, log_sd), lr=rate)
     last = []
@@ -106,7 +106,7 @@ def visit(start, cavity, steps, rate, expected_log_likelihood, batches):
 
 
 class Adult:
-    """Ten silos with their factors; `round` visits each once."""
+    """Ten silos with their factors; `round` updates each once."""
 
     def __init__(self, dtype):
         inputs, labels = (torch.tensor(part, dtype=dtype) for part in adult())
@@ -174,7 +174,7 @@ class Network:
         return DIGITS / len(rows) / DRAWS * log_likelihood
 
     def round(self):
-        # The factor is taken out of q = prior times factor again at every visit: the cavity is the prior.
+        # Every local update removes the factor from q = prior times factor: the cavity is the prior.
         steps = -(-DIGITS // DIGITS_BATCH)
         self.q, found = visit(self.q, self.prior, steps, DIGITS_RATE, self.expected, self.batches)
         return bound(found, *self.q)

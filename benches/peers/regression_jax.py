@@ -1,12 +1,13 @@
 """Times one step of variational inference for multinomial regression on MNIST in JAX, for comparison with Partita.
 
     python regression_jax.py            prints one JSON object: microseconds a step for each case, and the final ELBO
-    python regression_jax.py --quick    the same in a few seconds, with numbers that prove nothing
+    python regression_jax.py --quick    the same in a few seconds, to test that it runs
 
-The step is that of `benches/regression.rs`: the first 10,000 training images as a dense matrix, W = sigma_W * U and
-b = sigma_b * C with standard normal U and C, mean-field Gaussian q over the 7,850 numbers of (U, C), trained log sigma_W and
-log sigma_b, one draw, sticking-the-landing gradients, Adam with cosine decay from 0.05. Everything, noise included, is
-inside one `jax.jit(jax.lax.scan)`. Needs the folder PARTITA_DATA with `mnist/train-images-idx3-ubyte.gz` and the labels.
+The step is that of `benches/regression.rs`: the first 10,000 training images as a dense matrix, W = sigma_W * U and b =
+sigma_b * C with standard normal U and C, mean-field Gaussian q over the 7,850 numbers of (U, C), trained log sigma_W
+and log sigma_b, one draw, sticking-the-landing gradients, Adam with cosine decay from 0.05. Everything, noise included,
+is inside one `jax.jit(jax.lax.scan)`. Needs the folder PARTITA_DATA with `mnist/train-images-idx3-ubyte.gz` and the
+labels.
 """
 
 import argparse

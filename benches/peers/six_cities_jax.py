@@ -1,12 +1,13 @@
 """Times one step of structured variational inference on the six-cities model in JAX, for comparison with Partita.
 
     python six_cities_jax.py            prints one JSON object: microseconds a step for each case, and the final ELBO
-    python six_cities_jax.py --quick    the same in a few seconds, with numbers that prove nothing
+    python six_cities_jax.py --quick    the same in a few seconds, to test that it runs
 
-The step is that of `benches/limit/step.rs` and of Partita's own benchmark: 537 children at four ages, a logistic model with a
-random intercept u_i * exp(-omega), full-rank Gaussian q(Z_G), a Gaussian q(u_i | Z_G) whose mean and log-scale are linear
-in Z_G, sticking-the-landing gradients, Adam with cosine decay from 0.02. Everything, noise included, is inside one
-`jax.jit(jax.lax.scan)`. What you should see: an ELBO within 0.3 of -827.05 (shared reference for this family).
+The step is that of `benches/limit/step.rs` and of Partita's own benchmark: 537 children at four ages, a logistic model
+with a random intercept u_i * exp(-omega), full-rank Gaussian q(Z_G), a Gaussian q(u_i | Z_G) whose mean and log-scale
+are linear in Z_G, sticking-the-landing gradients, Adam with cosine decay from 0.02. Everything, noise included, is
+inside one `jax.jit(jax.lax.scan)`. What you should see: an ELBO within 0.3 of -827.05 (shared reference for this
+family).
 """
 
 import argparse

@@ -14,7 +14,10 @@ def scanned(step, state, blocks, steps):
 
 
 def blocks_of(run, state, blocks, steps):
-    """Median microseconds a step of `run(state, first step)`, which takes `steps` steps; its first call, which compiles, is not timed."""
+    """Median microseconds a step of `run(state, first step)`, which takes `steps` steps.
+
+    Its first call, which compiles, is not timed.
+    """
     state = jax.block_until_ready(run(state, 0))
     times = []
     for block in range(1, blocks + 1):

@@ -1,13 +1,13 @@
 """Times one step of augmented-variable inference over two groups of columns in JAX, for comparison with Partita.
 
     python vertical_jax.py            prints one JSON object: microseconds a step for each case, and the final ELBO
-    python vertical_jax.py --quick    the same in a few seconds, with numbers that prove nothing
+    python vertical_jax.py --quick    the same in a few seconds, to test that it runs
 
-The step is that of `benches/vertical.rs` on pooled data: 100,000 rows, two groups of ten standard normal columns, labels of a
-logistic model, z_j ~ N(x_j beta_j, rho^2) with rho = 1, beta and intercept standard normal; q(beta_j) a full-covariance
-Gaussian a group, q(intercept) Gaussian, q(z_j | beta_j) = N(x_j beta_j, s^2) with log s by a network of eight tanh units and a
-linear path, one draw, sticking-the-landing gradients, Adam with cosine decay from 0.02. Everything, noise included, is inside one
-`jax.jit(jax.lax.scan)`.
+The step is that of `benches/vertical.rs` on pooled data: 100,000 rows, two groups of ten standard normal columns,
+labels of a logistic model, z_j ~ N(x_j beta_j, rho^2) with rho = 1, beta and intercept standard normal; q(beta_j) a
+full-covariance Gaussian a group, q(intercept) Gaussian, q(z_j | beta_j) = N(x_j beta_j, s^2) with log s by a network of
+eight tanh units and a linear path, one draw, sticking-the-landing gradients, Adam with cosine decay from 0.02.
+Everything, noise included, is inside one `jax.jit(jax.lax.scan)`.
 """
 
 import argparse

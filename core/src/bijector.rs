@@ -1,8 +1,8 @@
-//! Maps unconstrained vectors one-to-one onto supports, with the log-determinant and its pull-back in closed form.
+//! Maps unconstrained vectors one-to-one onto supports, with the log-determinant and its gradient in closed form.
 //!
 //! Variational families live on unconstrained vectors; a bijector carries their draws to the support of a latent. It
-//! runs on the host in f64 and never on the tape: the tape starts at the constrained value, and
-//! [`Bijector::vjp`] takes the gradient found there the last step back.
+//! runs on the host in f64 and never on the tape: the tape starts at the constrained value, and [`Bijector::vjp`]
+//! propagates the gradient found there to the unconstrained vector.
 
 mod affine;
 mod correlation_cholesky;
@@ -38,12 +38,12 @@ use crate::error::{Error, Result};
 ///
 /// # Shapes
 /// `constrained` and `gradient` have the length of the event, `unconstrained` and `out` have
-/// [`Bijector::unconstrained_len`] of it; both row-major. Other lengths are a mistake of the caller.
+/// [`Bijector::unconstrained_len`] of it; both row-major. Other lengths are a caller's error.
 ///
 /// # Laws
-/// `laws::bijector` checks: `inverse` after `forward` and `forward` after `inverse` give back what went in; the
-/// returned log-determinant is that of the numerical Jacobian of the free entries; `vjp` equals finite
-/// differences of `gradient · x + weight · log|det J|`, in the tails too.
+/// `laws::bijector` checks: `inverse` after `forward` and `forward` after `inverse` return their input; the returned
+/// log-determinant is that of the numerical Jacobian of the free entries; `vjp` equals finite differences of `gradient
+/// · x + weight · log|det J|`, in the tails too.
 pub trait Bijector: Debug + Send + Sync {
     /// Length of the unconstrained vector for an event of `constrained` numbers.
     ///
@@ -60,14 +60,14 @@ pub trait Bijector: Debug + Send + Sync {
     /// [`Error::Support`] if x is not in the support; it names the offending number.
     fn inverse(&self, constrained: &[f64], unconstrained: &mut [f64]) -> Result<()>;
 
-    /// Writes Jᵀ·gradient + weight·∇log|det J|: the pull-back of a gradient by x, plus `weight` times the
-    /// log-determinant's.
+    /// Writes Jᵀ·gradient + weight·∇log|det J|: the vector–Jacobian product of a gradient by x, plus `weight` times the
+    /// gradient of the log-determinant.
     fn vjp(&self, unconstrained: &[f64], constrained: &[f64], gradient: &[f64], weight: f64, out: &mut [f64]);
 
     /// The map in tensor operations: $x$ with one row an event, and terms whose sum over events is $\log|\det J|$.
     ///
-    /// `None` where tensor operations do not suffice. Must agree with [`Bijector::forward`] to rounding, except that
-    /// nothing keeps an $x$ in the far tails off the ends of its support.
+    /// `None` where tensor operations do not suffice. Must agree with [`Bijector::forward`] to rounding, except that an
+    /// $x$ in the far tails may reach an end of its support.
     fn on_device(&self, _unconstrained: Term) -> Option<(Term, Vec<Term>)> {
         None
     }

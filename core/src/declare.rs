@@ -1,4 +1,4 @@
-//! Declares models: what a user writes, the sites it comes to, and the rows, matrices and layers it is made of.
+//! Declares models: the user's functions, the sites they declare, and the rows, matrices and layers they use.
 
 mod amortised;
 mod design;

@@ -1,4 +1,4 @@
-//! Says where tensors live and in which precision, so that every tensor of a run is made alike.
+//! Names the device of tensors and their precision, so that every tensor of a run is made alike.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,16 +11,16 @@ use crate::noise::{Key, Noise};
 /// The floating-point precision of a run's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// 32 bits: what GPUs are fast at.
+    /// 32 bits, fast on GPUs.
     Single,
-    /// 64 bits: what CPUs do at little extra cost, and the precision of every exactness test.
+    /// 64 bits, at little extra cost on CPUs, and the precision of every exactness test.
     Double,
 }
 
 /// A Burn device together with the precision of the tensors made on it.
 ///
-/// Burn's own default precision is per process and locked after the first tensor; Partita names it at
-/// every creation instead, so that runs of both precisions can live in one process.
+/// Burn's own default precision is per process and locked after the first tensor. Partita names it at every creation
+/// instead, so that runs of both precisions can live in one process.
 ///
 /// # Example
 /// ```
@@ -89,8 +89,7 @@ impl Device {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.plain))
     }
 
-    /// Makes a constant tensor of standard normal noise, in the precision of the device: no tensor of numbers in the
-    /// other.
+    /// Makes a constant tensor of standard normal noise, directly in the precision of the device.
     pub(crate) fn noise<const D: usize>(&self, noise: Noise, key: Key, shape: [usize; D]) -> Tensor<D> {
         let count = shape.iter().product();
         let data = match self.precision {
@@ -134,7 +133,7 @@ thread_local! {
     static READS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How many tensors this thread has read to the host through Partita: what a fit that stays on the device keeps small.
+/// How many tensors this thread has read to the host through Partita; a fit that stays on the device keeps it small.
 ///
 /// # Example
 /// ```
@@ -155,8 +154,8 @@ pub(crate) fn slice_to_array(numbers: &[f64], shape: Vec<usize>) -> Array {
     Array { values: numbers.to_vec(), shape }
 }
 
-/// Reads a tensor of any rank to the host as f64, whatever its precision; every read of a tensor passes here, or
-/// through [`slice_to_array`] or [`add_data`].
+/// Reads a tensor of any rank to the host as f64, whatever its precision. Every read of a tensor uses this,
+/// [`slice_to_array`] or [`add_data`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
     READS.set(READS.get() + 1);
     let shape = data.shape().to_vec();

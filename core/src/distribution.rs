@@ -1,4 +1,4 @@
-//! States what a distribution is: its parameters, support, log density with derivatives, and draws.
+//! Defines a distribution: its parameters, support, log density with derivatives, and draws.
 //!
 //! A distribution is a [`Density`] (the mathematics, in f64 on the host, one event at a time) applied to parameters,
 //! which are numbers or tensors. [`Distribution`] carries the batch shape and the rank, and puts the whole batch on
@@ -71,7 +71,7 @@ use std::fmt::Debug;
 
 use crate::noise::NoiseStream;
 
-/// The set of values a distribution puts mass on.
+/// The support of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Support {
@@ -162,12 +162,12 @@ impl Domain {
     }
 }
 
-/// What a parameter of a density is called and where it may lie.
+/// The name and the domain of a parameter of a density.
 #[derive(Debug, Clone, Copy)]
 pub struct ParameterRule {
     /// Its name in error messages.
     pub name: &'static str,
-    /// Where it may lie.
+    /// Its domain.
     pub domain: Domain,
     /// The rank of the parameter of one event: 0 a number, 1 a vector, 2 a square matrix.
     pub event_rank: usize,
@@ -193,12 +193,12 @@ impl ParameterRule {
     }
 }
 
-/// Where the derivatives of one event's log density are added; the slice of a derivative that is not asked for is empty.
+/// The sinks of the derivatives of one event's log density; the slice of a derivative that is not asked for is empty.
 ///
 /// The default asks for none.
 #[derive(Debug, Default)]
 pub struct Gradient<'a> {
-    /// What every derivative is multiplied by before it is added.
+    /// The factor on every derivative before it is added.
     pub scale: f64,
     /// Derivative with respect to the value, one number for each of the event's.
     pub value: &'a mut [f64],
@@ -206,7 +206,7 @@ pub struct Gradient<'a> {
     pub parameters: [&'a mut [f64]; 3],
 }
 
-/// What a distribution is called, which parameters it takes, and where its values lie.
+/// The name of a distribution, its parameters, and its support.
 ///
 /// # Laws
 /// A value inside `support` has a finite log density, and draws lie in it; `laws::density` checks both.
@@ -217,7 +217,7 @@ pub trait Signature {
     /// Its parameters in order (at most three).
     fn parameters(&self) -> &'static [ParameterRule];
 
-    /// Where its values lie, given the parameters of one event.
+    /// The support, given the parameters of one event.
     fn support(&self, parameters: [&[f64]; 3]) -> Support;
 }
 
@@ -250,13 +250,13 @@ pub trait Density: Signature + Debug + Send + Sync {
         0
     }
 
-    /// The cumulative distribution function at one number, where it is known in closed form.
+    /// The cumulative distribution function at one number, if it is known in closed form.
     fn cumulative(&self, _value: f64, _parameters: [&[f64]; 3]) -> Option<f64> {
         None
     }
 
-    /// A parameter at odds with the others (such as an upper bound below the lower): its name, value, and what was
-    /// expected.
+    /// A parameter that conflicts with the others (such as an upper bound below the lower): its name, value, and what
+    /// was expected.
     fn conflict(&self, _parameters: [&[f64]; 3]) -> Option<(&'static str, f64, &'static str)> {
         None
     }
@@ -265,14 +265,14 @@ pub trait Density: Signature + Debug + Send + Sync {
     /// derivatives by the parameters to the gradient.
     ///
     /// The normalising integral of [`crate::Loss::Beta`] and [`crate::Loss::Gamma`]. Infinite where it diverges, with
-    /// no derivative added; `None` where it is not known, and the distribution then takes no part in these losses.
+    /// no derivative added; `None` if it is not known, and these losses then refuse the distribution.
     fn log_power_integral(&self, _power: f64, _parameters: [&[f64]; 3], _gradient: &mut Gradient<'_>) -> Option<f64> {
         None
     }
 
-    /// A vectorised sum over a whole batch of univariate events, where the density has one.
+    /// A vectorised sum over a whole batch of univariate events, if the density has one.
     ///
-    /// Returns `None` to be evaluated event by event; must agree with [`Density::log_prob`] to 1e-13 relative.
+    /// `None` selects evaluation event by event. Must agree with [`Density::log_prob`] to 1e-13 relative.
     fn batch(&self, _batch: &mut Batch<'_>) -> Option<f64> {
         None
     }
@@ -281,7 +281,7 @@ pub trait Density: Signature + Debug + Send + Sync {
     ///
     /// Returns terms whose sum over events is the log density, each a number (counted once an event) or a tensor;
     /// `None` where tensor operations do not suffice. Must agree with [`Density::log_prob`] to rounding, gradients
-    /// included; nothing is checked against support and domains, which only the host can do.
+    /// included. Support and domains are not checked, since only the host can do so.
     fn on_device(&self, _value: Term, _parameters: [Term; 3]) -> Option<Vec<Term>> {
         None
     }
@@ -294,7 +294,7 @@ pub struct Batch<'a> {
     pub values: &'a [f64],
     /// Each parameter: one number for all events, or one each.
     pub parameters: [&'a [f64]; 3],
-    /// What derivatives are multiplied by.
+    /// The factor on derivatives.
     pub scale: f64,
     /// Overwritten with `scale` times the derivative by the value, unless empty.
     pub value_gradient: &'a mut [f64],

@@ -3,7 +3,7 @@
 /// The result of declaring or evaluating a model.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong while a model was declared or evaluated.
+/// The error of declaring or evaluating a model.
 ///
 /// Every variant carries the operation, what was found, what was expected, and its message ends with what to try.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -12,13 +12,13 @@ pub enum Error {
     /// Two shapes that had to agree did not.
     #[error("{operation}: found shape {found:?}, expected {expected:?}. {remedy}")]
     Shape {
-        /// What was being computed, with the site where there is one.
+        /// The operation, with the site if there is one.
         operation: String,
         /// The shape found.
         found: Vec<usize>,
         /// The shape expected.
         expected: Vec<usize>,
-        /// What to try.
+        /// The remedy.
         remedy: String,
     },
     /// A parameter lies outside its domain.
@@ -42,7 +42,7 @@ pub enum Error {
         "{operation}: value {found} at index {index} is outside the support of {distribution} ({support}). Check the data and its coding."
     )]
     Support {
-        /// What was being computed, with the site.
+        /// The operation, with the site.
         operation: String,
         /// The distribution.
         distribution: &'static str,
@@ -58,19 +58,19 @@ pub enum Error {
         "{operation}: value {found} at index {index} is not finite. Remove or impute it before fitting; Partita never skips rows silently."
     )]
     NotFinite {
-        /// What was being computed, with the site.
+        /// The operation, with the site.
         operation: String,
         /// The value found.
         found: f64,
         /// Its flat index.
         index: usize,
     },
-    /// A computation made a value that is NaN or infinite out of finite ones.
+    /// A computation made a NaN or infinite value from finite ones.
     #[error(
         "{operation}: the result is {found} although every input was finite. Lower the learning rate, tighten the priors, or start from a smaller initial scale."
     )]
     NotFiniteMade {
-        /// What was being computed, with the site.
+        /// The operation, with the site.
         operation: String,
         /// The value made.
         found: f64,
@@ -80,7 +80,7 @@ pub enum Error {
         "{operation}: pivot {index} is {pivot:e}, expected > 0. Make the matrix symmetric positive definite, for example by adding a small multiple of the identity."
     )]
     NotPositiveDefinite {
-        /// What was being computed.
+        /// The operation.
         operation: String,
         /// The row of the offending pivot.
         index: usize,
@@ -95,12 +95,12 @@ pub enum Error {
         /// The sites declared so far.
         table: String,
     },
-    /// The model declared other sites than when its site table was made.
+    /// The model declared other sites than those of its site table.
     #[error(
         "the model declares `{found}` where its site table has `{expected}`. A model must declare the same sites in the same order at every evaluation; move the choice into data or into a distribution."
     )]
     ChangingStructure {
-        /// The site now declared, or a note that there is none.
+        /// The site declared, or a note that there is none.
         found: String,
         /// The site of the table, or a note that there is none.
         expected: String,
@@ -110,31 +110,31 @@ pub enum Error {
     Plate {
         /// The plate.
         plate: String,
-        /// What is wrong and what to try.
+        /// The problem and the remedy.
         problem: String,
     },
     /// A vector had the wrong length.
     #[error("{operation}: found {found} numbers, expected {expected}. {remedy}")]
     Length {
-        /// What was being computed.
+        /// The operation.
         operation: String,
         /// The length found.
         found: usize,
         /// The length expected.
         expected: usize,
-        /// What to try.
+        /// The remedy.
         remedy: String,
     },
     /// An argument is out of its domain.
     #[error("{operation}: {argument} is {found}, expected {expected}.")]
     Argument {
-        /// What was being computed.
+        /// The operation.
         operation: String,
         /// The argument.
         argument: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What was expected, and what to try.
+        /// The value expected, and the remedy.
         expected: &'static str,
     },
     /// A statement cannot be evaluated without the host.
@@ -142,7 +142,7 @@ pub enum Error {
         "{operation}: {what} has no device form, so that a fit which stays on the device cannot evaluate it. Fit with another algorithm than `OnDevice`: the host path takes every model, on every device."
     )]
     NoDeviceForm {
-        /// What was being computed, with the site.
+        /// The operation, with the site.
         operation: String,
         /// The distribution or the map.
         what: String,
@@ -150,13 +150,13 @@ pub enum Error {
     /// A loss is not defined for an observation.
     #[error("{operation}: the {loss} of {distribution} cannot be evaluated, since {problem}")]
     Loss {
-        /// What was being computed, with the site.
+        /// The operation, with the site.
         operation: String,
         /// The loss, with its index.
         loss: String,
         /// The distribution.
         distribution: &'static str,
-        /// Why, and what to try.
+        /// The reason and the remedy.
         problem: &'static str,
     },
     /// Burn could not do what was asked.
@@ -164,15 +164,15 @@ pub enum Error {
         "{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type."
     )]
     Device {
-        /// What was being computed.
+        /// The operation.
         operation: String,
-        /// Burn's own words.
+        /// Burn's message.
         reason: String,
     },
 }
 
 impl Error {
-    /// Says of what operation an error found in its numbers is, which the code that found it did not know.
+    /// Names the operation of an error that was found in numbers alone.
     pub(crate) fn at(self, named: impl FnOnce() -> String) -> Self {
         match self {
             Self::Support { distribution, found, index, support, .. } => {

@@ -1,4 +1,4 @@
-//! Holds a tensor without its rank in the type, so that distributions and operations need no const generics inside.
+//! Holds a tensor without its rank in the type, so that distributions and operations need no const generics.
 
 #[cfg(feature = "flex")]
 use std::sync::Arc;
@@ -31,9 +31,9 @@ impl Handle {
         self.tensor.autodiff != DispatchAutodiffContext::Disabled
     }
 
-    /// Whether both are constants that share their memory, and so their numbers as long as either is held.
+    /// Whether both are constants that share their memory, and hence their numbers while either is held.
     ///
-    /// False wherever that cannot be told, as of tensors that are not on Burn's CPU device.
+    /// False if this cannot be determined, as for tensors that are not on Burn's CPU device.
     pub(crate) fn is_same_constant(&self, other: &Self) -> bool {
         if self.is_tracked() || other.is_tracked() {
             return false;
@@ -81,7 +81,7 @@ impl Handle {
         Ok(data_to_array(data))
     }
 
-    /// The numbers where they lie, row-major, if this process can see them: Burn's own way to the host copies them
+    /// The numbers in place, row-major, if this process can address them: Burn's own transfer to the host copies them
     /// twice.
     fn numbers(&self) -> Option<&[f64]> {
         match &self.tensor.kind {
@@ -98,7 +98,7 @@ impl Handle {
 
     /// The tensor with its rank in the type again.
     ///
-    /// The rank is the caller's claim: a wrong one is caught by Burn at the next operation.
+    /// The caller states the rank; Burn finds a wrong one at the next operation.
     pub(crate) fn typed<const D: usize>(self) -> Tensor<D> {
         Tensor::from_dispatch(self.tensor)
     }

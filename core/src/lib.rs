@@ -1,13 +1,13 @@
-//! What a Partita probability statement is made of: data, sites, scope, distributions, bijectors, noise.
+//! Holds what a probability statement of Partita needs: data, sites, scope, distributions, bijectors, noise.
 //!
-//! | room | what stands in it |
+//! | room | contents |
 //! |---|---|
-//! | `array`, `device`, `handle`, `error`, `noise` | the ground: numbers, tensors, ways to fail, every random number |
+//! | `array`, `device`, `handle`, `error`, `noise` | the basis: numbers, tensors, errors, every random number |
 //! | `math` | special functions, vectorised loops, host functions as nodes of Burn's tape |
 //! | `distribution` | densities with their draws and derivatives, and the losses of observations |
 //! | `bijector` | maps between unconstrained numbers and supports |
 //! | `data` | tables, partitions, minibatches, alignment by key |
-//! | `declare` | models: the trait, the scope it speaks to, sites, rows, matrices, layers, encoders |
+//! | `declare` | models: the trait, the scope, sites, rows, matrices, layers, encoders |
 //! | `read` | the five readings of a model: site table, draws, density, predictive, pointwise |
 //! | `laws` | one callable suite for each trait (feature `laws`) |
 

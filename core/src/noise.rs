@@ -1,8 +1,8 @@
 //! Makes every random number of Partita from keyed counter-based streams, so that a run never depends on scheduling.
 //!
-//! A [`Noise`] is a seed; [`Noise::stream`] turns a [`Key`] (what the numbers are for) into an independent ChaCha
-//! stream. Two parties holding the same seed and key draw the same numbers, whatever else they have drawn and in
-//! whatever order: this is how a coordinator and its silos share the noise of the global latents without sending it.
+//! A [`Noise`] is a seed; [`Noise::stream`] turns a [`Key`] (the purpose of the numbers) into an independent ChaCha
+//! stream. Two parties with the same seed and key draw the same numbers, whatever else they have drawn and in any
+//! order. A coordinator and its silos thus share the noise of the global latents without sending it.
 
 mod kind;
 
@@ -13,17 +13,17 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Binomial, Distribution as _, Gamma, Poisson, StandardNormal};
 use rayon::prelude::*;
 
-/// What a stream of random numbers is for.
+/// The identity of a stream of random numbers.
 ///
 /// # Laws
 /// Streams of different keys, or of different seeds, are independent; equal keys give equal numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// What the numbers are used for.
+    /// The use of the numbers.
     pub purpose: Purpose,
     /// The optimiser step, epoch or draw.
     pub step: u64,
-    /// The silo's index; [`Key::COORDINATOR`] for what all parties share.
+    /// The silo's index; [`Key::COORDINATOR`] for noise that all parties share.
     pub silo: u32,
     /// The block of latents within the party.
     pub block: u32,
@@ -60,7 +60,7 @@ impl Key {
     }
 }
 
-/// The uses of randomness; each has streams of its own.
+/// The uses of randomness; each has its own streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[non_exhaustive]
@@ -81,22 +81,22 @@ pub enum Purpose {
     Initial = 7,
     /// Checks and laws.
     Check = 8,
-    /// Order and time in which silos are visited.
+    /// Order and time of the local updates of silos.
     Schedule = 9,
     /// Trajectories of Markov chains.
     Sampling = 10,
 }
 
-/// Names the random numbers of one draw of a model: the seed, and which draw it is.
+/// Identifies the random numbers of one draw of a model: the seed, and the index of the draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawNoise {
     /// The seed.
     pub noise: Noise,
-    /// Which draw it is; draws of other indices are independent.
+    /// The index of the draw; draws of other indices are independent.
     pub index: u64,
 }
 
-/// The numbers of a key that come from one stream of its generator.
+/// The length of the numbers of a key that one stream generates.
 const STREAM_LENGTH: usize = 16_384;
 
 /// The root of all randomness of a run: one seed.
@@ -142,9 +142,9 @@ impl Noise {
         self.seed
     }
 
-    /// Fills `out` with the standard normal noise of `key`, whose particles depend on each other as the kind of noise
-    /// says; only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from a
-    /// stream of its own, with the same numbers for any number of threads.
+    /// Fills `out` with the standard normal noise of `key`. The kind of noise sets the dependence between particles;
+    /// only noise of [`Purpose::Fit`] may be dependent. Long vectors are made in parallel, every part from its own
+    /// stream, with the same numbers for any number of threads.
     pub fn normal(&self, key: Key, out: &mut [f64]) {
         match (key.purpose, self.kind) {
             (Purpose::Fit, NoiseKind::Antithetic) => kind::antithetic(self, key, out),
@@ -171,7 +171,7 @@ impl Noise {
         });
     }
 
-    /// The stream of a part of a long vector; that of the first part is the stream of the key.
+    /// The stream of a part of a long vector; the first part has the stream of the key.
     fn part(&self, key: Key, number: usize) -> NoiseStream {
         let mut stream = self.stream(key);
         stream.generator.set_stream(number as u64);
@@ -221,12 +221,12 @@ impl NoiseStream {
         }
     }
 
-    /// One gamma number with `shape` > 0 and rate 1; NaN for any other shape.
+    /// One gamma draw with `shape` > 0 and rate 1; NaN for any other shape.
     pub fn gamma(&mut self, shape: f64) -> f64 {
         Gamma::new(shape, 1.0).map_or(f64::NAN, |gamma| gamma.sample(&mut self.generator))
     }
 
-    /// One Poisson count with `rate` > 0; NaN for a rate it cannot draw from.
+    /// One Poisson count with `rate` > 0; NaN for an invalid rate.
     pub fn poisson(&mut self, rate: f64) -> f64 {
         Poisson::new(rate).map_or(f64::NAN, |poisson| poisson.sample(&mut self.generator))
     }
@@ -289,7 +289,7 @@ mod tests {
         }
         Noise::new(7).normal_single(key, &mut single);
         assert!(alone.iter().zip(&single).all(|(a, b)| (*a as f32).to_bits() == b.to_bits()));
-        // Parts are of different streams: the mean of their products is 0 within five standard errors.
+        // Parts have different streams: the mean of their products is 0 within five standard errors.
         let [first, second] = [&alone[..STREAM_LENGTH], &alone[STREAM_LENGTH..2 * STREAM_LENGTH]];
         let product: f64 = first.iter().zip(second).map(|(a, b)| a * b).sum();
         assert!((product / (STREAM_LENGTH as f64).sqrt()).abs() < 5.0);

@@ -9,8 +9,8 @@ const SHAPE: [usize; 2] = [96, 32];
 /// The 60,000 colour pictures of CIFAR-10, 50,000 of them for training.
 ///
 /// The classes, from 0: aeroplane, car, bird, cat, deer, dog, frog, horse, ship, lorry. A picture of 32 x 32 pixels is
-/// kept as it lies in the file: the red plane, below it the green and the blue one, so that [`Images::shape`] is
-/// `[96, 32]`. The format is held to files that a test makes; the published archive was not at hand.
+/// kept in the layout of the file: the red plane, below it the green and the blue one, so that [`Images::shape`] is
+/// `[96, 32]`. Tests check the format on files they make; the published archive has not been tested.
 ///
 /// # Errors
 /// As [`Dataset::read`](crate::Dataset::read), and [`DatasetError::Format`].
@@ -21,7 +21,7 @@ pub fn cifar_10() -> Result<ImageSet, DatasetError> {
     cifar_10_from("cifar_10", &dataset("cifar_10")?.read()?)
 }
 
-/// As [`cifar_10`], from an uncompressed tar archive of the binary version; `name` is what errors call it.
+/// As [`cifar_10`], from an uncompressed tar archive of the binary version; `name` is its name in errors.
 ///
 /// # Errors
 /// [`DatasetError::Format`] for an archive without the six files, for files that are not whole records of a label and

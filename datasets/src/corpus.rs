@@ -1,4 +1,4 @@
-//! Keeps a corpus as bags of words: how often each word of a vocabulary occurs in each document, zeros left out.
+//! Keeps a corpus as bags of words: how often each word of a vocabulary occurs in each document, without zeros.
 
 mod newsgroups;
 mod octis;
@@ -14,7 +14,7 @@ pub use octis::octis;
 
 /// Documents as counts of words, each with a class and the part of the corpus it belongs to.
 ///
-/// The counts stay sparse: there is no way to a dense matrix of documents by words.
+/// The counts stay sparse: no function returns a dense matrix of documents by words.
 ///
 /// # Example
 /// ```
@@ -37,14 +37,14 @@ pub struct Corpus {
     parts: Vec<Part>,
 }
 
-/// What a document is for.
+/// The part of a corpus that a document belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// To learn from.
+    /// For fitting.
     Train,
-    /// To choose settings by.
+    /// For choosing settings.
     Validation,
-    /// To be judged on.
+    /// For testing.
     Test,
 }
 
@@ -57,7 +57,7 @@ impl Corpus {
     ///
     /// # Errors
     /// [`DatasetError::Format`] if these disagree on the number of documents or words, for a label without a name, for
-    /// a count that is not a whole number of at least one, and for a document without a word.
+    /// a count that is not a positive whole number, and for a document without a word.
     pub fn new(
         counts: SparseRows,
         vocabulary: Vec<String>,
@@ -102,7 +102,7 @@ impl Corpus {
         self.labels.len()
     }
 
-    /// Whether there is no document.
+    /// Whether there are no documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -132,7 +132,7 @@ impl Corpus {
         &self.label_names
     }
 
-    /// What each document is for.
+    /// The part of each document.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
@@ -144,19 +144,19 @@ impl Corpus {
         (0..self.len()).map(|document| self.counts.row(document).1.iter().sum()).collect()
     }
 
-    /// The documents to learn from.
+    /// The documents for fitting.
     #[must_use]
     pub fn train(&self) -> Self {
         self.part(Part::Train)
     }
 
-    /// The documents to choose settings by.
+    /// The documents for choosing settings.
     #[must_use]
     pub fn validation(&self) -> Self {
         self.part(Part::Validation)
     }
 
-    /// The documents to be judged on.
+    /// The documents for testing.
     #[must_use]
     pub fn test(&self) -> Self {
         self.part(Part::Test)
@@ -170,7 +170,7 @@ impl Corpus {
     /// These documents, in this order, over the whole vocabulary.
     ///
     /// # Errors
-    /// [`DatasetError::Index`] for a document that there is not.
+    /// [`DatasetError::Index`] for an index out of range.
     pub fn select(&self, documents: &[usize]) -> Result<Self, DatasetError> {
         let missing = |index| DatasetError::Index { operation: "selecting documents", index, count: self.len() };
         if let Some(&index) = documents.iter().find(|&&document| document >= self.len()) {
@@ -202,7 +202,7 @@ fn names(file: &Path, text: &str) -> Result<Vec<String>, DatasetError> {
     Ok(names)
 }
 
-/// The error for a line, counted from 0, that has not the right form.
+/// The error for a malformed line, counted from 0.
 fn wrong(file: &Path, line: usize, found: impl Into<String>, expected: impl Into<String>) -> DatasetError {
     DatasetError::Line { file: file.into(), line: line + 1, found: found.into(), expected: expected.into() }
 }
@@ -215,7 +215,7 @@ fn text(file: &Path, bytes: Vec<u8>) -> Result<String, DatasetError> {
     })
 }
 
-/// The documents of a file, as entries of counts, in their place beside what else is known of them.
+/// The documents of a file: entries of counts, with labels and parts.
 struct Documents {
     rows: Vec<Vec<(u32, f64)>>,
     labels: Vec<usize>,

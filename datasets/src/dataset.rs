@@ -24,45 +24,44 @@ const STAGED_FOLDER: &str = "PARTITA_DATA";
 /// Names the folder that downloads are kept in.
 const CACHE_FOLDER: &str = "PARTITA_CACHE";
 
-/// A public data file: what it is called, where it is found and the checksum that says it is the right one.
+/// A public data file: its name, its location and its checksum.
 ///
-/// A path that ends in `.gz` is that of a compressed file. [`datasets`] lists those known by name; a value made by
-/// hand serves for any other public file.
+/// A path that ends in `.gz` is that of a compressed file. [`datasets`] lists the data sets known by name; a value made
+/// by hand serves for any other public file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dataset {
     /// The name to ask for.
     pub name: &'static str,
-    /// Its path in the cache folder, where it is kept as it was delivered.
+    /// Its path in the cache folder, where it is kept as delivered.
     pub file: &'static str,
     /// Its path in the folder of staged files.
     pub staged: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// What it is known by.
+    /// Its checksum.
     pub checksum: Checksum,
 }
 
-/// Where a data file comes from when it is neither staged nor cached.
+/// The source of a data file that is neither staged nor cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// This address delivers it.
     Address(&'static str),
-    /// This address delivers a zip archive that it lies in. The path names the entry; where archives lie in archives,
-    /// one entry after the other.
+    /// This address delivers a zip archive that contains it. The path names the entry; for nested archives, one entry
+    /// after the other.
     Zip(&'static str, &'static [&'static str]),
     /// No address delivers it; these sentences say how to get it, or what to use instead.
     Prepared(&'static str),
 }
 
-/// A checksum in lower-case hexadecimal digits, and the bytes it is of; SHA-256 where no other is named.
+/// A checksum in lower-case hexadecimal digits, and the bytes it covers; SHA-256 unless another algorithm is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksum {
-    /// Of the content, whether or not it lies compressed.
+    /// Of the content, compressed or not.
     Content(&'static str),
     /// Of the file as its address delivers it, compressed if its path ends in `.gz`.
     Delivered(&'static str),
-    /// As [`Checksum::Delivered`], but of MD5: for files whose SHA-256 nobody has published. It finds damage, not
-    /// forgery.
+    /// As [`Checksum::Delivered`], but of MD5: for files without a published SHA-256. It detects damage, not forgery.
     DeliveredMd5(&'static str),
 }
 
@@ -85,20 +84,20 @@ pub fn dataset(name: &str) -> Result<Dataset, DatasetError> {
 }
 
 impl Dataset {
-    /// The path of the file: staged, cached, or downloaded into the cache now.
+    /// The path of the file: staged, cached, or downloaded into the cache.
     ///
-    /// The folder named by `PARTITA_DATA` is looked in first, then the cache folder: `PARTITA_CACHE`, or
-    /// `XDG_CACHE_HOME/partita`, or `HOME/.cache/partita`. Whatever is found is checked against [`Dataset::checksum`].
+    /// The folder named by `PARTITA_DATA` comes first, then the cache folder: `PARTITA_CACHE`, or
+    /// `XDG_CACHE_HOME/partita`, or `HOME/.cache/partita`. Every file found is checked against [`Dataset::checksum`].
     ///
     /// # Errors
-    /// [`DatasetError::Checksum`] if the file found or downloaded is another one, [`DatasetError::Download`] if it
-    /// could not be downloaded, [`DatasetError::NotStaged`] if there is no address to download it from,
-    /// [`DatasetError::NoCache`] and [`DatasetError::File`] if it could not be kept.
+    /// [`DatasetError::Checksum`] if the checksum differs, [`DatasetError::Download`] if the download fails,
+    /// [`DatasetError::NotStaged`] if there is no address to download from, [`DatasetError::NoCache`] and
+    /// [`DatasetError::File`] if the file cannot be kept.
     pub fn locate(&self) -> Result<PathBuf, DatasetError> {
         self.find().map(|(path, _)| path)
     }
 
-    /// As [`Dataset::locate`], in the given folders instead of those the environment names.
+    /// As [`Dataset::locate`], in the given folders instead of those of the environment.
     ///
     /// # Errors
     /// As [`Dataset::locate`]; [`DatasetError::NoCache`] if a download is needed and `cache` is `None`.
@@ -114,7 +113,7 @@ impl Dataset {
         self.find().map(|(_, content)| content)
     }
 
-    /// As [`Dataset::read`], in the given folders instead of those the environment names.
+    /// As [`Dataset::read`], in the given folders instead of those of the environment.
     ///
     /// # Errors
     /// As [`Dataset::locate_in`].
@@ -154,7 +153,7 @@ impl Dataset {
         Ok((path, content))
     }
 
-    /// The content of `bytes`, which are or will be the file at `path`; refused if they are not this data set's.
+    /// The content of `bytes`, from or for the file at `path`; an error unless they match the checksum.
     pub(crate) fn open(&self, bytes: &[u8], path: &Path, origin: &str) -> Result<Vec<u8>, DatasetError> {
         match self.checksum {
             Checksum::Delivered(expected) => self.check(&hexadecimal(&Sha256::digest(bytes)), expected, origin)?,

@@ -10,16 +10,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::dataset::{Dataset, DatasetError};
 
-/// How long to wait for a connection, and then for the first byte of an answer.
+/// The time limit for a connection, and then for the first byte of an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes read at once: small enough for a lively progress bar.
+/// Bytes read at once: small enough for a smooth progress bar.
 const CHUNK: usize = 64 * 1024;
 
 /// Downloads `dataset` from `address` to `destination` and returns its content.
 ///
-/// The bytes go to a file beside it first, which is renamed once it is whole; bytes with another checksum are not
-/// written at all. Whatever happens, no other file is touched and the temporary one is gone.
+/// The bytes go to a file beside it, which is renamed once complete; bytes with another checksum are not written. In
+/// every case no other file changes and the temporary one is removed.
 pub(crate) fn download(dataset: &Dataset, address: &str, destination: &Path) -> Result<Vec<u8>, DatasetError> {
     let bytes = dataset.unpack(fetch(dataset, address)?)?;
     let content = dataset.open(&bytes, destination, address)?;
@@ -57,7 +57,7 @@ fn fetch(dataset: &Dataset, address: &str) -> Result<Vec<u8>, DatasetError> {
     Ok(bytes)
 }
 
-/// A bar on the terminal's error stream; it stays silent where there is no terminal.
+/// A progress bar on the terminal's error stream; silent without a terminal.
 fn progress(name: &'static str, length: Option<u64>) -> ProgressBar {
     let bar = length.map_or_else(ProgressBar::no_length, ProgressBar::new).with_message(name);
     match ProgressStyle::with_template("{msg} {bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
@@ -81,11 +81,11 @@ fn write_atomically(destination: &Path, bytes: &[u8]) -> Result<(), DatasetError
     fs::rename(&partial.0, destination).map_err(failed("moving the finished download to", destination))
 }
 
-/// The path of a temporary file, removed when this value goes.
+/// The path of a temporary file, removed on drop.
 struct Partial(PathBuf);
 
 impl Partial {
-    /// A name of this process and this call alone, so that two downloads of one file never share bytes.
+    /// A name unique to this process and call, so that two downloads of one file never share bytes.
     fn beside(destination: &Path) -> Self {
         static CALLS: AtomicU64 = AtomicU64::new(0);
         let call = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After the rename there is nothing left to remove, and that is the usual case.
+        // Usually the rename has moved the file, and nothing is left to remove.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -9,18 +9,18 @@ use crate::labelled_table::{LabelledTable, labelled};
 
 const NUMERIC: [&str; 5] = ["Age", "RestingBP", "Cholesterol", "MaxHR", "Oldpeak"];
 
-/// How many of the eleven columns each of two parties holds in the vertical paper: the first five, and the other six.
+/// How many of the eleven columns each of two parties holds in the paper on vertical data.
 ///
-/// The first has age, sex, type of chest pain, blood pressure at rest and cholesterol; the second fasting blood sugar,
-/// the electrocardiogram at rest, the largest heart rate, angina by exercise, and two numbers of the electrocardiogram
-/// in exercise.
+/// The first has age, sex, type of chest pain, blood pressure at rest and cholesterol. The second has fasting blood
+/// sugar, the electrocardiogram at rest, the largest heart rate, angina by exercise, and two numbers of the
+/// electrocardiogram in exercise.
 pub const HEART_FAILURE_PARTIES: [usize; 2] = [5, 6];
 
 /// Whether a patient has a heart disease: 918 rows, 11 columns (`heart.csv`), from the registry of data sets.
 ///
-/// The label is positive for 508 rows. Five columns are numbers; the others, the 0 and 1 of `FastingBS` among them, are
-/// categories. Nothing is missing by name, but `Cholesterol` is 0 in 172 rows and `RestingBP` in one, which no living
-/// patient has: as in the paper they stay numbers. Kaggle publishes the file; where its address asks for an account,
+/// The label is positive for 508 rows. Five columns are numbers; the others, including the 0 and 1 of `FastingBS`, are
+/// categories. No cell is marked missing, but `Cholesterol` is 0 in 172 rows and `RestingBP` in one, which is
+/// impossible: as in the paper they stay numbers. Kaggle publishes the file. If its address asks for an account,
 /// download it by hand and call [`heart_failure_from`], or put it in place as the error says.
 ///
 /// # Errors
@@ -34,10 +34,10 @@ pub fn heart_failure() -> Result<LabelledTable, DatasetError> {
     heart_failure_table(&Table::from_reader("heart.csv", &dataset("heart_failure")?.read()?[..])?)
 }
 
-/// As [`heart_failure`], from the file at `path`, whose checksum is not looked at.
+/// As [`heart_failure`], from the file at `path`, without a check of its checksum.
 ///
 /// # Errors
-/// [`DatasetError::Data`] and [`DatasetError::Format`] for a file that is not there or of another form.
+/// [`DatasetError::Data`] and [`DatasetError::Format`] for a file that is absent or of another form.
 pub fn heart_failure_from(path: impl AsRef<Path>) -> Result<LabelledTable, DatasetError> {
     heart_failure_table(&Table::from_path(path)?)
 }

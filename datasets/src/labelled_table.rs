@@ -4,7 +4,7 @@ use partita_core::{DataError, Key, Noise, Purpose, Table};
 
 use crate::dataset::DatasetError;
 
-/// A table of numeric and categorical columns with a label for each row, as read: nothing is scaled yet.
+/// A table of numeric and categorical columns with a label for each row, before any scaling.
 ///
 /// # Example
 /// ```
@@ -42,9 +42,9 @@ enum Cells {
 /// Which rows give the means and standard deviations by which numeric columns are standardised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standardisation {
-    /// Those of the training part alone: the test rows stay unseen. This is the choice to make.
+    /// Those of the training part alone: the test rows stay unseen. Use this by default.
     TrainingRows,
-    /// All rows, the test part included, as in the PVI paper's experiments: a small leak, for comparison with them.
+    /// All rows, including the test part, as in the PVI paper's experiments: a small leak, for comparison with them.
     AllRows,
 }
 
@@ -100,7 +100,7 @@ impl LabelledTable {
     /// A table of `columns` with a label for each row.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] without columns or rows, or for a column that has not one cell a label.
+    /// [`DatasetError::Format`] without columns or rows, or for a column without one cell for each label.
     pub fn new(columns: Vec<Column>, labels: Vec<bool>) -> Result<Self, DatasetError> {
         let lengths: Vec<usize> = columns.iter().map(Column::len).collect();
         if labels.is_empty() || lengths.is_empty() || lengths.iter().any(|length| *length != labels.len()) {
@@ -131,10 +131,9 @@ impl LabelledTable {
         self.labels.len()
     }
 
-    /// What parties hold that share the columns: the first `counts[0]` of them, the next `counts[1]`, and so on.
+    /// The tables of parties that divide the columns: the first `counts[0]` of them, the next `counts[1]`, and so on.
     ///
-    /// Each part has all rows in the same order, and all labels, which a party that does not know them must not be
-    /// given.
+    /// Each part has all rows in the same order, and all labels: remove them for parties that must not know them.
     ///
     /// # Errors
     /// [`DatasetError::Format`] unless each party gets a column and the counts add to the number of columns.
@@ -169,8 +168,8 @@ impl LabelledTable {
     ///
     /// Numeric columns are standardised by means and standard deviations (divisor the number of rows) of the rows that
     /// `standardisation` names; a categorical column becomes one covariate of zeros and ones for each level of the
-    /// whole table. Over silos these means and deviations are no secret of one silo but sums over all: who may not
-    /// share them has to standardise by public numbers instead.
+    /// whole table. In a federation these means and deviations are sums over all silos: silos that may not share them
+    /// must standardise by public numbers instead.
     ///
     /// # Laws
     /// Every row is in one of the two parts, in ascending order; equal seeds give equal parts.
@@ -214,7 +213,7 @@ impl LabelledTable {
     /// Encodes `rows`, with numeric columns standardised by the means and standard deviations of the rows `reference`.
     ///
     /// # Errors
-    /// [`DatasetError::Index`] for a row that there is not; [`DatasetError::Format`] for a numeric column that is
+    /// [`DatasetError::Index`] for an index out of range; [`DatasetError::Format`] for a numeric column that is
     /// constant in `reference`.
     pub fn encode(&self, rows: &[usize], reference: &[usize]) -> Result<CovariateRows, DatasetError> {
         if let Some(&index) = rows.iter().chain(reference).find(|&&row| row >= self.rows()) {
@@ -241,7 +240,7 @@ impl LabelledTable {
     }
 }
 
-/// The step of the key that splits are drawn with: partitions among silos take the first ones.
+/// The step of the key of random splits: partitions among silos use the first ones.
 const SPLIT: u64 = u64::MAX;
 
 #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 rows")]
@@ -293,7 +292,7 @@ pub(crate) fn labelled(
 }
 
 impl CovariateRows {
-    /// Rows of covariates that are already as a model is to see them.
+    /// Rows of covariates that need no further encoding.
     ///
     /// # Shapes
     /// `inputs`: `[rows, names]`, row by row; `labels`: `[rows]`.
@@ -348,10 +347,10 @@ impl CovariateRows {
         self.labels.iter().filter(|label| **label).count() as f64 / self.rows() as f64
     }
 
-    /// These rows, in this order: those of a silo, say.
+    /// These rows, in this order, for example those of a silo.
     ///
     /// # Errors
-    /// [`DatasetError::Index`] for a row that there is not.
+    /// [`DatasetError::Index`] for an index out of range.
     pub fn select(&self, rows: &[usize]) -> Result<Self, DatasetError> {
         if let Some(&index) = rows.iter().find(|&&row| row >= self.rows()) {
             return Err(DatasetError::Index { operation: "selecting rows", index, count: self.rows() });

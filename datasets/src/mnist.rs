@@ -1,4 +1,4 @@
-//! Reads MNIST, Fashion-MNIST and Kuzushiji-49: small grey pictures, kept in the bytes they come in.
+//! Reads MNIST, Fashion-MNIST and Kuzushiji-49: small grey pictures, kept as bytes.
 
 mod idx;
 mod npy;
@@ -29,12 +29,12 @@ pub struct Images {
     classes: usize,
 }
 
-/// The pictures to learn from and those to be judged on.
+/// Pictures for fitting and for testing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSet {
-    /// The pictures to learn from.
+    /// The pictures for fitting.
     pub train: Images,
-    /// The pictures to be judged on.
+    /// The pictures for testing.
     pub test: Images,
 }
 
@@ -66,8 +66,8 @@ pub fn fashion_mnist() -> Result<ImageSet, DatasetError> {
 
 /// The 270,912 handwritten characters of Kuzushiji-49, 232,365 of them for training: 48 hiragana and an iteration mark.
 ///
-/// The classes are far from equally frequent. The format is held to files that a test makes; the published ones were
-/// not at hand.
+/// The classes have very unequal frequencies. Tests check the format on files they make; the published files have not
+/// been tested.
 ///
 /// # Errors
 /// As [`mnist`].
@@ -104,10 +104,10 @@ impl Images {
         Self::named("images", pixels, labels, shape, classes)
     }
 
-    /// Reads pictures and their labels from two uncompressed files in the IDX format; `name` is what errors call them.
+    /// Reads pictures and their labels from two uncompressed files in the IDX format; `name` is their name in errors.
     ///
     /// # Errors
-    /// [`DatasetError::Format`] for other magic numbers, for fewer or more bytes than announced, for numbers of
+    /// [`DatasetError::Format`] for other magic numbers, for another number of bytes than announced, for numbers of
     /// pictures that disagree, and for a label that is not below `classes`.
     pub fn from_idx(name: &str, images: &[u8], labels: &[u8], classes: usize) -> Result<Self, DatasetError> {
         let (sizes, pixels) = idx::read(&format!("{name}, images"), images, "images", ["number", "rows", "columns"])?;
@@ -115,8 +115,8 @@ impl Images {
         Self::counted(name, sizes, pixels.to_vec(), labels.to_vec(), classes)
     }
 
-    /// Reads pictures and their labels from two npz archives of one array of unsigned bytes each; `name` is what errors
-    /// call them.
+    /// Reads pictures and their labels from two npz archives of one array of unsigned bytes each; `name` is their name
+    /// in errors.
     ///
     /// # Errors
     /// [`DatasetError::Format`] for archives that are damaged, for arrays of other types or axes, for numbers of
@@ -172,7 +172,7 @@ impl Images {
         self.labels.len()
     }
 
-    /// Whether there is no picture.
+    /// Whether there are no pictures.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -215,7 +215,7 @@ impl Images {
     /// These pictures, in this order.
     ///
     /// # Errors
-    /// [`DatasetError::Index`] for a picture that there is not.
+    /// [`DatasetError::Index`] for an index out of range.
     pub fn select(&self, indices: &[usize]) -> Result<Self, DatasetError> {
         if let Some(&index) = indices.iter().find(|&&index| index >= self.len()) {
             return Err(DatasetError::Index { operation: "selecting images", index, count: self.len() });
@@ -236,7 +236,7 @@ impl Images {
     /// As [`Images::scaled`], one row a picture, without the pixels that are zero.
     ///
     /// # Errors
-    /// [`partita_core::Error`] of [`SparseRows::from_dense`], which valid pictures do not meet.
+    /// [`partita_core::Error`] of [`SparseRows::from_dense`], which cannot occur for valid pictures.
     pub fn sparse(&self) -> partita_core::Result<SparseRows> {
         SparseRows::from_dense(&self.scaled(), [self.len(), self.shape[0] * self.shape[1]])
     }

@@ -1,10 +1,10 @@
-//! Reads how rugged countries are and how rich: the regression in which Africa turns a slope around.
+//! Reads the ruggedness and the income of countries: a regression whose slope differs in Africa.
 
 use partita_core::Table;
 
 use crate::dataset::{DatasetError, dataset};
 
-/// A country with what the regression of Nunn and Puga needs.
+/// A country with the variables of the regression of Nunn and Puga.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuggedCountry {
     /// Its name.
@@ -17,7 +17,7 @@ pub struct RuggedCountry {
     pub ruggedness: f64,
 }
 
-/// What a regression reads of some countries, a row a country.
+/// The data of a regression over some countries, one row a country.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuggedColumns {
     /// [`RuggedCountry::covariates`], row by row.

@@ -33,8 +33,8 @@ const CREDIT_NUMERIC: [&str; 6] = ["A2", "A3", "A8", "A11", "A14", "A15"];
 /// Whether a person earns more than 50,000 dollars a year: 48,842 rows of the census of 1994, 14 columns.
 ///
 /// The files `adult.data` (32,561 rows) and `adult.test` (16,281), one after the other. The label is positive for
-/// `>50K` (11,687 rows). A question mark, a missing answer in 3,620 rows, is a category of its own, as in the PVI
-/// paper, whose number of rows includes them.
+/// `>50K` (11,687 rows). A question mark, a missing answer in 3,620 rows, is a category of its own, as the number of
+/// rows of the PVI paper implies.
 ///
 /// # Errors
 /// As [`Dataset::read`](crate::Dataset::read); [`DatasetError::Data`] and [`DatasetError::Format`] for files of another
@@ -45,7 +45,7 @@ const CREDIT_NUMERIC: [&str; 6] = ["A2", "A3", "A8", "A11", "A14", "A15"];
 pub fn adult() -> Result<LabelledTable, DatasetError> {
     let train = dataset("adult_train")?.read()?;
     let test = dataset("adult_test")?.read()?;
-    // The first line of the test file is a remark, and its labels end in a dot.
+    // The first line of the test file is a comment, and its labels end in a dot.
     let remark = test.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let rows = [&train[..], &test[remark..]].concat();
     let table = Table::delimited("adult.data and adult.test", &rows[..], b',', Some(&ADULT))?;
@@ -67,10 +67,10 @@ pub fn bank() -> Result<LabelledTable, DatasetError> {
     labelled("bank", &table, &BANK_NUMERIC, "y", [&["no"], &["yes"]])
 }
 
-/// Whether an application for a credit card was refused: 653 rows, 15 columns without meaning (`crx.data`).
+/// Whether an application for a credit card was refused: 653 rows, 15 anonymous columns (`crx.data`).
 ///
-/// Of the 690 rows of the file, the 37 with a missing cell (`?`) are left out: this is how the PVI paper counts. The
-/// label is positive for `-` (357 rows), as its shares of positive labels imply.
+/// Of the 690 rows of the file, the 37 with a missing cell (`?`) are omitted, as in the PVI paper. The label is
+/// positive for `-` (357 rows), as the paper's shares of positive labels imply.
 ///
 /// # Errors
 /// As [`adult`].

@@ -1,4 +1,4 @@
-//! Holds corpora to their published counts and to the words that were put in, and bad lines to errors that name them.
+//! Holds corpora to their published counts and to given words, and malformed lines to errors that name them.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::fs;

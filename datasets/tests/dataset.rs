@@ -1,4 +1,4 @@
-//! Holds the search for data files to its promises: the order of places, the checksum and the atomic move.
+//! Holds the search for data files to its contract: the order of places, the checksum and the atomic move.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::fs;
@@ -42,7 +42,7 @@ fn made_up(address: &'static str) -> Dataset {
     }
 }
 
-/// An address at which nothing listens: port 9 of the loopback interface is not even asked in these tests.
+/// An address at which nothing listens; these tests never connect to it.
 fn unreachable() -> Dataset {
     made_up("http://127.0.0.1:9/made_up.csv")
 }
@@ -53,7 +53,7 @@ const COMPRESSED: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x2b\xca\x2f
 /// SHA-256 of [`COMPRESSED`], by `sha256sum`.
 const COMPRESSED_SHA256: &str = "cd791fcd68dd17ee69320e68efd0ada5270596ad97b39e6790ff190db2a2781b";
 
-/// The compressed [`BODY`], known by one of its two checksums.
+/// The compressed [`BODY`], with one of its two checksums.
 fn compressed(dataset: Dataset, checksum: Checksum) -> Dataset {
     Dataset { file: "folder/made_up.csv.gz", staged: "folder/made_up.csv.gz", checksum, ..dataset }
 }
@@ -63,7 +63,7 @@ fn put(folder: &Path, bytes: &[u8]) {
     fs::write(folder.join("folder/made_up.csv"), bytes).unwrap();
 }
 
-/// The names of all files in `folder/folder`, or nothing where there is no such folder.
+/// The names of all files in `folder/folder`; empty if there is no such folder.
 fn files(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder.join("folder")) else { return Vec::new() };
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -77,7 +77,7 @@ fn a_download_lands_in_the_cache_and_is_not_repeated() {
     server.join().unwrap();
     assert_eq!(fs::read(&first).unwrap(), BODY);
     assert_eq!(files(cache.path()), ["made_up.csv"]);
-    // The server is gone, so that a second download would fail.
+    // The server is stopped, so that a second download would fail.
     assert_eq!(dataset.locate_in(None, Some(cache.path())).unwrap(), first);
 }
 

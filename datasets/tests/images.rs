@@ -29,7 +29,7 @@ fn refused(images: &[u8], labels: &[u8], words: &[&str]) {
     assert!(words.iter().all(|word| message.contains(word)), "{message}");
 }
 
-/// Whether the four files of a set lie in the folder of staged files.
+/// Whether the four files of a set are in the folder of staged files.
 fn is_staged(name: &str) -> bool {
     let staged = std::env::var_os("PARTITA_DATA");
     staged.is_some_and(|folder| {
@@ -145,7 +145,7 @@ fn fashion_mnist_has_equal_classes() {
     assert_eq!((counts(&set.train), counts(&set.test)), ([6_000; 10], [1_000; 10]));
 }
 
-/// An npz archive of one array, as NumPy writes it: deflated, sizes before the content left open as for large files.
+/// An npz archive of one array, as NumPy writes it: deflated, sizes before the content unset as for large files.
 fn npz(array: &[u8], entry: &str) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(array).unwrap();

@@ -1,4 +1,4 @@
-//! Calls the engine: protobuf over HTTP, with TLS, limits and patience.
+//! Calls the engine: protobuf over HTTP, with TLS, size limits and retries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use crate::error::{Error, Result};
 use crate::object::hexadecimal;
 
-/// Where the engine is, and how it is spoken to.
+/// The address of the engine and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Engine {
@@ -24,11 +24,10 @@ pub struct Engine {
     /// encrypted.
     #[serde(default)]
     pub certificate_authority: Option<PathBuf>,
-    /// A file with the secret that the engine asks of those who take tasks (`--superexec-auth-secret-file`).
+    /// A file with the secret that the engine requires of programs that take tasks (`--superexec-auth-secret-file`).
     #[serde(default)]
     pub secret: Option<PathBuf>,
-    /// How long a call is tried again while nothing answers, in seconds: an engine that is restarted is back within a
-    /// minute.
+    /// How long a call is retried without an answer, in seconds; an engine restarts within a minute.
     #[serde(default = "patience")]
     pub patience_seconds: u64,
 }
@@ -38,18 +37,17 @@ fn patience() -> u64 {
 }
 
 impl Engine {
-    /// An engine at this address without encryption, for one machine.
+    /// An engine at this address, without encryption: for one machine.
     #[must_use]
     pub fn insecure(address: &str) -> Self {
         Self { address: address.to_owned(), certificate_authority: None, secret: None, patience_seconds: patience() }
     }
 }
 
-/// The most bytes of one answer: a chunk of five megabytes, with room.
+/// The largest answer in bytes: a chunk of five megabytes, with room.
 const LARGEST_ANSWER: u64 = 64 * 1024 * 1024;
 
-/// How long a call is tried again that breaks inside the engine: a database that others have locked is free again soon,
-/// what breaks each time will not mend.
+/// How long a call that fails inside the engine is retried: a locked database is soon free, other failures repeat.
 const BROKEN: Duration = Duration::from_secs(15);
 
 /// A connection to the engine, with the token of a task once there is one.
@@ -74,14 +72,14 @@ impl Connection {
             Some(path) => {
                 let certificate = Certificate::from_pem(&read(path)?).map_err(|error| Error::File {
                     path: path.clone(),
-                    problem: format!("it is no certificate in PEM format ({error})"),
+                    problem: format!("it is not a certificate in PEM format ({error})"),
                 })?;
                 let roots = RootCerts::Specific(Arc::new(vec![certificate]));
                 config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
                 "https"
             }
         };
-        // The engine takes the file byte by byte, the line's end too.
+        // The engine reads the file byte by byte, including the line break at its end.
         let secret = engine.secret.as_ref().map(read).transpose()?;
         Ok(Self {
             agent: config.build().into(),
@@ -103,8 +101,7 @@ impl Connection {
         Self { patience, ..self.clone() }
     }
 
-    /// Calls `path` of the engine; tried again while nothing answers, until patience ends, and for a while if it
-    /// breaks.
+    /// Calls `path` of the engine; retries without an answer until patience ends, and for a while if the engine fails.
     pub(crate) fn call<A: Message + Default>(
         &self,
         operation: &'static str,
@@ -162,13 +159,13 @@ impl Connection {
 }
 
 impl Connection {
-    /// What a transport's error means: whether to try again.
+    /// The meaning of a transport's error: whether to try again.
     fn failed(&self, operation: &'static str, error: &ureq::Error) -> Failed {
         let reason = error.to_string();
         if let ureq::Error::BodyExceedsLimit(_) = error {
             return Failed::Refused(Error::malformed(operation, reason));
         }
-        // The verdict on a certificate is the same every time.
+        // A rejected certificate stays rejected: do not try again.
         if reason.contains("certificate") {
             return Failed::Refused(Error::Untrusted { address: self.address.clone(), reason });
         }
@@ -177,11 +174,11 @@ impl Connection {
 }
 
 enum Failed {
-    /// Nobody knows what became of the call.
+    /// The call may or may not have been executed.
     Unanswered(String),
-    /// Something went wrong inside the engine.
+    /// The engine failed internally.
     Broken(Error),
-    /// The engine said no.
+    /// The engine refused.
     Refused(Error),
 }
 
@@ -202,7 +199,7 @@ fn refused(operation: &'static str, status: u16, answer: &[u8]) -> Error {
         401 | 403 => "Check the secret, the keys that are registered, and that no other program took this task.",
         404 => "This is not an engine of the version that Partita speaks: install flwr 1.41.",
         412 => "The engine has another version: install flwr 1.41 everywhere.",
-        _ => "The engine's own log says more.",
+        _ => "See the engine's log.",
     };
     Error::Refused { operation, status, detail: crate::npy::shown(&detail), remedy }
 }
@@ -222,7 +219,7 @@ fn keyed(key: &[u8], text: &[u8]) -> Result<Vec<u8>> {
     Ok(mac.chain_update(text).finalize().into_bytes().to_vec())
 }
 
-/// What shows that a caller who takes a task knows the secret.
+/// The proof that a caller who takes a task knows the secret.
 fn signature(secret: &[u8], body: &[u8]) -> Result<[(&'static str, String); 4]> {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // A number used once: the clock in nanoseconds and the process, hashed.

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fab;
 use crate::wire::current::{Fab, StartRunRequest, StartRunResponse};
 
-/// Starts a run; its number.
+/// Starts a run; returns its number.
 pub(crate) fn start_run(connection: &Connection) -> Result<u64> {
     let (hash_str, content) = fab::stub();
     let request = StartRunRequest { fab: Some(Fab { hash_str, content }), series_id: None };
@@ -14,6 +14,6 @@ pub(crate) fn start_run(connection: &Connection) -> Result<u64> {
         operation: "starting a run",
         status: 200,
         detail: answer.note.unwrap_or_else(|| "no run was made".into()),
-        remedy: "The engine's own log says more.",
+        remedy: "See the engine's log.",
     })
 }

@@ -1,4 +1,4 @@
-//! Lists every decoder of bytes that a peer sends, for the fuzzer and for the tests that go over its corpus.
+//! Lists every decoder of a peer's bytes, for the fuzzer and for the tests over its corpus.
 
 use partita_inference::Message;
 use prost::Message as _;
@@ -11,15 +11,13 @@ use crate::wire::current::{
     PushAppMessagesResponse, StartRunResponse,
 };
 
-/// A decoder of bytes from outside: what it is called, and what may be given to it. It returns whether the bytes were
-/// taken.
+/// A decoder of bytes from outside: its name, and a function that returns whether it accepted the bytes.
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
-/// The decoders: none of them may panic, hang, or ask for more memory than a small multiple of its input, whatever the
-/// bytes.
+/// The decoders: for any bytes, none may panic, hang, or allocate more memory than a small multiple of its input.
 ///
-/// `content` reads a message in objects: each is announced by its length in three bytes, little endian, and the last is
-/// the root.
+/// `content` reads a message in objects: each starts with its length in three bytes, little endian, and the last is the
+/// root.
 ///
 /// # Example
 /// ```
@@ -38,7 +36,7 @@ pub const DECODERS: [Decoder; 6] = [
     ("answers", answers),
 ];
 
-/// The most bytes that the fuzzer's objects may have together: far more than it sends.
+/// The limits for the fuzzer's objects together: far more than it sends.
 const LIMITS: Limits = Limits { bytes: 1 << 24, objects: 1_000 };
 
 fn content(mut bytes: &[u8]) -> Option<Message> {
@@ -60,7 +58,7 @@ fn pulled(bytes: &[u8]) -> bool {
     answer.message_object_trees.iter().all(|tree| identifiers(tree, LIMITS).is_ok())
 }
 
-/// Everything else that an engine answers.
+/// The other answers of an engine.
 fn answers(bytes: &[u8]) -> bool {
     [
         AcquireTaskResponse::decode(bytes).is_ok(),

@@ -1,8 +1,8 @@
-//! Lists every way in which speaking through an engine can fail, each with what was found and what to try.
+//! Lists the errors of exchanges over an engine, each with what was found and what to try.
 
 use std::path::PathBuf;
 
-/// What can go wrong between a party and the engine.
+/// The error of an exchange between a party and the engine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,19 +15,19 @@ pub enum Error {
         operation: &'static str,
         /// Where it was sent.
         address: String,
-        /// How long it was tried, in seconds.
+        /// How long the call was tried, in seconds.
         patience_seconds: u64,
-        /// What the transport said last.
+        /// The last message of the transport.
         reason: String,
     },
-    /// The engine could not show that it is the one this party trusts.
+    /// The engine's certificate was not verified.
     #[error(
         "the engine at {address} was not trusted: {reason}. Give the certificate of the authority that signed the engine's as `certificate_authority`, and the name it is signed for as `address`."
     )]
     Untrusted {
-        /// Where it is.
+        /// Its address.
         address: String,
-        /// What the transport said.
+        /// The message of the transport.
         reason: String,
     },
     /// The engine refused a call.
@@ -37,29 +37,29 @@ pub enum Error {
         operation: &'static str,
         /// The HTTP status.
         status: u16,
-        /// The engine's words.
+        /// The message of the engine.
         detail: String,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// Bytes of a peer that are not what they claim to be.
+    /// Malformed bytes of a peer.
     #[error("{what} cannot be read: {problem}. It was refused; nothing of it was used.")]
     Malformed {
-        /// What was being read.
+        /// The object read.
         what: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A message that does not belong to this run, or asks for what its receiver does not allow.
+    /// A message of another run, or one that asks for something its receiver does not allow.
     #[error("{what}: found {found}, expected {expected}. {remedy}")]
     Unwelcome {
-        /// What was compared.
+        /// The quantity compared.
         what: &'static str,
-        /// What the message said.
+        /// The value in the message.
         found: String,
-        /// What its receiver wants.
+        /// The value that its receiver expects.
         expected: String,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
     /// Parties that did not appear.
@@ -74,15 +74,15 @@ pub enum Error {
         /// How long it waited, in seconds.
         seconds: u64,
     },
-    /// A file of a party's own.
+    /// A file of this party.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// What the algorithm reports.
+    /// The error of the algorithm.
     #[error(transparent)]
     Inference(#[from] partita_inference::Error),
 }

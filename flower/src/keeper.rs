@@ -1,4 +1,4 @@
-//! Keeps a silo's state on disk, so that whatever is killed when, nothing is lost and nothing applied twice.
+//! Keeps a silo's state on disk, so that after a crash nothing is lost and nothing applied twice.
 
 use std::path::{Path, PathBuf};
 
@@ -9,23 +9,24 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
 
-/// Makes a silo's program in the state before the first request of a run.
+/// Makes a silo's program in its state before the first request of a run.
 pub type Program = Box<dyn FnMut() -> partita_inference::Result<Box<dyn SiloProgram>> + Send>;
 
 /// A silo with its state.
 ///
-/// After every answer the state and the answer are saved beside those before. A request says after which answer the
-/// coordinator asks: a silo that is further, since its last answers were lost or the coordinator went back to its
-/// checkpoint, repeats the answer if the request is the one it answered, and otherwise goes back too. States older than
-/// the coordinator's checkpoint are deleted. A silo whose process was killed goes on from its folder.
+/// After every answer the state and the answer are saved beside those before. A request names the answer after which
+/// the coordinator continues. A silo may be ahead of it, if its last answers were lost or the coordinator returned to
+/// its checkpoint. It then repeats its answer if it has answered the same request, and otherwise returns to the earlier
+/// state. States older than the coordinator's checkpoint are deleted. A silo whose process was killed resumes from its
+/// folder.
 ///
 /// # Laws
-/// An answer is applied once, however often its request comes. A request that is older than one already answered
-/// changes nothing: it is repeated if the answer is still there, and refused otherwise.
+/// An answer is applied once, however often its request arrives. A request older than one already answered changes
+/// nothing: its answer is repeated if it is still stored, and the request is refused otherwise.
 pub struct Keeper {
     folder: PathBuf,
     make: Program,
-    /// The program, and the round after which it is.
+    /// The program, and the round after which its state is.
     program: Option<(u64, Box<dyn SiloProgram>)>,
     state: State,
 }
@@ -40,7 +41,7 @@ impl std::fmt::Debug for Keeper {
     }
 }
 
-/// What the file `silo.json` of the folder says.
+/// The content of the file `silo.json` of the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct State {
     run: String,
@@ -73,7 +74,7 @@ impl State {
         self.kept == round || self.answers.iter().any(|answer| answer.round == round)
     }
 
-    /// The state in which nothing after `round` was answered, and nothing before `kept` is remembered.
+    /// The state after `round`, without later answers and without states before `kept`.
     fn back_to(&self, round: u64, kept: u64) -> Self {
         let mut state = self.clone();
         state.answers.retain(|answer| answer.round <= round);
@@ -87,7 +88,7 @@ impl State {
 }
 
 impl Keeper {
-    /// A silo whose state lies in `folder`, which is made if it is not there.
+    /// A silo with its state in `folder`, which is created if absent.
     ///
     /// # Errors
     /// [`Error::File`] for a folder that cannot be written, or a state that cannot be read.
@@ -97,7 +98,7 @@ impl Keeper {
         let state = match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Error::File {
                 path,
-                problem: format!("it is no state of a silo ({error}). Move the folder away to start anew."),
+                problem: format!("it is not the state of a silo ({error}). Move the folder away to start anew."),
             })?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => State::default(),
             Err(error) => return Err(file(&path, &error)),
@@ -109,17 +110,17 @@ impl Keeper {
         &self.folder
     }
 
-    /// The round of this run after which the silo is, as a coordinator that lost it has to know; 0 for none.
+    /// The round of this run that the silo answered last, for a coordinator that has lost it; 0 for none.
     #[must_use]
     pub fn place(&self, run: &str) -> u64 {
         if self.state.run == run { self.state.newest() } else { 0 }
     }
 
-    /// Answers a request of a round, or gives the answer that was given before.
+    /// Answers a request of a round, or repeats the earlier answer.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state; otherwise what
-    /// the program reports. A failed answer leaves the state as it was.
+    /// [`Error::Unwelcome`] for a request of the past, or after a round of which this silo has no state; otherwise the
+    /// error of the program. A failed answer leaves the state as it was.
     pub fn answer(&mut self, envelope: &Envelope, request: &Message) -> Result<Message> {
         if envelope.run != self.state.run {
             self.begin(envelope)?;
@@ -145,14 +146,13 @@ impl Keeper {
         self.welcome(envelope)?;
         let settled = self.state.back_to(envelope.accepted, envelope.kept);
         if settled.newest() < self.state.newest() {
-            // What is undone is forgotten before anything is written in its place.
+            // What is undone is removed from the record before anything is written in its place.
             self.write(settled.clone())?;
         }
         let reply = match self.program(envelope.accepted)?.answer(request) {
             Ok(reply) => reply,
             Err(error) => {
-                // What the program did before it failed was never answered: the next request finds the state that was
-                // saved.
+                // The effects of a failed request were never answered: the next request loads the state that was saved.
                 self.program = None;
                 return Err(error.into());
             }
@@ -161,7 +161,7 @@ impl Keeper {
         Ok(reply)
     }
 
-    /// Refuses a request of the past, and one that follows a state which this silo does not have.
+    /// Refuses a request of the past, and a request that follows a state which this silo does not have.
     fn welcome(&self, envelope: &Envelope) -> Result<()> {
         let (start, round) = self.state.latest;
         if (envelope.start, envelope.round) <= (start, round) || envelope.round <= envelope.accepted {
@@ -169,7 +169,7 @@ impl Keeper {
                 what: "the age of a request",
                 found: format!("round {} of start {}", envelope.round, envelope.start),
                 expected: format!("one after round {round} of start {start}"),
-                remedy: "It is a message of the past: nothing is to be done.",
+                remedy: "It is a message of the past: no action is needed.",
             });
         }
         if !self.state.has(envelope.accepted) {
@@ -177,13 +177,13 @@ impl Keeper {
                 what: "the state of this silo",
                 found: format!("a request after round {}", envelope.accepted),
                 expected: format!("one after round {}, the silo's own", self.state.newest()),
-                remedy: "This silo's folder is of another time than the run: restore its latest state.",
+                remedy: "This silo's folder does not match the run: restore its latest state.",
             });
         }
         Ok(())
     }
 
-    /// Forgets another run.
+    /// Forgets another run and begins this one.
     fn begin(&mut self, envelope: &Envelope) -> Result<()> {
         let unwelcome = |what, found, expected, remedy| Err(Error::Unwelcome { what, found, expected, remedy });
         let own = format!("run `{}`, the one this silo has the state of", self.state.run);
@@ -242,7 +242,7 @@ impl Keeper {
                 Ok(())
             }
             Err(error) => {
-                // What cannot be kept was not answered: the next request finds the state before it.
+                // An answer that cannot be saved was not given: the next request loads the state before it.
                 self.program = None;
                 Err(own(&folder, error))
             }
@@ -268,7 +268,7 @@ impl Keeper {
         self.folder.join(format!("round-{round:08}"))
     }
 
-    /// Deletes states that nobody will ask for. What cannot be deleted takes space and does no harm.
+    /// Deletes states that no request can need. A file that cannot be deleted takes space and does no harm.
     fn tidy(&self) {
         let answers = self.state.answers.iter().map(|answer| answer.round);
         let keep: Vec<PathBuf> = answers.chain([self.state.kept]).map(|round| self.round(round)).collect();
@@ -286,7 +286,7 @@ fn file(path: &Path, error: &std::io::Error) -> Error {
     Error::File { path: path.to_owned(), problem: error.to_string() }
 }
 
-/// The error of a silo that cannot keep or find its own state: nobody else's fault, and nothing to go on from.
+/// The error of a silo that cannot save or load its own state: it cannot continue.
 fn own(path: &Path, error: Error) -> Error {
     match error {
         found @ Error::File { .. } => found,

@@ -1,10 +1,10 @@
-//! Says how long a run over an engine will take before it begins, and holds back one that would take days.
+//! Estimates the duration of a run over an engine before it begins, and refuses one that would take days.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// What a stock SuperNode of flwr 1.41 takes for a round, in seconds: it looks for work every three.
+/// The duration of a round with a stock SuperNode of flwr 1.41, in seconds: it polls for work every three seconds.
 pub const STOCK_ROUND_SECONDS: f64 = 4.0;
 
 const HOUR: f64 = 3_600.0;
@@ -16,7 +16,7 @@ pub enum LongRuns {
     /// It is refused.
     #[default]
     Refused,
-    /// Its owner wants it.
+    /// It is allowed.
     Welcome,
 }
 
@@ -32,24 +32,24 @@ pub enum LongRuns {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
-    /// The rounds, each an exchange with all the silos that are asked.
+    /// The rounds, each an exchange with all the silos it asks.
     pub rounds: u64,
-    /// What a round takes, in seconds.
+    /// The duration of a round, in seconds.
     pub round_seconds: f64,
 }
 
 impl Length {
-    /// All rounds, in seconds.
+    /// The duration of all rounds, in seconds.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rounds are far below 2^52")]
     pub fn seconds(&self) -> f64 {
         self.rounds as f64 * self.round_seconds
     }
 
-    /// A warning for a run of more than an hour; one of more than a day only where it is welcome.
+    /// A warning for a run of more than an hour; a run of more than a day needs [`LongRuns::Welcome`].
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] for a run of more than a day that nobody asked for.
+    /// [`Error::Unwelcome`] for a run of more than a day that is not allowed.
     pub fn check(&self, long: LongRuns) -> Result<Option<String>> {
         if self.seconds() > DAY && long == LongRuns::Refused {
             return Err(Error::Unwelcome {
@@ -90,7 +90,7 @@ mod tests {
         let announced = steps(2_000).check(LongRuns::Refused).unwrap().unwrap();
         assert!(announced.contains("2000 rounds of about 4 s each: 2.2 hours"), "{announced}");
         assert_eq!(steps(500).check(LongRuns::Refused).unwrap(), None);
-        // A round that was measured counts, not one that is assumed.
+        // A measured duration of a round replaces the assumed one.
         assert_eq!(Length { rounds: 2_000, round_seconds: 0.5 }.check(LongRuns::Refused).unwrap(), None);
     }
 }

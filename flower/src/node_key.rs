@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Error, Result};
 
-/// The curves that the engine takes, as OpenSSH names them, and what stands before a point of theirs where a key is
-/// written as a `SubjectPublicKeyInfo` (RFC 5480).
+/// The curves that the engine accepts, by their OpenSSH names, and the prefix of a point of theirs in a
+/// `SubjectPublicKeyInfo` (RFC 5480).
 const CURVES: [(&str, &[u8]); 3] = [
     (
         "ecdsa-sha2-nistp256",
@@ -42,7 +42,7 @@ impl NodeKey {
     /// Reads a file that `ssh-keygen -t ecdsa` has written, such as `north-key.pub`.
     ///
     /// # Errors
-    /// [`Error::File`] for one that cannot be read or holds no such key.
+    /// [`Error::File`] for a file that cannot be read or holds no such key.
     pub fn read(path: &Path) -> Result<Self> {
         let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -52,7 +52,7 @@ impl NodeKey {
     /// Reads the text of such a file: the kind of key, the key, and a comment.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a key of another kind, and for one that is not whole.
+    /// [`Error::Malformed`] for a key of another kind, and for an incomplete key.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |problem: &str| Error::malformed("the public key of a node", problem);
         let mut words = text.split_whitespace();
@@ -68,17 +68,17 @@ impl NodeKey {
             rest = after;
             Some(own)
         };
-        // The kind again, the curve, and its point.
+        // The kind again, the curve, and the point.
         let (Some(again), Some(_), Some(point)) = (field(), field(), field()) else {
-            return Err(wrong("it is not whole"));
+            return Err(wrong("it is incomplete"));
         };
         if again != kind.as_bytes() || !rest.is_empty() {
-            return Err(wrong("it is not what it says it is"));
+            return Err(wrong("its kind and its content disagree"));
         }
         Ok(Self([before, point].concat()))
     }
 
-    /// Whether this is the key that the engine holds as `pem`.
+    /// Whether this is the engine's key `pem`.
     pub(crate) fn is(&self, pem: &[u8]) -> bool {
         let lines = std::str::from_utf8(pem).unwrap_or_default().lines();
         let body: String = lines.map(str::trim).filter(|line| !line.starts_with("-----")).collect();

@@ -1,4 +1,4 @@
-//! Reads and writes NumPy's array files, in which arrays travel over the engine.
+//! Reads and writes NumPy's array files, the format of arrays in the engine.
 
 use partita_inference::{DataType, Record};
 
@@ -27,7 +27,7 @@ pub fn npy_encode(record: &Record) -> Vec<u8> {
     };
     let mut head =
         format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", descriptor(record.data_type));
-    // The data start at a multiple of 64 bytes; the head ends in a line break.
+    // The data start at a multiple of 64 bytes; the header ends in a line break.
     let unpadded = MAGIC.len() + 2 + head.len() + 1;
     head.push_str(&" ".repeat(unpadded.next_multiple_of(64) - unpadded));
     head.push('\n');
@@ -38,7 +38,7 @@ pub fn npy_encode(record: &Record) -> Vec<u8> {
     bytes
 }
 
-/// The name of a type of numbers, as an engine's array has it.
+/// The name of a type of numbers in the engine's arrays.
 pub(crate) fn data_type_name(data_type: DataType) -> &'static str {
     match data_type {
         DataType::F64 => "float64",
@@ -53,15 +53,15 @@ fn descriptor(data_type: DataType) -> &'static str {
     }
 }
 
-/// Reads such a file as the record of this name, trusting nothing in it.
+/// Reads such a file as the record `name`; every field is checked.
 ///
 /// # Errors
-/// [`Error::Malformed`] for another version, byte order, order of axes or type, or another number of bytes than its
-/// shape says.
+/// [`Error::Malformed`] for another version, byte order, order of axes or type, or if the number of bytes disagrees
+/// with the shape.
 pub fn npy_decode(name: &str, bytes: &[u8]) -> Result<Record> {
     let wrong = |problem: String| Error::malformed("an array", format!("`{}`: {problem}", shown(name)));
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        return Err(wrong("it is no NumPy file of version 1.0".into()));
+        return Err(wrong("it is not a NumPy file of version 1.0".into()));
     };
     let Some((length, rest)) = rest.split_first_chunk::<2>() else {
         return Err(wrong("it ends within its head".into()));
@@ -91,7 +91,7 @@ pub fn npy_decode(name: &str, bytes: &[u8]) -> Result<Record> {
     Ok(Record { name: name.to_owned(), data_type, shape, bytes: data.to_vec() })
 }
 
-/// The beginning of a peer's text, for messages of errors.
+/// The beginning of a peer's text, for errors.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(60).collect()
 }

@@ -1,4 +1,4 @@
-//! Gives the engine's content-addressed objects: bytes with a head that names their children, known by their hash.
+//! Gives the engine's content-addressed objects: bytes with a head that names their children, identified by their hash.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,11 +58,11 @@ pub struct Object {
     pub kind: String,
     /// Its children, in order.
     pub children: Vec<ObjectId>,
-    /// What it says itself.
+    /// Its own content.
     pub body: Vec<u8>,
 }
 
-/// The longest head that is read: room for the children of four gigabytes in chunks.
+/// The longest head that is accepted: room for the children of four gigabytes in chunks.
 const LONGEST_HEAD: usize = 65 * 1024;
 
 impl Object {
@@ -72,7 +72,7 @@ impl Object {
         Self { kind: kind.to_owned(), children, body }
     }
 
-    /// Its bytes: `type children length`, a zero, the body.
+    /// Its bytes: `type children length`, a zero byte, the body.
     ///
     /// # Example
     /// ```
@@ -89,7 +89,7 @@ impl Object {
         bytes
     }
 
-    /// Reads an object's bytes, trusting nothing in them.
+    /// Reads an object's bytes; every field is checked.
     ///
     /// # Errors
     /// [`Error::Malformed`].
@@ -114,7 +114,7 @@ impl Object {
     }
 }
 
-/// How much of a peer's message is read.
+/// The largest message of a peer that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The most bytes of all objects of a message.
@@ -138,7 +138,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Adds an object; its identifier.
+    /// Adds an object; returns its identifier.
     pub fn add(&mut self, object: &Object) -> ObjectId {
         let bytes = object.encode();
         let id = ObjectId::of(&bytes);
@@ -149,10 +149,10 @@ impl Objects {
         id
     }
 
-    /// Adds bytes that a peer says have this identifier.
+    /// Adds bytes to which a peer gives this identifier.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if they have another, or are more than `limits` allows.
+    /// [`Error::Malformed`] if their identifier differs, or they are more than `limits` allows.
     pub fn receive(&mut self, id: &ObjectId, bytes: Vec<u8>, limits: Limits) -> Result<()> {
         let found = ObjectId::of(&bytes);
         if found != *id {
@@ -170,7 +170,7 @@ impl Objects {
         Ok(())
     }
 
-    /// An object of the type that is expected there.
+    /// The object `id`, which must have this type.
     ///
     /// # Errors
     /// [`Error::Malformed`] if it is absent, of another type, or not an object.
@@ -192,19 +192,19 @@ impl Objects {
         found.ok_or_else(|| Error::malformed("a message", format!("its object {id} is missing")))
     }
 
-    /// Whether an object is there.
+    /// Whether an object is present.
     #[must_use]
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.bytes.contains_key(id)
     }
 
-    /// The bytes of all of them.
+    /// The number of bytes of all objects.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The tree under an object, as the engine wants it announced.
+    /// The tree under an object, in the form that the engine expects.
     pub(crate) fn tree(&self, id: &ObjectId) -> Result<ObjectTree> {
         let object = Object::decode(self.encoded(id)?)?;
         let mut children: Vec<ObjectTree> = Vec::new();

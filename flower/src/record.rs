@@ -1,4 +1,4 @@
-//! Packs a Partita message into the engine's records and reads it back, trusting nothing.
+//! Packs a Partita message into the engine's records and reads it back, with every field checked.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::wire::current::{
 /// The most bytes of a chunk of an array.
 const CHUNK: usize = 5 * 1024 * 1024;
 
-/// What an `Array` says of its chunks.
+/// The description of an array's chunks in an `Array`.
 #[derive(Debug, Serialize, Deserialize)]
 struct ArrayBody {
     dtype: String,
@@ -27,10 +27,10 @@ struct ArrayBody {
     arraychunk_ids: Vec<usize>,
 }
 
-/// Adds a message with its envelope to `objects` as a `RecordDict`; its identifier.
+/// Adds a message with its envelope to `objects` as a `RecordDict`; returns its identifier.
 ///
 /// The records are `partita` (the envelope), `settings` and `numbers` (configurations), `arrays`, and `metrics` with
-/// `num-examples`, which strategies written for Flower ask for.
+/// `num-examples`, which strategies written for Flower require.
 ///
 /// # Errors
 /// [`Error::Malformed`] if two records of the message have one name.
@@ -58,7 +58,7 @@ pub fn pack(message: &Message, envelope: &Envelope, objects: &mut Objects) -> Re
 /// Reads a message with its envelope from the `RecordDict` `id`.
 ///
 /// # Errors
-/// [`Error::Malformed`] for anything that [`pack`] would not have written.
+/// [`Error::Malformed`] for anything that [`pack`] cannot write.
 pub fn unpack(objects: &Objects, id: &ObjectId) -> Result<(Message, Envelope)> {
     let records = references(objects, id, "RecordDict")?;
     let record = |name: &'static str| {
@@ -213,7 +213,7 @@ fn read_array(name: &str, objects: &Objects, id: &ObjectId) -> Result<Record> {
     let wrong = |problem: String| Error::malformed("an array", format!("`{}`: {problem}", shown(name)));
     let object = objects.get(id, "Array")?;
     let body: ArrayBody = serde_json::from_slice(&object.body).map_err(|error| wrong(error.to_string()))?;
-    // The same chunk may stand for many: what it all comes to is counted before it is put together.
+    // One chunk may be named many times: the total size is checked before the array is assembled.
     let mut size = 0_usize;
     let mut chunks = Vec::new();
     for place in &body.arraychunk_ids {
@@ -247,5 +247,5 @@ fn read_array(name: &str, objects: &Objects, id: &ObjectId) -> Result<Record> {
     )))
 }
 
-/// How many times the bytes of its message an array of repeated chunks may have: zeros compress to one chunk.
+/// The largest ratio of an array's bytes to those of its message: a chunk that is repeated is sent once.
 const MOST_REPEATED: usize = 64;

@@ -1,4 +1,4 @@
-//! Reads the file that all parties of a run have alike: which model, which algorithm, which settings.
+//! Reads the file that all parties of a run share: the model, the algorithm and the settings.
 
 mod names;
 mod options;
@@ -18,7 +18,7 @@ use crate::object::hexadecimal;
 use names::{all_verbs, quoted, unknown_verb};
 use table::Table;
 
-/// The file `run.toml`, of which every party has the same.
+/// The file `run.toml`, the same at every party.
 ///
 /// # Example
 /// ```
@@ -41,44 +41,44 @@ use table::Table;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunFile {
-    /// The model, by the name under which the executables know it.
+    /// The model, by its name in the executables.
     pub model: String,
     /// The algorithm.
     pub algorithm: AlgorithmName,
-    /// All silos, in the order in which sums run.
+    /// All silos, in the order of sums over them.
     pub silos: Vec<String>,
     /// Gradient steps of the run, over all its rounds.
     pub steps: u64,
     /// Gradient steps of a silo in a round, for `sfvi-avg`, `fed-opt` and `pvi`.
     #[serde(default = "one")]
     pub local_steps: u64,
-    /// Which silos are asked when, for `pvi`; one silo after another where it is not given.
+    /// The schedule of silos for `pvi`; by default one silo after another.
     #[serde(default)]
     pub schedule: Option<ScheduleName>,
-    /// The damping of `pvi`; where it is not given, 1 for one silo after another and 1 over the number of silos
-    /// otherwise.
+    /// The damping of `pvi`; by default 1 for one silo after another, and one over the number of silos otherwise.
     #[serde(default)]
     pub damping: Option<f64>,
-    /// How `sfvi-avg` takes its rounds: entries of [`partita_inference::RoundOptions`] that are not those of its paper,
-    /// such as `scale_entropy`.
+    /// The rounds of `sfvi-avg`: entries of [`partita_inference::RoundOptions`] that differ from its paper, such as
+    /// `scale_entropy`.
     #[serde(default, rename = "sfvi-avg")]
     pub sfvi_avg: Option<Map<String, Value>>,
-    /// How `fed-opt` estimates a point: entries of [`partita_inference::FedOptOptions`] that are not those of FedAvg.
+    /// The estimation of `fed-opt`: entries of [`partita_inference::FedOptOptions`] that differ from FedAvg.
     #[serde(default, rename = "fed-opt")]
     pub fed_opt: Option<Map<String, Value>>,
-    /// How `pvi` goes about it: entries of [`PviOptions`] that are not the usual, such as `divergence` and `solver`.
+    /// The options of `pvi`: entries of [`PviOptions`] that differ from the defaults, such as `divergence` and
+    /// `solver`.
     #[serde(default)]
     pub pvi: Option<Map<String, Value>>,
-    /// How columns at different parties are fitted, for `vertical`: entries of [`partita_inference::VerticalOptions`].
+    /// The options of `vertical`, for columns at different parties: entries of [`partita_inference::VerticalOptions`].
     #[serde(default)]
     pub vertical: Option<Map<String, Value>>,
-    /// Sampled bounds whose mean is reported.
+    /// The number of sampled bounds whose mean is reported.
     #[serde(default = "bounds")]
     pub elbo_draws: usize,
-    /// Draws with which rows never seen in training are judged or predicted after the fit; 0 for none.
+    /// Draws for the evaluation or prediction of rows never seen in training, after the fit; 0 for none.
     #[serde(default)]
     pub held_out_draws: u64,
-    /// Entries of [`Settings`] that are not those of the model.
+    /// Entries of [`Settings`] that differ from those of the model.
     #[serde(default)]
     pub settings: Map<String, Value>,
 }
@@ -95,7 +95,7 @@ impl RunFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// [`Error::File`], with the line that is wrong.
+    /// [`Error::File`], with the line of the mistake.
     pub fn read(path: &Path) -> Result<Self> {
         read_toml(path)
     }
@@ -103,17 +103,16 @@ impl RunFile {
     /// Reads its text.
     ///
     /// # Errors
-    /// [`Error::Malformed`], with the line that is wrong.
+    /// [`Error::Malformed`], with the line of the mistake.
     pub fn parse(text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| Error::malformed("a run file", error.to_string()))
     }
 
-    /// What a fit is told: the settings of the model, with the entries of the file in their place.
+    /// The options of the fit: the settings of the model, overridden by the entries of the file.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for an entry that settings or options do not have, or of another type;
-    /// [`Error::Unwelcome`] for one that the algorithm does not take; [`Error::Inference`] for options that mean
-    /// nothing.
+    /// [`Error::Malformed`] for an entry that settings or options do not have, or of another type; [`Error::Unwelcome`]
+    /// for one that the algorithm does not use; [`Error::Inference`] for invalid options.
     pub fn fit_options(&self, base: &Settings) -> Result<FitOptions> {
         self.check_entries()?;
         let settings = self.settings_over(base)?;
@@ -136,7 +135,7 @@ impl RunFile {
         Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
     }
 
-    /// Refuses entries that the algorithm does not take: whoever wrote them expects that they do something.
+    /// Refuses entries that the algorithm does not use, since they would have no effect.
     fn check_entries(&self) -> Result<()> {
         use AlgorithmName::{FedOpt, Pvi, SfviAvg, Vertical};
         let entries: [(&str, bool, &[AlgorithmName]); 7] = [
@@ -160,7 +159,7 @@ impl RunFile {
         })
     }
 
-    /// The settings of the model, with the entries of the file in their place.
+    /// The settings of the model, overridden by the entries of the file.
     fn settings_over(&self, base: &Settings) -> Result<Settings> {
         let table = Table { what: "the table `settings` of a run file", elsewhere: &[], usual: Vec::new() };
         if let Some(other) = self.settings.get("steps").filter(|given| given.as_u64() != Some(self.steps)) {
@@ -170,27 +169,27 @@ impl RunFile {
         Ok(Settings { steps: self.steps, ..table.over(base, &self.settings)? })
     }
 
-    /// PVI where the file has no table of that name.
+    /// The defaults of PVI, for a file without a table of that name.
     fn usual_pvi(&self) -> PviOptions {
         let base = PviOptions::new(self.local_steps);
-        // A step of a model's own parameters needs all silos at one posterior.
+        // A step of the point parameters needs all silos at one posterior.
         let theta_every = if self.is_asynchronous() { 0 } else { base.theta_every };
         PviOptions { schedule: self.schedule.unwrap_or_default().into(), damping: self.damping, theta_every, ..base }
     }
 
-    /// Whether silos are asked one by one, each as soon as it has answered.
+    /// Whether silos are asked asynchronously, each as soon as it has answered.
     #[must_use]
     pub fn is_asynchronous(&self) -> bool {
         self.algorithm == AlgorithmName::Pvi && self.schedule == Some(ScheduleName::Asynchronous)
     }
 
-    /// The exchanges of a whole run, without those of its report.
+    /// The exchanges of a whole run, except those of its report.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
         let local_steps = self.local_steps.max(1);
         let rounds = self.steps.div_ceil(local_steps);
         match self.algorithm {
-            // After its rounds each step is an exchange.
+            // After the rounds each step is an exchange.
             AlgorithmName::SfviAvg => {
                 let most = self.sfvi_avg.as_ref().and_then(|table| table.get("most")?.as_u64()).unwrap_or(rounds);
                 most.min(rounds) + self.steps.saturating_sub(most.saturating_mul(local_steps))
@@ -202,7 +201,7 @@ impl RunFile {
         }
     }
 
-    /// Refuses an `allow` of a silo that has a word which no request begins with, or lacks one that this run needs.
+    /// Refuses a silo's `allow` with a word that begins no request, or without one that this run needs.
     ///
     /// # Errors
     /// [`Error::Unwelcome`], with the word.
@@ -222,8 +221,8 @@ impl RunFile {
         })
     }
 
-    /// A hash of all that parties have to agree on: this file, the settings that follow from it, and the versions of
-    /// message and program.
+    /// A hash of everything that parties must agree on: this file, the settings that follow from it, and the versions
+    /// of message and program.
     ///
     /// # Errors
     /// As for [`RunFile::fit_options`].
@@ -238,7 +237,7 @@ impl RunFile {
 /// Reads a configuration file.
 ///
 /// # Errors
-/// [`Error::File`], with the line that is wrong.
+/// [`Error::File`], with the line of the mistake.
 pub fn read_toml<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
     let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Runs a silo: takes its tasks from the silo's own SuperNode, checks what it is asked, and answers.
+//! Runs a silo: takes its tasks from the silo's own SuperNode, checks each request, and answers.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,47 +15,47 @@ use crate::record::{pack, unpack};
 use crate::task::{Arrived, COORDINATOR, Leftover, Task, Trouble, now};
 use crate::wire::current::Metadata;
 
-/// Who a silo is, what it takes part with, and what its owner allows.
+/// The identity of a silo, and what its owner allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiloOptions {
     /// The silo's name in the run.
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// The algorithms it takes part in, as the beginnings of what it may be asked: `pvi`, `avg`, `sfvi`.
+    /// The algorithms it takes part in, by the first words of their requests: `pvi`, `avg`, `sfvi`.
     pub allow: Vec<String>,
     /// The most bytes of a request.
     pub largest_request: usize,
-    /// The hash of the model and the settings that it takes part with.
+    /// The hash of its model and settings.
     pub identity: String,
-    /// How many rows it says it has.
+    /// The number of rows that it reports.
     pub rows: u64,
 }
 
-/// What a silo says about itself when asked who it is.
+/// The kind of the message by which a silo introduces itself.
 pub(crate) const HELLO: &str = "flower.hello";
-/// The answer of a silo that refuses or fails.
+/// The kind of the answer of a silo that refuses or fails.
 pub(crate) const FAILED: &str = "flower.failed";
 
-/// Kinds of requests that only the party itself may make, since they name its files.
+/// Kinds of requests that only the party itself may make, since they refer to its files.
 const OWN: [&str; 2] = ["silo.save", "silo.restore"];
 
 /// The engine's name for the tasks of silos.
 const KIND: &str = "flwr-clientapp";
 
-/// How long to wait between two looks for a task, at first and after long: fifty silos on one machine leave it room to
-/// work.
+/// The pause between two polls for a task, at first and after a long wait: fifty silos on one machine must leave it
+/// time to work.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The file in a silo's folder that notes a task which was begun.
+/// The file in a silo's folder that records a task in progress.
 const UNFINISHED: &str = "task.json";
 
-/// Serves requests until `stop` is set; `log` is told one line an event.
+/// Serves requests until `stop` is set; `log` receives one line for each event.
 ///
 /// # Errors
-/// [`Error::Transport`] if the SuperNode is gone for longer than the patience; [`Error::File`] for a state that cannot
-/// be kept.
+/// [`Error::Transport`] if the SuperNode is unreachable for longer than the patience; [`Error::File`] for a state that
+/// cannot be saved.
 pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log: &mut dyn FnMut(&str)) -> Result<()> {
     let connection = Connection::new(&options.engine)?;
     let limits = Limits { bytes: options.largest_request, ..Limits::default() };
@@ -79,7 +79,7 @@ pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log:
                 std::thread::sleep(pause);
                 pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
             }
-            // A task that was stopped between being taken and being started belongs to no silo.
+            // A task that was stopped between acquisition and start belongs to no silo.
             Err(error @ (Error::Refused { .. } | Error::Malformed { .. })) => {
                 log(&format!("no task: {error}"));
                 std::thread::sleep(10 * PAUSE);
@@ -90,7 +90,7 @@ pub fn serve(options: &SiloOptions, keeper: &mut Keeper, stop: &AtomicBool, log:
     Ok(())
 }
 
-/// What came with a task, and the task after it where that was taken already.
+/// The message of a task, and the next task if it was already taken.
 struct Taken {
     request: Option<(Task, Arrived)>,
     newer: Option<Task>,
@@ -98,11 +98,10 @@ struct Taken {
 
 /// Waits for the message of a task.
 fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn FnMut(&str)) -> Result<Taken> {
-    // A SuperNode hands over one message after another: behind one that is not whole there comes none, unless its
-    // sender is gone.
+    // A SuperNode delivers one message after another: none follows an incomplete one unless its sender is gone.
     let (mut looked, mut newer) = (Instant::now(), None);
     let mut is_given_up = || {
-        // Where many share a machine, looking is what keeps a SuperNode from handing over.
+        // On a machine with many silos, polling is what keeps a SuperNode from delivering.
         if looked.elapsed() < 20 * PAUSE {
             return false;
         }
@@ -113,7 +112,7 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
     let arrived = match task.pull(&[], limits, &mut is_given_up) {
         Ok(_) if newer.is_some() => {
             log("a request that never came whole was given up: there is another");
-            // Its sender waits for no answer, and the SuperNode for that to the other alone.
+            // Its sender expects no answer, and the SuperNode expects one to the other message only.
             report(task.end(Some("its sender is gone")), log);
             return Ok(Taken { request: None, newer });
         }
@@ -125,7 +124,7 @@ fn receive(task: Task, connection: &Connection, limits: Limits, log: &mut dyn Fn
         }
     };
     if arrived.is_none() {
-        // Without its head a message cannot be answered: the engine says so to its sender once the task's time is over.
+        // Without its head a message cannot be answered: the engine tells its sender once the task's time is over.
         log("a task without a message");
     }
     Ok(Taken { request: arrived.map(|arrived| (task, arrived)), newer })
@@ -148,7 +147,8 @@ fn answer(
             let sent = task.push(head, &mut objects, &root);
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
             log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
-            // The engine has had the answer's head, or wants none: an error now would be taken for the next answer.
+            // The engine has received the answer's head, or expects none: it would take an error now for the next
+            // answer.
             report(task.end(problem), log);
             Ok(())
         }
@@ -162,7 +162,7 @@ fn answer(
             Err(error)
         }
     };
-    // What stays is given back in vain at the next start, which is said there.
+    // If it stays, the next start gives it back in vain and logs so.
     let _ = std::fs::remove_file(&unfinished);
     match served {
         Err(error @ Error::File { .. }) => Err(error),
@@ -200,15 +200,14 @@ fn answering(asked: Metadata) -> Metadata {
     }
 }
 
-/// Notes a task that was begun, for the process that follows if this one is killed.
+/// Records a task in progress, for the next process if this one is killed.
 fn keep_unfinished(path: &Path, task: &Task, head: &Metadata) -> Result<()> {
     let wrong = |problem: String| Error::File { path: path.to_owned(), problem };
     let bytes = serde_json::to_vec(&task.leftover(Some(head))).map_err(|error| wrong(error.to_string()))?;
     write_atomically(path, &bytes).map_err(|error| wrong(error.to_string()))
 }
 
-/// Gives back what the process before this one was doing when it was killed: otherwise the engine waits for it for a
-/// minute.
+/// Gives back the task of a process that was killed: otherwise the engine waits for it for a minute.
 fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
     let Ok(bytes) = std::fs::read(path) else { return };
     let leftover = serde_json::from_slice::<Leftover>(&bytes);
@@ -221,7 +220,7 @@ fn give_back(path: &Path, connection: &Connection, log: &mut dyn FnMut(&str)) {
 }
 
 impl SiloOptions {
-    /// The answer to the content of a message, and what happened in a line.
+    /// The answer to the content of a message, and a line for the log.
     fn serve(
         &self,
         head: &Metadata,
@@ -241,7 +240,7 @@ impl SiloOptions {
         Ok((objects, root, line))
     }
 
-    /// The answer to a request: what was asked for, or the kind of the error. Its words stay here, since they may quote
+    /// The answer to a request: the result, or the kind of the error. The error's text stays here, since it may quote
     /// data.
     fn reply(&self, message: &Message, envelope: &Envelope, keeper: &mut Keeper) -> Result<(Message, String)> {
         let asked = format!("round {}, attempt {}: {}", envelope.round, envelope.attempt, message.kind);
@@ -251,11 +250,11 @@ impl SiloOptions {
         }
         match self.check(message, envelope).and_then(|()| keeper.answer(envelope, message)) {
             Ok(reply) => Ok((reply, asked)),
-            // Without its state the silo cannot go on: its owner has to see to it.
+            // Without its state the silo cannot continue: its owner must act.
             Err(error @ Error::File { .. }) => Err(error),
             Err(error) => {
                 let reply = Message::new(FAILED).setting("error", &kind_of(&error));
-                // What was compared is no secret; with what, and the words of other errors, may be.
+                // The name of a check is no secret; the values compared, and the text of other errors, may be.
                 let reply = match &error {
                     Error::Unwelcome { what, .. } => reply.setting("what", what),
                     _ => reply,
@@ -288,7 +287,7 @@ impl SiloOptions {
     }
 }
 
-/// The name of an error's kind, which says nothing of the data.
+/// The name of an error's kind, which reveals nothing of the data.
 fn kind_of(error: &Error) -> String {
     let text = match error {
         Error::Inference(inner) => format!("{inner:?}"),

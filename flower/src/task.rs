@@ -22,7 +22,7 @@ use crate::wire::current::{
 /// The node of the coordinator, by the engine's convention.
 pub(crate) const COORDINATOR: u64 = 1;
 
-/// How often the engine is told that a task is alive: it waits 30 seconds after a task was taken.
+/// The interval of heartbeats: the engine gives a task up after 30 seconds without one.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// A task that this process holds.
@@ -35,37 +35,37 @@ pub(crate) struct Task {
     heart: Option<Heart>,
 }
 
-/// A message that arrived: its head, and its content or why there is none.
+/// A message that arrived: its head, and its content or the reason for its absence.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub(crate) metadata: Metadata,
     pub(crate) content: std::result::Result<(Objects, ObjectId), Trouble>,
 }
 
-/// Why a message has no content.
+/// The reason why a message has no content.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
-    /// The engine, or the other party through it, says so.
+    /// The engine, or the other party through it, reports an error.
     #[error("error {code}: {reason}")]
     Reported { code: i64, reason: String },
-    /// It is not what a message should be.
+    /// It is malformed.
     #[error(transparent)]
     Unreadable(Error),
 }
 
-/// What is left of a task whose process ended: enough to give it back.
+/// The record of a task whose process ended: enough to give it back.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Leftover {
     token: String,
     task_id: u64,
     run_id: u64,
-    /// The head of the answer that was never given, as the engine encodes it.
+    /// The head of the answer that was not given, as the engine encodes it.
     answer: Option<Vec<u8>>,
 }
 
 impl Leftover {
-    /// Ends the task, and tells whoever waits for its answer that none will come; otherwise the engine waits until the
-    /// task's time is over.
+    /// Ends the task, and tells the requester that no answer will come; otherwise the engine waits until the task's
+    /// time is over.
     pub(crate) fn give_back(self, connection: &Connection, reason: &str) -> Result<()> {
         let Self { token, task_id, run_id, answer } = self;
         let connection = connection.with_token(token).with_patience(Duration::from_secs(5));
@@ -94,7 +94,7 @@ impl Task {
         Ok(Some(Self { connection, task_id: task.task_id, run_id, node, heart: Some(heart) }))
     }
 
-    /// Whether the engine has stopped the task, or has not been reached for long.
+    /// Whether the engine has stopped the task, or has been unreachable for long.
     pub(crate) fn is_stopped(&self) -> bool {
         self.heart.as_ref().is_none_or(Heart::is_stopped)
     }
@@ -105,7 +105,7 @@ impl Task {
         Ok(answer.nodes)
     }
 
-    /// Sends a message with the content `root` of `objects`; its identifier, and the bytes that crossed the wire.
+    /// Sends a message with the content `root` of `objects`; returns its identifier and the bytes sent.
     pub(crate) fn push(&self, metadata: Metadata, objects: &mut Objects, root: &ObjectId) -> Result<(ObjectId, u64)> {
         let head = Head { metadata: Some(metadata), content: None, error: None };
         self.push_head(head, objects, vec![root.clone()])
@@ -114,7 +114,7 @@ impl Task {
     /// Answers a message with an error, so that the engine need not wait for another answer.
     pub(crate) fn push_error(&self, metadata: Metadata, reason: &str) -> Result<()> {
         let error = Some(EngineError { code: PARTY_FAILED, reason: reason.to_owned() });
-        // The engine refuses a message without time left, and would go on waiting for one.
+        // The engine refuses a message without time left, and would wait for another.
         let metadata = Metadata { ttl: metadata.ttl.max(1.0), ..metadata };
         let head = Head { metadata: Some(metadata), content: None, error };
         self.push_head(head, &mut Objects::default(), Vec::new()).map(drop)
@@ -159,9 +159,9 @@ impl Task {
         Ok((id, sent))
     }
 
-    /// What has arrived: the replies to these messages, at most one to each, or, for none, the message of the task.
-    /// While objects of a message are on their way `is_given_up` is asked, again and again, whether they will ever
-    /// come.
+    /// The messages that have arrived: the replies to `ids`, at most one to each, or, for none, the message of the
+    /// task. While objects of a message are in transit, `is_given_up` is called repeatedly to ask whether to stop
+    /// waiting.
     pub(crate) fn pull(
         &self,
         ids: &[ObjectId],
@@ -175,8 +175,7 @@ impl Task {
         let mut arrived = Vec::new();
         for (head, tree) in answer.messages_list.into_iter().zip(answer.message_object_trees) {
             let metadata = head.metadata.ok_or_else(|| Error::malformed("a message", "it has no metadata"))?;
-            // An answer to what was not asked for, or was answered already, is nobody's: its content is left with the
-            // engine.
+            // A reply to no open request is ignored: its content stays at the engine.
             let is_open = if ids.is_empty() { arrived.is_empty() } else { open.remove(&*metadata.reply_to_message_id) };
             if !is_open {
                 continue;
@@ -196,15 +195,14 @@ impl Task {
         Ok(arrived)
     }
 
-    /// What is needed to give this task back, should its process end first: before it has given `answer`, if it owes
-    /// one.
+    /// The record with which to give this task back if its process ends before it has given `answer`, if one is due.
     pub(crate) fn leftover(&self, answer: Option<&Metadata>) -> Leftover {
         let token = self.connection.token.clone().unwrap_or_default();
         let answer = answer.map(Metadata::encode_to_vec);
         Leftover { token, task_id: self.task_id, run_id: self.run_id, answer }
     }
 
-    /// The content of a message, all of it.
+    /// The complete content of a message.
     fn receive(
         &self,
         tree: &ObjectTree,
@@ -230,7 +228,7 @@ impl Task {
         Ok((objects, root.clone()))
     }
 
-    /// An object, which may still be on its way from its sender.
+    /// An object, which may still be in transit.
     fn pull_object(&self, id: &ObjectId, is_given_up: &mut dyn FnMut() -> bool) -> Result<Vec<u8>> {
         let request = PullObjectRequest {
             node: Some(Node { node_id: self.node }),
@@ -264,28 +262,28 @@ impl Task {
         Ok(())
     }
 
-    /// Ends the task; `problem` says why, where it failed.
+    /// Ends the task; `problem` is the reason of a failure.
     pub(crate) fn end(mut self, problem: Option<&str>) -> Result<()> {
         self.heart = None;
         let sub_status = if problem.is_some() { "failed" } else { "completed" };
         let details = problem.unwrap_or_default().to_owned();
         let request = PushTaskOutputRequest { sub_status: sub_status.into(), details };
-        // Whoever ends a task has no reason to wait for an engine that is gone.
+        // Ending a task does not wait long for an engine that is unreachable.
         let connection = self.connection.with_patience(Duration::from_secs(5));
         let _: Empty = connection.call("ending a task", "runtime/push-task-output", &request)?;
         Ok(())
     }
 }
 
-/// How long objects of a message may take to arrive after its head: a SuperNode hands them over when it has them all.
+/// The time limit for objects of a message after its head: a SuperNode delivers them once it has them all.
 const ON_ITS_WAY: Duration = Duration::from_secs(120);
 
-/// Seconds since 1970, as the engine dates messages.
+/// Seconds since 1970, the engine's clock.
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// Keeps a task alive from a thread of its own.
+/// Keeps a task alive from its own thread.
 #[derive(Debug)]
 struct Heart {
     over: Arc<AtomicBool>,
@@ -327,7 +325,7 @@ impl Drop for Heart {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A call that is under way may last as long as patience does: it ends on its own.
+            // A call in progress may last as long as the patience: it ends by itself.
             drop(thread);
         }
     }

@@ -1,15 +1,15 @@
-//! Turns a name such as `flex` or `cuda:1` into a device, and says what is missing where there is none.
+//! Turns a name such as `flex` or `cuda:1` into a device, and reports what is missing if there is none.
 
 use burn::tensor::Device as BurnDevice;
 use partita_core::{Device, Precision};
 
-/// Names the device of a run that does not name one itself; Burn reads the same variable.
+/// The variable that names the default device; Burn reads the same variable.
 const VARIABLE: &str = "BURN_DEVICE";
 
-/// What a run computes on when neither its caller nor the environment says.
+/// The device of a run without an argument or a variable.
 const DEFAULT: &str = "flex";
 
-/// What went wrong while a device was looked for by name.
+/// The error of looking up a device by name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -20,7 +20,7 @@ pub enum DeviceError {
     Unknown {
         /// The name asked for.
         found: String,
-        /// The names there are.
+        /// The known names.
         expected: String,
     },
     /// The device is known, but this program was built without it.
@@ -40,10 +40,10 @@ pub enum DeviceError {
         device: &'static str,
         /// The index asked for.
         index: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// The device computes wrongly in this precision.
+    /// The device computes wrong values in this precision.
     #[error(
         "device `{device}`: found double precision asked for, expected single. Its exponentials and logarithms are wrong in double precision; use single precision, or the device `{DEFAULT}`."
     )]
@@ -90,7 +90,7 @@ impl Kind {
         matches!(self, Self::Wgpu | Self::Vulkan | Self::Cuda)
     }
 
-    /// The precision a device of this kind works in unless told otherwise.
+    /// The default precision of a device of this kind.
     fn precision(self) -> Precision {
         if self.is_gpu() { Precision::Single } else { Precision::Double }
     }
@@ -100,7 +100,7 @@ impl Kind {
         !matches!(self, Self::Wgpu | Self::Vulkan)
     }
 
-    /// Every device of this kind on this machine, empty where its driver is missing.
+    /// Every device of this kind on this machine; empty if its driver is missing.
     fn devices(self) -> Vec<BurnDevice> {
         match self {
             #[cfg(feature = "flex")]
@@ -120,7 +120,7 @@ impl Kind {
     }
 }
 
-/// The names [`device`] knows, whether or not this program was built with them.
+/// The names that [`device`] knows, whether or not this program was built with them.
 ///
 /// # Example
 /// ```
@@ -131,14 +131,14 @@ pub fn device_names() -> [&'static str; 5] {
     Kind::ALL.map(Kind::name)
 }
 
-/// The device called `name`, else the one the variable `BURN_DEVICE` names, else the CPU.
+/// The device called `name`, else the device that the variable `BURN_DEVICE` names, else the CPU.
 ///
 /// CPU devices work in double precision, GPU devices in single. A GPU's name may carry an index: `cuda:1` is the
 /// second one; no index means the first.
 ///
 /// # Errors
 /// [`DeviceError::Unknown`] for a name not in [`device_names`], [`DeviceError::NotCompiled`] for one whose cargo
-/// feature is off, [`DeviceError::Absent`] where the machine has no such device.
+/// feature is off, [`DeviceError::Absent`] if the machine has no such device.
 ///
 /// # Example
 /// ```

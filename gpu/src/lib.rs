@@ -1,4 +1,4 @@
-//! Finds the device a run computes on by its name, with the precision that device can be trusted with.
+//! Finds the device of a run by its name, with a precision in which the device is reliable.
 
 mod device;
 

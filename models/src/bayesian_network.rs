@@ -1,4 +1,4 @@
-//! States Bayesian neural networks: any Burn module with latent weights, and a head that says what its outputs mean.
+//! Defines Bayesian neural networks: any Burn module with latent weights, and a head that interprets its outputs.
 
 use burn::module::{Module, ModuleDisplay, Param};
 use burn::tensor::Tensor;
@@ -10,7 +10,7 @@ use partita_core::{
 
 /// A Burn module that maps rows of features to rows of outputs.
 ///
-/// [`Mlp`] is one; any other needs its forward pass only.
+/// [`Mlp`] is one; any other module needs its forward pass only.
 ///
 /// # Laws
 /// The outputs of a row depend on that row and the parameters alone, since minibatches and silos have other rows beside
@@ -49,7 +49,7 @@ pub trait Network: Module + ModuleDisplay {
     }
 }
 
-/// What stands between two layers.
+/// The function between two layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
     /// $\max(0, x)$.
@@ -72,8 +72,8 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Layers of these widths, inputs first and outputs last, that start with keyed weights from
-    /// $`N(0, 2/\text{inputs of the layer})`$ and biases of zero. Every party that gives the same seed starts the same.
+    /// Layers of these widths, inputs first and outputs last, that start with keyed weights from $`N(0, 2/\text{inputs
+    /// of the layer})`$ and biases of zero. Every party with the same seed starts from the same values.
     #[must_use]
     pub fn new(widths: &[usize], activation: Activation, seed: u64, device: &Device) -> Self {
         let layer = |(index, pair): (u32, &[usize])| {
@@ -83,7 +83,7 @@ impl Mlp {
         Self { layers: (0..).zip(widths.windows(2)).map(layer).collect(), activation }
     }
 
-    /// The same with keyed weights and biases between minus and plus `half_width`, alike in all layers.
+    /// The same with keyed weights and biases between minus and plus `half_width` in all layers.
     #[must_use]
     pub fn uniform(widths: &[usize], activation: Activation, half_width: f64, seed: u64, device: &Device) -> Self {
         let layer = |(index, pair): (u32, &[usize])| {
@@ -124,7 +124,7 @@ impl Network for Mlp {
     }
 }
 
-/// What the outputs of a network mean.
+/// The distribution of targets given the outputs of a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Head {
     /// Logits of classes; targets are class indices `[rows]`.
@@ -158,7 +158,7 @@ pub struct BayesianNetwork<N: Network> {
     head: Head,
     #[module(skip)]
     prior: Distribution<1>,
-    /// Logarithms of the prior standard deviation of every weight where they are learned.
+    /// Logarithms of the prior standard deviation of every weight, if they are learned.
     log_scales: Option<Param<Tensor<1>>>,
 }
 
@@ -167,7 +167,7 @@ pub struct BayesianNetwork<N: Network> {
 pub struct NetworkGlobals<N> {
     /// The network with drawn parameters.
     pub network: N,
-    /// The standard deviation of normal targets where it is inferred.
+    /// The standard deviation of normal targets, if it is inferred.
     pub noise_scale: Option<Tensor<1>>,
 }
 
@@ -186,8 +186,8 @@ impl LabelledRows {
     /// [`Head::Categorical`].
     ///
     /// # Errors
-    /// [`Error::Length`] if the numbers do not make whole rows, as many of targets as of features; [`Error::NotFinite`]
-    /// for a feature that is not finite.
+    /// [`Error::Length`] if the numbers do not make whole rows, or features and targets differ in their number of rows;
+    /// [`Error::NotFinite`] for a feature that is not finite.
     pub fn new(features: Vec<f64>, targets: Vec<f64>, rows: usize, device: &Device) -> Result<Self> {
         let whole = |operation: &str, found: usize| {
             if rows > 0 && found > 0 && found.is_multiple_of(rows) {
@@ -233,11 +233,11 @@ impl<N: Network> BayesianNetwork<N> {
         Self { network, head, prior, log_scales: None }
     }
 
-    /// The network with automatic relevance determination: every weight $`w_i \sim N(0, s_i^2)`$ has a prior scale of
-    /// its own, trained as θ (empirical Bayes) from `initial_scale` on.
+    /// The network with automatic relevance determination: every weight $`w_i \sim N(0, s_i^2)`$ has its own prior
+    /// scale, a point parameter (empirical Bayes) that starts at `initial_scale`.
     ///
-    /// A weight that the data do not ask for takes its scale with it to zero, where it costs nothing and adds no noise
-    /// to the outputs; under one common scale such weights keep a network with a mean-field posterior from fitting.
+    /// The scale of a weight without support in the data shrinks to zero with the weight, which then adds neither cost
+    /// nor noise. Under one common scale such weights keep a network with a mean-field posterior from fitting.
     ///
     /// # References
     /// MacKay (1995), Probable networks and plausible predictions; Titsias and Lázaro-Gredilla (2014), Doubly
@@ -250,14 +250,14 @@ impl<N: Network> BayesianNetwork<N> {
         Self { network, head, prior, log_scales: Some(Param::from_tensor(log_scales)) }
     }
 
-    /// The posterior-predictive mean of rows: probabilities of the classes, of one, or the mean of normal targets,
+    /// The posterior-predictive mean of rows: class probabilities, one probability, or the mean of normal targets,
     /// averaged over draws of the unconstrained global vector.
     ///
     /// # Shapes
     /// `features` `[rows, inputs]` → `[rows, outputs]`; rows are evaluated a few thousand at a time.
     ///
     /// # Errors
-    /// [`Error::Length`] for no draw, or one of the wrong length; otherwise as for [`SiteTable::globals_at`].
+    /// [`Error::Length`] without draws or for one of the wrong length; otherwise as for [`SiteTable::globals_at`].
     pub fn predict(
         &self,
         device: &Device,

@@ -29,7 +29,7 @@ impl Coefficients {
     /// Independent coefficients with these means and variances.
     ///
     /// # Errors
-    /// [`Error::Length`] if there is not one variance a mean.
+    /// [`Error::Length`] unless there is one variance for each mean.
     pub fn mean_field(mean: Vec<f64>, variances: &[f64]) -> Result<Self> {
         length("variances of coefficients", variances.len(), mean.len())?;
         Ok(Self { mean, spread: CovarianceMatrix::Variances(variances.to_vec()) })
@@ -38,7 +38,7 @@ impl Coefficients {
     /// Coefficients with these means and this covariance matrix, row by row.
     ///
     /// # Errors
-    /// [`Error::Length`] if the matrix has not one row and one column a mean.
+    /// [`Error::Length`] unless the matrix has one row and one column for each mean.
     pub fn full(mean: Vec<f64>, covariance: Vec<f64>) -> Result<Self> {
         length("covariance of coefficients", covariance.len(), mean.len() * mean.len())?;
         Ok(Self { mean, spread: CovarianceMatrix::Covariance(covariance) })
@@ -70,7 +70,7 @@ impl Coefficients {
     /// `inputs`: `[rows, coefficients - 1]`, row by row, without the one of the intercept.
     ///
     /// # Errors
-    /// [`Error::Length`] if `inputs` is not a whole number of rows, or there is no coefficient beside the intercept.
+    /// [`Error::Length`] if `inputs` is not a whole number of rows, or the intercept is the only coefficient.
     pub fn project(&self, inputs: &[f64]) -> Result<Vec<(f64, f64)>> {
         let columns = self.mean.len().saturating_sub(1);
         if columns == 0 {

@@ -1,4 +1,4 @@
-//! States a hierarchical normal model whose posterior and evidence are known exactly: the yardstick of every method.
+//! Defines a hierarchical normal model with known posterior and evidence, the reference for tests of every method.
 
 use burn::module::Module;
 use burn::tensor::Tensor;

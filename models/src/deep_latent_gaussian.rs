@@ -1,4 +1,4 @@
-//! States a deep latent Gaussian model of binary pictures (a variational autoencoder) and the encoder of its rows.
+//! Defines a deep latent Gaussian model of binary pictures (a variational autoencoder) and the encoder of its rows.
 
 mod pictures;
 
@@ -18,8 +18,8 @@ use crate::{Activation, Mlp, Network};
 /// z_r \sim N(0, I_K), \qquad x_{rp} \mid z_r \sim \mathrm{Bernoulli}\left(\sigma(f_\theta(z_r)_p)\right)
 /// ```
 /// for pictures $`r`$ and pixels $`p`$, with $`K`$ = `latents` and the decoder $`f_\theta`$ a network of rectified
-/// units. Nothing global is latent: θ, the decoder's weights, is a point estimate, and a picture keeps what is its own
-/// in $`z_r`$.
+/// units. There are no global latents: θ, the decoder's weights, are point parameters, and $`z_r`$ is local to picture
+/// $`r`$.
 ///
 /// # Shapes
 /// Local `z` `[pictures, latents]` in the plate `picture`; data `[pictures, pixels]`.
@@ -54,7 +54,7 @@ impl DeepLatentGaussian {
     /// The plate whose rows are pictures.
     pub const PLATE: &'static str = "picture";
 
-    /// The model whose decoder has hidden layers of these widths, and starts at keyed weights named by `seed`.
+    /// The model whose decoder has hidden layers of these widths, with keyed starting weights from `seed`.
     #[must_use]
     pub fn new(latents: usize, hidden: &[usize], pixels: usize, seed: u64, device: &Device) -> Self {
         let widths = [&[latents], hidden, &[pixels]].concat();
@@ -68,8 +68,8 @@ impl DeepLatentGaussian {
         Amortised::new(self, Self::PLATE, encoder)
     }
 
-    /// The probability of each pixel given latents: pictures that the model imagines where the latents come from the
-    /// prior, reconstructions where they are posterior means.
+    /// The probability of each pixel given latents: generated pictures for latents from the prior, reconstructions for
+    /// posterior means.
     ///
     /// # Shapes
     /// `latents`: `[pictures, latents]`, row-major. Returns `[pictures, pixels]`, row-major.
@@ -115,7 +115,7 @@ pub struct PictureEncoder {
 }
 
 impl PictureEncoder {
-    /// An encoder with hidden layers of these widths, that starts at keyed weights named by `seed`.
+    /// An encoder with hidden layers of these widths, with keyed starting weights from `seed`.
     #[must_use]
     pub fn new(pixels: usize, hidden: &[usize], latents: usize, seed: u64, device: &Device) -> Self {
         let widths = [&[pixels], hidden, &[2 * latents]].concat();

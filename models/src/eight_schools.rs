@@ -1,4 +1,4 @@
-//! States the eight-schools model and holds its data.
+//! Defines the eight-schools model and holds its data.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -33,7 +33,7 @@ pub struct Schools {
     errors: Tensor<1>,
 }
 
-/// What is known of one school.
+/// The data of one school.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct School {
     /// The estimated effect of coaching.

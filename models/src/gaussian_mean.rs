@@ -1,4 +1,4 @@
-//! States the smallest model there is, the mean of normal numbers, with its exact posterior and evidence.
+//! Defines the smallest model, the mean of normal numbers, with its exact posterior and evidence.
 
 use std::f64::consts::PI;
 

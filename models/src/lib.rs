@@ -1,4 +1,4 @@
-//! States ready-made models that a user fits, models whose answer is known exactly, and the six-cities data.
+//! Holds ready-made models, models with exact posteriors for tests, and the six-cities data.
 
 mod bayesian_network;
 mod coefficients;

@@ -1,4 +1,4 @@
-//! States Bayesian linear regression with known noise, whose posterior and evidence are known exactly.
+//! Defines Bayesian linear regression with known noise, whose posterior and evidence are known exactly.
 
 use std::f64::consts::PI;
 
@@ -51,8 +51,8 @@ pub struct LinearPosterior {
 }
 
 impl LinearPosterior {
-    /// The variances of the mean-field Gaussian nearest in $`\mathrm{KL}(q \| p)`$, $`1 / \Lambda_{kk}`$; its means are
-    /// the exact ones.
+    /// The variances $`1 / \Lambda_{kk}`$ of the mean-field Gaussian that minimises $`\mathrm{KL}(q \| p)`$; its means
+    /// are the exact ones.
     #[must_use]
     pub fn mean_field_variances(&self) -> Vec<f64> {
         self.precision.iter().step_by(self.coefficients.mean().len() + 1).map(|precision| 1.0 / precision).collect()
@@ -60,13 +60,13 @@ impl LinearPosterior {
 }
 
 impl MeasuredRows {
-    /// Rows of covariates with a measurement each; a one for the intercept is put before each row.
+    /// Rows of covariates with a measurement each; each row gets a one for the intercept in front.
     ///
     /// # Shapes
     /// `inputs`: `[rows, columns]`, row by row, with at least one column; `targets`: `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input or a target that
+    /// [`Error::Length`] unless `inputs` has rows × columns numbers; [`Error::NotFinite`] for an input or a target that
     /// is not finite.
     ///
     /// # Example
@@ -129,8 +129,8 @@ impl LinearRegression {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] for rows of other columns; [`Error::NotFiniteMade`] if a standard deviation is not a finite
-    /// number above zero.
+    /// [`Error::Length`] for rows with another number of columns; [`Error::NotFiniteMade`] if a standard deviation is
+    /// not a finite number above zero.
     ///
     /// # Example
     /// ```
@@ -182,17 +182,17 @@ impl LinearRegression {
     /// with $`m_i`$, $`s_i^2`$ as in [`Coefficients::project`].
     ///
     /// # Errors
-    /// [`Error::Length`] for inputs or coefficients of other columns.
+    /// [`Error::Length`] for inputs or coefficients with another number of columns.
     pub fn predict(&self, inputs: &[f64], posterior: &Coefficients) -> Result<Vec<(f64, f64)>> {
         let projected = posterior.project(inputs)?;
         Ok(projected.into_iter().map(|(mean, variance)| (mean, variance.sqrt().hypot(self.noise_sd))).collect())
     }
 
-    /// The mean over rows of minus the log predictive density of the measurements, in nats, and the root mean square of
-    /// their distances from the predictive means.
+    /// The mean over rows of minus the log predictive density of the measurements, in nats, and the root mean square
+    /// error of the predictive means.
     ///
     /// # Errors
-    /// [`Error::Length`] for rows or coefficients of other columns.
+    /// [`Error::Length`] for rows or coefficients with another number of columns.
     ///
     /// # Example
     /// ```
@@ -220,7 +220,7 @@ impl LinearRegression {
 
 /// The inverse of a symmetric positive definite matrix by Gauss and Jordan, and the logarithm of its determinant.
 ///
-/// No pivot has to be looked for: those of such a matrix are positive in any order.
+/// No pivoting is needed: the pivots of such a matrix are positive in any order.
 fn inverse(matrix: &[f64], size: usize) -> (Vec<f64>, f64) {
     let mut left = matrix.to_vec();
     let mut right = vec![0.0; size * size];

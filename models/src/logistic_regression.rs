@@ -1,4 +1,4 @@
-//! States Bayesian logistic regression: a yes or a no from covariates, with one vector of coefficients for all silos.
+//! Defines Bayesian logistic regression: a binary outcome from covariates, with one coefficient vector for all silos.
 
 use std::f64::consts::PI;
 
@@ -39,13 +39,13 @@ pub struct BinaryRows {
 }
 
 impl BinaryRows {
-    /// Rows of covariates with a label each; a one for the intercept is put before each row.
+    /// Rows of covariates with a label each; each row gets a one for the intercept in front.
     ///
     /// # Shapes
     /// `inputs`: `[rows, columns]`, row by row; `labels`: `[rows]`.
     ///
     /// # Errors
-    /// [`Error::Length`] if `inputs` has not rows × columns numbers; [`Error::NotFinite`] for an input that is not
+    /// [`Error::Length`] unless `inputs` has rows × columns numbers; [`Error::NotFinite`] for an input that is not
     /// finite.
     ///
     /// # Example
@@ -100,17 +100,17 @@ impl LogisticRegression {
     /// \Pr(y_i = 1) \approx \sigma\Big(m_i \big/ \sqrt{1 + c\thinspace s_i^2}\Big)
     /// ```
     /// with $`m_i`$ and $`s_i^2`$ the mean and the variance of the linear predictor of row $`i`$ under `posterior`
-    /// ([`Coefficients::project`]) and $`c`$ = `constant`: [`PROBIT_CONSTANT`] unless the printed formula of the PVI
-    /// paper is wanted, which has $`\pi`$.
+    /// ([`Coefficients::project`]) and $`c`$ = `constant`. Use [`PROBIT_CONSTANT`], or $`\pi`$ to reproduce the formula
+    /// printed in the PVI paper.
     ///
     /// # Shapes
-    /// `inputs`: `[rows, columns]`; returns `[rows, 2]`, row by row, as measures of predictions take them.
+    /// `inputs`: `[rows, columns]`; returns `[rows, 2]`, row by row, the format of the measures of predictions.
     ///
     /// # Numerics
     /// For $`m = 2`$, $`s^2 = 4`$ the exact value is 0.7752; $`c = \pi/8`$ gives 0.7768, $`c = \pi`$ 0.6325.
     ///
     /// # Errors
-    /// [`Error::Length`] for inputs or coefficients of other columns.
+    /// [`Error::Length`] for inputs or coefficients with another number of columns.
     ///
     /// # Example
     /// ```

@@ -1,4 +1,4 @@
-//! States the logistic mixed model: binary repeated measurements with a random intercept for each row.
+//! Defines the logistic mixed model: binary repeated measurements with a random intercept for each row.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -55,7 +55,7 @@ impl RepeatedBinary {
     /// Children of the six-cities study: intercept, smoking, age and their product.
     ///
     /// # Errors
-    /// [`partita_core::Error`] for a design that is not finite, which these data are not.
+    /// [`partita_core::Error`] for a design that is not finite, which cannot occur for these data.
     ///
     /// # Example
     /// ```

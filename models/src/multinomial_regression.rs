@@ -1,4 +1,4 @@
-//! States multinomial regression with learned prior scales: classes from many covariates, most of them zero.
+//! Defines multinomial regression with learned prior scales: classes from many covariates, most of them zero.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -14,9 +14,10 @@ use partita_core::{
 /// W_{jk} \sim N(0, \sigma_W^2),\quad b_k \sim N(0, \sigma_b^2),\quad
 /// y_i \sim \operatorname{Categorical}(\operatorname{softmax}(x_i^\top W + b))
 /// ```
-/// with $`\theta = (\log\sigma_W, \log\sigma_b)`$. The latents are $`W/\sigma_W`$ and $`b/\sigma_b`$ (non-centred), so
-/// that a weight the data say nothing about, such as that of a pixel that is always black, is at its posterior whatever
-/// $`\sigma_W`$ is. In the centred form every such posterior would have to follow each step of $`\sigma_W`$.
+/// with the point parameters $`\theta = (\log\sigma_W, \log\sigma_b)`$. The latents are $`W/\sigma_W`$ and
+/// $`b/\sigma_b`$ (non-centred). The posterior of a weight on which the data have no information, such as that of a
+/// pixel that is always black, then does not depend on $`\sigma_W`$. In the centred form every such posterior would
+/// have to follow each step of $`\sigma_W`$.
 ///
 /// # Shapes
 /// Globals: `weights` `[columns, classes]`, `intercepts` `[classes]`; no local latents; data in the plate `row`.
@@ -54,7 +55,7 @@ impl ClassifiedRows {
     /// Rows of `covariates` with a class each.
     ///
     /// # Errors
-    /// [`Error::Length`] if there is not one class a row.
+    /// [`Error::Length`] unless there is one class for each row.
     ///
     /// # Example
     /// ```
@@ -84,12 +85,11 @@ impl ClassifiedRows {
     }
 }
 
-/// Where both prior standard deviations start.
+/// The starting value of both prior standard deviations.
 const INITIAL_SIGMA: f64 = 0.1;
 
 impl MultinomialRegression {
-    /// The model of `classes` classes given `columns` covariates, with both prior standard deviations at 0.1 to begin
-    /// with.
+    /// The model of `classes` classes given `columns` covariates, with both prior standard deviations starting at 0.1.
     #[must_use]
     pub fn new([columns, classes]: [usize; 2], device: &Device) -> Self {
         let start = || Param::from_tensor(device.tensor(vec![INITIAL_SIGMA.ln()], [1]));
@@ -108,13 +108,14 @@ impl MultinomialRegression {
     /// p_{ik} = \frac1S \sum_s \operatorname{softmax}(x_i^\top W_s + b_s)_k
     /// ```
     /// `latents` gives draw $`s`$ of the unconstrained global vector from its noise stream; the same seed gives the
-    /// same probabilities. `theta` are the trained parameters that belong to them.
+    /// same probabilities. `theta` are the point parameters that belong to them.
     ///
     /// # Shapes
     /// Returns rows × classes numbers, row-major.
     ///
     /// # Errors
-    /// [`Error::Length`] for draws or parameters of the wrong length; [`Error::Shape`] for covariates of other columns.
+    /// [`Error::Length`] for draws or parameters of the wrong length; [`Error::Shape`] for another number of
+    /// covariates.
     ///
     /// # Example
     /// ```

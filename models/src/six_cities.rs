@@ -2,7 +2,7 @@
 
 use partita_core::{Error, Result};
 
-/// The ages at which every child was asked, in years since nine: seven, eight, nine and ten.
+/// The ages of the four observations, in years since nine: seven, eight, nine and ten.
 pub const AGES: [f64; 4] = [-2.0, -1.0, 0.0, 1.0];
 
 /// One child of Steubenville, Ohio: whether the mother smoked in the first year, and wheeze at each of [`AGES`].
@@ -35,8 +35,8 @@ const SILO_A: [u64; 9] = [
 
 /// The 537 children of the six-cities study, each observed four times.
 ///
-/// A child's id is its place in the returned list: first the 350 children of mothers who did not smoke, then the 187
-/// others, each group ordered by response pattern. This is the order of the data set `ohio` of the R package geepack.
+/// A child's id is its index in the returned list: first the 350 children of mothers who did not smoke, then the other
+/// 187, each group ordered by response pattern. This is the order of the data set `ohio` of the R package geepack.
 ///
 /// # Example
 /// ```
@@ -89,7 +89,7 @@ fn in_silo_a(id: usize) -> bool {
     SILO_A.get(id / 64).is_some_and(|word| word >> (id % 64) & 1 == 1)
 }
 
-/// What long runs of the no-U-turn sampler say about the logistic mixed model of [`six_cities`].
+/// Summaries of long runs of the no-U-turn sampler for the logistic mixed model of [`six_cities`].
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[non_exhaustive]
 pub struct SixCitiesReference {
@@ -112,9 +112,9 @@ pub struct SixCitiesReference {
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ReferencePosterior {
-    /// Which children it is given.
+    /// The children it is given.
     pub label: String,
-    /// How many children that is.
+    /// The number of these children.
     pub children: usize,
     /// The number of draws over all chains.
     pub draws: usize,
@@ -159,7 +159,7 @@ impl SixCitiesReference {
 /// The reference posterior of the six-cities model, pooled and for each silo alone.
 ///
 /// # Errors
-/// [`Error::Argument`] if the table compiled into this crate is damaged, which a test rules out.
+/// [`Error::Argument`] if the table compiled into this crate is damaged, which a test excludes.
 ///
 /// # Example
 /// ```

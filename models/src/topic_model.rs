@@ -1,4 +1,4 @@
-//! States topic models of word counts whose topics are global and whose mixtures of topics belong to documents.
+//! Defines topic models of word counts with global topics and local mixtures of topics for documents.
 
 mod encoder;
 mod known;
@@ -10,7 +10,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use partita_core::{Device, Model, Normal, Result, Scope, SparseRows, SymmetricDirichlet, low_rank_multinomial};
 
-/// How the weights of a document and the topics make its word probabilities.
+/// The link from the weights of a document and the topics to its word probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TopicLink {
     /// A product of experts, as in ProdLDA: $p_{dv} \propto \prod_k T_{kv}^{W_{dk}}$, the softmax of $W \log T$.
@@ -20,24 +20,24 @@ pub enum TopicLink {
     Printed,
 }
 
-/// ProdLDA with topics on the simplex: every document weighs the topics with numbers that need not add up to one.
+/// ProdLDA with topics on the simplex; the weights of a document need not sum to one.
 ///
 /// ```math
 /// T_k \sim \mathrm{Dirichlet}(\beta 1_V), \qquad W_d \sim N(\alpha 1_K, I), \qquad
 /// c_d \sim \mathrm{Multinomial}\left(n_d, \mathrm{softmax}(W_d^\top \log T)\right)
 /// ```
 /// for topics $`k`$ = 1, ..., `topics` over a vocabulary of $`V`$ = `vocabulary` words.
-/// $`\theta = (\alpha, \log\beta)`$ is trained. The likelihood is that of the words in their order, without the
-/// multinomial coefficient.
+/// The point parameters are $`\theta = (\alpha, \log\beta)`$. The likelihood is that of the words in their order,
+/// without the multinomial coefficient.
 ///
 /// The SFVI paper prints the softmax of $`W_d^\top T`$, for [`TopicLink::Printed`]. Entries of $`T`$ are about $`1/V`$,
-/// so that weights of unit variance move no logit by more than a few thousandths unless a topic is a handful of words:
-/// the documents all but share one distribution of words. In ProdLDA (Srivastava and Sutton, 2017) it is the natural
-/// parameter of a topic, up to a constant its log probabilities, that enters; that is [`TopicLink::Experts`].
+/// so that weights of unit variance move no logit by more than a few thousandths unless a topic has only a handful of
+/// words: all documents have nearly the same distribution of words. In ProdLDA (Srivastava and Sutton, 2017) the
+/// natural parameter of a topic enters, its log probabilities up to a constant; that is [`TopicLink::Experts`].
 ///
 /// # Shapes
-/// Global `topics` `[topics, vocabulary]`; local `weights` `[documents, topics]` in the plate `document`, in which it
-/// is $`W_d - \alpha`$ that is inferred. Data: counts `[documents, vocabulary]`.
+/// Global `topics` `[topics, vocabulary]`; local `weights` `[documents, topics]` in the plate `document`, whose latent
+/// is $`W_d - \alpha`$. Data: counts `[documents, vocabulary]`.
 ///
 /// # Example
 /// ```
@@ -99,7 +99,7 @@ fn number(value: f64, device: &Device) -> Param<Tensor<1>> {
 }
 
 impl TopicLink {
-    /// What the weights multiply.
+    /// The factor that the weights multiply.
     fn loadings(self, topics: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Experts => topics.log(),

@@ -1,4 +1,4 @@
-//! States ready-made parts of vertical models: contributions of parties, and heads of whoever holds the labels.
+//! Holds ready-made parts of vertical models: contributions of parties, and heads of the label holder.
 
 mod heads;
 mod linear;

@@ -1,4 +1,4 @@
-//! Coordinates a federated run: it sees messages that the manifest allows, and never a row.
+//! Coordinates a federated run: it receives the messages that the manifest allows, and never a row.
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "an executable tells its owner what happens")]
 
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ struct Options {
     /// The coordinator's own file.
     #[arg(long, default_value = "coordinator.toml")]
     coordinator: PathBuf,
-    /// Goes on from the latest checkpoint.
+    /// Resumes from the latest checkpoint.
     #[arg(long)]
     resume: bool,
     /// Begins a run even if it will take days.

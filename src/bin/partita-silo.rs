@@ -1,4 +1,4 @@
-//! Serves as a silo of a federated run: its data stay here, and its owner's file says what it may be asked.
+//! Serves as a silo of a federated run: its data stay here, and its owner's file names the requests it answers.
 #![allow(clippy::print_stderr, reason = "an executable tells its owner what happens")]
 
 use std::path::{Path, PathBuf};

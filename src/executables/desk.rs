@@ -1,4 +1,4 @@
-//! Says what an executable is started with: the run, and what belongs to the party that it serves.
+//! Holds the arguments of an executable: the run, and the files and callbacks of its party.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use partita_inference::{Progress, Settings};
 
 use super::CoordinatorFile;
 
-/// A run: its file, and the settings that its model is usually fitted with.
+/// A run: its file, and the usual settings of its model.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned<'a> {
-    /// The file that all parties have alike.
+    /// The file that all parties share.
     pub file: &'a RunFile,
-    /// The settings of the model where the file says no others.
+    /// The settings of the model that the file does not override.
     pub base: &'a Settings,
 }
 
-/// How a silo's owner watches it.
+/// The callbacks of a silo's owner.
 pub struct Watch<'a> {
     /// Set from outside to end it.
     pub stop: &'a AtomicBool,
-    /// Is told a line an event.
+    /// Receives one line for each event.
     pub log: &'a mut dyn FnMut(&str),
 }
 
@@ -32,26 +32,26 @@ impl fmt::Debug for Watch<'_> {
     }
 }
 
-/// How a coordinator is started.
+/// The options with which a coordinator is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Start {
-    /// Goes on from the latest checkpoint.
+    /// Whether to resume from the latest checkpoint.
     pub resume: bool,
-    /// Whether it begins a run that will take days.
+    /// Whether to begin a run that will take days.
     pub long: LongRuns,
 }
 
-/// What belongs to a coordinator.
+/// The files and callbacks of a coordinator.
 pub struct Desk<'a> {
     /// Its own file.
     pub file: &'a CoordinatorFile,
     /// How it is started.
     pub start: Start,
-    /// Set from outside to end the run cleanly.
+    /// Set from outside to end the run after a checkpoint.
     pub interrupt: Arc<AtomicBool>,
-    /// Is told of every step.
+    /// Receives every step.
     pub progress: &'a mut dyn Progress,
-    /// Is told a line an event.
+    /// Receives one line for each event.
     pub log: &'a Log,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the files of the parties themselves: a silo's and the coordinator's, each with where its engine is.
+//! Reads the files of single parties: a silo's and the coordinator's, each with the address of its engine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use partita_flower::{Engine, LostSilo, Patience, STOCK_ROUND_SECONDS};
 use serde::{Deserialize, Serialize};
 
-/// A silo's own file, such as `north.toml`: who it is, where its data are, and what its owner allows.
+/// A silo's own file, such as `north.toml`: its name, its data, and the requests its owner allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiloFile {
@@ -14,21 +14,21 @@ pub struct SiloFile {
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// What it may be asked: `sfvi`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`.
+    /// The requests it answers: `sfvi`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`.
     pub allow: Vec<String>,
-    /// Its data, as the model reads them.
+    /// Its data, in the format of the model.
     pub data: PathBuf,
-    /// The labels of its rows, where columns are at different parties and the algorithm needs them at every one.
+    /// The labels of its rows, if columns are at different parties and the algorithm needs labels at each.
     #[serde(default)]
     pub labels: Option<PathBuf>,
     /// Rows never seen in training.
     #[serde(default)]
     pub held_out: Option<PathBuf>,
-    /// The folder of its state: its factor, its local posteriors. No other silo may have it.
+    /// The folder of its state: its factor, its local posteriors. Silos must not share it.
     pub state: PathBuf,
 }
 
-/// The coordinator's own file: where the SuperLink is, and where its results go.
+/// The coordinator's own file: the address of the SuperLink, and the folder of its results.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "Written")]
 pub struct CoordinatorFile {
@@ -38,23 +38,23 @@ pub struct CoordinatorFile {
     pub state: PathBuf,
     /// The folder of the report.
     pub output: PathBuf,
-    /// The labels, where columns are at different parties and labels here.
+    /// The labels, if columns are at different parties and the labels are here.
     pub labels: Option<PathBuf>,
-    /// The labels of rows to be predicted, where columns are at different parties.
+    /// The labels of rows to predict, if columns are at different parties.
     pub held_out: Option<PathBuf>,
-    /// What a round takes here, in seconds: how long a run will take is judged by it.
+    /// The duration of a round here, in seconds, for the estimate of the duration of the run.
     pub round_seconds: f64,
-    /// How long it waits, and how much it reads; its entries stand beside the others in the file.
+    /// Time and size limits; their entries stand beside the others in the file.
     pub patience: Patience,
-    /// The fewest silos with which the run goes on, where `lost_silo = "go-on"`.
+    /// The fewest silos with which the run continues, with `lost_silo = "go-on"`.
     pub quorum: Option<usize>,
-    /// The files of the public keys of the SuperNodes of silos, by name: a node with another key is not taken for such
-    /// a silo.
+    /// The files of the public keys of the silos' SuperNodes, by name: a node with another key is not accepted as that
+    /// silo.
     pub keys: BTreeMap<String, PathBuf>,
 }
 
-/// The coordinator's file as it is written. A flattened [`Patience`] would let serde miss `output` before it names
-/// `outptu`.
+/// The coordinator's file as written. A flattened [`Patience`] would let serde report the missing `output` before the
+/// misspelt `outptu`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {

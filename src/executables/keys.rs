@@ -10,7 +10,7 @@ impl CoordinatorFile {
     /// The keys of silos, by name.
     ///
     /// # Errors
-    /// [`Error::Unwelcome`] for a name that is no silo's, [`Error::File`] for a file that holds no key.
+    /// [`Error::Unwelcome`] for a name that is not a silo's, [`Error::File`] for a file that holds no key.
     pub(super) fn read_keys(&self, silos: &[String]) -> Result<BTreeMap<String, NodeKey>> {
         if let Some(name) = self.keys.keys().find(|name| !silos.contains(name)) {
             return Err(Error::Unwelcome {

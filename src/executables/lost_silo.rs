@@ -1,4 +1,4 @@
-//! Says what a run does without a silo, from the coordinator's file: to its exchange and to its algorithm alike.
+//! Reads the missing-silo policy of the coordinator's file, for the exchange and for the algorithm.
 
 use partita_flower::{CoordinatorOptions, Error, LostSilo, Result};
 use partita_inference::{AlgorithmChoice, MissingSilo};
@@ -10,7 +10,7 @@ fn unwelcome<T>(found: String, expected: &str, remedy: &'static str) -> Result<T
 }
 
 impl CoordinatorFile {
-    /// How the silos of a run are reached, and how long and for how many of them it waits.
+    /// The options of the exchange: the addresses of silos, time limits, and the quorum.
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for `go-on` without a quorum, and for a quorum without `go-on`.
@@ -36,7 +36,7 @@ impl CoordinatorFile {
         })
     }
 
-    /// The algorithm, told whether it may go on without a silo.
+    /// The algorithm, with the permission to continue without a silo.
     ///
     /// # Errors
     /// [`Error::Unwelcome`] for `go-on` with an algorithm that needs every silo in every round.

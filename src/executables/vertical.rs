@@ -14,18 +14,18 @@ use serde_json::json;
 
 use super::{Desk, Planned, SiloFile, Watch, connect, fit_options, leave, place, sit_down, write_json};
 
-/// Draws of a party's summary for its owner.
+/// Draws for a party's summary.
 const SUMMARY_DRAWS: u32 = 4_000;
 
 /// The request of a report, at the end of a run.
 const ESTIMATE_ELBO: &str = "vertical.estimate_elbo";
 
 /// Serves as a party of a vertical model until it is stopped. `load` reads the columns of a file as a party of this
-/// name, and `load_labels` labels where the algorithm needs them at every party. What the party finds about its own
-/// unknowns is in `own.json` of its state folder when a run ends: no message carries it.
+/// name, and `load_labels` the labels if the algorithm needs them at every party. When a run ends, the party's own
+/// posterior is in `own.json` of its state folder: no message carries it.
 ///
 /// # Errors
-/// What the files, the columns or the engine report; [`Error::File`] for labels that are needed and not named.
+/// Those of the files, the columns and the engine; [`Error::File`] for labels that are needed and not named.
 pub fn run_party(
     run: Planned<'_>,
     file: &SiloFile,
@@ -55,12 +55,12 @@ pub fn run_party(
     sit_down(run, file, rows, Box::new(make), watch)
 }
 
-/// Fits a vertical model over the parties of a run; the report, which is written too. `load` reads the labels, and
-/// those of the rows to be predicted, if the coordinator's file names any: then `prediction.json` has their means and
-/// log densities.
+/// Fits a vertical model over the parties of a run; writes the report and returns it. `load` reads the labels, and
+/// those of rows to predict if the coordinator's file names any: `prediction.json` then has their means and log
+/// densities.
 ///
 /// # Errors
-/// What the files, the head, the parties or the engine report; [`Error::Unwelcome`] for a run of days without
+/// Those of the files, the head, the parties and the engine; [`Error::Unwelcome`] for a run of days without
 /// [`super::Start::long`].
 pub fn run_label_holder(
     run: Planned<'_>,
@@ -90,7 +90,7 @@ pub fn run_label_holder(
                     let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});
                     write_json(&file.output.join("prediction.json"), &found)?;
                 }
-                // What was fitted is worth keeping all the same.
+                // The fit is kept even if the prediction fails.
                 Err(error) => log(&format!("the rows of `held_out` were not predicted: {error}")),
             }
         }
@@ -133,7 +133,7 @@ fn unnamed(file: &str) -> Error {
     }
 }
 
-/// A party that writes down for its owner what it found, whenever the bound is asked for.
+/// A party that writes its own posterior for its owner whenever the bound is requested.
 struct Recording {
     own: VerticalParty,
     path: PathBuf,

@@ -1,14 +1,14 @@
-//! Trains a variational autoencoder on the digits of two silos; its encoder then serves a third silo without training.
+//! Trains a variational autoencoder on the digits of two silos; its encoder then serves a third silo untrained.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- vae
 //! ```
 //!
 //! What you should see: bounds in nats a picture, -101.4 and -101.3 for the two silos that trained and -103.0 for the
-//! third, which did not; independent pixels have -206. `generated.png` shows digits the model imagines,
-//! `reconstructions.png` digits of the third silo, each above what is left of it after its passage through ten latents.
-//! The networks' weights are θ: they travel, pictures and latents do not. It takes two minutes of processor time on two
-//! cores, built for development. `--quick` takes 300 steps on fewer pictures, four seconds, and has not converged.
+//! third, which did not; independent pixels have -206. `generated.png` shows digits drawn from the model,
+//! `reconstructions.png` digits of the third silo, each above its reconstruction from ten latents. The networks'
+//! weights are θ: they travel, pictures and latents do not. It takes two minutes of processor time on two cores, built
+//! for development. `--quick` takes 300 steps on fewer pictures, four seconds, and does not converge.
 //!
 //! Kingma and Welling (2014), Auto-encoding variational Bayes, on MNIST with pixels white from half of the largest
 //! grey; silos as in Hassan, Salomone and Mengersen (2023), Algorithms 1 and 2.
@@ -27,7 +27,7 @@ use crate::harness::{Result, Session, Shared, State, curve_of, real};
 
 type Autoencoder = Amortised<DeepLatentGaussian, PictureEncoder>;
 
-/// The grey from which on a pixel counts as white.
+/// Pixels of at least this grey are white.
 const WHITE: u8 = 128;
 
 /// Trains a variational autoencoder over two silos and serves a third with its encoder.
@@ -123,7 +123,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     println!("What may leave a silo:\n{}", fit.algorithm.manifest());
     draw(&options, &session, &trained, &Drawn { third: &third, shape, device: &device })?;
     let mut result = serde_json::to_value(&fit.report)?;
-    // Weights of networks are for checkpoints, not for a result that people read.
+    // Weights of networks belong in checkpoints, not in a result for readers.
     result["theta"] = json!({ "numbers": fit.report.theta.len() });
     result["silos"] = json!(bounds);
     let points = curve_of(&fit.record.trace);
@@ -203,14 +203,14 @@ impl Bound {
     }
 }
 
-/// The silo whose digits are drawn, the shape of a digit, and where it is computed.
+/// The silo whose digits are drawn, the shape of a digit, and the device.
 struct Drawn<'a> {
     third: &'a BinaryPictures,
     shape: [usize; 2],
     device: &'a Device,
 }
 
-/// Digits that the model imagines, and digits of the third silo above their reconstructions.
+/// Draws digits from the model, and digits of the third silo above their reconstructions.
 fn draw(options: &Options, session: &Session, model: &Autoencoder, drawn: &Drawn<'_>) -> Result<()> {
     let Drawn { third, shape, device } = *drawn;
     const ACROSS: usize = 10;

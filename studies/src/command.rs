@@ -1,4 +1,4 @@
-//! Names every study, and runs the one that the command line asks for.
+//! Names every study, and runs the study named on the command line.
 #![allow(clippy::print_stderr, reason = "what ended a study early is no part of its tables")]
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ enum Study {
     VerticalPoisson(columns::poisson::Options),
 }
 
-/// Runs the study that the command line names.
+/// Runs the study named on the command line.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = Command::parse();
@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs the same command with the variable that names the folder of data, which a process cannot safely set for itself.
+/// Runs the same command with the variable for the folder of data, which a process cannot safely set for itself.
 fn run_with_data(folder: &Path) -> Result<ExitCode> {
     let mut own = std::env::args_os().skip(1).peekable();
     let mut same = std::process::Command::new(std::env::current_exe()?);

@@ -1,4 +1,4 @@
-//! Carries what all studies share: options, a session with its folder and its end, claims, tables, numbers.
+//! Provides the parts that all studies share: options, a session, claims, tables, numbers.
 
 mod claim;
 mod numbers;
@@ -17,5 +17,5 @@ pub use table::Table;
 /// Why a study ends early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a part of a study gives.
+/// The result of a part of a study.
 pub type Result<T> = std::result::Result<T, Failure>;

@@ -1,4 +1,4 @@
-//! Repeats the tables and figures of papers, each by one command, and holds what is found to what they claim.
+//! Repeats the tables and figures of papers, each by one command, and judges the papers' claims.
 #![allow(clippy::print_stdout, reason = "a study prints its tables")]
 
 mod autoencoder;

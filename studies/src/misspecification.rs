@@ -1,4 +1,5 @@
-//! Repeats a thesis on federated learning under misspecification: robust losses, other divergences, silos in the plane.
+//! Repeats a thesis on federated learning under misspecification: robust losses, other divergences, two-dimensional
+//! silos.
 
 pub(crate) mod clutter;
 mod problem;

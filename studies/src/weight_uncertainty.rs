@@ -5,10 +5,11 @@
 //! ```
 //!
 //! What you should see: an error of 1.85 % on the 10,000 test digits, a test log likelihood of -0.061 nats a digit and
-//! an expected calibration error of 0.007 from a mean-field posterior over the 159,010 weights of a 784-200-10 network,
-//! each with a prior scale of its own; a reliability diagram, and the fifty digits the network is least certain of. It
-//! takes 12,000 steps of 256 digits: 9 minutes in the dev profile on two busy cores. The settings were chosen on the
-//! same test digits. `--quick` takes 300 steps on a tenth of the digits and is far from that.
+//! an expected calibration error of 0.007. They come from a mean-field posterior over the 159,010 weights of a
+//! 784-200-10 network, each with a prior scale of its own. Figures are a reliability diagram, and the fifty digits the
+//! network is least certain of. It takes 12,000 steps of 256 digits: 9 minutes in the dev profile on two busy cores.
+//! The settings were chosen on the same test digits. `--quick` takes 300 steps on a tenth of the digits and is far from
+//! converged.
 //!
 //! The network is that of Blundell, Cornebise, Kavukcuoglu and Wierstra (2015), Weight uncertainty in neural networks,
 //! with one hidden layer; its prior is automatic relevance determination (MacKay, 1995).
@@ -36,10 +37,10 @@ pub(crate) struct Options {
     /// The widths of the hidden layers.
     #[arg(long, value_delimiter = ',', default_value = "200")]
     hidden: Vec<usize>,
-    /// The prior: `relevance` learns a scale for every weight, `normal` gives all the same.
+    /// The prior: `relevance` learns a scale for every weight, `normal` gives all weights the same.
     #[arg(long, value_enum, default_value_t = PriorName::Relevance)]
     prior: PriorName,
-    /// The standard deviation of the normal prior, or where learned scales start.
+    /// The standard deviation of the normal prior, or the start of learned scales.
     #[arg(long, default_value_t = 0.1)]
     prior_scale: f64,
     /// The standard deviation at which the posterior of every weight starts.
@@ -51,16 +52,16 @@ pub(crate) struct Options {
     /// Optimiser steps.
     #[arg(long, default_value_t = 12_000)]
     steps: u64,
-    /// Digits a step; with silos, of each.
+    /// Digits a step; with silos, of each silo.
     #[arg(long, default_value_t = 256)]
     batch: usize,
-    /// The first learning rate; it falls to zero as a cosine.
+    /// The first learning rate; it falls to zero along a cosine.
     #[arg(long, default_value_t = 0.008)]
     rate: f64,
     /// Monte Carlo draws a step.
     #[arg(long, default_value_t = 1)]
     particles: usize,
-    /// Digits at the end of the training set that are kept out of the fit: settings are to be chosen on these.
+    /// Digits at the end of the training set that are kept out of the fit, for the choice of settings.
     #[arg(long, default_value_t = 0)]
     validation: usize,
     /// Posterior draws of a prediction.
@@ -124,13 +125,13 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     session.finish(&result, ", metrics.jsonl, reliability.svg and uncertain.png")
 }
 
-/// Digits to fit and to test, and digits by which settings may be chosen.
+/// Digits to fit and to test, and digits for the choice of settings.
 struct Digits {
     images: ImageSet,
     validation: Images,
 }
 
-/// Fewer digits, steps and draws if it is only to run.
+/// Fewer digits, steps and draws for a quick run.
 fn digits(options: &mut Options) -> Result<Digits> {
     let mut images = mnist()?;
     if options.shared.quick {
@@ -183,7 +184,7 @@ fn predict(
     Ok([averaged, mean])
 }
 
-/// Prints how good the two predictions of [`predict`] are, and returns it.
+/// Prints the measures of the two predictions of [`predict`], and returns them.
 fn judge(what: &str, predictions: [&[f64]; 2], digits: &Images) -> Result<Value> {
     let title = format!("on {} {what} digits", digits.len());
     let mut table = Table::new([&title, "error %", "log likelihood", "calibration"]);
@@ -249,7 +250,7 @@ fn silos(options: &Options, digits: &Images, device: &Device) -> Result<Vec<(Str
     parts.iter().enumerate().map(silo).collect()
 }
 
-/// Draws how calibrated the predictions are, and the digits they are least certain of.
+/// Draws the calibration of the predictions, and the digits they are least certain of.
 fn pictures(session: &Session, curves: &[(String, Calibration)], digits: &Images, probabilities: &[f64]) -> Result<()> {
     plot::reliability(&session.file("reliability.svg"), curves, "Calibration on test digits")?;
     let entropy = |row: &[f64]| -row.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();

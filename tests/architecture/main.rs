@@ -1,4 +1,4 @@
-//! Holds the tree to its drawn shape: crate arrows, forbidden words and names, sizes, and paths that documents name.
+//! Holds the tree to its stated shape: crate arrows, forbidden words and names, sizes, and paths in documents.
 #![allow(clippy::print_stderr, reason = "counts are shown with the test")]
 #![expect(clippy::unwrap_used, reason = "an unreadable source tree fails the claim that reads it")]
 
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 const CRATES: [&str; 6] = ["core", "models", "datasets", "inference", "gpu", "flower"];
 
-/// The packages that hold the libraries to what they promise.
+/// The packages that test the libraries.
 const PROOFS: [&str; 3] = ["studies", "tests", "benches"];
 
-/// Longest source file, in lines; STYLE gives tests, benches and examples more room.
+/// The longest source file, in lines; tests, benches and examples may be longer.
 const CEILING: usize = 500;
 const TEST_CEILING: usize = 800;
 
-/// File names that say nothing of what is inside.
+/// File names that do not describe the content.
 const NAMELESS: [&str; 8] = ["base", "utils", "util", "common", "helpers", "misc", "types", "manager"];
 
 fn root() -> &'static Path {
@@ -25,7 +25,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every Rust file below `folder`, as a path relative to the root; nothing where there is no such folder.
+/// Every Rust file below `folder`, as a path relative to the root; none if there is no such folder.
 fn rust_files(folder: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root().join(folder)) else { return Vec::new() };
     let mut files = Vec::new();
@@ -81,7 +81,7 @@ fn assert_absent(words: &[&str], allowed: &[&str], reason: &str) {
     assert_none(&broken, reason);
 }
 
-/// Asserts that `broken` is empty, and else names all of it at once with what to do about it.
+/// Asserts that `broken` is empty; otherwise names all of it at once and what to do about it.
 fn assert_none(broken: &[String], remedy: &str) {
     assert!(broken.is_empty(), "{}\n{remedy}", broken.join("\n"));
 }
@@ -126,7 +126,7 @@ fn the_engine_names_neither_method_nor_fit_and_a_method_no_other() {
     assert_none(&broken, "move what both need into the engine, and what is of a fit out of it");
 }
 
-/// The first sentence of every library file, by folder, as the book lists them.
+/// The first sentence of every library file, by folder, in the book's format.
 fn list_of_files() -> String {
     let mut out = "# Files\n\nMade from the first line of each file by `tests/architecture/main.rs`; \
         `PARTITA_BLESS=1 cargo test --test architecture` writes it anew.\n"
@@ -154,7 +154,7 @@ fn the_book_lists_every_file_as_its_first_line_says() {
     assert!(read("docs/src/reference-files.md") == expected, "run `PARTITA_BLESS=1 cargo test --test architecture`");
 }
 
-/// The names that a crate's `lib.rs` hands out by `pub use`, `pub mod` and so on; what a glob hands out is not counted.
+/// The names that a crate's `lib.rs` exports by `pub use`, `pub mod` and so on; names behind a glob are not counted.
 fn public_names(path: &str) -> Vec<String> {
     let text = code(path).join("\n");
     let uses = text.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
@@ -168,7 +168,7 @@ fn public_names(path: &str) -> Vec<String> {
 
 #[test]
 fn the_surface_does_not_grow_unseen() {
-    // The prelude has at most sixty names; what the crates hand out beside it is to shrink, and never to grow by accident.
+    // The prelude has at most sixty names; the other exports of crates are to shrink, and must not grow by accident.
     let library = code("src/lib.rs").join("\n");
     let prelude =
         library.split("pub use partita_").skip(1).filter(|rest| rest.split(';').next().unwrap().contains("::"));
@@ -226,7 +226,7 @@ fn only_the_downloader_and_the_engine_s_connection_open_sockets() {
 #[test]
 fn random_numbers_come_from_one_file() {
     let words = ["rand::", "rand_chacha::", "rand_distr::", "nuts_rand", "sobol_burley", "Tensor::random"];
-    // Sobol points are of the noise; the sampler hands its own crate a generator with a keyed seed.
+    // Sobol points belong to the noise; the sampler gives its own crate a generator with a keyed seed.
     let allowed = ["core/src/noise.rs", "core/src/noise/kind.rs", "inference/src/methods/nuts/chain.rs"];
     assert_absent(&words, &allowed, "draw from a keyed stream of core/src/noise.rs");
 }

@@ -29,7 +29,7 @@ fn all_options() -> [VerticalOptions; 5] {
     ]
 }
 
-/// What a party gets wrong, once.
+/// The fault of a party, once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     NotANumber,
@@ -129,7 +129,7 @@ fn a_party_that_answers_wrongly_is_named_and_the_run_goes_on_from_its_last_good_
     }
 }
 
-/// A linear contribution that is not a number while a switch is on.
+/// A linear contribution that is NaN while a switch is on.
 mod broken {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -189,7 +189,7 @@ fn a_party_with_other_rows_is_named_with_its_rows() {
     let options = FitOptions { algorithm, settings: settings(), ..FitOptions::default() };
     let words = vertical::fit(&parties, &world.labels, &Device::flex(), &options, None).unwrap_err().to_string();
     assert!(words.contains("11 at party `p1`") && words.contains("align"), "{words}");
-    // A party at the other end of a wire finds it in the request.
+    // A party over a wire reads it from the request.
     let how = (&settings(), &VerticalOptions::augmented(1.0));
     let mut alone = VerticalParty::new(&shorter.parties[1], 1, None, &Device::flex(), how.0, how.1).unwrap();
     let mut hand = Hand::new(&world.parties, &world.labels, how.0, how.1);

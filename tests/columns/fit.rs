@@ -1,4 +1,4 @@
-//! Claims that vertical fits find the posteriors that are known exactly, and say what they exchanged.
+//! Claims that vertical fits find the posteriors that are known exactly, and report their exchanges.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical::{Joint, LinearWorld, NOISE_SD, inverse};
@@ -14,7 +14,7 @@ fn options(how: VerticalOptions, steps: u64) -> FitOptions {
             steps,
             family: FamilyPlan::new().global(Gaussian::full_rank()),
             schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
-            // Pairs of opposite draws: of a Gaussian target the means have no noise at all.
+            // Pairs of opposite draws: for a Gaussian target the means have no Monte Carlo noise.
             particles: 16,
             noise: NoiseKind::Antithetic,
             ..Settings::default()
@@ -34,7 +34,7 @@ fn found(fit: &VerticalFit, party: &str) -> (Vec<f64>, Vec<f64>) {
     fit.with(party, |own| (own.family().mean(own.parameters()), own.family().covariance(own.parameters()))).unwrap()
 }
 
-/// The largest error of a mean in standard deviations, of a standard deviation as a share of it, and of a correlation.
+/// The largest error of a mean in standard deviations, of a standard deviation relatively, and of a correlation.
 fn error((mean, covariance): &(Vec<f64>, Vec<f64>), (expected_mean, expected): (&[f64], &[f64])) -> f64 {
     let size = mean.len();
     let sd = |matrix: &[f64], i: usize| matrix[i * size + i].sqrt();
@@ -51,8 +51,8 @@ fn block(matrix: &[f64], range: std::ops::Range<usize>) -> Vec<f64> {
     range.clone().flat_map(|i| range.clone().map(move |j| matrix[i * size + j])).collect()
 }
 
-/// The Gaussians nearest to a joint Gaussian among those with independent blocks have its means, and the inverses of
-/// the blocks of its precision as covariances.
+/// Among Gaussians with independent blocks, the nearest to a joint Gaussian has its means, and as covariances the
+/// inverses of the blocks of its precision.
 fn is_nearest(fit: &VerticalFit, joint: &Joint, [parties, each]: [usize; 2], bound: f64) {
     for party in 0..parties {
         let own = party * each..(party + 1) * each;
@@ -101,10 +101,10 @@ fn parties_without_auxiliary_variables_find_the_true_model() {
     is_nearest(&fit, &world.joint(Augmentation::None), [2, 2], 0.01);
 }
 
-/// Steps that see few draws or few rows leave some noise in the scales.
+/// Steps with few draws or few rows leave some noise in the scales.
 const NOISY: f64 = 0.05;
 
-/// Rates for which their noise leaves room.
+/// Learning rates for which their noise is small enough.
 const FAST: Schedule = Schedule::Cosine { initial: 0.05, last: 0.0 };
 
 #[test]
@@ -149,7 +149,7 @@ fn exchanges_and_bytes_are_counted_and_a_party_sends_as_many_numbers_as_rows() {
 #[test]
 fn predictions_are_those_of_the_augmented_model_with_noise_and_of_the_declared_one_without() {
     let world = LinearWorld::new(12, 2, 2);
-    // Predictions are held to the posterior that was found, wherever it lies.
+    // Predictions are checked under the posterior that was found, wherever it lies.
     let mut how = options(VerticalOptions::augmented(1.0).mean_field(), 500);
     how.summary_draws = 100;
     let mut fit = run(&world, &how);
@@ -158,7 +158,7 @@ fn predictions_are_those_of_the_augmented_model_with_noise_and_of_the_declared_o
         let draws = 10_000;
         let prediction = fit.predict(&new.parties, &new.labels, draws, noise).unwrap();
         for (row, x) in new.inputs.chunks(new.columns).enumerate() {
-            // q is independent over parties and head: moments add up.
+            // q is independent over parties and head, so that moments add up.
             let posterior = fit.posterior();
             let (mut mean, mut spread) =
                 (posterior.family.mean(posterior.parameters)[0], posterior.family.covariance(posterior.parameters)[0]);

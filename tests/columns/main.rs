@@ -1,4 +1,4 @@
-//! Claims what holds where parties have different columns of the same rows.
+//! Claims the properties of fits to parties with different columns of the same rows.
 
 mod failure;
 mod fit;

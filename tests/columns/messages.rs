@@ -1,4 +1,4 @@
-//! Claims that parties who exchange messages compute the gradient that one process computes of the same bound.
+//! Claims that parties exchanging messages compute the same gradient of the bound as one process.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical_run::{BinaryWorld, Hand};
@@ -40,7 +40,7 @@ fn normal<const D: usize>(x: Tensor<D>, mean: Tensor<D>, log_scale: Tensor<D>) -
     (z.clone() * z * -0.5 - log_scale - half_log_two_pi).sum()
 }
 
-/// What the q of one unknown adds: minus its log density at the draw or its entropy, as the estimator has it.
+/// The term of q of one latent: minus its log density at the draw or its entropy, as the estimator chooses.
 fn entropy<const D: usize>(estimator: Estimator, x: Tensor<D>, mean: Tensor<D>, log_scale: Tensor<D>) -> Tensor<1> {
     match estimator {
         Estimator::StickingTheLanding => -normal(x, mean.detach(), log_scale.detach()),
@@ -210,7 +210,7 @@ fn compare(case: Case) {
     let head = hand.algorithm.posterior().parameters.to_vec();
     let before: Vec<(Vec<f64>, Vec<f64>)> =
         hand.parties.iter().map(|p| (p.parameters().to_vec(), p.auxiliary_parameters().to_vec())).collect();
-    // The rows are read off the request, as a party does.
+    // The rows are read from the request, as a party does.
     let first = hand.algorithm.outgoing().unwrap().swap_remove(0).message;
     let rows: Vec<usize> = match first.has("rows") {
         true => first.get_floats("rows").unwrap().iter().map(|row| *row as usize).collect(),
@@ -334,7 +334,7 @@ fn pulling_a_gradient_back_with_fresh_noise_as_algorithm_1_prints_it_is_biased()
             ..Settings::default()
         };
         let mut hand = Hand::new(&world.parties, &world.labels, &settings, &options);
-        // The same party with noise of its own: what a redraw after the exchange does.
+        // The same party with its own noise, as in a redraw after the exchange.
         let mut redrawing = Hand::new(&world.parties, &world.labels, &settings, &options).parties.swap_remove(0);
         redrawing = redrawing.private_seed(1_000_000 + replicate);
         let request = hand.algorithm.outgoing().unwrap().swap_remove(0).message;
@@ -362,7 +362,7 @@ fn pulling_a_gradient_back_with_fresh_noise_as_algorithm_1_prints_it_is_biased()
     assert!(mean(&fresh).abs() < 5.0 * error(&fresh), "{} and 0", mean(&fresh));
 }
 
-/// What parties move by for a gradient of norm 1.
+/// The change of the parties' parameters for a gradient of norm 1.
 const RATE: f64 = 0.01;
 
 /// Steps along gradients of at most this norm.
@@ -386,7 +386,7 @@ fn clipping_options() -> [VerticalOptions; 2] {
 fn every_step_of_a_party_is_clipped_and_the_party_says_how_often() {
     let world = BinaryWorld::new(ROWS, 2, COLUMNS);
     for options in clipping_options() {
-        // So short that every gradient is longer, and so long that none is.
+        // A norm below that of every gradient, and a norm above.
         for (norm, expected) in [(1e-9, options.local_steps), (1e9, 0)] {
             let mut hand = Hand::new(&world.parties, &world.labels, &clipped_at(norm), &options);
             hand.scatter();

@@ -46,7 +46,7 @@ fn the_power_likelihood_posterior_is_the_gaussian_assembled_from_its_definition(
     let (rows, parties, each, rho) = (10, 3, 2, 0.8);
     let world = LinearWorld::new(rows, parties, each);
     let joint = world.joint(Augmentation::PowerLikelihood { rho });
-    // Unknowns: beta party by party, the intercept, then z row by row and party by party, as the site table has them.
+    // Latents: beta party by party, the intercept, then z row by row and party by party, as in the site table.
     let (columns, size) = (parties * each, joint.size());
     let start = columns + 1;
     assert_eq!(size, start + rows * parties);

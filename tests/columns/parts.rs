@@ -1,4 +1,4 @@
-//! Claims that every ready-made contribution and head keeps the laws of models, and that parties differentiate it alike.
+//! Claims that every ready-made contribution and head keeps the laws of models, with the same derivatives at parties.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical_run::{Hand, normals};
@@ -19,7 +19,7 @@ fn design(columns: usize, block: u32) -> Design {
     Design::new(normals(ROWS * columns, block), [ROWS, 1, columns]).unwrap()
 }
 
-/// A linear party and one of another kind, for a head of so many outputs.
+/// A linear party and one of another kind, for a head of this many outputs.
 fn pair(other: Party, outputs: usize) -> Vec<Party> {
     vec![Party::new("clinic", Linear::new(2).outputs(outputs), design(2, 0)), other]
 }
@@ -33,7 +33,7 @@ fn network(outputs: usize) -> Mlp {
     Mlp::new(&[2, 3, outputs], Activation::Tanh, 5, &Device::flex())
 }
 
-/// Every head, with parties of as many outputs.
+/// Every head, with parties of the same number of outputs.
 fn worlds() -> Vec<(Vec<Party>, Labels)> {
     let device = Device::flex();
     let prior = || Normal::new(0.3, 0.8);

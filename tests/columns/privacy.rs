@@ -1,4 +1,4 @@
-//! Claims that the messages of vertical fits reveal exactly what the book says they do, and hold nothing else.
+//! Claims that the messages of vertical fits reveal exactly what the book says, and hold nothing else.
 
 use fixtures::vertical::{LinearWorld, NOISE_SD};
 use fixtures::vertical_run::{BinaryWorld, Hand};
@@ -17,7 +17,7 @@ fn names(message: &Message) -> Vec<&str> {
     message.records.iter().map(|record| record.name.as_str()).collect()
 }
 
-/// The contributions of a party at the draw of a step, as only the party itself can compute them.
+/// The contributions of a party at the draw of a step, which only the party itself can compute.
 fn contributions(world: &BinaryWorld, hand: &Hand, party: usize, step: u64) -> Vec<f64> {
     let own = &hand.parties[party];
     let mut noise = vec![0.0; world.columns];
@@ -37,7 +37,7 @@ fn a_step_sends_what_the_book_lists_and_no_more() {
     assert_eq!(names(&request), ["step", "seed", "rows_in_all", "rows", "answered", "gradient"]);
     assert_eq!(names(&hand.parties[0].answer(&request).unwrap()), ["step", "z", "elbo"]);
     assert_eq!(request.get_floats("gradient").unwrap().len(), 5);
-    // Where gradients are clipped a party says how often, and only there.
+    // A party reports how often it clipped gradients, and only if they are clipped.
     let clipped = Settings { clip: Some(Clip { norm: 1.0 }), ..settings() };
     let mut hand = Hand::new(&world.parties, &world.labels, &clipped, &VerticalOptions::augmented(1.0));
     assert_eq!(names(&hand.exchange().0[0]), ["step", "z", "elbo", "clipped"]);
@@ -74,7 +74,7 @@ fn the_gradient_of_a_power_likelihood_tells_the_contribution_whatever_rho() {
         let (sum, b) = (request.get_floats("sum").unwrap(), request.get_floats("head").unwrap()[0]);
         let share = hand.exchange().0[1].get_floats("predictor_gradient").unwrap();
         for row in 0..ROWS {
-            // J h = y - p: with the label the probability, and with it the predictor.
+            // J h = y - p: the label gives the probability, and hence the predictor.
             let p = f64::from(u8::from(world.yes[row])) - 3.0 * share[row];
             let found = (p / (1.0 - p)).ln() - b - (sum[row] - z[row]);
             assert!((found - g[row]).abs() < 1e-6, "{found} and {}", g[row]);
@@ -97,7 +97,7 @@ fn whoever_has_the_seed_of_the_noise_takes_it_off_and_a_private_seed_prevents_th
     let mut hand = Hand::new(&world.parties, &world.labels, &settings(), &options);
     hand.parties = hand.parties.into_iter().map(|party| party.private_seed(991)).collect();
     let found = bare(hand.exchange().0[0].get_floats("z").unwrap());
-    // What is left is the difference of two draws of scale 3.
+    // The rest is the difference of two draws of scale 3.
     let spread = found.iter().zip(&g).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / ROWS as f64;
     assert!(spread > 3.0, "{spread}");
 }
@@ -116,7 +116,7 @@ fn after_a_fit_means_of_messages_tell_the_mean_contributions() {
     let options = FitOptions { algorithm, settings, elbo_draws: 1, summary_draws: 0, ..FitOptions::default() };
     let fit = fit(&world.parties, &world.labels, &Device::flex(), &options, None).unwrap();
     let b = fit.posterior().family.mean(fit.posterior().parameters)[0];
-    // Means over many steps of what is sent: z of each party, and the gradient (y - b - sum of z) / sigma^2.
+    // Means over many steps of the content sent: z of each party, and the gradient (y - b - sum of z) / sigma^2.
     let mean_z = |party: &str| fit.with(party, |own| own.auxiliary_parameters()[..ROWS].to_vec()).unwrap();
     let (first, second) = (mean_z("p0"), mean_z("p1"));
     let beta = fit.with("p0", |own| own.family().mean(own.parameters())).unwrap();

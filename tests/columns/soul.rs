@@ -1,4 +1,4 @@
-//! Claims that SOUL finds the modes and the too narrow posteriors that a linear-Gaussian world says it should.
+//! Claims that SOUL finds the modes and the too narrow posteriors that theory predicts for a linear-Gaussian model.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::vertical::LinearWorld;
@@ -26,7 +26,7 @@ fn go(coordinator: &mut SoulCoordinator, exchange: &mut InProcess, steps: u64) {
     run(coordinator, exchange, &RunOptions { steps, ..RunOptions::default() }, &mut Silent).unwrap();
 }
 
-/// The auxiliary variables that a party would send now.
+/// The auxiliary variables that a party would send at its present state.
 fn auxiliary(coordinator: &SoulCoordinator, exchange: &mut InProcess) -> Vec<Vec<f64>> {
     let outcomes = exchange.exchange(coordinator.elbo_requests(1, 0), coordinator.manifest(), None).unwrap();
     let sent = |outcome| match outcome {
@@ -40,11 +40,11 @@ fn auxiliary(coordinator: &SoulCoordinator, exchange: &mut InProcess) -> Vec<Vec
 fn soul_ends_at_the_posterior_mode_of_z_and_draws_from_the_posterior_given_it() {
     let (parties, steps) = (2, 3_000);
     let world = LinearWorld::new(12, parties, 1);
-    // Of a Gaussian the mode is the mean: that of all unknowns together is that of z after integrating the others out.
+    // For a Gaussian the mode is the mean: that of all latents together is that of z after integrating the others out.
     let joint = world.joint(Augmentation::Auxiliary { rho: RHO });
     let (mut coordinator, mut exchange) = start(&world, HOW, steps);
     go(&mut coordinator, &mut exchange, steps);
-    // Unknowns: the coefficients, the intercept, then z row by row and party by party.
+    // Latents: the coefficients, the intercept, then z row by row and party by party.
     let z = auxiliary(&coordinator, &mut exchange);
     let draws = ((steps - HOW.burn_in) * HOW.draws) as f64;
     for (party, own) in z.iter().enumerate() {
@@ -62,7 +62,7 @@ fn soul_ends_at_the_posterior_mode_of_z_and_draws_from_the_posterior_given_it() 
         let (memory, variance) = (1.0 - h * precision, 1.0 / (precision * (1.0 - 0.5 * h * precision)));
         let (mean, sd) = exchange.programs()[party].local_moments().unwrap().remove(0);
         let independent = draws * (1.0 - memory) / (1.0 + memory);
-        // 5 standard errors, and what a z that is off by 0.02 in every row shifts.
+        // 5 standard errors, plus the shift due to a z that is off by 0.02 in every row.
         let shift = 0.02 * x().map(f64::abs).sum::<f64>() / (precision * RHO.powi(2));
         let error = (mean[0] - joint.mean[party]).abs();
         assert!(error < 5.0 * (variance / independent).sqrt() + shift, "{error}");
@@ -70,7 +70,7 @@ fn soul_ends_at_the_posterior_mode_of_z_and_draws_from_the_posterior_given_it() 
         let error = (sd[0].powi(2) / variance - 1.0).abs();
         // The moving z of the third quarter adds a little.
         assert!(error < 5.0 * (2.0 / independent).sqrt() + 0.02, "{error}");
-        // The posterior with z integrated out is wider: this is what the documentation warns of.
+        // The posterior with z integrated out is wider, as the documentation warns.
         let size = joint.size();
         assert!(joint.covariance[party * size + party] > 1.3 * variance);
     }
@@ -90,7 +90,7 @@ fn soul_has_the_same_bits_for_any_number_of_threads_and_after_a_resume() {
     let (mut one, mut threads) = how.parties(parties, labels, &Device::flex(), &settings(20), 4).unwrap();
     go(&mut one, &mut threads, 20);
     assert_eq!((one.save(), auxiliary(&one, &mut threads)), expected);
-    // Stopped in the middle and gone on with fresh parties.
+    // Stopped in the middle and resumed with fresh parties.
     let folder = tempfile::tempdir().unwrap();
     let checkpoint = Some((folder.path().to_owned(), 7));
     let options = |steps, resume| RunOptions { steps, resume, checkpoint: checkpoint.clone(), ..RunOptions::default() };
@@ -113,12 +113,12 @@ fn a_round_of_soul_sends_one_number_a_row_each_way_whatever_the_number_of_partie
         [counters.bytes_to_silos, counters.bytes_from_silos].map(|bytes| bytes / parties as u64)
     };
     let (few, many, more) = (bytes(10, 2), bytes(20, 2), bytes(10, 5));
-    // Ten rows more are 80 bytes more: in three answers, and in the two requests that have a gradient.
+    // Ten more rows are 80 more bytes: in three answers, and in the two requests that have a gradient.
     assert_eq!([many[0] - few[0], many[1] - few[1]], [160, 240]);
     assert_eq!(few, more);
 }
 
-/// A party of this name that answers with these numbers whatever it is asked.
+/// A party of this name that answers every request with these numbers.
 struct Fixed(&'static str, Vec<f64>);
 
 impl SiloProgram for Fixed {
@@ -170,7 +170,7 @@ fn options_out_of_their_domain_are_refused() {
     assert_eq!(named(refuse(Soul { draws: 0, ..HOW }, settings(1))), "soul.draws");
     let minibatch = [("row".to_owned(), 2)].into();
     assert_eq!(named(refuse(HOW, Settings { minibatch, ..settings(1) })), "minibatch");
-    // What it has no use for is refused, and not left out.
+    // A setting without effect is refused, not ignored.
     let of = |change: fn(&mut Settings)| {
         let mut settings = settings(1);
         change(&mut settings);
@@ -182,7 +182,7 @@ fn options_out_of_their_domain_are_refused() {
     assert_eq!(of(|settings| settings.noise = NoiseKind::Sobol), "noise");
     assert_eq!(of(|settings| settings.clip = Some(Clip { norm: 1.0 })), "clip");
     assert_eq!(of(|settings| settings.family = FamilyPlan::new().global(Gaussian::full_rank())), "family");
-    // A step that is too long for the curvature is an error that says so.
+    // A step too long for the curvature is reported as such.
     let (mut coordinator, mut exchange) = start(&world, Soul { langevin_step: 50.0, draws: 300, ..HOW }, 5);
     let options = RunOptions { steps: 5, ..RunOptions::default() };
     let error = run(&mut coordinator, &mut exchange, &options, &mut Silent).unwrap_err();

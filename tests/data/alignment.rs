@@ -1,4 +1,4 @@
-//! Claims that rows of parties meet by key whatever the order of their files, and that nothing is dropped or filled unseen.
+//! Claims that rows of parties are matched by key for any order of their files, without silent dropping or filling.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use partita::core::{
 };
 use proptest::prelude::*;
 
-/// Party `name` with these keys and a column that says for each row what its key is worth to this party.
+/// Party `name` with these keys and a column that holds for each row a value of its key at this party.
 fn party(name: &str, keys: &[u8]) -> PartyRows {
     let values = keys.iter().map(|key| worth(name, *key)).collect();
     let keys = keys.iter().map(|key| format!("person {key}")).collect();
@@ -20,7 +20,7 @@ fn worth(name: &str, key: u8) -> f64 {
     f64::from(key).sqrt() * name.len() as f64
 }
 
-/// The keys of three parties: distinct in each, and at least one that all have.
+/// The keys of three parties: distinct in each, with at least one that all have.
 fn three_parties() -> impl Strategy<Value = [Vec<u8>; 3]> {
     let own = || proptest::collection::btree_set(0_u8..40, 0..30);
     (own(), own(), own(), 0_u8..40).prop_map(|(a, b, c, shared)| {
@@ -65,7 +65,7 @@ proptest! {
         for ((name, unmatched), keys) in alignment.unmatched().iter().zip(&keys) {
             prop_assert_eq!(*unmatched, keys.len() - shared.len(), "{}", name);
         }
-        // Each row still has the worth of its key.
+        // Each row still has the value of its key.
         for (name, rows) in NAMES.iter().zip(&rows) {
             let aligned = rows.aligned(&alignment).unwrap();
             let number = |key: &String| key.strip_prefix("person ").unwrap().parse::<u8>().unwrap();
@@ -105,7 +105,7 @@ fn repeated_keys_are_named_with_party_and_rows() {
         error.to_string().contains("party `clinic`: 2 keys occur more than once: `Ada` in rows [1, 3, 6]"),
         "{error}"
     );
-    // Keys that were sent are held to the same.
+    // Keys that were sent pass the same checks.
     let one = vec!["Ada".to_owned()];
     let error =
         Alignment::of_keys(&[PartyKeys { party: "insurer", keys: &one }, PartyKeys { party: "clinic", keys: &keys }])
@@ -164,7 +164,7 @@ fn a_missing_cell_is_an_error_that_names_party_column_and_row() {
             assert!(error.to_string().contains(words), "{error}");
         }
     }
-    // Infinity is no missing cell, declared or not.
+    // Infinity is not a missing cell, declared or not.
     let declared = PartyColumn::with_missing("dose", vec![None, Some(f64::INFINITY), Some(1.0)]);
     assert!(matches!(PartyRows::new("clinic", keys(), vec![declared]), Err(DataError::MissingCells { count: 1, .. })));
 }
@@ -177,7 +177,7 @@ fn a_declared_column_becomes_its_values_and_an_indicator() {
     let rows = PartyRows::new("clinic", keys, vec![column]).unwrap();
     assert_eq!(rows.names(), ["dose", "dose is missing"]);
     assert_eq!(rows.matrix(), [1.5, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 2.0, 0.0]);
-    // What is neither a number nor missing is still refused.
+    // Text that is neither a number nor missing is still refused.
     let table = Table::from_reader("doses.csv", "dose\n1.5\nmuch\n".as_bytes()).unwrap();
     let error = PartyColumn::with_missing_from(&table, "dose").unwrap_err();
     assert!(matches!(&error, DataError::BadCells { count: 1, .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Claims how tables are read, partitioned and aligned, and what public data hold.
+//! Claims how tables are read, partitioned and aligned, and the contents of public data.
 
 mod alignment;
 mod partitions;

@@ -1,4 +1,4 @@
-//! Claims that every way of splitting rows over silos gives each row to one silo, as skewed as it says and no other.
+//! Claims that every way of splitting rows gives each row to one silo, with exactly the stated skew.
 
 use partita_core::{
     DataError, Fold, Key, Noise, Purpose, Scaling, SmallLarge, distinct_labels, folds, partition_by_class,
@@ -48,7 +48,7 @@ fn every_way_of_splitting_gives_each_row_to_one_silo_and_depends_on_the_seed_onl
         assert_eq!(all(seed), all(seed));
     }
     let (one, two) = (all(1), all(2));
-    // Whole classes and single rows leave nothing to chance.
+    // For whole classes and single rows nothing is random.
     assert!([1, 2, 3, 5].iter().all(|way| one[*way].1 != two[*way].1));
 }
 
@@ -110,8 +110,8 @@ fn k_means_finds_clouds_that_lie_apart() {
         let silos = partition_by_k_means(&points, 2, 3, Scaling::AsGiven, &Noise::new(seed)).unwrap();
         found += usize::from(distinct_labels(&silos, &own) == [1, 1, 1]);
     }
-    // Seeding by squared distance picks a cloud twice with probability of about 1 in 250 a run; three are not to be
-    // seen.
+    // Seeding by squared distance picks a cloud twice with a probability of about 1 in 250 a run; three such runs would
+    // be too many.
     assert!(found >= 18, "{found}");
 }
 

@@ -1,4 +1,4 @@
-//! Claims that tables report every bad cell, that partitions lose no row, and that minibatches need no memory.
+//! Claims that tables report every bad cell, that partitions lose no row, and that minibatches need no saved state.
 
 use std::io::Write;
 

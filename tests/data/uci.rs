@@ -1,4 +1,4 @@
-//! Claims that the UCI tables, heart failure and ruggedness have the published counts, and Table 2 of the PVI paper is found.
+//! Claims that the UCI, heart-failure and ruggedness data have the published counts, as has Table 2 of the PVI paper.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use partita::datasets::{
     heart_failure, heart_failure_from, rugged,
 };
 
-/// Whether the files of these data sets lie in the folder of staged files.
+/// Whether the files of these data sets are in the folder of staged files.
 fn is_staged(names: &[&str]) -> bool {
     let staged = |name: &&str| dataset(name).unwrap().staged;
     std::env::var_os("PARTITA_DATA")
@@ -113,7 +113,7 @@ fn ruggedness_is_known_for_170_countries_with_the_least_squares_of_the_book() {
     let countries = rugged().unwrap();
     let african = countries.iter().filter(|country| country.africa).count();
     assert_eq!((countries.len(), african), (170, 49));
-    // The residuals of the known solution are orthogonal to the covariates, to the digits it is given with.
+    // The residuals of the known solution are orthogonal to the covariates, to the digits given.
     let beta = [9.22323, -1.94805, -0.20286, 0.39339];
     let (mut squares, mut slopes) = (0.0, [0.0; 4]);
     for country in &countries {
@@ -127,7 +127,7 @@ fn ruggedness_is_known_for_170_countries_with_the_least_squares_of_the_book() {
     assert!(slopes.iter().all(|slope| slope.abs() < 2e-3), "{slopes:?}");
 }
 
-/// Split B of a table, as Table 2 of the PVI paper has it, with the sizes of its split A.
+/// Split B of a table, as in Table 2 of the PVI paper, with the sizes of its split A.
 struct Published {
     name: &'static str,
     /// Split A: rows of each silo, and the share of positive labels in the training rows.
@@ -151,8 +151,8 @@ const TABLE_2: [Published; 3] = [
 /// The paper's shares differ by up to 0.005 from those that its own sizes imply.
 const SHARE: f64 = 0.006;
 
-/// The training rows of a random split with about the paper's share of positive labels: its own split is not known, and
-/// for the 522 rows of credit that share has a standard deviation of 0.01 over splits.
+/// The training rows of a random split with about the paper's share of positive labels. The paper's own split is not
+/// known, and for the 522 rows of credit that share has a standard deviation of 0.01 over splits.
 fn training_rows(table: &LabelledTable, share: f64) -> (CovariateRows, Noise) {
     let split = |seed| (table.split(0.8, Standardisation::TrainingRows, &Noise::new(seed)).unwrap(), Noise::new(seed));
     let mut splits = (1..100).map(split).map(|([train, _], noise)| (train, noise));

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes what a test of trust needs: two authorities, a certificate for 127.0.0.1 signed by the first, and keys of SuperNodes.
+"""Makes the files for tests of trust: two authorities, a certificate for 127.0.0.1 by the first, and SuperNodes' keys.
 
     python certificates.py FOLDER NUMBER_OF_KEYS
 
-Nothing of it is worth anything outside the test, and nothing is committed.
+The files have no use outside the test, and are not committed.
 """
 
 import datetime

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts a stock SuperNode whose idle sleeps are capped at a tenth of a second: for tests that are not of the SuperNode itself.
+"""Starts a stock SuperNode with idle sleeps of at most a tenth of a second, for tests of other parts.
 
     python supernode.py ARGUMENTS OF flower-supernode
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts a stock SuperNode for each port in one process group: the engine is imported once and forked, which many need for room.
+"""Starts a stock SuperNode for each port, forked from one process that has imported the engine, to save memory.
 
     python supernodes.py SUPERLINK PORT [PORT ...]
 """
@@ -18,7 +18,7 @@ children = []
 for port in ports:
     child = os.fork()
     if child == 0:
-        # Whoever ends the launcher ends all nodes.
+        # The end of the launcher ends all nodes.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         sys.argv = ["flower-supernode", "--insecure", "--superlink", superlink, "--isolation", "process"]
         sys.argv += ["--host", "127.0.0.1", "--port", port]

@@ -1,4 +1,4 @@
-//! Holds SFVI to what is known exactly: zero gradient and the evidence at the posterior, and its recovery from a cold start.
+//! Holds SFVI to exact answers: zero gradient and the evidence at the posterior, and recovery of it from a cold start.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{Parties, conjugate, exact_locals, groups, split, structured};

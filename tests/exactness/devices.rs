@@ -1,4 +1,4 @@
-//! Fits the same model on every device this build has, and holds each to the CPU in double precision.
+//! Fits the same model on every device of this build, and compares each with the CPU in double precision.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 

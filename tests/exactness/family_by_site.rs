@@ -1,4 +1,4 @@
-//! Holds the choice of a family site by site to what the same choice for all sites gives, and to the posterior mode.
+//! Compares the choice of a family site by site with the same choice for all sites, and with the posterior mode.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{conjugate, groups};

@@ -1,4 +1,4 @@
-//! Holds the split over silos to be exact: federated gradient = pooled gradient, the same bits for any threads and order.
+//! Holds the split over silos to be exact: federated gradient = pooled gradient, for any threads and order.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{Parties, six_cities_data, six_cities_family, six_cities_model, split, step};
@@ -11,7 +11,7 @@ use partita::{Device, Estimator, Precision, Settings, SiteTable};
 
 const CHILDREN: usize = 537;
 
-/// A point of the families and its noise, the same however the children are split.
+/// A point of the families and its noise, independent of the split of the children.
 struct Point {
     global: Vec<f64>,
     global_noise: Vec<f64>,
@@ -44,7 +44,7 @@ fn layout(rows: &[[f64; 12]]) -> Vec<f64> {
     (0..12).flat_map(|slot| rows.iter().map(move |row| row[slot])).collect()
 }
 
-/// A silo's share and the gradient by its rows' parameters, row by row.
+/// A silo's ELBO term and the gradient by its rows' parameters, row by row.
 fn share(
     model: &MixedLogistic,
     data: &RepeatedBinary,
@@ -134,7 +134,7 @@ fn shares_of_one_machine_equal_its_joint_density() {
 
 #[test]
 fn two_vectors_a_particle_give_the_papers_gradient() {
-    // Pulling (a, b) back on the coordinator = pulling back in the silo: the paper's g_j for full rank.
+    // The vjp of (a, b) at the coordinator equals the vjp in the silo: the paper's g_j for full rank.
     let (device, model, point) = (Device::flex(), six_cities_model(), point());
     let data = RepeatedBinary::six_cities(&six_cities(), &device).unwrap();
     let (share, _) = share(&model, &data, &device, &point, 0..CHILDREN, Estimator::StickingTheLanding);
@@ -187,7 +187,7 @@ fn order_of_replies_changes_no_bit() {
 
 #[test]
 fn a_silo_sends_the_pulled_back_gradient_where_that_is_smaller_than_vectors() {
-    // Three particles of (a, b) are 30 numbers, the pulled-back gradient is 20: the silo sends the smaller one.
+    // Three particles of (a, b) are 30 numbers, their vjp is 20: the silo sends the smaller one.
     let device = Device::flex();
     let settings = |particles| Settings { steps: 100, particles, family: six_cities_family(), ..Settings::default() };
     let reply_of = |particles| {
@@ -206,8 +206,7 @@ fn pooled_fit_takes_the_same_steps_as_one_silo_of_sfvi() {
     use partita::{AlgorithmChoice, FitOptions, fit};
     let device = Device::flex();
     let silos = vec![("all".to_owned(), six_cities_data(1, &device).remove(0))];
-    // With three particles the silo sends the pulled-back gradient, with fewer the vectors: both must equal the joint
-    // pass.
+    // With three particles the silo sends the vjp, with fewer the vectors: both must equal the joint pass.
     for particles in [1, 2, 3] {
         let settings = Settings { steps: 100, particles, family: six_cities_family(), ..Settings::default() };
         let run = |algorithm| {
@@ -218,7 +217,7 @@ fn pooled_fit_takes_the_same_steps_as_one_silo_of_sfvi() {
         };
         let (central, central_elbo) = run(AlgorithmChoice::Central);
         let (federated, federated_elbo) = run(AlgorithmChoice::Sfvi);
-        // 100 steps of Adam amplify rounding of 1e-16 a little.
+        // 100 steps of Adam amplify rounding of 1e-16 slightly.
         assert!(discrepancy(&federated, &central) < 1e-9, "{particles} particles");
         assert!((federated_elbo - central_elbo).abs() < 1e-6, "{particles} particles");
     }

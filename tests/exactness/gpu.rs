@@ -1,7 +1,7 @@
-//! Holds every family, estimator and model on every GPU device of this build to the CPU in double precision.
+//! Compares every family, estimator and model on every GPU device of this build with the CPU in double precision.
 //!
-//! `.ci/gpu` runs it on Mesa's software Vulkan. Where a build has no GPU device or the machine no adapter, each test
-//! says why it is skipped.
+//! `.ci/gpu` runs it on Mesa's software Vulkan. If a build has no GPU device or the machine no adapter, each test
+//! prints why it is skipped.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
@@ -20,7 +20,7 @@ use partita::{
     Multinomial, NegativeBinomial, Normal, Poisson, Settings, SiteTable, StudentT, Uniform, fit,
 };
 
-/// Runs `test` on every GPU device there is; says why on those there are not.
+/// Runs `test` on every available GPU device; prints why the others are skipped.
 fn on_every_gpu(test: impl Fn(&str, &Device)) {
     for name in ["wgpu", "vulkan", "cuda"] {
         match device(Some(name)) {
@@ -161,7 +161,7 @@ fn runs_agree(algorithm: AlgorithmChoice, estimators: &'static [Estimator]) {
         let host = on(&Device::flex(), AlgorithmChoice::Central);
         for ((run, reached, elbo), (_, expected, bound)) in on(device, algorithm.clone()).iter().zip(&host) {
             // Adam divides a gradient by its size, so that its relative rounding enters at the size of a step, ten
-            // steps of 0.02. A gradient near zero would be all rounding; none of these is.
+            // steps of 0.02. A gradient near zero would be all rounding; none of these is near zero.
             let (reached, elbo) = (far(reached, expected), far(&[*elbo], &[*bound]));
             println!("{name}, {algorithm:?}, {run}: parameters {reached:.1e}, bound {elbo:.1e}");
             assert!(reached < 1e-5 && elbo < 1e-5, "{name}, {run}: parameters {reached:e}, bound {elbo:e}");

@@ -44,7 +44,7 @@ fn exact(groups: &[Vec<f64>]) -> (Point, f64) {
     (Point { global: vec![exact.mean, exact.sd.ln()], rows }, exact.log_evidence)
 }
 
-/// A posterior that is wrong on purpose: off its place and too wide, in globals and locals.
+/// A deliberately wrong posterior: shifted and too wide, in globals and locals.
 fn wrong(groups: &[Vec<f64>]) -> (Point, f64) {
     let (mut point, evidence) = exact(groups);
     point.global[0] += 0.3;
@@ -94,9 +94,9 @@ fn step<M: Model + 'static>(parties: &mut Parties<M>) -> f64 {
     parties.algorithm.incoming(replies).unwrap().elbo
 }
 
-/// The present point; asks for an assessment first, which brings the weights of the last step.
+/// The present point; estimates the ELBO first, which delivers the weights of the last step.
 fn reached(parties: &mut Parties<ConjugateGaussian>) -> Point {
-    // Twice: weights that come again change nothing.
+    // Twice: weights delivered again change nothing.
     for _ in 0..2 {
         for (silo, request) in parties.silos.iter_mut().zip(parties.algorithm.elbo_requests(1, 0)) {
             silo.answer(&request.message).unwrap();
@@ -167,7 +167,7 @@ fn bound_rises_with_draws_and_approaches_the_evidence() {
         gaps.push((mean - evidence, error));
         if let Some(before) = before.replace(means.clone()) {
             let rises: Vec<f64> = means.iter().zip(&before).map(|(after, before)| after - before).collect();
-            // The logarithm is concave: larger averages of the same draws are larger, draw by draw.
+            // The logarithm is concave: averages of more of the same draws are larger, draw by draw.
             assert!(rises.iter().all(|rise| *rise > 0.0));
             let (rise, error) = mean_and_error(&rises);
             assert!(rise > 5.0 * error, "{rise} of {error}");
@@ -213,7 +213,7 @@ fn signal_to_noise_falls_with_draws_for_the_total_gradient_and_rises_for_the_dou
         let (total, doubly) = (of(ImportanceGradient::Total), of(ImportanceGradient::DoublyReparameterised));
         let row: [[f64; 2]; 2] = std::array::from_fn(|parameter| {
             let column = |gradients: &[Vec<f64>]| gradients.iter().map(|g| g[parameter]).collect::<Vec<f64>>();
-            // Both have the same mean; that of the quieter one is the signal of both.
+            // Both have the same mean; that of the estimator with less noise is the signal of both.
             let (signal, noise) = moments(&column(&doubly));
             let (_, total_noise) = moments(&column(&total));
             [signal.abs() / total_noise, signal.abs() / noise]
@@ -303,7 +303,7 @@ fn doubly_reparameterised_gradient_is_zero_at_the_posterior_for_every_noise() {
     assert!(moved < 20.0 * ROUNDING, "{moved:e}");
 }
 
-/// Whose noise moves the globals, and how a silo in its local steps stands for all.
+/// The source of the noise of the globals, and the weighting of a silo in its local steps.
 #[derive(Clone, Copy)]
 struct Part {
     global_key: Key,
@@ -312,7 +312,7 @@ struct Part {
     entropy_weight: f64,
 }
 
-/// One step at rate 1 on one machine, written down from the formulas: groups of `sizes` share the noise of a silo each.
+/// One step at rate 1 in one process, written from the formulas: groups of `sizes` share the noise of a silo each.
 fn by_hand(
     groups: &[Vec<f64>],
     sizes: &[usize],
@@ -390,7 +390,7 @@ fn federated_steps_equal_pooled_ones_to_1e_12_local_parameters_too() {
                 };
                 let (expected, next) = by_hand(&groups, &sizes, &point, part, (gradient, 5));
                 assert!((bound - expected).abs() < 1e-12 * expected.abs(), "{bound} against {expected}");
-                // Each step begins at the same point, so that plain descent at rate 1 cannot blow up rounding.
+                // Each step begins at the same point, so that plain descent at rate 1 cannot amplify rounding.
                 let found = largest_difference(&reached(&mut parties), &next);
                 let size = flat(&next).iter().zip(flat(&point)).map(|(a, b)| (a - b).abs()).fold(1.0, f64::max);
                 assert!(found < 1e-12 * size, "{gradient:?}, J = {silos}, step {number}: {found:e}");
@@ -489,7 +489,7 @@ fn a_resumed_run_ends_with_the_same_bits_though_the_last_step_waited() {
     for silo in &mut whole.silos {
         silo.answer(&asked("silo.save")).unwrap();
     }
-    // Killed here; other parties, with other numbers, take over from the files.
+    // Killed here; new parties, with other parameters, resume from the files.
     let mut resumed = parties(&groups, 2, &exact(&groups).0, &settings);
     step(&mut resumed);
     resumed.algorithm.load(&state).unwrap();
@@ -510,7 +510,7 @@ fn weights_of_another_step_are_refused() {
     let mut parties = parties(&groups, 1, &start, &settings(estimator, 3));
     let first = parties.algorithm.outgoing().unwrap().remove(0).message;
     parties.silos[0].answer(&first).unwrap();
-    // The coordinator asks again, without the weights of the step that waits.
+    // The coordinator asks again, without the weights of the pending step.
     let refused = parties.silos[0].answer(&first).unwrap_err();
     assert!(matches!(&refused, Error::Message { problem, .. } if problem.contains("weights")), "{refused}");
 }
@@ -534,8 +534,8 @@ fn threads_change_no_bit_whatever_the_noise() {
     }
 }
 
-/// Mean and standard deviation of each component of the gradient by all parameters over `steps` steps at one point,
-/// where the parties stand and plain descent at rate 1 moves them by their gradient.
+/// Mean and standard deviation of each component of the gradient by all parameters over `steps` steps at the point of
+/// the parties; plain descent at rate 1 moves them by their gradient.
 fn gradient_moments<M: Model + 'static>(mut parties: Parties<M>, steps: usize) -> Vec<(f64, f64)> {
     let state = |parties: &Parties<M>| -> (Vec<f64>, Vec<Vec<Vec<f64>>>) {
         let global = parties.algorithm.posterior().parameters.to_vec();

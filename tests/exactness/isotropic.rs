@@ -1,4 +1,4 @@
-//! Holds the isotropic Gaussian to hand formulas, to the diagonal one that it restricts, and to posteriors that are isotropic.
+//! Compares the isotropic Gaussian with hand formulas, with the diagonal Gaussian, and with isotropic posteriors.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::f64::consts::PI;
@@ -114,7 +114,7 @@ fn of_all_isotropic_densities_the_one_with_the_mean_of_the_variances_is_nearest(
     assert!([variance - 0.01, variance + 0.01].into_iter().all(|other| divergence(other) > divergence(variance)));
 }
 
-/// Adds a gradient by the parameters of a family to what is there.
+/// Adds a gradient by the parameters of a family to the present one.
 type Adds<'a> = dyn Fn(&dyn Family, &[f64], &mut [f64]) + 'a;
 
 #[test]
@@ -131,14 +131,14 @@ fn it_is_the_diagonal_family_with_equal_scales() {
     close(&own.score, &other.score, EXACT);
     close(&[own.log_density, one.entropy(&parameters)], &[other.log_density, each.entropy(&equal)], EXACT);
     close(&one.covariance(&parameters), &each.covariance(&equal), EXACT);
-    // What reaches the one scale is the sum of what reaches the four.
+    // The gradient of the one scale is the sum of those of the four.
     let agree = |add: &Adds<'_>| {
         let (mut own, mut other) = (vec![0.5; 5], vec![0.0; 8]);
         add(&one, &parameters, &mut own);
         add(&each, &equal, &mut other);
         let scale: f64 = other.drain(4..).sum();
         other.push(scale);
-        // Added to what was there.
+        // Added to the present gradient.
         other.iter_mut().for_each(|slot| *slot += 0.5);
         close(&own, &other, EXACT);
     };
@@ -244,12 +244,12 @@ fn one_sweep_of_partitioned_inference_finds_an_isotropic_posterior_by_every_solv
         close(run.pvi.prior(), &[0.0, 0.0, 0.0, -0.5], EXACT);
         let run = run.steps(3);
         close(run.pvi.natural(), &expected, bound);
-        // Every factor is its silo's likelihood.
+        // Every factor equals its silo's likelihood.
         for (silo, numbers) in numbers().iter().enumerate() {
             let likelihood = minus(&posterior(numbers), &[0.0, 0.0, 0.0, -0.5]);
             close(run.pvi.factor(silo).unwrap(), &likelihood, bound);
         }
-        // And the posterior is published in the parameters of its family.
+        // The posterior is also published in the parameters of its family.
         let (mean, spread) = NormalFamily::isotropic(3).moments(&expected);
         let parameters = [mean, vec![spread.deviations()[0].ln()]].concat();
         close(run.pvi.posterior().parameters, &parameters, bound);
@@ -265,7 +265,7 @@ fn sfvi_climbs_to_an_isotropic_posterior_and_its_evidence() {
     let sd = spread.deviations()[0];
     let found = fitted.posterior().parameters;
     assert_eq!(found.len(), 4);
-    // Sticking the landing leaves no noise where the family holds the posterior.
+    // Sticking the landing has no noise if the family contains the posterior.
     for (found, expected) in found.iter().zip(&mean) {
         assert!((found - expected).abs() < 0.01 * sd, "{found} against {expected}");
     }

@@ -75,7 +75,7 @@ fn gradients_reach_scales_and_latents_off_the_real_line_too() {
     assert!((found.globals[0] - by_mu).abs() < 1e-8 && (found.globals[1] - by_tau).abs() < 1e-8, "{:?}", found.globals);
 }
 
-/// Rows of which the likelihood is observed, or added as a factor of one or of two numbers a row.
+/// Rows whose likelihood is observed, or added as a factor of one or of two numbers a row.
 #[derive(Module, Debug)]
 struct Rowwise {
     #[module(skip)]
@@ -168,7 +168,7 @@ fn bound_equals_the_evidence_where_the_family_holds_the_posterior() {
 
 #[test]
 fn bound_rises_with_inner_draws_towards_the_evidence_where_the_family_is_too_small() {
-    // Rows independent of the globals cannot hold the posterior.
+    // Rows independent of the globals cannot represent the posterior.
     let family = || FamilyPlan::new().global(Gaussian::full_rank()).local(Gaussian::diagonal());
     let bound = |estimator| {
         let (fit, evidence) = conjugate_fit(estimator, family(), 20_000);

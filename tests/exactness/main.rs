@@ -1,4 +1,4 @@
-//! Claims what has a known answer: exact posteriors, exact splits, exact gradients.
+//! Claims exact answers: exact posteriors, exact splits, exact gradients.
 
 mod conjugate;
 mod devices;

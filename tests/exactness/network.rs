@@ -1,4 +1,4 @@
-//! Bayesian networks: starting means, heads, predictions, and local reparameterisation against what it must equal.
+//! Tests Bayesian networks: starting means, heads, predictions, and local reparameterisation.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn::module::{Module, ModuleMapper, Param};
@@ -393,7 +393,7 @@ fn local_reparameterisation_is_refused_where_it_would_be_wrong() {
     assert!(Silo::new("a", 0, &latent, &x, &device, &apart).is_ok());
 }
 
-/// One layer passed by constant rows twice, by rows computed of them and of its own outputs, and with other weights.
+/// One layer passed twice by constant rows, by rows computed from them and by its own outputs, and with other weights.
 #[derive(Module, Debug)]
 struct ManyPasses {
     #[module(skip)]

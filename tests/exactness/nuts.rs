@@ -1,4 +1,4 @@
-//! Holds the no-U-turn sampler to exact and reference posteriors, and its diagnostics to ArviZ and to planted faults.
+//! Compares the no-U-turn sampler with exact and reference posteriors, and its diagnostics with ArviZ.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::vertical::LinearWorld;
@@ -123,9 +123,9 @@ fn draws_have_the_same_bits_for_any_number_of_threads_and_differ_by_chain_and_se
     assert!(alone[0] != alone[1] && alone[1] != alone[2]);
 }
 
-/// Draws of six cities in each of two chains, fewer than the reference's 4,000 so that the test is quick: some 2,000
-/// effective draws give a mean to 0.022 sd and an sd to 1.6 %, so that the test's bound is five of these with the
-/// reference's own. `cargo bench -p partita-benches --bench nuts -- --check` holds the full run to 0.05 sd and 3 %.
+/// Draws of six cities in each of two chains, fewer than the reference's 4,000 so that the test is quick. Some 2,000
+/// effective draws give a mean to 0.022 sd and an sd to 1.6 %; the test's bound is five of these with the reference's
+/// own. `cargo bench -p partita-benches --bench nuts -- --check` holds the full run to 0.05 sd and 3 %.
 const SIX_CITIES_DRAWS: usize = 1_500;
 
 #[test]
@@ -175,7 +175,8 @@ fn eight_schools_reproduce_the_reference_of_numpyro() {
         let mean = draws.iter().sum::<f64>() / count;
         let error = (of("sd").powi(2) / effective + of("mean_error").powi(2)).sqrt();
         assert!((mean - of("mean")).abs() < ERRORS * error, "{label}: {mean}, reference {} ± {error}", of("mean"));
-        // Squared deviations of heavy tails: their own spread and sample size give the error of the variance.
+        // Squared deviations of heavy tails: their own standard deviation and sample size give the error of the
+        // variance.
         let squares: Vec<f64> = draws.iter().map(|draw| (draw - mean).powi(2)).collect();
         let chains: Vec<&[f64]> = squares.chunks_exact(2_500).collect();
         let effective = bulk_effective_sample_size(&chains).unwrap();
@@ -249,7 +250,7 @@ fn a_wrong_gradient_shows_in_the_complaints() {
     println!("{fit}");
 }
 
-/// A model whose observations cannot be where they are, unless `scale` happens to be huge.
+/// A model whose observations are impossible, unless `scale` happens to be huge.
 #[derive(Module, Debug)]
 struct Nowhere {}
 

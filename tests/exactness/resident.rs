@@ -1,4 +1,4 @@
-//! Holds a fit that stays on its device to the pooled fit on the host, step for step, and counts what it reads.
+//! Compares a fit that stays on its device with the pooled fit on the host, step for step, and counts its reads.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::worlds::{Visit, every_world};

@@ -1,4 +1,4 @@
-//! Rows of the table for checkpoints: cut short, missing, of another model, of other data, or not to be written.
+//! Tests the errors of checkpoints: truncated, missing, of another model, of other data, or not writable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{Recipe, fit_over, hierarchy, says, silos, sound};
 
 const DATA: [&[f64]; 2] = [&[0.5, -1.0, 2.0], &[1.5, 0.0]];
 
-/// Fits six steps with a checkpoint every third, or goes on from one for as many steps as `resume` says.
+/// Fits six steps with a checkpoint every third, or resumes from one to the number of steps in `resume`.
 fn fit(model: &Recipe, data: &[&[f64]], root: &Path, resume: bool) -> FitResult<Fit> {
     fit_over(model, &silos(data), |options| {
         options.checkpoint = Some((root.to_owned(), 3));

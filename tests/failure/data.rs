@@ -1,4 +1,4 @@
-//! Rows of the table for bad data: missing, infinite, outside the support, of the wrong shape, or none at all.
+//! Tests the errors of bad data: missing, infinite, outside the support, of the wrong shape, or empty.
 
 use partita::inference::{Error as FitError, check};
 use partita::{Bernoulli, Binomial, Design, Device, Error, Gamma, Multinomial, Normal, Poisson};
@@ -99,7 +99,7 @@ fn data_of_another_length_than_the_distribution_are_refused() {
 fn a_column_is_not_broadcast_against_a_row() {
     let model = Recipe::local(|scope, mu, data| {
         scope.plate("row", 3, |scope, _| {
-            // [3, 1] - [1, 3] is [3, 3] for Burn; the observation is [3, 1].
+            // [3, 1] - [1, 3] is [3, 3] in Burn; the observation is [3, 1].
             let location = mu.clone().expand([1, 3]);
             let residual = data.clone().reshape([3, 1]) - location;
             scope.observe("y", Normal::new(residual, 1.0), data.clone().reshape([3, 1]))

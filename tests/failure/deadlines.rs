@@ -1,4 +1,4 @@
-//! Asks silos that never answer what comes after a fit: bound, judgement and prediction end by the deadline of the options.
+//! Sends requests after a fit to silos that never answer: bound, evaluation and prediction end by the deadline.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::time::Duration;
@@ -14,10 +14,10 @@ use partita::models::ConjugateGaussian;
 use partita::vertical::{self, Predictive};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, RoundOptions, Settings};
 
-/// What ends a wait that has no end.
+/// The time limit of a wait that would not end.
 const FOR_EVER: &str = "it would be waited for without end";
 
-/// Silos of which the second says nothing to requests of these kinds.
+/// Silos of which the second does not answer requests of these kinds.
 fn mute(silos: InProcess, to: &'static [&'static str]) -> impl Exchange {
     Interrupted::new(silos, move |_, request: &Request, deadline: Option<Duration>| {
         let is_mute = request.silo == 1 && to.contains(&request.message.kind.as_str());
@@ -64,7 +64,7 @@ fn a_silo_that_never_answers_for_the_bound_ends_the_fit_by_the_deadline() {
     for algorithm in [AlgorithmChoice::Sfvi, rounds, AlgorithmChoice::Pvi(PviOptions::new(2))] {
         assert_late(bound(algorithm), "b");
     }
-    // Where the run may go on without it, the fit is kept, and nobody knows its bound.
+    // If the run may continue without it, the fit is kept, without a bound.
     let how = PviOptions { missing_silo: MissingSilo::GoOn, ..PviOptions::new(2) };
     assert!(bound(AlgorithmChoice::Pvi(how)).unwrap().is_nan());
 }
@@ -74,7 +74,7 @@ fn a_silo_that_never_judges_a_posterior_ends_the_evaluation_by_the_deadline() {
     let (device, how) = (Device::flex(), options(AlgorithmChoice::Sfvi));
     let data = |name: &str| (name.to_owned(), ConjugateGaussian::data(&groups(3, 2), &device).unwrap());
     let (algorithm, silos) = parties(&conjugate(), &[data("a"), data("b")], &device, &how).unwrap();
-    // Neither has rows to judge by: the first says so, and the second is not heard.
+    // Neither has rows to evaluate: the first says so, and the second does not answer.
     let mut exchange = mute(silos, &["evaluate.rows"]);
     let ask = |silo: usize, exchange: &mut dyn Exchange| {
         let mut one = Only { silo, all: exchange };

@@ -1,4 +1,4 @@
-//! Rows of the table for models declared wrongly: names, plates, shapes, ranks, and sites that change.
+//! Tests the errors of wrong models: names, plates, shapes, ranks, and sites that change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -149,7 +149,7 @@ fn a_module_in_a_plate_is_refused() {
 /// Counts evaluations of the models that change.
 static CALLS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
-/// Whether this evaluation is after the third: the model was read for its table, and fitted for some steps.
+/// Whether this evaluation is after the third: the model was read for its table, and fitted for several steps.
 fn is_late(model: usize) -> bool {
     CALLS[model].fetch_add(1, Ordering::Relaxed) >= 3
 }
@@ -200,7 +200,7 @@ fn a_site_that_changes_its_distribution_is_refused() {
     says(&error, &["declares `z HalfNormal [1]`", "site table has `z Normal [1]`"]);
 }
 
-/// A model whose globals depend on how often it was asked for them: what two versions of a model look like.
+/// A model whose globals depend on the number of its evaluations, like two versions of a model.
 #[derive(Module, Debug)]
 struct TwoVersions {
     #[module(skip)]

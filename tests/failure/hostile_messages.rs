@@ -1,4 +1,4 @@
-//! Claims that no message, well formed but wrong, makes a party of any algorithm panic, nor changes it where it is refused.
+//! Claims that no well-formed wrong message makes a party panic, nor changes a party that refuses it.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Model, PviOptions, RoundOptions, Settings, SiloSchedule,
 };
 
-/// Everything that can be wrong with one message that is still a message.
+/// Every fault of a message that can still be decoded.
 fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
     let mut found = Vec::new();
     let mut add = |what: String, change: &dyn Fn(&mut Message)| {
@@ -89,7 +89,7 @@ fn floats(name: &str, values: &[f64], shape: &[u64]) -> Record {
     Record { name: name.into(), data_type: DataType::F64, shape: shape.to_vec(), bytes }
 }
 
-/// What a party makes of something hostile: an answer (true) or an error (false), but never a panic.
+/// The outcome of a hostile message: an answer (true) or an error (false), but never a panic.
 fn unharmed<T>(what: &str, work: impl FnOnce() -> partita::inference::Result<T>) -> Result<bool, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Err(_) => Err(format!("{what}: panics")),
@@ -98,7 +98,7 @@ fn unharmed<T>(what: &str, work: impl FnOnce() -> partita::inference::Result<T>)
     }
 }
 
-/// The state of a silo as it saves it, byte by byte.
+/// The state of a silo as saved, byte by byte.
 fn saved(silo: &mut dyn SiloProgram, folder: &Path) -> Vec<Vec<u8>> {
     silo.answer(&Message::new("silo.save").setting("folder", &folder.to_string_lossy())).unwrap();
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -107,8 +107,8 @@ fn saved(silo: &mut dyn SiloProgram, folder: &Path) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Asks a silo everything that is wrong about a request: what harms it. A refused request leaves it as it was; after
-/// one that it took, it goes back to what it was.
+/// Sends a silo every fault of a request; returns those that harm it. A refused request leaves the silo unchanged.
+/// After an accepted one, it is restored.
 fn besieged(silo: &mut dyn SiloProgram, honest: &Message, where_it_is: &str, tried: &mut usize) -> Vec<String> {
     let scratch = tempfile::tempdir().unwrap();
     let (own, now) = (scratch.path().join("before"), scratch.path().join("after"));
@@ -184,13 +184,13 @@ fn honest_exchanges(world: &dyn World, count: usize) -> Vec<Vec<(Request, Messag
     (0..count).map(&mut exchange).collect()
 }
 
-/// Gives the silos and the coordinator every wrong version of what they were given in the first exchanges.
+/// Gives the silos and the coordinator every wrong version of the messages of the first exchanges.
 fn assault(name: &str, world: &dyn World) {
     const EXCHANGES: usize = 3;
     let honest = honest_exchanges(world, EXCHANGES);
     let (mut tried, mut harmed) = (0, Vec::new());
     for exchange in 0..EXCHANGES {
-        // Parties that have gone as far as this exchange.
+        // Parties that have advanced to this exchange.
         let ready = || {
             let (mut algorithm, mut programs) = world.parties();
             for answered in &honest[..exchange] {
@@ -208,7 +208,7 @@ fn assault(name: &str, world: &dyn World) {
         let where_it_is = format!("{name}, exchange {exchange}");
         let silo = &mut *programs[request.silo];
         harmed.extend(besieged(silo, &request.message, &where_it_is, &mut tried));
-        // Reports may be asked for at any time.
+        // Reports may be requested at any time.
         let elbo_requests = ready().0.elbo_requests(2, 0).swap_remove(0);
         let silo = &mut *programs[elbo_requests.silo];
         harmed.extend(besieged(silo, &elbo_requests.message, &where_it_is, &mut tried));
@@ -241,14 +241,14 @@ fn options(algorithm: AlgorithmChoice, family: FamilyPlan) -> FitOptions {
     FitOptions { algorithm, settings, threads: 1, ..FitOptions::default() }
 }
 
-/// Groups with means of their own: latents of both kinds.
+/// Groups with their own means: latents of both kinds.
 fn fit(algorithm: AlgorithmChoice) -> Horizontal<ConjugateGaussian> {
     let groups = split(&groups(6, 3), 2);
     let data = [0, 1].map(|silo| ConjugateGaussian::data(&groups[silo], &Device::flex()).unwrap());
     Horizontal { model: conjugate(), data, options: options(algorithm, structured()) }
 }
 
-/// One mean of all rows: federated points have no place for local latents.
+/// One mean of all rows: federated point estimation has no local latents.
 fn fit_mean(algorithm: AlgorithmChoice) -> Horizontal<GaussianMean> {
     let data = [[1.0, 2.0], [0.5, -1.0]].map(|rows| GaussianMean::data(&rows, &Device::flex()));
     Horizontal { model: GaussianMean {}, data, options: options(algorithm, FamilyPlan::new()) }

@@ -1,4 +1,4 @@
-//! Holds bad input to clear errors: each row names the variant, what the message must say, and that nothing panics.
+//! Holds bad input to clear errors: each test names the variant and the words of its message, and nothing panics.
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be made fails the row that asks for it")]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::{Device, Error, FitOptions, Model, Normal, Result, Scope, Settings, SiteTable, inference};
 
-/// Asserts that a result is an error of this variant, whose message holds each of these words.
+/// Asserts that a result is an error of this variant, whose message contains each of these words.
 macro_rules! refused {
     ($result:expr, $variant:pat, $words:expr) => {{
         let error = $result.map(drop).unwrap_err();
@@ -28,7 +28,7 @@ mod run;
 mod setting;
 mod transactions;
 
-/// Asserts that an error's message holds each of `words`.
+/// Asserts that an error's message contains each of `words`.
 fn says(error: &impl std::fmt::Display, words: &[&str]) {
     let text = error.to_string();
     for word in words {
@@ -39,7 +39,7 @@ fn says(error: &impl std::fmt::Display, words: &[&str]) {
 type Global = fn(&mut Scope<'_>) -> Result<Tensor<1>>;
 type Local = fn(&mut Scope<'_>, &Tensor<1>, &Tensor<1>) -> Result<()>;
 
-/// A model written where it is tested: its two functions, and how often the local one was called.
+/// A model defined in its test: its two functions, and how often the local one was called.
 #[derive(Module, Debug)]
 struct Recipe {
     #[module(skip)]
@@ -60,7 +60,7 @@ impl Recipe {
         Self::new(|scope| scope.sample("mu", Normal::new(0.0, 1.0)), local)
     }
 
-    /// A model with nothing local.
+    /// A model without a local part.
     fn global(global: Global) -> Self {
         Self::new(global, |_, _, _| Ok(()))
     }

@@ -1,4 +1,4 @@
-//! Rows of the table for messages and what may leave a silo: damaged bytes, missing fields, fields beside the manifest.
+//! Tests the errors of messages: damaged bytes, missing fields, fields that are not in the manifest.
 
 use partita::inference::{
     Algorithm, DataType, Error, Exchange, Field, InProcess, MESSAGE_VERSION, Manifest, Message, Outcome, Record,
@@ -8,7 +8,7 @@ use partita::{Device, Settings};
 
 use super::sound;
 
-/// A message with a bit of everything.
+/// A message with every kind of content.
 fn whole() -> Message {
     Message::new("test.whole").floats("x", &[1.0, 2.0]).word("step", 3).number("norm", 0.5).setting("silo", "a")
 }
@@ -80,7 +80,7 @@ fn fields_that_are_missing_or_of_another_type_or_length_are_refused() {
     refused!(message.get_setting("x"), Error::Message { .. }, ["setting `x` is missing"]);
 }
 
-/// A silo that answers with this message, whatever it is asked.
+/// A silo that answers every request with this message.
 struct Parrot(Message);
 
 impl SiloProgram for Parrot {

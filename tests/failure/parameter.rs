@@ -1,4 +1,4 @@
-//! Rows of the table for parameters outside their domain, as constants and when latents make them during a fit.
+//! Tests the errors of parameters outside their domain, as constants and when latents make them during a fit.
 
 use partita::burn::tensor::Tensor;
 use partita::core::{Array, Noise, cholesky, pointwise_log_likelihood, triangular_solve};
@@ -65,12 +65,12 @@ fn a_singular_triangle_is_refused() {
     refused!(result, Error::Parameter { parameter: "factor", index: 3, .. }, ["is 0 at index 3"]);
 }
 
-/// A latent that is 1 when the table is read and leaves the positive numbers within a few steps.
+/// A latent that is 1 when the table is read and becomes negative within a few steps.
 fn falling(mu: &Tensor<1>) -> Tensor<1> {
     mu.clone() * 1e3 + 1.0
 }
 
-/// Fits a model whose parameter falls below zero and expects that to be said of this parameter.
+/// Fits a model whose parameter falls below zero and expects an error that names this parameter.
 fn falls(local: Local, distribution: &str, parameter: &str) {
     let error = short_fit(&Recipe::local(local), |options| options.settings.steps = 100).unwrap_err();
     assert!(matches!(error, FitError::InSilo { .. }), "{distribution}: {error:?}");

@@ -1,4 +1,4 @@
-//! Rows of the table for runs that go wrong: panics, numbers that are no numbers, steps too long, silos that are lost.
+//! Tests the errors of runs: panics, numbers that are not finite, steps that are too long, lost silos.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Rows of the table for settings out of their domain: counts of zero, names unknown, rates and scales not positive.
+//! Tests the errors of settings out of their domain: zero counts, unknown names, rates and scales not positive.
 
 use partita::gpu::{DeviceError, device};
 use partita::inference::{Adam, AdamW, AlgorithmChoice, Error as FitError, Optimiser, Plug, PointMass, RmsProp, Sgd};
@@ -6,7 +6,7 @@ use partita::{Clip, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
 
 use super::{fit_over, hierarchy, short_fit, silos, sound};
 
-/// Fits with a changed setting, over silos and centrally, and expects the same refusal.
+/// Fits with a changed setting, over silos and on pooled data, and expects the same refusal.
 fn set(setting: &str, words: &[&str], change: fn(&mut FitOptions)) {
     for algorithm in [AlgorithmChoice::Sfvi, AlgorithmChoice::Central] {
         let error = fit_over(&hierarchy(), &silos(&[&[0.5, -1.0]]), |options| {

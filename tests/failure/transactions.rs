@@ -1,4 +1,4 @@
-//! Claims that an answer that fails, by bad words or bad numbers, leaves nothing behind in its silo.
+//! Claims that a failed answer, by malformed fields or bad numbers, leaves its silo's state unchanged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,12 +38,12 @@ fn a_step_that_fails_takes_back_the_weights_that_it_settled() {
     let (mut parties, next) = waiting();
     let silo = &mut parties.silos[0];
     let before = silo.local_parameters();
-    // The weights are good; what follows them is missing, of another length, or leads to no number.
+    // The weights are good; the fields after them are missing, of another length, or give no finite number.
     for wrong in [with(&next, "global", &[]), with(&next, "global", &[0.0]), with(&next, "global", &[f64::NAN; 20])] {
         assert!(silo.answer(&wrong).is_err());
         assert_eq!(silo.local_parameters(), before);
     }
-    // The same request in order is taken, and moves the silo.
+    // The same request, well formed, is accepted, and changes the silo.
     silo.answer(&next).unwrap();
     assert_ne!(silo.local_parameters(), before);
 }
@@ -63,7 +63,7 @@ fn a_party_whose_settled_step_leads_nowhere_is_where_it_was() {
         assert!(party.answer(&with(&request, "gradient", &wrong)).is_err());
         assert_eq!(state(party), before);
     }
-    // What it waited for is still there: the request in order is taken.
+    // The pending state is kept: the well-formed request is accepted.
     party.answer(&request).unwrap();
     assert_ne!(state(party), before);
 }

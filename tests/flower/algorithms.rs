@@ -68,7 +68,7 @@ fn point_estimation_is_fitted_by_the_executables_with_the_bits_of_one_process() 
     let _silos = [folder.silo("north"), folder.silo("south")];
     folder.wait_for_end(&mut folder.coordinator(&["--columns", "1"]));
     assert_eq!(folder.found(), json!([report["sites"], report["elbo"]]));
-    // It has moved from where it began, and is a point.
+    // It has moved from its start, and is a point.
     assert!(
         report["sites"][1]["mean"].as_f64().unwrap() > 0.01 && report["sites"][1]["sd"].as_f64().unwrap() < 1e-9,
         "{report}"

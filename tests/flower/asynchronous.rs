@@ -1,4 +1,4 @@
-//! Runs PVI over a real engine with nobody waiting for the slowest: the fixed point is that of one silo after another.
+//! Runs asynchronous PVI over a real engine: the fixed point is that of one silo after another.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
@@ -22,11 +22,11 @@ use serde_json::Value;
 
 const MODEL: Regression = Regression { columns: 3, binary: false };
 
-/// Exchanges of the run, and how many visits of the other silo the straggler takes for one.
+/// Exchanges of the run, and the local updates of the other silo for each of the straggler.
 const VISITS: u64 = 16;
 const BEHIND: u64 = 3;
 
-/// A silo that counts what it solves; the straggler answers only once the other silo has been visited three times more.
+/// A silo that counts its solutions; the straggler answers only after three more local updates of the other silo.
 struct Counted {
     program: Box<dyn SiloProgram>,
     place: usize,
@@ -75,8 +75,8 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     let folder = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
-    // What a silo with a conjugate solver says is exact whatever it is sent: damped by 0.99, its factor is a hundredth
-    // as far from it after each visit.
+    // The answer of a silo with a conjugate solver is exact for any request: damped by 0.99, each local update reduces
+    // the error of its factor to a hundredth.
     const DAMPING: f64 = 0.99;
     let how = options(SiloSchedule::Asynchronous(Delays::default()), DAMPING, VISITS);
     let solved = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -95,14 +95,14 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
         (algorithm.posterior().parameters.to_vec(), record.trace.len() as u64)
     });
     let solved: Vec<u64> = solved.iter().map(|count| count.load(Ordering::SeqCst)).collect();
-    // All visits counted, and one may have been under way at the end.
+    // All local updates are counted, and one may have been in progress at the end.
     assert_eq!(visits, VISITS);
     assert!((VISITS..=VISITS + 1).contains(&solved.iter().sum()), "{solved:?}");
     assert!(solved[0] >= BEHIND * (solved[1] - 1) && solved[1] >= 3, "{solved:?}");
 
     let in_turn = options(SiloSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
     let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
-    // The last visit of the straggler may have come too late to count.
+    // The last answer of the straggler may have come too late to count.
     let bound = 10.0 * (1.0 - DAMPING).powi(i32::try_from(solved[1] - 1).unwrap()).max(1e-9);
     for (found, exact) in found.iter().zip(exact.posterior().parameters) {
         assert!((found - exact).abs() <= bound * (1.0 + exact.abs()), "{found} against {exact}, {solved:?} visits");
@@ -132,17 +132,17 @@ fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for
         serde_json::from_slice(&bytes).unwrap()
     };
     let (result, judged) = (read("output/result.json"), read("output/evaluation.json"));
-    // Every visit is an exchange; the bound is one more.
+    // Every local update is an exchange; the bound is one more.
     assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1).into()));
     let rows: Vec<&Value> = judged["silos"].as_array().unwrap().iter().map(|silo| &silo["rows"]).collect();
     assert_eq!((rows, &judged["draws"]), (vec![&Value::from(237), &Value::from(300)], &5.into()));
-    // A run that is over has nothing left to do but its report.
+    // A finished run has only its report left to do.
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
     let again = read("output/result.json");
     assert_eq!((&again["sites"], &again["rounds"]), (&result["sites"], &result["rounds"]));
 }
 
-/// Ends its coordinator without a word after so many steps.
+/// Ends its coordinator abruptly after this many steps.
 struct Killed(u64);
 
 impl Progress for Killed {
@@ -161,8 +161,8 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
     let deployment = Deployment::start(&programs, scratch.path(), 2, Pace::Capped);
     let link = Proxy::before(&deployment.coordinator().address);
     let (device, data) = (Device::flex(), silos(&[12, 9], 3, false, &Device::flex()));
-    // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, is never made
-    // up for.
+    // A silo's first answer has all but a hundredth of its factor: one that counts twice, or not at all, could not be
+    // corrected later.
     const DAMPING: f64 = 0.99;
     const STEPS: u64 = 10;
     let fresh = FitOptions {
@@ -210,7 +210,7 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
         fit_asynchronous(&MODEL, &device, &resumed, &mut *algorithm, &mut exchange, None).unwrap();
     exchange.end(None).unwrap();
     served.into_iter().for_each(|silo| silo.end().unwrap());
-    // Of the work that was under way nothing counts; the bound is an exchange too.
+    // No work in progress counts; the bound is an exchange too.
     let steps: Vec<u64> = record.trace.iter().map(|(step, _)| *step).collect();
     assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 1));
     let in_turn = options(SiloSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);

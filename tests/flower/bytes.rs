@@ -1,4 +1,4 @@
-//! Holds what crosses the wire in a round to what the manifest counts, with a real engine in between.
+//! Compares the bytes of a round on the wire with the manifest's counts, over a real engine.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
@@ -10,15 +10,15 @@ use partita::inference::{AlgorithmChoice, Exchange, Manifest, Message, Outcome, 
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{Device, FamilyPlan, FitOptions, Gaussian, Model, RoundOptions, Settings};
 
-/// What a message costs beside its numbers, whatever it says, and what each of its fields does: what the how-to states.
+/// The cost of a message beside its numbers, and of each of its fields, as stated in the how-to.
 const A_MESSAGE: u64 = 1_500;
 const A_FIELD: u64 = 600;
 
-/// What crossed in one round, both ways.
+/// The bytes of one round, both ways.
 struct Crossed {
-    /// Of requests and of answers, as the exchange counts them.
+    /// Of requests and of answers, as counted by the exchange.
     counted: [u64; 2],
-    /// Through the socket, with headers and polls.
+    /// On the socket, with headers and polls.
     socket: u64,
     requests: Vec<Message>,
     replies: Vec<Message>,
@@ -75,7 +75,7 @@ impl Crossed {
             let most = 8 * numbers + A_MESSAGE * messages.len() as u64 + A_FIELD * fields;
             assert!(counted <= most, "{counted} bytes for {numbers} numbers in {fields} fields: more than {most}");
         }
-        // What is equal in two requests crosses once; answers differ.
+        // Equal parts of two requests cross once; answers differ.
         assert!(self.counted[1] >= 8 * size(&self.replies)[0], "{:?}", self.counted);
         // No answer has more numbers than the manifest counts.
         let limit: usize = self.manifest.fields.iter().map(|field| field.limit).sum();
@@ -112,8 +112,8 @@ fn a_round_of_a_million_numbers_crosses_the_socket_with_less_than_five_per_cent_
     let family = FamilyPlan::new().global(Gaussian::diagonal());
     let Some(found) = one_round(&LogisticRegression::new(COLUMNS), &silos, family) else { return };
     found.assert_counts();
-    // The posterior to two silos and one back from each. The engine is given one copy for both silos, or another one if
-    // the first has fetched its own before the second is asked.
+    // The posterior to two silos and one back from each. The engine receives one copy for both silos, or a second one
+    // if the first silo has fetched its own before the second is asked.
     let (copy, [requests, replies]) = (8 * 1_000_000, found.counted);
     assert!(requests >= copy && replies >= 2 * copy, "{:?}", found.counted);
     let overhead = found.socket as f64 / ((requests / copy + 2) * copy) as f64 - 1.0;

@@ -1,4 +1,4 @@
-//! Fits the models of the executables with the settings that they come with, where an answer is known.
+//! Fits the models of the executables with their usual settings, for known answers.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
@@ -50,7 +50,7 @@ fn a_logistic_regression_has_the_width_of_its_whole_covariance_and_the_report_na
     assert_eq!(json["families"][0]["family"], "Gaussian, full covariance");
 }
 
-/// The lines that the how-to page writes into a file of this name.
+/// The lines that the how-to page writes into the file of this name.
 fn from_the_how_to(name: &str) -> String {
     let page = include_str!("../../docs/src/how-to-flower.md");
     let (_, rest) = page.split_once(&format!("cat > {name} <<'END'\n")).unwrap();
@@ -77,7 +77,7 @@ fn the_run_of_the_how_to_page_ends_where_the_page_says_and_its_silos_allow_it() 
     assert!(report.warnings.is_empty(), "{report}");
 }
 
-/// A short run of six cities over so many silos, all with the same children.
+/// A short run of six cities over this many silos, all with the same children.
 fn wheeze(algorithm: AlgorithmChoice, silos: usize) -> Report {
     let device = Device::flex();
     let children = six_cities_data(Path::new("example:1"), &device).unwrap();
@@ -112,7 +112,7 @@ fn averaging_that_narrows_local_posteriors_is_warned_of_and_no_other_fit_is() {
 fn a_coordinator_and_a_silo_say_at_the_start_that_averaging_may_narrow_local_posteriors() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    // Nothing listens there, and no party waits for it.
+    // Nothing listens there, and no party tries to connect.
     let engine = "state = \"s\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     write("coordinator.toml", &format!("output = \"o\"\n{engine}"));
     write("a.toml", &format!("name = \"a\"\nallow = [\"avg\", \"sfvi\"]\ndata = \"example:1\"\n{engine}"));

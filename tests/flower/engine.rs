@@ -30,7 +30,7 @@ fn six_cities() -> Vec<(String, RepeatedBinary)> {
     named.map(|(name, part)| (name.to_owned(), RepeatedBinary::six_cities(&part, &device).unwrap())).collect()
 }
 
-/// Runs silos with a coordinator; the parameters of the posterior, and what silos say of it.
+/// Runs silos with a coordinator; returns the parameters of the posterior, and the silos' evaluation of it.
 fn found<M: Model + 'static>(
     model: &M,
     rows: &[usize],

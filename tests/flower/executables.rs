@@ -1,4 +1,4 @@
-//! Reads the configuration files of the executables: what is misspelt or means nothing is refused by name.
+//! Reads the configuration files of the executables: misspelt and invalid entries are refused by name.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
@@ -19,7 +19,7 @@ fn a_misspelt_entry_of_a_configuration_file_is_refused_by_name() {
     std::fs::write(&path, format!("{honest}deadline_second = 7\n{engine}")).unwrap();
     let found = read_toml::<CoordinatorFile>(&path).unwrap_err();
     assert!(found.to_string().contains("deadline_second"), "{found}");
-    // The key that is wrong is named, not the one that is missing because of it.
+    // The error names the wrong key, not the key that is missing because of it.
     std::fs::write(&path, format!("{}{engine}", honest.replace("output", "outptu"))).unwrap();
     let found = read_toml::<CoordinatorFile>(&path).unwrap_err().to_string();
     assert!(found.contains("unknown field `outptu`") && found.contains("line 2"), "{found}");
@@ -40,7 +40,7 @@ fn a_policy_for_lost_silos_or_a_key_that_cannot_be_is_refused_before_the_engine_
             "model = \"six-cities\"\nalgorithm = \"{algorithm}\"\nsilos = [\"a\", \"b\"]\nsteps = 20\nlocal_steps = 10\n"
         )
     };
-    // Nothing listens there, and nobody waits for it.
+    // Nothing listens there, and no party waits for it.
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     for (algorithm, policy, expected) in [
         ("sfvi-avg", "lost_silo = \"go-on\"\nquorum = 1\n", "expected `pvi`"),
@@ -69,7 +69,7 @@ fn a_run_of_days_is_refused_before_the_engine_is_asked_unless_its_owner_wants_it
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("run.toml", "model = \"six-cities\"\nalgorithm = \"sfvi\"\nsilos = [\"a\"]\nsteps = 30000\n");
-    // Nothing listens there, and nobody waits for it.
+    // Nothing listens there, and no party waits for it.
     let engine = "state = \"s\"\noutput = \"o\"\n[engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n";
     let said = |file: &str, arguments: &[&str]| {
         write("coordinator.toml", file);

@@ -1,4 +1,4 @@
-//! Kills every process of a real deployment in mid-round, and takes its disk away: what is found has the same bits.
+//! Kills every process of a real deployment in mid-round, and fills its disk: the results have the same bits.
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
@@ -11,8 +11,8 @@ use fixtures::engine::{Deployment, Keeps, Pace, Running, installed};
 use fixtures::programs::{Folder, in_one_process};
 use fixtures::proxy::{Hold, Proxy};
 
-/// How long the coordinators of these tests wait: a SuperNode whose silo was killed over a request hands out the next
-/// one after a minute.
+/// The time limits of the coordinators of these tests: a SuperNode whose silo was killed during a request delivers the
+/// next one after a minute.
 const PATIENCE: &str = "appear_seconds = 240\ndeadline_seconds = 30";
 
 /// A deployment with proxies before the SuperLink and the SuperNode of `north`.
@@ -36,7 +36,7 @@ impl World {
     }
 }
 
-/// A run that has come to the third answer of `north`, which is computed, saved and not sent yet.
+/// A run that has reached the third answer of `north`, which is computed and saved but not sent.
 struct MidRound {
     north: Running,
     _south: Running,
@@ -46,7 +46,7 @@ struct MidRound {
 
 impl MidRound {
     fn reach(world: &World, folder: &Folder) -> Self {
-        // The first answer is that to the hello.
+        // The first answer is to the hello.
         let hold = world.north.hold("push-messages", 4);
         let (north, south, coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
         hold.wait();
@@ -76,7 +76,7 @@ fn a_silo_and_a_supernode_killed_in_mid_round_change_nothing() {
     let mut run = MidRound::reach(&world, &folder);
     world.deployment.nodes[0].kill();
     run.hold.lose();
-    // Without a key, it comes back under another name: its silo is taken there once the engine knows that the old one
+    // Without a key, it returns under another name: its silo is accepted there once the engine knows that the old node
     // is gone.
     world.deployment.nodes[0] = world.deployment.node(0, Pace::Capped);
     folder.wait_for_end(&mut run.coordinator);
@@ -110,7 +110,7 @@ fn a_superlink_and_a_coordinator_killed_in_mid_round_change_nothing() {
     assert_eq!(folder.found(), expected);
     drop(run);
 
-    // The same while it sends: a silo has the head of a message, and never all of its objects.
+    // The same while it sends: a silo has the head of a message, but never all of its objects.
     let folder = world.folder(&scratch.path().join("sending"), "sfvi-avg");
     let hold = world.link.hold("push-object", 40);
     let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
@@ -130,7 +130,7 @@ fn a_coordinator_killed_between_its_rounds_and_its_report_finds_the_silos_where_
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path(), Keeps::InMemory);
     let folder = world.folder(&scratch.path().join("run"), "pvi");
-    // The bound is asked for after the last checkpoint: silos are a round ahead of it.
+    // The bound is requested after the last checkpoint: silos are a round ahead of it.
     let (_north, _south, mut coordinator) = (folder.silo("north"), folder.silo("south"), folder.coordinator(&[]));
     folder.wait_for("north.log", "sfvi.estimate_elbo", 1);
     coordinator.kill();
@@ -183,7 +183,7 @@ fn a_disk_that_is_full_ends_a_party_with_its_last_checkpoint_whole() {
     let state = folder.path("coordinator-state").join(&before).join("coordinator.partita");
     let size = std::fs::metadata(&state).unwrap().len();
 
-    // Files may not grow to the size of a checkpoint.
+    // Files are limited to less than the size of a checkpoint.
     assert!(size > 512, "{size}");
     let mut full = folder.without_room("coordinator", 1, "full.log");
     folder.wait_for_end(&mut full);
@@ -191,7 +191,7 @@ fn a_disk_that_is_full_ends_a_party_with_its_last_checkpoint_whole() {
     assert!(said.contains("File too large") && said.contains("coordinator-state"), "{said}");
     assert_eq!((latest(), std::fs::metadata(&state).unwrap().len()), (before, size));
 
-    // Nor at a silo: what it cannot save it does not answer.
+    // The same at a silo: it gives no answer that it cannot save.
     run.north.kill();
     let mut full = folder.without_room("north", 4, "north-full.log");
     let mut coordinator = folder.coordinator(&["--resume"]);

@@ -1,4 +1,4 @@
-//! Claims what holds over a real engine on this machine, and of the executables; tests of the engine skip where it is not installed.
+//! Tests fits over a real engine on this machine, and the executables; tests skip if the engine is not installed.
 
 mod algorithms;
 mod asynchronous;

@@ -1,4 +1,4 @@
-//! Loses, repeats, delays and replays messages between the parties of a real deployment: what is found has the same bits.
+//! Loses, repeats, delays and replays messages of a real deployment: the results have the same bits.
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
@@ -55,7 +55,8 @@ impl World {
         Self { deployment, fleet: fleet.unwrap(), link, north, expected }
     }
 
-    /// A run that `disturb` disturbs once it has begun; it finds the same bits. What the coordinator and the silo saw.
+    /// A run that `disturb` disturbs once it has begun, with unchanged bits; returns the logs of the coordinator and
+    /// the silo.
     #[track_caller]
     fn run(&self, folder: &Path, deadline: u64, disturb: impl FnOnce(&Self)) -> (Vec<Event>, String) {
         let (silos, options) = (silos(), options());
@@ -114,8 +115,8 @@ fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing()
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
 
-    // The SuperLink takes a message for delivered that the SuperNode never sees, over a slow link: the deadline passes
-    // while the coordinator asks for answers.
+    // The SuperLink believes that a message is delivered which the SuperNode never receives, over a slow link: the
+    // deadline passes while the coordinator polls for answers.
     let (history, _) = world.run(&scratch.path().join("request"), 4, |world| {
         world.link.rule(|path, _, _| {
             if path == "pull-messages" {
@@ -127,14 +128,14 @@ fn a_request_and_a_reply_that_are_lost_and_a_reply_that_is_late_change_nothing()
     });
     assert!(history.iter().any(|event| event.what.contains("no answer in 4 s")), "{history:?}");
 
-    // The same with an answer, which the silo repeats and does not compute again.
+    // The same with an answer, which the silo repeats without computing it again.
     let (history, _) = world.run(&scratch.path().join("reply"), 4, |world| {
         world.link.rule(change("pull-messages", 3, |_, _| Vec::new()));
     });
-    // The SuperLink says that it has given it away already.
+    // The SuperLink reports that it has already delivered it.
     assert!(history.iter().any(|event| event.what.contains("Message Unavailable")), "{history:?}");
 
-    // The first answer comes after the request was sent again, and counts.
+    // The first answer arrives after the request was sent again, and counts.
     let (history, _) = world.run(&scratch.path().join("late"), 4, |world| {
         let hold = world.north.hold("push-messages", 2);
         std::thread::spawn(move || {
@@ -152,8 +153,8 @@ fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
 
-    // Lists of a protobuf message that is put behind itself hold everything twice. Of a thousand answers the content of
-    // one is asked for.
+    // Lists of a protobuf message that is appended to itself hold everything twice. Of a thousand answers the content
+    // of one is fetched.
     let asked: Arc<Mutex<BTreeMap<Vec<u8>, usize>>> = Arc::default();
     let count = Arc::clone(&asked);
     let (history, _) = world.run(&scratch.path().join("twice"), 60, move |world| {
@@ -167,7 +168,7 @@ fn replies_that_come_twice_or_from_an_earlier_round_or_run_change_nothing() {
     });
     assert!(history.is_empty(), "{history:?}");
     let asked = asked.lock().unwrap();
-    // More than one each: while it is on its way, and where two answers have it in common.
+    // More than one each: while it is in transit, and when two answers share it.
     assert!(!asked.is_empty() && asked.values().all(|count| *count < 900), "{:?}", asked.values());
 
     let earlier: Arc<Mutex<Vec<u8>>> = Arc::default();
@@ -194,7 +195,7 @@ fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again
     let scratch = tempfile::tempdir().unwrap();
     let world = World::start(&programs, scratch.path());
     let (history, said) = world.run(&scratch.path().join("run"), 10, |world| {
-        // In the third round the silo is given the message of the first one again, with all its objects.
+        // In the third round the silo receives the message of the first one again, with all its objects.
         let objects: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>> = Arc::default();
         let mut messages = change("pull-messages", 3, |seen, _| seen[0].clone());
         world.north.rule(move |path, count, body| {
@@ -206,7 +207,7 @@ fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again
             }
             let (objects, body) = (Arc::clone(&objects), body.to_vec());
             Action::Change(Box::new(move |answer| {
-                // One that is on its way still has no content.
+                // A message in transit still has no content.
                 if answer.len() > 16 {
                     objects.lock().unwrap().insert(body, answer.clone());
                 }
@@ -214,7 +215,7 @@ fn a_request_of_an_earlier_round_that_is_replayed_to_a_silo_is_not_applied_again
             }))
         });
     });
-    // On a slow machine its time is over first.
+    // On a slow machine its time expires first.
     assert!(said.contains("the age of a request") || said.contains("after its time"), "{said}");
     assert!(history.iter().any(|event| event.what.contains("no answer in 10 s")), "{history:?}");
 }
@@ -226,14 +227,14 @@ fn calls_that_break_inside_the_engine_are_made_again_and_change_nothing() {
     let world = World::start(&programs, scratch.path());
     let (history, said) = world.run(&scratch.path().join("run"), 60, |world| {
         for proxy in [&world.link, &world.north] {
-            // As where others have locked the engine's database: every third call of each kind.
+            // As if other processes had locked the engine's database: every third call of each kind.
             proxy.rule(|_, count, _| if count % 3 == 0 { Action::Break } else { Action::Pass });
         }
     });
     assert!(history.is_empty(), "{history:?}");
     assert!(!said.contains("failed") && !said.contains("not taken"), "{said}");
 
-    // What breaks each time is said to do so, and soon.
+    // A call that fails every time is reported, and soon.
     world.link.rule(|path, _, _| if path == "start-run" { Action::Break } else { Action::Pass });
     let names: Vec<String> = silos().into_iter().map(|(name, _)| name).collect();
     let how = how(world.link.engine(), &names, 2, patience(60, LostSilo::Wait));

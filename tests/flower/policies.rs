@@ -1,4 +1,5 @@
-//! Goes on without a silo, takes it back and takes in one that is late, over a real deployment: by the stated rules, to the bit.
+//! Continues without a silo, takes it back and takes in a late one, over a real deployment: exactly by the stated
+//! rules.
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
@@ -29,8 +30,8 @@ fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
     NAMES.iter().zip(numbers()).map(|(name, own)| ((*name).to_owned(), GaussianMean::data(&own, &device))).collect()
 }
 
-/// One silo after another, each with the exact solution of its local problem: what is found does not depend on how
-/// often a silo was visited, so long as it was, and nothing was counted twice.
+/// One silo after another, each with the exact solution of its local problem: the result does not depend on the number
+/// of local updates of a silo, provided it has one, and nothing is counted twice.
 fn options(visits: u64, missing_silo: MissingSilo) -> FitOptions {
     let pvi = PviOptions { solver: Conjugate.into(), missing_silo, ..PviOptions::new(1) };
     let settings = Settings { steps: visits, ..Settings::default() };
@@ -44,7 +45,7 @@ fn exact(silos: &[usize]) -> [f64; 2] {
     [found.mean, found.variance.sqrt()]
 }
 
-/// Does something after a step.
+/// Acts after a step.
 struct After<F: FnMut(u64)>(F);
 
 impl<F: FnMut(u64) + Send> Progress for After<F> {
@@ -60,7 +61,7 @@ fn served(deployment: &Deployment, folder: &Path, index: u32) -> Served {
     Served::start((NAMES[index as usize], rows), deployment.silo(index as usize), folder, IDENTITY, make)
 }
 
-/// What a run found, the parameters of its posterior and mean with standard deviation, and what happened meanwhile.
+/// The result of a run, the parameters of its posterior and mean with standard deviation, and the events meanwhile.
 struct Found {
     parameters: Vec<f64>,
     moments: [f64; 2],
@@ -83,7 +84,7 @@ fn fitted(
     Ok((own.to_vec(), moments))
 }
 
-/// A run over the engine in which `after` does something after a step; if it fails, the error and what happened before.
+/// A run over the engine in which `after` acts after a step; if it fails, the error and the events before.
 fn over_the_engine(
     deployment: &Deployment,
     (quorum, patience): (usize, Patience),
@@ -103,7 +104,7 @@ fn over_the_engine(
     }
 }
 
-/// What the same run finds in one process, where silos are absent when the history says so.
+/// The result of the same run in one process, with silos absent as in the history.
 fn in_one_process(visits: u64, history: &[Event]) -> Vec<f64> {
     let (_, silos) = parties(&GaussianMean {}, &silos(), &Device::flex(), &options(visits, MissingSilo::GoOn)).unwrap();
     let is_absent = |round: u64, silo: usize| {
@@ -161,7 +162,7 @@ fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_th
         if step == 6 {
             let late = west.insert(served(&deployment, &folder, 2));
             late.wait_for("says hello");
-            // The coordinator looks who is there once a second, while it waits for somebody.
+            // The coordinator lists the nodes once a second while it waits.
             std::thread::sleep(Duration::from_millis(1_500));
         }
     });
@@ -170,7 +171,7 @@ fn a_run_goes_on_without_a_silo_that_is_gone_with_its_factor_and_takes_in_one_th
     assert_eq!(kinds(&found.history, "west"), [EventKind::Missing, EventKind::Back], "{:?}", found.history);
     assert_eq!(found.history[0].round, 0);
     assert_eq!(found.parameters, in_one_process(15, &found.history));
-    // What it goes on with is not what all would find.
+    // The result with fewer silos differs from that with all.
     assert!(in_one_process(6, &found.history[..1]) != in_one_process(6, &[]));
 }
 

@@ -1,4 +1,4 @@
-//! Lets every party of a real deployment meet one that it must not trust: each is refused, with a line that says why.
+//! Confronts every party of a real deployment with untrusted peers: each is refused, with a line that says why.
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
@@ -26,7 +26,7 @@ fn silos() -> Vec<(String, <GaussianMean as Model>::Data)> {
     NAMES.iter().zip(numbers).map(|(name, own)| ((*name).to_owned(), GaussianMean::data(&own, &device))).collect()
 }
 
-/// Four visits, which find the exact posterior.
+/// Four local updates, which find the exact posterior.
 fn options() -> FitOptions {
     let pvi = PviOptions { solver: Conjugate.into(), ..PviOptions::new(1) };
     let settings = Settings { steps: 4, ..Settings::default() };
@@ -48,7 +48,7 @@ fn served(index: u32, engine: Engine, folder: &Path, identity: &str) -> Served {
     Served::start((NAMES[index as usize], rows), engine, folder, identity, make)
 }
 
-/// What a coordinator says of a run over these silos.
+/// The log of a coordinator for a run over these silos.
 fn run(engine: Engine, patience: Patience, disturb: impl FnOnce()) -> (Result<Vec<f64>, String>, Vec<String>) {
     run_by(how(engine, &NAMES.map(str::to_owned), 2, patience), disturb)
 }
@@ -80,7 +80,7 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and
     let mut stranger = secure.node(2);
 
     let names = NAMES.map(str::to_owned);
-    // Neither is a matter of patience, after which it would be an error of transport.
+    // Neither waits for the patience, after which it would be an error of transport.
     let connect = |ca: &str, secret: &str| {
         let how = how(secure.coordinator(ca, secret), &names, 2, patience(20, LostSilo::Wait));
         Flower::connect(how, IDENTITY).unwrap_err()
@@ -92,7 +92,7 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and
     let found = connect("ca.pem", "guess");
     assert!(matches!(found, Error::Refused { status: 401, .. }) && found.to_string().contains("secret"), "{found}");
 
-    // Those who are who they say they are find what one process finds.
+    // Silos with their own keys find the same result as one process.
     let _silos = [0, 1].map(|index: u32| served(index, secure.silo(index as usize), scratch.path(), IDENTITY));
     let bound = |keys: [usize; 2], appear_seconds| {
         let key = |index: usize| NodeKey::read(&scratch.path().join(format!("node-{index}.pub"))).unwrap();
@@ -103,7 +103,7 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and
     let (found, lines) = bound([0, 1], 300);
     assert_eq!(found.unwrap(), expected(), "{lines:?}");
 
-    // Who is registered and says that it is another is not taken for it.
+    // A registered node that claims another name is not accepted under it.
     let (found, lines) = bound([0, 2], 20);
     let problem = found.unwrap_err();
     assert!(problem.contains("20 s for the silos `south`"), "{problem}");
@@ -118,7 +118,7 @@ fn an_engine_with_another_certificate_a_key_nobody_registered_another_secret_and
     assert!(said.to_lowercase().contains("activate"), "{said}");
 }
 
-/// A silo that answers with something that is not a number.
+/// A silo that answers with NaN.
 struct Broken(Box<dyn SiloProgram>);
 
 impl SiloProgram for Broken {
@@ -176,7 +176,7 @@ fn another_model_and_answers_that_are_no_numbers_or_too_large_are_refused_with_t
     both.into_iter().for_each(|silo| silo.end().unwrap());
 }
 
-/// Spoils the `nth` answer to calls of this name that is longer than so many bytes.
+/// Spoils the `nth` answer to calls of this name that is longer than this many bytes.
 fn spoil(
     name: &'static str,
     (nth, longer): (usize, usize),
@@ -228,7 +228,7 @@ fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_bot
     assert!(lines.iter().any(|line| line.contains("its bytes hash to")), "{lines:?}");
     end(silos);
 
-    // A changed byte of a request: the silo says so, and answers the next attempt.
+    // A changed byte of a request: the silo reports it, and answers the next attempt.
     let silos = serve("request");
     let (found, lines) = run(link.engine(), wait, || north.rule(spoil("pull-object", (2, 40), flip)));
     assert_eq!(found.unwrap(), expected(), "{lines:?}");
@@ -236,7 +236,7 @@ fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_bot
     assert!(lines.iter().any(|line| line.contains("the silo could not answer")), "{lines:?}");
     end(silos);
 
-    // Half of a protobuf message to a silo: the engine says no more about it until the task's time is over, and the
+    // Half of a protobuf message to a silo: the engine does not deliver it again until the task's time is over, and the
     // request is sent again.
     let silos = serve("half");
     let (found, lines) = run(link.engine(), wait, || link.rule(spoil("pull-messages", (2, 40), half)));
@@ -260,7 +260,7 @@ fn bytes_that_were_changed_cut_short_or_announced_without_end_are_refused_on_bot
     end(silos);
 }
 
-/// A silo that takes its time for its first solution, until something has happened that it waits for.
+/// A silo that delays its first solution until an event that it waits for.
 struct Slow<F> {
     program: Box<dyn SiloProgram>,
     has_happened: F,
@@ -284,7 +284,7 @@ impl<F: Fn() -> bool + Send> SiloProgram for Slow<F> {
     }
 }
 
-/// Does something after a step.
+/// Acts after a step.
 struct After<F: FnMut(u64)>(F);
 
 impl<F: FnMut(u64) + Send> Progress for After<F> {
@@ -307,7 +307,7 @@ fn a_second_node_is_not_taken_for_a_silo_whose_first_is_connected_and_is_once_th
         lines.iter().any(|line| line.contains("silo `north`: node") && line.contains("still connected"))
     };
     let mut north = Some(served(0, deployment.silo(0), &folder, IDENTITY));
-    // The coordinator looks who is there while it waits for somebody.
+    // The coordinator lists the nodes while it waits.
     let ((mut make, rows_of_south), seen) = (program((&GaussianMean {}, &silos()), 1, &options()), Arc::clone(&lines));
     let slow = move || {
         let seen = Arc::clone(&seen);

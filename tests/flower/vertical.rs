@@ -1,4 +1,4 @@
-//! Fits and predicts models whose columns are at different parties through a real engine: the bits are those of one process.
+//! Fits and predicts models with columns at different parties over a real engine: the bits are those of one process.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
@@ -30,7 +30,7 @@ fn options(how: VerticalOptions, steps: u64) -> FitOptions {
     FitOptions { algorithm, settings, elbo_draws: 10, summary_draws: 100, ..FitOptions::default() }
 }
 
-/// What the label holder knows at the end: numbers of the report, and what it expects of rows never seen.
+/// The label holder's results: the numbers of the report, and its predictions for rows never seen in training.
 fn known(report: &Report, prediction: &Prediction) -> Value {
     json!([report.sites, report.elbo, report.elbo_se, prediction.mean.values, prediction.log_density])
 }
@@ -158,7 +158,7 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
     let found = read(&folder.join("output/prediction.json"));
     assert_eq!(found["mean"], json!(expected.mean.values));
     assert_eq!(found["log_density"], json!(expected.log_density));
-    // What a party found about its own coefficients is in its own folder alone.
+    // A party's posterior of its own coefficients is in its own folder only.
     for party in ["p0", "p1"] {
         let own = read(&folder.join(format!("{party}-state/own.json")));
         assert_eq!(own["sites"], serde_json::to_value(fitted.summary_of(party).unwrap()).unwrap());

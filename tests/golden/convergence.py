@@ -1,6 +1,7 @@
 """Golden numbers for R-hat and effective sample sizes of Markov chains, by ArviZ.
 
-    python -m pip install arviz==0.23.4 numpyro==0.22.0 numpy scipy && python tests/golden/convergence.py > tests/golden/convergence.json
+    python -m pip install arviz==0.23.4 numpyro==0.22.0 numpy scipy
+    python tests/golden/convergence.py > tests/golden/convergence.json
 """
 
 import json

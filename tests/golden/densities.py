@@ -273,7 +273,7 @@ def unpacked(arguments):
 def apart(found, expected):
     found, expected = np.ravel(found).astype(float), np.ravel(expected).astype(float)
     distance = np.abs(found - expected) / (1 + np.abs(expected))
-    # Infinite and NaN: the other library has left the range of float64, which is no statement about the formula.
+    # Infinite and NaN: the other library has left the range of float64, which says nothing about the formula.
     return float(np.max(np.where(np.isfinite(distance), distance, 0.0), initial=0.0))
 
 

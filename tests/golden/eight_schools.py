@@ -1,6 +1,7 @@
 """The posterior of the eight schools by NumPyro's NUTS, long enough that its own error is far below the tests' bounds.
 
-    python -m pip install numpyro==0.22.0 arviz==0.23.4 && python tests/golden/eight_schools.py > tests/golden/eight_schools.json
+    python -m pip install numpyro==0.22.0 arviz==0.23.4
+    python tests/golden/eight_schools.py > tests/golden/eight_schools.json
 """
 
 import json

@@ -4,8 +4,9 @@
 
 Needs no package: decimal numbers of 60 digits. Silo m has rows (x, y) of y ~ N(a + b x, 1), so that its mean loss is a
 quadratic with H_m = mean of (1, x)(1, x)' and F_m' = H_m w - mean of y (1, x). A round: E gradient steps of rate r in
-every silo, then the rule of Reddi et al. (2021, arXiv:2003.00295, Algorithm 2) with silos weighted by their rows. Every trajectory is computed by the recursions as printed and, for the moments, once more as the sums these
-unroll to (for Yogi from the signs found); the two must agree to 40 digits.
+every silo, then the rule of Reddi et al. (2021, arXiv:2003.00295, Algorithm 2) with silos weighted by their rows. Every
+trajectory is computed by the printed recursions and, for the moments, also as the sums that these expand to (for Yogi
+with the signs found); the two must agree to 40 digits.
 """
 
 import json
@@ -35,7 +36,7 @@ def gradient(silo, w):
 
 
 def change(w):
-    """The mean of what the silos moved, weighted by rows."""
+    """The mean of the silos' changes, weighted by rows."""
     total = [D(0), D(0)]
     for silo in SILOS:
         own = list(w)

@@ -1,4 +1,4 @@
-//! Holds every bijector to the laws of its trait: one row for each, and planted faults that the laws must find.
+//! Holds every bijector to the laws of its trait: one row for each, and planted faults that the laws must detect.
 
 use partita_core::laws::{BijectorViolation, bijector, bijector_on_device};
 use partita_core::{

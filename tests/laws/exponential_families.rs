@@ -170,7 +170,7 @@ impl ExponentialFamily for Mistake {
 
     fn standard(&self, natural: &[f64]) -> Vec<f64> {
         let mut standard = sound().standard(natural);
-        // Says the precision, and reads it back: its own inverse, but not what was given.
+        // Returns the precision and reads it back: consistent with itself, but not with the parameter given.
         if *self == Self::Standard {
             standard[1] = standard[1].recip();
         }

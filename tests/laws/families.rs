@@ -156,7 +156,7 @@ fn sound() -> FullRankGaussian {
 }
 
 impl Mistake {
-    /// Noise of one sign gives a draw that is right at every single noise, and draws that are wrong together.
+    /// Noise of one sign gives draws that are each valid, but wrong together.
     fn bend(self, noise: &[f64]) -> Vec<f64> {
         noise.iter().map(|noise| if self == Self::Moment { noise.abs() } else { *noise }).collect()
     }

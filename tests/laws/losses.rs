@@ -1,4 +1,4 @@
-//! Holds losses of observations to their formulas, limits, gradients, sums over silos, and to what they are for.
+//! Holds losses of observations to their formulas, limits, gradients, sums over silos, and robustness.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use burn::module::Module;
@@ -299,7 +299,7 @@ fn at_the_limit_of_its_index_a_reading_has_the_bits_of_the_log_likelihood() {
         for loss in [Loss::Beta(1.0), Loss::Gamma(1.0), Loss::GeneralisedCrossEntropy(0.0)] {
             assert_eq!(read(LogDensity::new(&model, &device, &table).loss(loss)), plain, "{law:?}, {loss}");
         }
-        // Close to it, the difference is of the order of the index.
+        // Close to it, the difference has the order of the index.
         let near = read(LogDensity::new(&model, &device, &table).loss(Loss::Beta(1.0 + 1e-9)));
         assert!((near.value - plain.value).abs() < 1e-7, "{law:?}: {} {}", near.value, plain.value);
     }
@@ -471,7 +471,7 @@ fn silos_reach_the_generalised_posterior_of_pooled_data() {
     let parts: Vec<Vec<f64>> = numbers.chunks(17).map(<[f64]>::to_vec).collect();
     let (pooled, pooled_sd, _) = fit_mean(&[numbers], Loss::Gamma(1.3), AlgorithmChoice::Central);
     let (mean, sd, _) = fit_mean(&parts, Loss::Gamma(1.3), AlgorithmChoice::Sfvi);
-    // The same noise and the same steps: what is left is rounding in another order over 1,500 steps.
+    // The same noise and the same steps: only rounding in another order over 1,500 steps remains.
     assert!((mean - pooled).abs() < 1e-9 && (sd - pooled_sd).abs() < 1e-9, "{mean} {pooled}, {sd} {pooled_sd}");
 }
 
@@ -485,7 +485,8 @@ fn partitioned_inference_reaches_the_optimum_of_the_generalised_objective() {
     let (mean, sd, _) = fit_mean(&parts, Loss::Beta(1.5), AlgorithmChoice::Pvi(options));
     let (exact_mean, log_sd) = optimum(&numbers, 1.5, (1.0, -1.5));
     let exact_sd = log_sd.exp();
-    // Three silos, ten sweeps, fifty steps a visit with a rate that falls to zero in each; measured 0.003 and 0.006.
+    // Three silos, ten sweeps, fifty steps a local update with a rate that falls to zero in each; measured 0.003 and
+    // 0.006.
     assert!((mean - exact_mean).abs() < 0.02 * exact_sd, "{mean} {exact_mean} ± {exact_sd}");
     assert!((sd / exact_sd - 1.0).abs() < 0.02, "{sd} {exact_sd}");
 }

@@ -6,7 +6,7 @@ use partita::inference::laws::{ExchangeViolation, exchange, message};
 use partita::inference::{Arrival, Error, Exchange, InProcess, Manifest, Message, Request, Result, Threads};
 use proptest::prelude::*;
 
-/// One thing to put in a message.
+/// One field of a message.
 #[derive(Debug, Clone)]
 enum Item {
     Array(String, Vec<f64>, usize),
@@ -61,7 +61,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] = to;
         match Message::decode(&bytes) {
-            // What is read is whole: it has exactly the bytes it was read from.
+            // A decoded message is complete: it has exactly the bytes it was read from.
             Ok(read) => prop_assert_eq!(read.encode(), bytes),
             Err(error) => prop_assert!(matches!(error, Error::Message { .. }), "{error}"),
         }

@@ -1,4 +1,4 @@
-//! Claims that measures of predictions, topics and posteriors satisfy their identities, and the coherence gensim's numbers.
+//! Claims that measures of predictions, topics and posteriors satisfy their identities, and that coherence is gensim's.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::SparseRows;
@@ -116,7 +116,7 @@ fn labels_drawn_from_the_predictions_leave_them_calibrated() {
     let bound = (15.0_f64.sqrt() + 5.0) * variance.sqrt() / ROWS as f64;
     let error = expected_calibration_error(&predictions);
     assert!(error < bound && bound < 0.03, "{error} against {bound}");
-    // The share that comes true is the mean confidence, within five standard errors.
+    // The fraction of correct predictions is the mean confidence, within five standard errors.
     let mean = confidences(&probabilities, 10).iter().sum::<f64>() / ROWS as f64;
     assert!((accuracy(&predictions) - mean).abs() < 5.0 * variance.sqrt() / ROWS as f64);
     // The log likelihood is minus the entropy, within five standard errors.
@@ -133,7 +133,7 @@ fn labels_drawn_from_the_predictions_leave_them_calibrated() {
 fn overconfidence_is_found_to_its_size() {
     const ROWS: usize = 20_000;
     let mut stream = stream(3);
-    // All say 0.9, and 0.7 come true.
+    // All have confidence 0.9, and 0.7 are correct.
     let labels: Vec<usize> = (0..ROWS).map(|_| usize::from(stream.uniform() >= 0.7)).collect();
     let probabilities = [0.9, 0.1].repeat(ROWS);
     let error = expected_calibration_error(&Predictions::new(&probabilities, 2, &labels).unwrap());
@@ -180,7 +180,7 @@ fn the_coherence_of_three_words_is_that_computed_by_hand() {
     let found = umass_coherence(&[0, 1, 2], &documents()).unwrap();
     // The epsilon moves each term by at most 4e-12.
     assert!((found - expected).abs() < 1e-11, "{found} against {expected}");
-    // The order matters: the earlier word is the one that is conditioned on.
+    // The order matters: the earlier word is the condition.
     let turned = ((1.0_f64 / 2.0).ln() + (1.0_f64 / 2.0).ln() + (2.0_f64 / 2.0).ln()) / 3.0;
     assert!((umass_coherence(&[2, 1, 0], &documents()).unwrap() - turned).abs() < 1e-11);
 }
@@ -220,7 +220,7 @@ fn words_that_cannot_be_compared_are_refused() {
     assert!(matches!(refused(&[], "0 words"), MetricError::Empty { .. }));
     let nothing = SparseRows::new(&[], 4).unwrap();
     assert!(matches!(umass_coherence(&[0, 1], &nothing).unwrap_err(), MetricError::NeverOccurs { documents: 0, .. }));
-    // An entry of zero is no occurrence.
+    // An entry of zero is not an occurrence.
     let zero = SparseRows::new(&[vec![(0, 1.0), (1, 0.0)]], 2).unwrap();
     assert!(matches!(umass_coherence(&[0, 1], &zero).unwrap_err(), MetricError::NeverOccurs { word: 1, .. }));
 }

@@ -14,7 +14,7 @@ use partita::{
     Result, Scope, SiteTable, SparseRows, StudentT, Uniform,
 };
 
-/// Differences cost four evaluations for every latent: a few rows show what all of them would.
+/// Differences cost four evaluations for every latent: a few rows suffice.
 const CHILDREN: usize = 5;
 
 #[test]
@@ -98,7 +98,7 @@ fn known_topics_give_the_density_of_documents_at_these_topics() {
     }
 }
 
-/// A hierarchy with a trained parameter, in either parametrisation, and a factor and a site outside any plate.
+/// A hierarchy with a point parameter, in either parametrisation, and a factor and a site outside any plate.
 #[derive(Module, Debug)]
 struct Hierarchy {
     offset: Param<Tensor<1>>,

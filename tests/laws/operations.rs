@@ -1,4 +1,4 @@
-//! Holds every differentiable operation to closed-form values and finite-difference gradients, and its errors to account.
+//! Holds every differentiable operation to closed-form values and finite differences, and tests its errors.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::burn::tensor::Tensor;
@@ -186,7 +186,7 @@ fn low_rank_multinomial_agrees_with_a_dense_matrix_at_size() {
 
 #[test]
 fn low_rank_gradients_with_equal_weights_are_those_with_weights_of_their_own() {
-    // Equal weights take what the forward pass found; nearly equal ones are computed anew.
+    // For equal weights the forward pass is reused; nearly equal ones are computed anew.
     let (counts, factors, loadings) = documents(19, 4, 40);
     let device = Device::flex();
     let leaf = |array: &Array| -> Tensor<2> {

@@ -1,4 +1,4 @@
-//! Claims that steps on some rows take memory for those rows, however many rows there are in all.
+//! Claims that steps on some rows take memory for those rows only, however many rows there are in all.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 #![expect(unsafe_code, reason = "an allocator that counts is the only witness of what was allocated")]
 
@@ -10,13 +10,13 @@ use partita::inference::{Algorithm, Exchange, InProcess, VerticalOptions, vertic
 use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
 use partita::{AlgorithmChoice, Design, Device, FitOptions, Normal, Settings};
 
-/// The system's allocator, which counts the bytes that live and the most that lived at once.
+/// The system's allocator, with counts of the live bytes and of their maximum.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches no memory of it.
+// SAFETY: every call is passed unchanged to the system's allocator; counting does not touch its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `alloc` gave the place for this layout.
+        // SAFETY: `alloc` returned the pointer for this layout.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -38,7 +38,7 @@ static ALLOCATOR: Counting = Counting;
 const BATCH: usize = 500;
 const STEPS: usize = 20;
 
-/// The most bytes beyond the data that lived at once in twenty steps on 500 of so many rows.
+/// The largest number of live bytes beyond the data in twenty steps on 500 of `rows` rows.
 fn peak(rows: usize, how: VerticalOptions) -> usize {
     let device = Device::flex();
     let each = 10;
@@ -68,7 +68,7 @@ fn peak(rows: usize, how: VerticalOptions) -> usize {
 #[test]
 fn memory_beyond_the_data_grows_with_the_rows_of_the_family_and_not_of_the_table() {
     let (few, many) = (20_000, 200_000);
-    // The order of the rows in an epoch, an index a row at the coordinator, and what threads happen to hold at once.
+    // The order of the rows in an epoch, an index a row at the coordinator, and the temporary memory of threads.
     let bound = size_of::<usize>() * (many - few) + 65_536;
     for how in [VerticalOptions::augmented(1.0), VerticalOptions::direct()] {
         let grown = peak(many, how).saturating_sub(peak(few, how));

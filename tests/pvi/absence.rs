@@ -1,4 +1,4 @@
-//! Holds PVI to what silos that leave, are removed or do not answer may change, and to what they may not.
+//! Tests what silos that leave, are removed or do not answer may change in PVI, and what they may not.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::VecDeque;
@@ -50,7 +50,7 @@ fn lose(run: &mut Run<Regression>, silent: &[usize]) -> std::result::Result<Step
 fn a_silo_that_never_answers_holds_up_no_schedule() {
     let data = four_silos();
     for schedule in SCHEDULES {
-        // A visit of one silo in four moves its factor by a quarter of what is left.
+        // A local update of one silo in four moves its factor by a quarter of the remaining distance.
         let exchanges = if matches!(schedule, SiloSchedule::Asynchronous(_)) { 400 } else { 70 };
         for silent in [0, 2] {
             let mut run = Run::new(&LINEAR, &data, &settings(1_000), go_on(schedule));
@@ -58,7 +58,7 @@ fn a_silo_that_never_answers_holds_up_no_schedule() {
                 lose(&mut run, &[silent]).unwrap();
             }
             close(run.pvi.natural(), &without(&data, silent), 1e-6);
-            // Once it is back, it is heard.
+            // Once it is back, its answer counts.
             let run = run.steps(exchanges);
             close(run.pvi.natural(), &exact(&data, 3), 1e-6);
         }
@@ -75,7 +75,7 @@ fn an_exchange_without_an_answer_is_no_step_and_is_counted() {
         assert_eq!((info.step, info.tally.silo_steps), (0, 0), "{schedule:?}");
         assert!(info.tally.missed_answers > 0 && info.movement.is_none(), "{schedule:?}: {info:?}");
         assert_eq!(run.pvi.natural(), prior);
-        // The posterior is still the prior, which the next visit has to know: it starts elsewhere then.
+        // The posterior is still the prior; the next local update starts elsewhere in that case.
         let request = run.pvi.outgoing().unwrap().remove(0);
         assert_eq!(request.message.get_word("version").unwrap(), 1, "{schedule:?}");
     }
@@ -115,7 +115,7 @@ fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_no
     let how = RunOptions { steps: 1_000, ..RunOptions::default() };
     run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     close(pvi.natural(), &without(&data, 2), 1e-9);
-    // Nobody takes part: there is no run.
+    // Without silos there is no run.
     (0..4).for_each(|silo| pvi.leave(silo).unwrap());
     let how = RunOptions { steps: 2_000, ..RunOptions::default() };
     assert!(matches!(run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent), Err(Error::NoSilos)));
@@ -143,7 +143,7 @@ fn a_run_by_arrival_goes_on_with_the_same_parties_after_it_ended() {
     let schedule = SiloSchedule::Asynchronous(Delays::default());
     let run = Run::new(&LINEAR, &data, &settings(3_000), conjugate_options(schedule));
     let (mut pvi, mut threads) = run.threads();
-    // Work is under way whenever a run ends.
+    // There is always work in progress when a run ends.
     for ending in 1..=30 {
         let how = RunOptions { steps: 100, ..RunOptions::default() };
         let how = RunOptions { steps: ending * how.steps, ..how };
@@ -171,7 +171,7 @@ fn the_bound_after_a_removal_is_that_of_the_others() {
     assert_eq!(asked, [0, 2, 3]);
     // At the exact posterior every draw of the bound is the log evidence.
     close(&found, &expected, 1e-9);
-    // A silo that rests has its factor in the posterior, and its rows in the bound.
+    // A resting silo has its factor in the posterior, and its rows in the bound.
     let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(SiloSchedule::Synchronous)).steps(5);
     run.pvi.leave(1).unwrap();
     assert_eq!(bound(&mut run).1, [0, 1, 2, 3]);
@@ -258,8 +258,7 @@ fn a_removal_that_leaves_no_density_is_refused_and_changes_nothing() {
     };
     let sum =
         [0, 2, 3].iter().fold(run.pvi.natural().to_vec(), |sum, silo| plus(&sum, 1.0, &change(&outcomes[*silo]).0));
-    // Silo 1 takes away nearly all that is known of the first coefficient: a precision of 0.1 stays, all of it silo
-    // 2's.
+    // Silo 1 removes nearly all the precision of the first coefficient: 0.1 remains, all of it silo 2's.
     let (mut doctored, mut reply) = change(&outcomes[1]);
     for (index, left) in [(3, -0.05), (4, 0.0), (6, 0.0)] {
         doctored[index] = left - sum[index];
@@ -296,7 +295,7 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
             other => panic!("{other:?}"),
         }
         assert_eq!(run.pvi.natural(), before);
-        // Nor is a change with such a number; the error says how it was damped.
+        // A change that is not finite is refused as well; the error names its damping.
         let mut run = Run::new(&LINEAR, &data, &settings(100), go_on(SiloSchedule::Synchronous));
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
@@ -320,7 +319,7 @@ fn an_answer_whose_log_likelihood_is_no_number_is_refused_by_name_and_changes_no
 
 #[test]
 fn a_visit_that_fails_leaves_the_silo_as_it_was() {
-    // Plain descent with momentum that is kept between visits: one step is fine, hundreds run to infinity.
+    // Plain descent with momentum that is kept between local updates: one step is fine, hundreds diverge.
     let data = four_silos();
     let kept = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();
     let options = PviOptions { solver: kept, ..PviOptions::new(2_000) };
@@ -383,7 +382,7 @@ fn a_run_that_nobody_answers_hears_an_interruption() {
     assert_eq!((record.ending, missed), (Ending::Interrupted, Some(4)));
 }
 
-/// Silos that answer at once, but for the last, which is never done.
+/// Silos that answer at once, except the last, which never finishes.
 struct Endless {
     names: Vec<String>,
     silos: Vec<PviSilo<Regression>>,
@@ -421,9 +420,9 @@ fn a_run_by_arrival_that_is_over_does_not_wait_for_work_that_is_not_taken() {
     let record = run_asynchronous(&mut pvi, &mut exchange, &how, &mut Silent).unwrap();
     assert_eq!(record.ending, Ending::Completed);
     close(pvi.natural(), &without(&data, 3), 1e-9);
-    // The trace is thinned as that of other runs: the first hundred steps, and two thousand.
+    // The trace is thinned like that of other runs: the first hundred steps, and two thousand.
     assert_eq!(record.trace.len(), 100 + 1_980);
-    // A silo that is given up in the middle is another matter.
+    // A silo that is given up in the middle is different.
     exchange.answers.clear();
     let how = RunOptions { steps: 20_000, ..RunOptions::default() };
     exchange.names.truncate(4);

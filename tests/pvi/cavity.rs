@@ -1,4 +1,4 @@
-//! What a local problem does with its cavity: in closed form a silo that has nothing to say changes nothing.
+//! Tests local problems with their cavity in closed form: a silo without information changes nothing.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use burn::module::Module;
@@ -33,7 +33,7 @@ impl Model for Idle {
     }
 }
 
-/// How far the posterior moved from a prior that it started at, as the largest change of a natural parameter.
+/// The distance of the posterior from the prior at which it started, as the largest change of a natural parameter.
 fn movement(estimator: Estimator) -> f64 {
     let device = Device::flex();
     let zero = BayesianLinear::new(device.tensor(vec![0.0; 3], [1, 3]), device.tensor(vec![0.0; 3], [3]));
@@ -63,6 +63,6 @@ fn with_the_entropy_in_closed_form_a_silo_that_knows_nothing_moves_nothing() {
     for estimator in [Estimator::ClosedFormEntropy, Estimator::LocalReparameterisation] {
         assert!(movement(estimator) < 1e-9, "{estimator:?}: {}", movement(estimator));
     }
-    // A draw of the cavity's logarithm has noise, which fifty steps of 0.01 follow.
+    // Draws of the cavity's log density have noise, which enters fifty steps of 0.01.
     assert!(movement(Estimator::Total) > 1e-3);
 }

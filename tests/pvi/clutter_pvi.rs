@@ -1,4 +1,4 @@
-//! Holds the coordinator of partitioned inference to variational inference on pooled data where likelihoods are mixtures.
+//! Compares the coordinator of partitioned inference with variational inference on pooled data for mixture likelihoods.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
@@ -6,12 +6,12 @@ use partita::inference::{Expectation, NaturalGradient, Order};
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule, fit};
 use partita_studies::{Clutter, ClutterSettings};
 
-/// What the thesis page asks of exact local solutions, in posterior standard deviations.
+/// The accuracy that the thesis page requires of exact local solutions, in posterior standard deviations.
 const BOUND: f64 = 1e-5;
 
 const LOCAL_STEPS: u64 = 20;
 
-/// How often PVI goes round, and how much of each answer it takes.
+/// The sweeps of PVI, and its damping.
 #[derive(Clone, Copy)]
 struct Plan {
     schedule: SiloSchedule,

@@ -1,4 +1,4 @@
-//! Holds PVI configured as another algorithm to that algorithm's definition, through coordinator and silos, by quadrature.
+//! Compares PVI configured as another algorithm with that algorithm's definition, by quadrature.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::expected;
@@ -73,7 +73,7 @@ fn moment_matched(base: &[f64], rows: &Rows, alpha: f64) -> Vec<f64> {
     family().natural_of_mean(&means).unwrap()
 }
 
-/// The posterior before and after an exchange, with the silo that was visited and its factor before.
+/// The posterior before and after an exchange, with the silo updated and its factor before.
 struct Visited {
     before: Vec<f64>,
     after: Vec<f64>,
@@ -131,7 +131,7 @@ fn moment_matching_visits_are_power_expectation_propagation_with_factors_of_thei
 
 #[test]
 fn power_expectation_propagation_to_convergence_is_at_rest_where_the_alpha_divergence_is() {
-    // A silo that is alone: the tilted density is the posterior, and the α-divergence ∝ 1 - ∫ p^α q^{1-α}.
+    // For a single silo the tilted density is the posterior, and the α-divergence ∝ 1 - ∫ p^α q^{1-α}.
     let rows = &logistic_silos()[1].1;
     let data = vec![("alone".to_owned(), rows.clone())];
     for alpha in [0.9, 0.5] {
@@ -171,7 +171,7 @@ fn every_solver_of_convergence_ends_at_the_posterior_of_inference_on_pooled_rows
     for (data, solver, exchanges) in [(&data, natural, 60), (&data, lbfgs.clone(), 60), (&together, lbfgs, 2)] {
         close(&end(data, solver, exchanges), &expected, 1e-6);
     }
-    // At rest the sum of the silos' slopes is what the posterior has beside the prior.
+    // At the fixed point the sum of the silos' slopes is the posterior less the prior.
     let slopes = data.iter().map(|(_, rows)| slope(&expected, rows));
     let sum = slopes.fold(vec![0.0, -0.5], |sum, own| plus(&sum, 1.0, &own));
     close(&sum, &expected, 1e-8);
@@ -266,8 +266,8 @@ fn the_log_normaliser_is_the_evidence_of_a_conjugate_model_beyond_the_factors_co
 
 #[test]
 fn silos_whose_likelihoods_curve_upwards_are_refused_undamped_with_their_names_and_go_on_damped() {
-    // Numbers at zero, seen from a narrow prior around 2, where the mixture turns from signal to noise: every silo
-    // takes precision away, less than there is, and all five together more.
+    // Numbers at zero, with a narrow prior around 2, where the mixture changes from signal to noise: every silo removes
+    // precision, each less than there is, and all five together more.
     let device = Device::flex();
     let clutter = ClutterSettings {
         prior_mean: 2.2,

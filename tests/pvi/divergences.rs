@@ -1,4 +1,4 @@
-//! Holds divergences of normal densities to integrals, to known numbers, to their limits and to differences.
+//! Compares divergences of normal densities with integrals, known numbers, limits and differences.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};

@@ -1,4 +1,4 @@
-//! Holds early stopping of local problems to its rule, step by step, on objectives that are written down beforehand.
+//! Holds early stopping of local problems to its rule, step by step, on objectives given in advance.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
@@ -8,12 +8,12 @@ use partita::inference::{
 };
 use partita::{Device, PviOptions, Schedule, Settings};
 
-/// What a visit finds at each step, free energy and expected log likelihood; the mean goes up by one a step.
+/// The free energy and expected log likelihood of a local update at each step; the mean increases by one a step.
 struct Scripted {
     family: DiagonalGaussian,
     natural: NormalFamily,
     script: Vec<[f64; 2]>,
-    /// Where steps were taken from.
+    /// The points of the steps.
     seen: Vec<Vec<f64>>,
 }
 
@@ -65,7 +65,7 @@ impl LocalProblem for Scripted {
     }
 }
 
-/// Windows of two steps whose means are these, of single steps that say the opposite.
+/// Windows of two steps with these means, whose single steps suggest the opposite.
 fn windows(means: &[[f64; 2]]) -> Vec<[f64; 2]> {
     means.iter().flat_map(|[free, log]| [[free - 100.0, log + 100.0], [free + 100.0, log - 100.0]]).collect()
 }
@@ -80,8 +80,8 @@ fn solver(start: Start, monitor: Monitor, patience: u64) -> Box<dyn SolverState>
     GradientDescent { start, stop, ..GradientDescent::default() }.start(&settings, &Device::flex())
 }
 
-/// Free energies are best in the third window and log likelihoods in the first but for the sixth, which is too late for
-/// some.
+/// Free energies are best in the third window. Log likelihoods are best in the first, except for the sixth, which is
+/// too late for a short patience.
 const MEANS: [[f64; 2]; 8] =
     [[1.0, 7.0], [2.0, 5.0], [9.0, 6.0], [8.0, 4.0], [9.0, 3.0], [7.0, 9.0], [6.0, 2.0], [5.0, 1.0]];
 
@@ -91,10 +91,10 @@ const ROUNDING: f64 = 1e-12;
 #[test]
 fn a_visit_stops_after_so_many_windows_without_a_new_best_and_goes_back_to_the_best() {
     let script = windows(&MEANS);
-    // (what is watched, patience) and (steps taken, the best window).
+    // (the quantity watched, patience) and (steps taken, the best window).
     for (monitor, patience, steps, best) in [
         (Monitor::FreeEnergy, 1, 8, 3),
-        // A window as good as the best is no new best.
+        // A window as good as the best is not a new best.
         (Monitor::FreeEnergy, 2, 10, 3),
         (Monitor::FreeEnergy, 5, 16, 3),
         (Monitor::LogLikelihood, 1, 4, 1),
@@ -114,7 +114,7 @@ fn a_visit_stops_after_so_many_windows_without_a_new_best_and_goes_back_to_the_b
 #[test]
 fn a_visit_that_runs_out_of_steps_gives_the_best_windows_parameters_with_their_own_log_likelihood() {
     let script = windows(&MEANS);
-    // The last window of nine steps is half seen, and counts for nothing.
+    // The last window of nine steps is incomplete, and does not count.
     for steps in [8, 9] {
         let mut problem = Scripted::new(&script);
         let (solved, mean) = problem.visit(&mut *solver(Start::Received, Monitor::FreeEnergy, 5), [0.0, 1.0], steps);
@@ -131,7 +131,7 @@ fn every_visit_watches_anew_and_starts_tight_at_the_means_received() {
     let (first, mean) = problem.visit(&mut *solver, [0.5, 2.0], 16);
     assert_eq!(first.steps, 8);
     assert!((mean - 6.5).abs() < ROUNDING, "{mean}");
-    // All of it worse than what the first visit saw: it has a best of its own.
+    // All of it is worse than in the first local update: each has its own best.
     problem.script = windows(&[[-5.0, 0.0], [-4.0, 0.0], [-6.0, 0.0], [0.0, 0.0]]);
     let (second, mean) = problem.visit(&mut *solver, [6.5, 1.5], 8);
     assert_eq!(second.steps, 6);

@@ -1,4 +1,4 @@
-//! Holds partitioned variational inference to what must be exact: conjugate posteriors, invariants, special cases.
+//! Holds partitioned variational inference to exact properties: conjugate posteriors, invariants, special cases.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::partitioned::{
@@ -40,10 +40,10 @@ fn a_sequential_posterior_is_the_last_silos_local_optimum() {
     let mut run = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Sequential(Order::Fixed)));
     for visited in 1..=4 {
         run.step();
-        // The local optimum: everything seen so far, since cavity times likelihood is in the family.
+        // The local optimum: everything seen so far, since the family contains cavity times likelihood.
         close(run.pvi.natural(), &exact(&data[..visited], 3), ROUNDING);
     }
-    // Another sweep takes every factor out and finds it again.
+    // Another sweep removes every factor and finds it again.
     let again = run.steps(4);
     close(again.pvi.natural(), &exact(&data, 3), ROUNDING);
 }
@@ -117,11 +117,11 @@ fn the_bayesian_committee_machine_is_one_undamped_round_with_the_prior_whole_or_
     for prior in [PriorShare::Whole, PriorShare::BySize] {
         close(&round(&settings(100), Factors::Own, prior), &exact(&data, 3), ROUNDING);
     }
-    // With the whole prior it is the first round of PVI, to the bit, and needs no factors.
+    // With the whole prior it equals the first round of PVI, to the bit, and needs no factors.
     let [own, forgotten] =
         [Factors::Own, Factors::Forgotten].map(|factors| round(&diagonal, factors, PriorShare::Whole));
     assert_eq!(own, forgotten);
-    // Split, every silo's local problem has its share of the prior, and their optima multiply.
+    // With the prior split, every silo's local problem has its share of the prior, and their optima multiply.
     let mut product = vec![0.0; own.len()];
     for (silo, size) in data.iter().zip(&sizes) {
         let share = *size as f64 / 44.0;
@@ -181,7 +181,7 @@ fn a_shared_factor_stands_for_those_who_take_part_and_is_of_no_silo() {
         ..conjugate_options(SiloSchedule::Sequential(Order::Fixed))
     };
     let mut run = Run::new(&LINEAR, &data, &settings(100), options);
-    // One that never takes part: three factors make the posterior of three silos, and not four thirds of it.
+    // A silo that never takes part: three factors give the posterior of three silos, not four thirds of it.
     run.pvi.leave(1).unwrap();
     let mut run = run.steps(3 * 1_500);
     let others = [&data[..1], &data[2..]].concat();
@@ -234,10 +234,10 @@ fn a_silo_removed_leaves_the_posterior_that_never_saw_it() {
         run.pvi.remove(2).unwrap();
         let without = [&data[..2], &data[3..]].concat();
         close(run.pvi.natural(), &exact(&without, 3), ROUNDING);
-        // It rests, while the others go on.
+        // It rests, while the others continue.
         run = run.steps(6);
         close(run.pvi.natural(), &exact(&without, 3), ROUNDING);
-        // And may come back, with a factor of 1.
+        // It may return, with a factor of 1.
         run.pvi.join(2).unwrap();
         run = run.steps(8);
         close(run.pvi.natural(), &exact(&data, 3), ROUNDING);
@@ -254,7 +254,7 @@ fn a_silo_that_leaves_keeps_its_factor_in_the_posterior_and_rejoins_with_it() {
     assert_eq!(run.pvi.factor(1).unwrap(), factor);
     let others = [&data[..1], &data[2..]].concat();
     close(run.pvi.natural(), &plus(&exact(&others, 3), 1.0, &factor), 1e-9);
-    // A disk restored from before the run: the silo knows nothing of its factor.
+    // A disk restored from before the run: the silo has no record of its factor.
     let fresh = Run::new(&LINEAR, &data, &settings(100), conjugate_options(SiloSchedule::Synchronous));
     run.silos[1] = fresh.silos.into_iter().nth(1).unwrap();
     run.pvi.join(1).unwrap();
@@ -270,7 +270,7 @@ fn asynchronous_silos_reach_the_fixed_point_in_any_order_of_arrival_with_straggl
             let delays = Delays { longest: 8.0, straggle, loss, seed };
             let schedule = SiloSchedule::Asynchronous(delays);
             let mut run = Run::new(&LINEAR, &data, &settings(10_000), conjugate_options(schedule)).steps(300);
-            // A drop-out and a rejoin on the way.
+            // A drop-out and a rejoin during the run.
             run.pvi.leave(3).unwrap();
             run = run.steps(50);
             run.pvi.join(3).unwrap();
@@ -325,7 +325,7 @@ fn silos_and_coordinator_agree_on_every_factor_after_losses() {
         let silo = requests[0].silo;
         let known = run.pvi.factor(silo).unwrap().to_vec();
         let outcomes = run.answers(&requests);
-        // What the request settled is what the coordinator had.
+        // The request settles what the coordinator has.
         if std::mem::replace(&mut seen[silo], true) {
             close(run.silos[silo].factor(), &known, ROUNDING);
             compared += 1;
@@ -352,11 +352,11 @@ fn a_silo_that_cannot_be_reached_ends_the_run_or_is_gone_without() {
         }
         other => panic!("{:?}", other.map(|run| run.pvi)),
     }
-    // The answer that was lost on its way is not part of the silo's factor either.
+    // The silo's factor does not include the lost answer either.
     let run = lose(MissingSilo::GoOn).unwrap().steps(200);
     close(run.pvi.natural(), &exact(&data, 3), 1e-9);
     for (silo, program) in run.silos.iter().enumerate() {
-        // All but the last answer, of which silos hear with the next request: geometrically small by now.
+        // All except the last answer, which silos learn with the next request: geometrically small by now.
         close(program.factor(), run.pvi.factor(silo).unwrap(), 1e-9);
     }
 }
@@ -369,7 +369,7 @@ fn a_product_that_is_no_density_is_refused_with_silo_and_damping_or_shortened_on
         let mut run = Run::new(&LINEAR, &data, &settings(100), options);
         let requests = run.pvi.outgoing().unwrap();
         let mut outcomes = run.answers(&requests);
-        // Silo 2 takes away more precision of beta than the prior has.
+        // Silo 2 removes more precision of beta than the prior has.
         let Outcome::Reply(reply) = &outcomes[2] else { panic!("no reply") };
         let mut change = vec![0.0; 9];
         change[3] = 40.0;
@@ -481,13 +481,13 @@ fn silos_on_threads_of_their_own_reach_the_fixed_point_in_whatever_order_they_an
     let record = run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent).unwrap();
     close(pvi.natural(), &exact(&data, 3), 1e-9);
     assert_eq!(record.counters.rounds, 2_000);
-    // Work under way at the end is answered, and not taken.
+    // Work in progress at the end is answered, but not used.
     assert!((4_000..=4_008).contains(&record.counters.messages), "{:?}", record.counters);
     // Without the damping of an asynchronous schedule there is no such run.
     let synchronous = conjugate_options(SiloSchedule::Synchronous);
     let mut other = Run::new(&LINEAR, &data, &settings(10), synchronous).pvi;
     assert!(matches!(run_asynchronous(&mut other, &mut threads, &how, &mut Silent), Err(Error::Setting { .. })));
-    // Nor is there anything that it could go on from.
+    // Nor can it be resumed.
     let how = RunOptions { resume: true, ..how };
     let found = run_asynchronous(&mut pvi, &mut threads, &how, &mut Silent);
     assert!(matches!(found, Err(Error::Setting { setting: "resume", .. })));
@@ -564,7 +564,7 @@ fn visits_may_start_anywhere_and_end_at_the_same_posterior() {
         let fit = fit(&LINEAR, &data, &device, &options, None).unwrap();
         let posterior = fit.posterior();
         let mean = posterior.family.mean(posterior.parameters);
-        // Sticking the landing leaves no noise where the family holds the optimum.
+        // Sticking the landing has no noise if the family contains the optimum.
         near(&mean, &expected, 0.03, &start);
     }
 }

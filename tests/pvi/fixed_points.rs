@@ -1,4 +1,4 @@
-//! Holds that a fixed point of PVI is stationary for the pooled data, and need not be a maximum: the first erratum.
+//! Tests that a fixed point of PVI is stationary for the pooled data, but need not be a maximum (first erratum).
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::burn::{self, module::Module, tensor::Tensor};
@@ -16,8 +16,8 @@ const SIXTH: f64 = 0.01;
 
 /// A standard normal number with the log likelihood $`a H_4(x) - b H_6(x)`$, which is bounded from above.
 ///
-/// Under a standard normal the means of both polynomials and of their first and second derivatives are zero. So the
-/// data say nothing to first order about a normal posterior at the prior: it is a fixed point with factors of 1.
+/// Under a standard normal the means of both polynomials and of their first and second derivatives are zero. To first
+/// order, the data do not change a normal posterior at the prior: it is a fixed point with factors of 1.
 #[derive(Module, Debug)]
 struct Hermite {}
 
@@ -39,8 +39,8 @@ impl Model for Hermite {
     }
 }
 
-/// The free energy of N(mean, variance) with this many likelihoods and the prior: what a silo maximises at the fixed
-/// point with one, what the pooled data ask for with all.
+/// The free energy of N(mean, variance) with this many likelihoods and the prior: with one, the objective of a silo at
+/// the fixed point; with all, that of the pooled data.
 fn free_energy(silos: f64, mean: f64, variance: f64) -> f64 {
     // Moments of a normal.
     let (m, v) = (mean * mean, variance);
@@ -61,7 +61,7 @@ impl Run {
         let device = Device::flex();
         let family = FamilyPlan::new().global(Gaussian::diagonal());
         let settings = Settings { family, steps: 200_000, ..Settings::default() };
-        // Eight points integrate polynomials of degree 15: the local problems are solved without any noise.
+        // Eight points integrate polynomials of degree 15: the local problems are solved without noise.
         let expectation = Expectation::GaussHermite { points: 8 };
         let solver = NaturalGradient { rate: 0.3, expectation }.into();
         let options = PviOptions { solver, ..PviOptions::new(400) };
@@ -91,7 +91,7 @@ impl Run {
 fn a_fixed_point_may_be_the_maximum_of_every_local_free_energy_and_a_minimum_of_the_pooled_one() {
     let mut run = Run::new();
     run.visits(8);
-    // Two sweeps of exact local solutions move nothing.
+    // Two sweeps of exact local solutions change nothing.
     let (mean, variance) = run.moments();
     assert!(mean.abs() < 1e-9 && (variance - 1.0).abs() < 1e-9, "{mean} {variance}");
     // It is the maximum of the local free energy over a wide grid of normals ...
@@ -112,13 +112,13 @@ fn a_fixed_point_may_be_the_maximum_of_every_local_free_energy_and_a_minimum_of_
 #[test]
 fn started_beside_such_a_point_partitioned_inference_leaves_it_and_ends_where_the_pooled_gradient_is_zero() {
     let mut run = Run::new();
-    // Silo 0 answers a change of its own making: a thousandth of precision.
+    // Silo 0 answers a given change: a thousandth of precision.
     let request = run.pvi.outgoing().unwrap().remove(0);
     let reply = run.exchange.programs()[0].answer(&request.message).unwrap();
     let mut nudge = reply.clone();
     nudge.records.retain(|record| record.name != "change");
     run.pvi.incoming(vec![Outcome::Reply(nudge.floats("change", &[0.0, -0.0005]))]).unwrap();
-    // It is told so.
+    // The next request reports it.
     run.pvi.leave(0).unwrap();
     run.pvi.join(0).unwrap();
     run.visits(400);

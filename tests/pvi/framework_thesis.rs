@@ -1,4 +1,4 @@
-//! Holds PVI to the two experiments of the framework thesis: exact posteriors, its figures, what a framework must have.
+//! Compares PVI with the two experiments of the framework thesis: exact posteriors, figures, and requirements.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -23,7 +23,7 @@ fn asynchronous() -> SiloSchedule {
     SiloSchedule::Asynchronous(Delays::default())
 }
 
-/// What a run ended with.
+/// The result of a run.
 struct Found {
     natural: Vec<f64>,
     mean: Vec<f64>,
@@ -33,7 +33,7 @@ struct Found {
 }
 
 impl Found {
-    /// The losses that silos reported, from the first communication by which every one had.
+    /// The losses that silos reported, from the first exchange by which every silo had reported one.
     fn losses(&self) -> Vec<f64> {
         self.record.trace.iter().map(|(_, elbo)| -elbo).filter(|loss| !loss.is_nan()).collect()
     }
@@ -64,7 +64,7 @@ fn improper_cavities<M: Model>(pvi: &Pvi<M>) -> u64 {
     pvi.counts().unwrap().of("improper_cavities").unwrap()
 }
 
-/// So many exchanges; by arrival on threads where `on_threads`.
+/// This many exchanges; asynchronous on threads if `on_threads`.
 fn found<M: Model + 'static>(
     world: (&M, &[(String, M::Data)]),
     settings: &Settings,
@@ -89,7 +89,7 @@ fn conjugate(schedule: SiloSchedule) -> PviOptions {
     PviOptions { schedule, solver: Conjugate.into(), ..PviOptions::new(1) }
 }
 
-/// The thesis's local problem: so many steps of Adam with 10 draws, here from the posterior received and with a rate
+/// The thesis's local problem: this many steps of Adam with 10 draws, here from the posterior received and with a rate
 /// that falls to zero.
 fn adam(schedule: SiloSchedule, local_steps: u64) -> PviOptions {
     PviOptions { schedule, ..PviOptions::new(local_steps) }
@@ -164,7 +164,7 @@ fn a2_synchronous_rounds_of_smaller_first_damping_have_their_closed_form() {
     }
 }
 
-/// Damping with which four answers a silo come within 6 % of the way: homogeneous silos need no 1/10.
+/// Damping with which four answers a silo leave at most 6 % of the distance: identical silos need no 1/10.
 const QUICK: f64 = 0.5;
 
 #[test]
@@ -194,7 +194,7 @@ fn a3_a4_every_schedule_finds_the_exact_posterior_with_the_steps_and_draws_of_th
         assert_eq!(found.improper_cavities, 0);
         means.push(mean);
     }
-    // What damping leaves of the way differs between silos, whose own means have a standard deviation of 3 sd.
+    // The distance that damping leaves differs between silos, whose own means have a standard deviation of 3 sd.
     let (low, high) = range(&means);
     assert!(high - low < 0.5 * sd, "{means:?}");
 }
@@ -208,8 +208,8 @@ fn every_schedule_reaches_the_same_fixed_point_by_exact_local_solutions() {
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
     let expected = [exact.mean / exact.variance, -0.5 / exact.variance];
     let data = numbers();
-    // Damping of 0.1 leaves 0.9^250 = 4e-12 of the way; on threads a busy machine may visit one silo half as often as
-    // others.
+    // Damping of 0.1 leaves 0.9^250 = 4e-12 of the distance; on threads a busy machine may update one silo half as
+    // often as others.
     for (schedule, exchanges, on_threads, bound) in [
         (SEQUENTIAL, 10, false, ROUNDING),
         (SiloSchedule::Synchronous, 250, false, 1e-10),
@@ -219,7 +219,7 @@ fn every_schedule_reaches_the_same_fixed_point_by_exact_local_solutions() {
         let found =
             found((&GaussianMean {}, &data), &Settings::default(), (conjugate(schedule), exchanges), on_threads);
         assert_near(&found.natural, &expected, bound);
-        // Figure 4.2: next to its size the loss changes little.
+        // Figure 4.2: relative to its size the loss changes little.
         let (losses, (least, _)) = (found.losses(), range(&found.losses()));
         assert!((losses[0] - least) / losses[0] < 0.02, "{schedule:?}: {} to {least}", losses[0]);
     }
@@ -247,7 +247,7 @@ fn b1_the_fixed_point_of_the_regression_is_the_mean_field_posterior_of_the_poole
     assert_near(&found.variances, &exact.coefficients.variances(), 1e-10);
 }
 
-/// The four ways to visit three silos, with exchanges enough for the fixed point.
+/// The four schedules of three silos, with enough exchanges for the fixed point.
 const fn ways(rounds: u64) -> [(&'static str, u64, bool); 4] {
     [
         ("sequential", 3 * rounds, false),
@@ -280,7 +280,8 @@ fn b2_b3_every_schedule_turns_the_slope_around_in_africa_and_no_loss_explodes() 
         let model = LinearRegression::new(3, noise);
         let mut last = Vec::new();
         for (name, exchanges, on_threads) in ways(150) {
-            // Visits of microseconds leave it to the machine who is visited: so many that everyone is.
+            // With updates of microseconds the machine chooses the silos: there are enough exchanges for all to take
+            // part.
             let exchanges = if on_threads { 100 * exchanges } else { exchanges };
             let found = found((&model, &data), &settings, (conjugate(schedule(name)), exchanges), on_threads);
             assert_turned_around(name, &found.mean);
@@ -329,13 +330,13 @@ fn an_improper_cavity_is_used_counted_and_reported() {
         let reply = silos[request.silo].answer(&request.message).unwrap();
         pvi.incoming(vec![Outcome::Reply(reply)]).unwrap();
     }
-    // Posterior of precision 500, from which the silo takes out a factor of 1,000: what is left has a negative one.
+    // Posterior of precision 500, from which the silo removes a factor of 1,000: the cavity has a negative one.
     let mut request = pvi.outgoing().unwrap().remove(0);
     request.message.records.retain(|record| record.name != "natural");
     let message = request.message.floats("natural", &[2_500.0, -250.0]);
     let reply = silos[request.silo].answer(&message).unwrap();
     assert_eq!(reply.get_word("improper_cavity").unwrap(), 1);
-    // Its solution is cavity times likelihood: the factor that was taken out comes back, unchanged and finite.
+    // Its solution is cavity times likelihood: the removed factor returns, unchanged and finite.
     assert_near(&reply.get_floats("change").unwrap().iter().map(|c| 1.0 + c).collect::<Vec<_>>(), &[1.0, 1.0], 1e-8);
     let before = improper_cavities(&pvi);
     pvi.incoming(vec![Outcome::Reply(reply)]).unwrap();
@@ -371,7 +372,7 @@ fn a_run_stops_at_its_last_answer_or_once_nothing_moves() {
         (record.ending, record.counters.rounds)
     };
     assert_eq!(ending(7, None, false), (Ending::Completed, 7));
-    // One sweep is exact: the next ten visits move nothing but rounding, and the run ends with the last of them.
+    // One sweep is exact: the next ten local updates change only rounding, and the run ends with the last of them.
     let tolerance = Some(Tolerance { change: 1e-6, exchanges: 10 });
     assert_eq!(ending(1_000, tolerance, false), (Ending::Converged, 20));
     let (how, rounds) = ending(100_000, Some(Tolerance { change: 1e-3, exchanges: 20 }), true);
@@ -397,7 +398,7 @@ fn a_loss_is_kept_for_every_communication_once_every_silo_has_reported() {
 #[test]
 fn a_change_is_multiplied_in_exactly_once() {
     // The published server adds every silo's last change again whenever any silo answers: precision would grow without
-    // end.
+    // bound.
     let data = numbers();
     let (mut pvi, mut silos) = parties((&GaussianMean {}, &data), &Settings::default(), conjugate(asynchronous()));
     let mut sum = pvi.prior().to_vec();

@@ -31,7 +31,7 @@ fn variance(posterior: &[f64]) -> f64 {
     NormalFamily::diagonal(1).moments(posterior).1.deviations()[0].powi(2)
 }
 
-/// Sweeps until nothing changes.
+/// Sweeps until convergence.
 fn converge(silos: &mut Partitioned) {
     for _ in 0..2_000 {
         let before = silos.posterior.clone();
@@ -64,7 +64,7 @@ fn partitioned_generalised_inference_depends_on_the_number_of_silos_as_its_law_s
             converge(&mut parts);
             let (found, count) = (variance(&parts.posterior) * ROWS, count as f64);
             let law = count / (count - 1.0 + alpha);
-            // What the prior says beside fifty rows is 2e-10, and the law is that of a flat one.
+            // The prior changes it by at most 2e-10 beside fifty rows, and the law is that of a flat prior.
             assert!((found - law).abs() < 1e-8, "{alpha}, {count} silos: {found} against {law}");
         }
     }
@@ -169,7 +169,7 @@ fn the_algorithm_finds_what_its_law_says_with_exact_steps_and_with_gradients() {
     // Noise of the last rounds, averaged by damping: measured 3.4 and 1.6 per cent.
     assert!((sampled[0] - expected[0]).abs() < 0.05 * expected[1], "{sampled:?} against {expected:?}");
     assert!((sampled[1] / expected[1] - 1.0).abs() < 0.05, "{sampled:?} against {expected:?}");
-    // The divergence is in closed form, whatever is done about the entropy elsewhere.
+    // The divergence is in closed form, whatever estimator of the entropy other methods use.
     let settings = Settings { estimator: Estimator::ClosedFormEntropy, ..settings };
     let again = moments(&fitted(how.clone(), settings.clone()).unwrap());
     assert_eq!(again.map(f64::to_bits), sampled.map(f64::to_bits));
@@ -202,8 +202,8 @@ fn a_start_or_a_step_outside_the_domain_is_an_error_that_says_how_to_start() {
     assert!(found.report.to_string().contains("local steps were halved"), "{}", found.report);
 }
 
-/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step
-/// of 5.
+/// A silo without data, whose posterior of variance 0.01 is drawn towards its cavity of variance 1 by one Adam step of
+/// 5.
 fn one_long_step(halvings: u32) -> partita::inference::Result<partita::inference::Solved> {
     let mut silo = Toy {
         divergence: Renyi { alpha: 2.5 }.into(),

@@ -1,4 +1,4 @@
-//! Factors that hold what would make them improper: every cavity is a density, whatever noise local solutions have.
+//! Tests factors that hold improper components: every cavity is a density, whatever the noise of local solutions.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
@@ -8,7 +8,7 @@ use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOpti
 
 const COLUMNS: usize = 3;
 
-/// Six silos of eight rows each, with labels that have little to do with the covariates.
+/// Six silos of eight rows each, with labels that are nearly independent of the covariates.
 fn silos() -> Vec<(String, BinaryRows)> {
     let mut noise = Noise::new(5).stream(Key::new(Purpose::Prior, 0));
     let silo = |index: usize| {
@@ -20,7 +20,7 @@ fn silos() -> Vec<(String, BinaryRows)> {
     (0..6).map(silo).collect()
 }
 
-/// Ten sweeps of visits that are short and noisy.
+/// Ten sweeps of short, noisy local updates.
 fn report(family: Gaussian, hold_improper: bool) -> Result<Report, Error> {
     let options = FitOptions {
         algorithm: AlgorithmChoice::Pvi(PviOptions { hold_improper, ..PviOptions::new(15) }),

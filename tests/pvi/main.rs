@@ -1,4 +1,4 @@
-//! Claims what partitioned variational inference promises, generalised and over networks.
+//! Claims the properties of partitioned variational inference, generalised and over networks.
 
 mod absence;
 mod cavity;

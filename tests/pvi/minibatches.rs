@@ -1,4 +1,4 @@
-//! Holds natural-gradient steps on minibatches to their closed form, and solvers to the settings they cannot follow.
+//! Compares natural-gradient steps on minibatches with their closed form, and tests settings that solvers refuse.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ fn settings_that_a_solver_would_not_follow_are_refused_where_it_meets_them() {
     for solver in whole.into_iter().chain([NATURAL.into()]) {
         let found = build(solver.clone(), &clipped).unwrap_err();
         assert!(matches!(found, Error::Setting { setting: "clip", .. }), "{found}");
-        // Steps of θ are clipped whatever solves local problems.
+        // Steps of θ are clipped with any local solver.
         assert!(solver.check_settings(&clipped, true).is_ok());
     }
     for settings in [settings(5), clipped] {

@@ -1,4 +1,4 @@
-//! Holds the options of PVI to refusing, by name, what would fail later or do nothing.
+//! Holds options of PVI to be refused, by name, if they would fail later or have no effect.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::inference::{Algorithm, Error, Factors, MissingSilo, Order, PriorShare, Pvi, coordinator};
@@ -43,7 +43,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
             }
             other => panic!("{other:?}"),
         }
-        // Without plates no silo has rows, and they count alike.
+        // Without plates no silo has rows, and all count alike.
         for rows in [[1_000, 10], [0, 0]] {
             with(rows, options.clone()).unwrap();
         }
@@ -51,7 +51,7 @@ fn shares_by_rows_need_all_silos_when_a_run_begins() {
     with([1_000, 0], PviOptions::new(1)).unwrap();
 }
 
-/// The coordinator of silos of these sizes, which are damped by them.
+/// The coordinator of silos of these sizes, damped by their sizes.
 fn by_size(sizes: &[usize], schedule: SiloSchedule, damping: Option<f64>) -> Result<Pvi<GaussianMean>, Error> {
     let names: Vec<String> = (0..sizes.len()).map(|silo| format!("silo-{silo}")).collect();
     let options = PviOptions { schedule, damping, damping_by_size: true, ..PviOptions::new(1) };
@@ -61,7 +61,7 @@ fn by_size(sizes: &[usize], schedule: SiloSchedule, damping: Option<f64>) -> Res
 #[test]
 fn damping_by_size_says_which_silo_it_would_not_damp() {
     let sequential = SiloSchedule::Sequential(Order::Fixed);
-    // Undamped visits of unequal silos: 1 times 3 times a share of one half.
+    // Undamped updates of unequal silos: 1 times 3 times a share of one half.
     let found = by_size(&[10, 30, 20], sequential, None).unwrap_err();
     let text = found.to_string();
     assert!(matches!(found, Error::Setting { setting: "damping_by_size", .. }), "{text}");
@@ -70,7 +70,7 @@ fn damping_by_size_says_which_silo_it_would_not_damp() {
     }
     assert!(by_size(&[10, 30, 20], SiloSchedule::Synchronous, Some(0.7)).is_err());
     for (sizes, schedule, damping, expected) in [
-        // Equal silos have the damping of all; at two thirds the largest of these is undamped.
+        // Equal silos have the common damping; at two thirds the largest of these is undamped.
         (vec![7; 49], sequential, None, vec![1.0; 49]),
         (vec![10, 30, 20], sequential, Some(2.0 / 3.0), vec![1.0 / 3.0]),
         (vec![10, 30, 20], SiloSchedule::Synchronous, None, vec![1.0 / 6.0, 0.5, 1.0 / 3.0]),

@@ -1,4 +1,4 @@
-//! Holds the classes of priors and likelihoods to what they are: normal to rounding, on whatever scale, or not normal.
+//! Tests the classes of priors and likelihoods: normal to rounding, on any scale, or not normal.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Toy, logistic, quadratic};
@@ -61,7 +61,7 @@ impl Model for Alone {
     }
 }
 
-/// The coordinator of a run with a prior, which has put it into natural parameters.
+/// The coordinator of a run with a prior, converted to natural parameters.
 fn coordinator<M: Model>(model: &M, family: Gaussian, precision: Precision) -> Pvi<M> {
     let settings = Settings { steps: 1_000, family: FamilyPlan::new().global(family), ..Settings::default() };
     let device = Device::flex().with_precision(precision);
@@ -76,7 +76,7 @@ fn a_prior_with_heavy_tails_has_a_fitted_factor_however_wide_it_is() {
         Prior::Cauchy([20.0, 50.0]),
         Prior::StudentT(4.0, [0.0, 200.0]),
         Prior::StudentT(100.0, [0.0, 30.0]),
-        // The tight density has gradients of 1e4 and 1e6, beside which those of the other are nothing.
+        // The tight density has gradients of 1e4 and 1e6, beside which those of the other are negligible.
         Prior::Both([0.0, 50.0], [0.0, 0.01]),
         Prior::Both([0.0, 1e3], [0.5, 1e-3]),
         // At far points of this one its scale has run to zero or infinity.
@@ -114,7 +114,7 @@ fn a_normal_prior_is_exact_on_every_scale() {
     }
 }
 
-/// Coefficients of a standard deviation that is trained, so that their density is on the tape.
+/// Coefficients with a standard deviation that is a point parameter, so that their density is on the tape.
 #[derive(Module, Debug)]
 struct OnTape {
     log_scale: Param<Tensor<1>>,
@@ -171,7 +171,7 @@ fn the_factor_of_a_cauchy_prior_is_where_the_slope_of_its_logarithm_says() {
     // The integrand has poles 0.6 standard deviations off the axis, where a rule of forty points is good to two digits
     // or three.
     assert!((precision / -curvature - 1.0).abs() < 0.01, "{precision} against {}", -curvature);
-    // And not that of the normal density which is as curved at zero.
+    // It is not the normal density with the same curvature at zero.
     assert!(precision < 0.25 * 2.0 / square, "{precision}");
 }
 
@@ -209,7 +209,7 @@ fn the_conjugate_solver_takes_likelihoods_that_say_nothing_of_some_directions() 
         }
         assert!(NormalFamily::full(3).impropriety(&found).is_none());
     }
-    // A likelihood that is flat where it is looked at first, and not where the posterior is.
+    // A likelihood that is flat at the first point evaluated, but not at the posterior.
     let bent: fixtures::local::LogLikelihood = Box::new(|point| {
         let beyond = (point[0] - 2.0).max(0.0);
         (-beyond.powi(3), vec![-3.0 * beyond.powi(2)])

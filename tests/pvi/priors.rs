@@ -1,4 +1,4 @@
-//! Holds PVI's priors to what they must give: hyperparameters that climb the evidence, and priors that are not normal.
+//! Tests PVI's priors: hyperparameters that climb the evidence, and priors that are not normal.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::counts::Counts;
@@ -17,7 +17,7 @@ use partita::{
     Scope, Settings, SiloSchedule, fit,
 };
 
-/// Linear regression whose coefficients have the standard deviation e^θ, with θ a point estimate.
+/// Linear regression whose coefficients have the standard deviation e^θ, with θ a point parameter.
 #[derive(Module, Debug)]
 struct Ridge {
     log_scale: Param<Tensor<1>>,
@@ -70,8 +70,7 @@ impl Model for FullRidge {
     }
 }
 
-/// The log evidence of the ridge, less what does not depend on θ: log Z of prior times likelihood less that of the
-/// prior.
+/// The log evidence of the ridge, up to terms without θ: log Z of prior times likelihood less that of the prior.
 fn log_evidence(log_scale: f64, data: &[(String, Rows)]) -> f64 {
     let family = NormalFamily::full(3);
     let prior = family.natural_of_moments(&[0.0; 3], &CovarianceMatrix::Diagonal(vec![log_scale.exp(); 3])).unwrap();
@@ -99,7 +98,7 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     let difference = (log_evidence(at + 1e-5, &data) - log_evidence(at - 1e-5, &data)) / 2e-5;
     let particles = 400;
     let full_rank = FamilyPlan::new().global(Gaussian::full_rank());
-    // A plain step of θ by this rate shows its gradient with its sign.
+    // A plain step of θ with this rate equals its gradient times the rate, sign included.
     let rate = 1e-3;
     let (optimiser, schedule) = (Sgd { momentum: 0.0 }.into(), Schedule::Constant { rate });
     let settings = Settings { steps: 10, particles, family: full_rank, optimiser, schedule, ..Settings::default() };
@@ -147,12 +146,12 @@ fn the_gradient_by_a_hyperparameter_is_that_of_the_evidence_at_the_optimal_poste
     }
     let standard_error = (variance / particles as f64).sqrt();
     assert!((found - difference).abs() < 4.0 * standard_error, "{found} against {difference} ± {standard_error}");
-    // And the prior has moved in the posterior: η_q changed by what η_0 did.
+    // The prior has moved in the posterior as well: η_q changed by the same amount as η_0.
     assert!(pvi.discrepancy() < 1e-12);
     assert_ne!(pvi.natural_family().moments(pvi.natural()), posterior);
 }
 
-/// Linear regression whose coefficients have the prior mean θ, a point estimate.
+/// Linear regression whose coefficients have the prior mean θ, a point parameter.
 #[derive(Module, Debug)]
 struct Located {
     mean: Param<Tensor<1>>,

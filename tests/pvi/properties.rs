@@ -1,4 +1,4 @@
-//! Holds free energies, factors and their products to the properties of partitioned inference on problems of one number.
+//! Holds free energies, factors and their products to properties of partitioned inference in one dimension.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{LogLikelihood, Partitioned, Toy, expected, logistic};
@@ -110,7 +110,7 @@ fn gradients_of_local_free_energies_add_up_to_that_of_the_global_one_for_any_fac
     }
 }
 
-/// Normal densities of one number in natural parameters, which the gradients of solvers are then by.
+/// Normal densities of one number in natural parameters, in which solvers then take gradients.
 #[derive(Debug)]
 struct InNaturalParameters;
 
@@ -192,8 +192,8 @@ fn step(coordinates: &Coordinates, log_likelihood: LogLikelihood, cavity: &[f64]
 /// Coordinates of the family, optimiser and rate.
 type Coordinates = (fn() -> Box<dyn Family>, Plug<dyn Optimiser>, f64);
 
-/// How far the sum of the silos' steps is from the step of one silo with all rows, and how long that is; at a state of
-/// no fixed point, with the same draw in all silos.
+/// The distance of the sum of the silos' steps from the step of one silo with all rows, and the length of that step; at
+/// a state that is not a fixed point, with the same draw in all silos.
 fn gap(coordinates: Coordinates) -> [f64; 2] {
     let (prior, factors, posterior) = state();
     let mut sum = [0.0; 2];
@@ -245,7 +245,7 @@ fn slope(q: &[f64]) -> [f64; 2] {
     [found[0] - q[0], found[1] - q[1]]
 }
 
-/// What a map of natural parameters comes to rest at.
+/// The fixed point of a map of natural parameters.
 fn rest(from: &[f64], map: impl Fn(&[f64]) -> [f64; 2]) -> [f64; 2] {
     let mut at = [from[0], from[1]];
     for _ in 0..200 {
@@ -341,7 +341,9 @@ fn a_damped_step_is_mirror_descent_and_to_first_order_every_proximal_and_trust_r
 
 #[test]
 fn the_slope_of_the_divergence_by_mean_parameters_is_the_difference_of_natural_ones() {
-    // So the damped fixed point is mirror descent with KL(q || q_old), and not with the printed KL(q_old || q).
+    // The damped fixed point is therefore mirror descent with KL(q
+    //  q_old), not with the printed KL(q_old
+    //  q).
     let (old, q) = (vec![0.8, -0.9], vec![-0.4, -0.3]);
     let means = family().mean_parameters(&q);
     let mut reversed = Vec::new();
@@ -390,7 +392,7 @@ fn stochastic_power_expectation_propagation_becomes_a_minibatch_step_of_global_i
 
 #[test]
 fn silos_that_bend_away_from_zero_make_an_improper_product_undamped_and_a_proper_one_at_one_over_their_number() {
-    // log p_m = ½θ² - θ⁴/20 curves upwards near zero: every factor takes precision away.
+    // log p_m = ½θ² - θ⁴/20 curves upwards near zero: every factor removes precision.
     let bend = || -> LogLikelihood {
         Box::new(|point| {
             let theta = point[0];

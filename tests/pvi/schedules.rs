@@ -1,4 +1,4 @@
-//! Holds PVI's schedules to whom they say that they visit: random and residual order, subsets, and the virtual clock.
+//! Holds PVI's schedules to the silos they announce: random and residual order, subsets, and the virtual clock.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::partitioned::{LINEAR, Run, conjugate_options, four_silos, settings};
@@ -7,7 +7,7 @@ use partita::{PviOptions, Settings, SiloSchedule};
 
 const SILOS: usize = 4;
 
-/// Whom a run visits in each exchange, and how far it moves the posterior, in nats.
+/// The silos of each exchange of a run, and the change of the posterior in each, in nats.
 fn visits(schedule: SiloSchedule, seed: u64, exchanges: usize) -> Vec<(Vec<usize>, f64)> {
     let options = PviOptions { damping: Some(0.3), ..conjugate_options(schedule) };
     let settings = Settings { seed, ..settings(100_000) };
@@ -28,7 +28,7 @@ fn order(schedule: SiloSchedule, seed: u64, exchanges: usize) -> Vec<usize> {
     visits(schedule, seed, exchanges).into_iter().flat_map(|(silos, _)| silos).collect()
 }
 
-/// How often each silo is visited.
+/// The number of local updates of each silo.
 fn counts(order: &[usize]) -> [usize; SILOS] {
     let mut counts = [0; SILOS];
     order.iter().for_each(|silo| counts[*silo] += 1);
@@ -61,7 +61,7 @@ fn a_residual_order_visits_the_silo_whose_last_visit_moved_the_posterior_most() 
     }
     let order: Vec<usize> = found.iter().flat_map(|(silos, _)| silos.clone()).collect();
     assert_eq!(order[..SILOS], [0, 1, 2, 3], "silos that were not visited come first");
-    // Which is no round of the silos.
+    // This is not a round of the silos.
     assert_ne!(order, (0..10 * SILOS).map(|turn| turn % SILOS).collect::<Vec<_>>());
 }
 
@@ -81,11 +81,12 @@ fn subsets_are_drawn_anew_without_replacement() {
 #[test]
 fn the_virtual_clock_visits_by_the_delays_that_it_is_given() {
     let with = |delays, exchanges| order(SiloSchedule::Asynchronous(delays), 1, exchanges);
-    // All alike: in turn.
+    // All equal: in turn.
     let even = Delays { longest: 1.0, straggle: 1.0, loss: 0.0, seed: 1 };
     let found = with(even, 10 * SILOS);
     assert_eq!(found, (0..10 * SILOS).map(|turn| turn % SILOS).collect::<Vec<_>>());
-    // Silo m is 1 + 2 m times slower than the first: visits in a time T are T / (1 + 2 m), to one each.
+    // Silo m is 1 + 2 m times slower than the first: in a time T it makes T / (1 + 2 m) local updates, give or take
+    // one.
     let straggling = Delays { straggle: 7.0, ..even };
     let found = counts(&with(straggling, 400));
     let time = found[0] as f64;
@@ -93,7 +94,7 @@ fn the_virtual_clock_visits_by_the_delays_that_it_is_given() {
         let expected = time / (1.0 + 2.0 * silo as f64);
         assert!((*count as f64 - expected).abs() <= 1.0, "{found:?}");
     }
-    // Uniform delays between 1 and 8: nobody is far behind, and the order is that of the seed.
+    // Uniform delays between 1 and 8: no silo is far behind, and the order is that of the seed.
     let uneven = Delays { longest: 8.0, ..even };
     let found = with(uneven, 400);
     assert!(counts(&found).iter().all(|count| (70..=130).contains(count)), "{:?}", counts(&found));

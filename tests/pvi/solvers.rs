@@ -1,4 +1,5 @@
-//! Holds the solvers of local problems to each other, to quadrature, and to the properties of partitioned inference.
+//! Compares the solvers of local problems with each other, with quadrature, and with properties of partitioned
+//! inference.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::{Partitioned, Toy, logistic, quadratic};
@@ -35,7 +36,7 @@ fn close(found: &[f64], expected: &[f64], bound: f64) {
 
 #[test]
 fn all_solvers_find_the_optimum_of_a_conjugate_problem() {
-    // A cavity with one negative precision: a factor, no density; the likelihood makes up for it.
+    // A cavity with one negative precision: a factor, not a density; the likelihood compensates.
     let (prior, linear, curvature) = (vec![0.3, -0.2, -0.5, 0.4], vec![2.0, -1.0], vec![3.0, 0.8, 0.8, 2.5]);
     let received = NormalFamily::diagonal(2).natural_of_standard(&[0.0, 0.0, 0.7, 0.9]).unwrap();
     let mut toy = Toy::diagonal(2, prior, quadratic(linear.clone(), curvature.clone()));
@@ -59,7 +60,7 @@ fn all_solvers_find_the_optimum_of_a_conjugate_problem() {
     }
 }
 
-/// Rows of a logistic regression in one covariate, some silos larger than others and none alike.
+/// Rows of a logistic regression in one covariate, in silos of different sizes and distributions.
 fn rows() -> Vec<(Vec<f64>, f64)> {
     let covariates = [0.4, -1.3, 2.1, 0.7, -0.2, 1.6, -2.4, 0.9, 1.1, -0.6, 0.3, 1.9, -1.1, 0.8];
     let outcomes = [1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, 1.0, -1.0, -1.0];
@@ -102,7 +103,7 @@ fn local_problems_keep_their_laws_and_a_wrong_gradient_is_found() {
     let wrong = Box::new(|point: &[f64]| (point[0].sin(), vec![point[0].cos(), 0.1]));
     let found = laws::local_problem(&mut Toy::diagonal(2, cavity.clone(), wrong), &at);
     assert!(matches!(found, Err(laws::LocalProblemViolation::Gradient { index: 1, .. })), "{found:?}");
-    // One that counts how often it was asked never says the same.
+    // A problem that counts its evaluations never returns the same value.
     let asked = std::sync::atomic::AtomicU32::new(0);
     let forgetful =
         Box::new(move |_: &[f64]| (f64::from(asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed)), vec![0.0; 2]));
@@ -244,8 +245,7 @@ fn quasi_newton_steps_on_fixed_draws_end_where_the_gradient_vanishes() {
     let options = Lbfgs { tolerance: 1e-9, ..Lbfgs::new(Expectation::MonteCarlo { draws: 2_000 }) };
     let found = toy.solve(&options.into(), &cavity, 200).unwrap();
     assert!(found.steps < 60, "{}", found.steps);
-    // The optimum of the sample is not that of the problem, and near it: the variances of 1,000 pairs are off by 4 per
-    // cent.
+    // The optimum of the sample is near that of the problem: the variances of 1,000 pairs are off by 4 per cent.
     let exact = toy.visit(&mut Conjugate, &cavity, 1).unwrap();
     close(&found.natural, &exact.natural, 0.2);
     let again = toy.solve(&options.into(), &found.natural, 200).unwrap();
@@ -289,7 +289,7 @@ fn solvers_refuse_what_they_cannot_do() {
     for solver in refused {
         assert!(matches!(solver.check(1), Err(Error::Setting { .. })), "{solver:?}");
     }
-    // A step too long for a likelihood that widens: no density, and the error says what to lower.
+    // A step too long for a likelihood that widens: the result is not a density, and the error says what to lower.
     let mut toy = Toy::diagonal(1, vec![0.0, -0.5], quadratic(vec![0.0], vec![-2.0]));
     let found = toy.solve(&natural_gradient(0.5), &[0.0, -0.5], 5).unwrap_err();
     assert!(matches!(&found, Error::Improper { .. }) && found.to_string().contains("lower the rate"), "{found}");
@@ -313,7 +313,7 @@ fn a_search_that_meets_a_likelihood_which_is_no_number_takes_a_shorter_step() {
 
 #[test]
 fn moments_that_do_not_settle_are_refused_by_the_number_of_points() {
-    // Two peaks seen by three points: the rule jumps between two places for ever.
+    // Two peaks evaluated at three points: the rule alternates between two places without end.
     let peaks = |point: &[f64]| {
         let logs = [-1.0, 1.0].map(|at: f64| -0.5 * ((point[0] - at) / 0.5).powi(2));
         let largest = logs[0].max(logs[1]);

@@ -1,4 +1,4 @@
-//! Asks whether silos can keep local latents while their factors on the globals are partitioned: exactly, and on six cities.
+//! Tests local latents in silos with partitioned factors on the globals: in an exact model, and on six cities.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{conjugate, groups, six_cities_family, six_cities_model, split, structured};
@@ -6,7 +6,7 @@ use partita::inference::Order;
 use partita::models::{ConjugateGaussian, RepeatedBinary, six_cities_silos};
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, PviOptions, RoundOptions, Settings, SiloSchedule, fit};
 
-/// Six cities over two silos: the paper's random halves, or the children of mothers who smoke in one of their own.
+/// Six cities over two silos: the paper's random halves, or a silo with the children of mothers who smoke.
 fn six_cities(apart: bool, algorithm: AlgorithmChoice, steps: u64, seed: u64) -> Fit {
     let device = Device::flex();
     let halves = match apart {
@@ -34,7 +34,7 @@ fn two_sweeps_recover_a_conjugate_hierarchy_with_its_local_latents() {
     let data = split(&groups, 3).into_iter().enumerate();
     let silos: Vec<_> =
         data.map(|(place, own)| (format!("silo-{place}"), ConjugateGaussian::data(&own, &device).unwrap())).collect();
-    // One sweep finds the globals; silos visited before the last then hear where the globals ended, and follow.
+    // One sweep finds the globals; silos updated before the last then receive the final globals, and follow.
     for (schedule, exchanges) in [(SiloSchedule::Sequential(Order::Fixed), 6), (SiloSchedule::Synchronous, 2)] {
         let how = PviOptions { schedule, damping: Some(1.0), ..PviOptions::new(2_000) };
         let settings = Settings { steps: 2_000 * exchanges, family: structured(), ..Settings::default() };
@@ -46,7 +46,7 @@ fn two_sweeps_recover_a_conjugate_hierarchy_with_its_local_latents() {
             posterior.family.mean(posterior.parameters)[0],
             posterior.family.covariance(posterior.parameters)[0].sqrt(),
         );
-        // Sticking the landing has no noise at the optimum: what is left is the distance to go.
+        // Sticking the landing has no noise at the optimum: the rest is the distance from it.
         assert!((mean - exact.mean).abs() < 0.01 * exact.sd, "{schedule:?}: {mean} against {}", exact.mean);
         assert!((sd / exact.sd - 1.0).abs() < 0.01, "{schedule:?}: {sd} against {}", exact.sd);
         assert!((fit.report.elbo - exact.log_evidence).abs() < 0.01, "{}", fit.report.elbo);

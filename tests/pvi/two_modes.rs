@@ -1,4 +1,4 @@
-//! Fits one normal density to a target of two modes: it covers both by one divergence, and finds either by the other.
+//! Fits one normal density to a target with two modes: one divergence covers both, the other selects either.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::local::Toy;
@@ -6,7 +6,7 @@ use partita::inference::{
     Expectation, ExponentialFamily, LocalSolver, NaturalGradient, NormalFamily, Plug, PowerExpectation,
 };
 
-/// The modes lie at ±2, with this standard deviation each.
+/// The modes are at ±2, with this standard deviation each.
 const WIDTH: f64 = 0.7;
 
 /// The log density of the target and its slope, up to a constant.
@@ -40,8 +40,8 @@ fn one_divergence_covers_two_modes_and_the_other_finds_the_one_it_starts_at() {
     let seeking = Plug::<dyn LocalSolver>::from(NaturalGradient { rate: 0.5, expectation });
     let [left, right] = [-2.0, 2.0].map(|start| found(seeking.clone(), (start, WIDTH), 1_000));
     for ([mean, sd], mode) in [(left, -2.0), (right, 2.0)] {
-        // What lies on the other side of the middle has the probability Φ(-2/0.7) = 0.002, which the optimum avoids or
-        // takes.
+        // The mass on the other side of zero has the probability Φ(-2/0.7) = 0.002, which the optimum excludes or
+        // includes.
         assert!((mean - mode).abs() < 0.05 && (sd - WIDTH).abs() < 0.05, "{mode}: {mean}, {sd}");
     }
     assert!((left[0] + right[0]).abs() < 1e-9 && (left[1] - right[1]).abs() < 1e-9, "{left:?} {right:?}");

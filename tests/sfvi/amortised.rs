@@ -1,4 +1,5 @@
-//! Holds amortised local posteriors to the rows' own: exact zeros, the chain rule, silos, minibatches, secrecy, new rows.
+//! Compares amortised local posteriors with the rows' own: exact zeros, chain rule, silos, minibatches, secrecy, new
+//! rows.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::split;
@@ -41,7 +42,7 @@ impl Model for Plain {
     }
 }
 
-/// Two latents a row, a global mean, and a trained noise: y_r ~ N(z_r0 + z_r1 / 2 + μ, e^{2θ}).
+/// Two latents a row, a global mean, and a noise scale as point parameter: y_r ~ N(z_r0 + z_r1 / 2 + μ, e^{2θ}).
 #[derive(Module, Debug)]
 struct Mixed {
     log_noise: Param<Tensor<1>>,
@@ -107,8 +108,8 @@ fn mixed(device: &Device) -> Amortised<Mixed, Rule> {
     Amortised::new(Mixed { log_noise: Param::from_tensor(device.tensor(vec![-0.3], [1])) }, "row", encoder)
 }
 
-/// An encoder so sure of itself that a draw is its mean to the last digit: sums over rows can then be compared whatever
-/// noise each row had.
+/// An encoder with such small standard deviations that a draw equals its mean to the last digit: sums over rows are
+/// then comparable for any noise.
 fn certain(device: &Device) -> Amortised<Mixed, Rule> {
     let encoder = Rule::new([&[0.4, -0.2], &[0.1, 0.3], &[0.05, -0.1], &[-50.0, -50.0]], true, device);
     Amortised::new(Mixed { log_noise: Param::from_tensor(device.tensor(vec![-0.3], [1])) }, "row", encoder)
@@ -275,7 +276,7 @@ fn minibatches_of_an_epoch_average_to_the_gradient_of_all_rows() {
     let device = Device::flex();
     let (model, y) = (certain(&device), observations(10, 11));
     let global = [0.2, -1.0];
-    // The others subtract the score of a density that is nearly a point.
+    // The others subtract the score of a density that is nearly a point mass.
     for estimator in [Estimator::Total, Estimator::ClosedFormEntropy] {
         let gradient = |size: usize, step: u64| {
             // A point mass for the global, so that every step draws the same.
@@ -345,7 +346,7 @@ fn encodings_of_the_wrong_shape_or_not_finite_name_plate_and_encoder() {
     }
 }
 
-/// An encoder that a row's neighbours change, as batch normalisation would.
+/// An encoder whose output for a row depends on other rows, as with batch normalisation.
 #[derive(Module, Debug)]
 struct Neighbourly {}
 
@@ -454,7 +455,7 @@ mod pictures {
 
     use super::*;
 
-    /// Every picture with both neighbours alike or a lone pixel, so that there is something for a latent to say.
+    /// Every picture has equal neighbours or a single white pixel, so that a latent has something to encode.
     fn pictures(count: usize, seed: u64, device: &Device) -> BinaryPictures {
         let mut noise = Noise::new(seed).stream(Key::new(Purpose::Prior, 0));
         let kinds: [[u8; 3]; 4] = [[255, 255, 0], [0, 255, 255], [255, 255, 255], [0, 0, 0]];
@@ -630,7 +631,7 @@ mod private {
         fit(&model(&device), &data, &device, &options, if cut { Some(&mut half) } else { None }).unwrap()
     }
 
-    /// Everything trained, bit for bit: the globals, shared θ, and each silo's own.
+    /// All trained parameters, bit for bit: the globals, shared θ, and each silo's own.
     fn bits(fit: &mut Fit) -> Vec<u64> {
         let mut all = [fit.posterior().parameters, fit.posterior().theta].concat();
         fit.exchange.programs().iter().for_each(|silo| all.extend(silo.private_theta()));

@@ -1,4 +1,4 @@
-//! Holds averages of posteriors to closed forms and to POT, and SFVI-Avg to the cases where it must be exact.
+//! Compares averages of posteriors with closed forms and POT, and SFVI-Avg with cases where it must be exact.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
@@ -98,7 +98,7 @@ fn a_covariance_that_is_not_positive_definite_is_refused() {
     assert!(matches!(LogPool.average(&point, &[vec![0.0, f64::NEG_INFINITY]], &[1.0]), Err(Error::Average { .. })));
 }
 
-/// Two silos that hold the same groups, so that scaling one stands exactly for both.
+/// Two silos that hold the same groups, so that one, scaled, represents both exactly.
 fn twins(algorithm: AlgorithmChoice, steps: u64) -> (Fit, partita::models::ConjugatePosterior) {
     let (device, half) = (Device::flex(), groups(6, 3));
     let data = ConjugateGaussian::data(&half, &device).unwrap();
@@ -152,7 +152,7 @@ fn warm_start_goes_on_as_plain_sfvi_to_the_exact_posterior() {
     let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 6_000);
     let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters of one global") };
     assert!((mean - exact.mean).abs() < 0.01 * exact.sd && (log_sd.exp() / exact.sd - 1.0).abs() < 0.01);
-    // Three rounds stand for 1,500 steps, 4,500 exchanges of SFVI follow, then the reported bound: 16 requests.
+    // Three rounds count as 1,500 steps, 4,500 exchanges of SFVI follow, then the reported bound: 16 requests.
     assert_eq!(fit.record.counters.rounds, 3 + 4_500 + 16);
 }
 

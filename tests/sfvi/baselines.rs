@@ -1,4 +1,4 @@
-//! Holds federated point estimation to pooled gradient steps, closed forms and golden trajectories.
+//! Compares federated point estimation with pooled gradient steps, closed forms and golden trajectories.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::float_cmp, reason = "equal bits are what is claimed")]
 
@@ -99,7 +99,7 @@ fn fitted<M: Model + 'static>(model: &M, silos: &[(String, M::Data)], how: FedOp
     fit(model, silos, &Device::flex(), &options, None).unwrap()
 }
 
-/// Where a fit of lines ends.
+/// The result of a fit of lines.
 fn end(silos: &[Rows], how: FedOptOptions, settings: Settings) -> Point {
     let found = fitted(&Line {}, &line_data(silos, &Device::flex()), how, settings);
     found.posterior().parameters.try_into().unwrap()
@@ -317,7 +317,7 @@ fn a_mask_lets_through_what_silos_agree_on_as_computed_by_hand() {
 
 #[test]
 fn a_mask_of_zero_is_no_mask_and_one_above_unanimity_moves_nothing() {
-    // So far from the data that all silos agree at first.
+    // A start so far from the data that all silos agree at first.
     let far = Settings { family: FamilyPlan::new().scattered(20.0, 2), ..settings(40, 0.1) };
     let mut start = [0.0; 2];
     Noise::new(2).stream(Key::new(Purpose::Initial, 0)).normal(&mut start);
@@ -354,7 +354,7 @@ fn every_rule_stays_where_no_silo_moved_and_goes_on_from_a_saved_state() {
     }
 }
 
-/// Follows the last square alone, and forgets that it is one.
+/// Uses the last square alone instead of a running mean.
 #[derive(Debug)]
 struct Signed;
 
@@ -557,7 +557,7 @@ fn what_has_no_meaning_for_points_is_refused() {
     let options = FitOptions { algorithm: AlgorithmChoice::FedOpt(base.clone()), ..FitOptions::default() };
     let local = fit(&conjugate(), &data, &device, &options, None);
     assert!(matches!(local, Err(Error::Setting { setting: "algorithm", .. })), "{local:?}");
-    // A coordinator that is handed a Gaussian family says so.
+    // A coordinator with a Gaussian family reports the mistake.
     let names = ["a".to_owned()];
     let rounds = PointRounds {
         local_steps: 1,
@@ -571,7 +571,7 @@ fn what_has_no_meaning_for_points_is_refused() {
     assert!(matches!(gaussian, Err(Error::Setting { setting: "family", .. })));
 }
 
-/// Percent of 2,000 test digits that are right after 400 local steps on 2,000 digits, dealt out to silos by `deal`.
+/// Per cent of 2,000 test digits classified correctly after 400 local steps on 2,000 digits, split by `deal`.
 fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::datasets::ImageSet) -> f64 {
     let device = Device::flex();
     let model = MultinomialRegression::new([784, 10], &device).centred();
@@ -613,6 +613,6 @@ fn on_digits_fed_avg_reaches_what_gradient_descent_on_pooled_rows_does() {
     // points of standard error on 2,000 digits: four of them.
     const BOUND: f64 = 2.0;
     assert!(central > 82.0 && (equal - central).abs() < BOUND, "pooled {central} %, silos alike {equal} %");
-    // Two digits a silo: 20 steps towards different optima cost points, as the fixed point of the quadratics says.
+    // Two digits a silo: 20 steps towards different optima cost points, as the fixed point of the quadratics predicts.
     assert!(skewed < central - BOUND && skewed > 70.0, "pooled {central} %, two digits a silo {skewed} %");
 }

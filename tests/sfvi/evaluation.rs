@@ -1,4 +1,4 @@
-//! Claims that silos judge a posterior by the predictive density of their rows, and say nothing else of them.
+//! Claims that silos evaluate a posterior by the predictive density of their rows, and reveal nothing else of them.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use std::f64::consts::PI;
@@ -18,7 +18,7 @@ fn options() -> FitOptions {
     FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..FitOptions::default() }
 }
 
-/// Groups to fit at two silos, and other pairs of numbers at each to judge by.
+/// Groups to fit at two silos, and other pairs of numbers at each to evaluate.
 fn world() -> [Vec<Vec<Vec<f64>>>; 2] {
     let all = groups(22, 2);
     [vec![all[..5].to_vec(), all[5..12].to_vec()], vec![all[12..18].to_vec(), all[18..].to_vec()]]
@@ -49,7 +49,7 @@ fn normal(x: f64, mean: f64, variance: f64) -> f64 {
 /// The predictive density of a pair under mu ~ N(mean, variance), and the standard deviation of its estimate by one
 /// draw.
 ///
-/// Two numbers around b are the mean of both, around b with half the variance, times what does not depend on b.
+/// Two numbers around b have the density of their mean, around b with half the variance, times a constant in b.
 fn exact(pair: &[f64], mean: f64, variance: f64) -> (f64, f64) {
     let (tau, sigma) = (0.8_f64, 0.6_f64);
     let (centre, half, width) = (0.5 * (pair[0] + pair[1]), 0.5 * sigma.powi(2), variance + tau.powi(2));
@@ -75,7 +75,7 @@ fn the_density_of_rows_never_seen_is_that_of_the_posterior_predictive() {
         for pair in groups {
             let (density, sd) = exact(pair, mean, variance);
             expected += density.ln();
-            // The rows share draws of mu: their errors are added as if they went the same way.
+            // The rows share draws of mu: their errors are added without cancellation.
             error += sd / density / (DRAWS as f64).sqrt();
         }
         assert_eq!(silo.rows, groups.len() as u64);

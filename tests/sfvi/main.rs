@@ -1,4 +1,4 @@
-//! Claims what structured variational inference over silos promises, and rounds of local steps.
+//! Claims the properties of structured variational inference over silos, and of rounds of local steps.
 
 mod amortised;
 mod averaging;

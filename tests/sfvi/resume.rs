@@ -1,4 +1,4 @@
-//! Holds checkpoints to their promise: killed at any moment, a run resumes and ends with the same bits.
+//! Holds checkpoints to their contract: killed at any moment, a run resumes and ends with the same bits.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::path::Path;
@@ -22,7 +22,7 @@ fn command(output: &Path) -> Command {
     command
 }
 
-/// The report without what a clock decides.
+/// The report without times.
 fn result(output: &Path) -> serde_json::Value {
     let text = std::fs::read_to_string(output.join("result.json")).unwrap();
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -44,7 +44,7 @@ fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
         assert!(child.try_wait().unwrap().is_none(), "the run ended before it could be killed");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // SIGKILL: the process has no chance to tidy up.
+    // SIGKILL: the process cannot clean up.
     child.kill().unwrap();
     child.wait().unwrap();
     let reached = latest_step(&checkpoint).unwrap();
@@ -52,7 +52,7 @@ fn a_run_killed_in_the_middle_resumes_to_the_same_bits() {
 
     assert!(command(&cut).arg("--resume").status().unwrap().success());
     assert_eq!(result(&cut), result(&whole));
-    // Lines from before the kill stay, and none is there twice.
+    // Lines from before the kill stay, and none is duplicated.
     assert_eq!(steps_shown(&cut.join("metrics.jsonl")), (1..=60).map(|line| 100 * line).collect::<Vec<_>>());
     assert_eq!(steps_shown(&cut.join("metrics.jsonl")), steps_shown(&whole.join("metrics.jsonl")));
 }

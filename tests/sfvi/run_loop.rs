@@ -1,4 +1,4 @@
-//! Holds the run loop to its promises: stopping, interruption, clipping, minibatches, optimisers, reproducibility.
+//! Holds the run loop to its contract: stopping, interruption, clipping, minibatches, optimisers, reproducibility.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ fn an_interrupted_run_ends_cleanly_with_what_was_reached_and_resumes() {
     assert_eq!(resumed.record.counters, whole.record.counters);
 }
 
-/// What a run of several steps an exchange has written when each exchange ends.
+/// The files of a run of several steps an exchange after each exchange.
 struct Written {
     metrics: Metrics,
     checkpoints: PathBuf,
@@ -108,7 +108,7 @@ fn exchanges_of_three_steps_write_checkpoints_and_metrics_whenever_they_pass_a_m
     let metrics = Metrics::new(27, Some(&lines), 4).unwrap();
     let mut written = Written { metrics, checkpoints: checkpoints.clone(), seen: Vec::new(), ends: 0 };
     fit(&conjugate(), &silos(&device), &device, &options, Some(&mut written)).unwrap();
-    // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end has a checkpoint whatever it passes.
+    // 4, 8, 12, 16, 20 and 24 are passed at 6, 9, 12, 18, 21 and 24; the end always has a checkpoint.
     let before = [None, None, Some(6), Some(9), Some(12), Some(12), Some(18), Some(21), Some(24)];
     let expected: Vec<_> = (1..=9).map(|exchange| 3 * exchange).zip(before).collect();
     assert_eq!((written.seen, written.ends), (expected, 1));

@@ -1,4 +1,4 @@
-//! Holds silos to their manifest: what it declares independent of the data does not change by a byte with the data.
+//! Holds silos to their manifest: fields declared independent of the data do not change by a byte with the data.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{Parties, six_cities_family, six_cities_model};
@@ -21,7 +21,7 @@ fn data(variant: bool, device: &Device) -> RepeatedBinary {
     RepeatedBinary::new(design, outcomes.collect(), device).unwrap()
 }
 
-/// All replies of one silo: to an assessment and to a step.
+/// All replies of one silo: to an estimate of the ELBO and to a step.
 fn replies(variant: bool, shift_locals: f64, particles: usize) -> (Vec<Message>, Manifest, Vec<Vec<f64>>) {
     let device = Device::flex();
     let settings = Settings { particles, family: six_cities_family(), ..Settings::default() };
@@ -38,7 +38,8 @@ fn replies(variant: bool, shift_locals: f64, particles: usize) -> (Vec<Message>,
     (replies, parties.algorithm.manifest().clone(), locals)
 }
 
-/// All replies of one silo of PVI: to two visits of seven steps and to an assessment; and the silo after them.
+/// All replies of one silo of PVI: to two local updates of seven steps and to an estimate of the ELBO; and the silo
+/// after them.
 fn visits(variant: bool, shift_locals: f64) -> (Vec<Message>, Manifest, PviSilo<MixedLogistic>) {
     let (device, model, options) = (Device::flex(), six_cities_model(), PviOptions::new(7));
     let settings = Settings { steps: 14, family: six_cities_family(), ..Settings::default() };
@@ -81,12 +82,12 @@ fn every_field_of_every_reply_of_partitioned_inference_is_in_the_manifest() {
     replies.iter().for_each(|reply| manifest.check("silo-0", reply).unwrap());
 }
 
-/// Holds replies to those given other data: alike in form, and byte for byte where declared independent. How many bytes
-/// that were.
+/// Compares replies with those for other data: equal in form, and byte for byte if declared independent. Returns the
+/// number of such bytes.
 fn watch(base: &[Message], changed: &[Message], manifest: &Manifest) -> usize {
     let mut watched = 0;
     for (before, after) in base.iter().zip(changed) {
-        // Everything of a message that is not the content of a field: kind, version, names, types, shapes, order.
+        // All parts of a message except the content of fields: kind, version, names, types, shapes, order.
         let frame = |message: &Message| {
             let blank = |record: &Record| Record { bytes: vec![0; record.bytes.len()], ..record.clone() };
             let numbers = message.numbers.iter().map(|(name, _)| (name.clone(), 0.0)).collect();

@@ -14,7 +14,7 @@ const SCALE_GIVEN_GLOBALS: Row = [(-2.99, 0.193), (0.444, 0.260), (-0.213, 0.084
 /// Full-rank globals, means of centred intercepts linear in them: the SFVI paper's family (same source).
 const PAPER: Row = [(-2.99, 0.160), (0.449, 0.255), (-0.213, 0.085), (0.104, 0.136), (-0.678, 0.040)];
 
-/// What the project's plan allows: both runs are stochastic and stop after finitely many steps.
+/// The tolerance of the project's plan: both runs are stochastic and stop after finitely many steps.
 const MEAN_TOLERANCE: f64 = 0.03;
 const SD_TOLERANCE: f64 = 0.05;
 

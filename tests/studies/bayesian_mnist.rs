@@ -1,4 +1,4 @@
-//! Runs the Bayesian network on some MNIST digits and holds what it writes to its contract.
+//! Runs the Bayesian network on some MNIST digits and checks its output.
 
 use std::path::Path;
 

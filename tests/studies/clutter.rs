@@ -1,4 +1,4 @@
-//! Runs the clutter example small and holds what needs no converged fit: references, influence, contamination.
+//! Runs the clutter study small and checks results that need no converged fit: references, influence, contamination.
 
 use crate::study;
 
@@ -17,8 +17,8 @@ fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() 
     for key in ["agreement", "influence", "half_clutter", "contamination", "claims"] {
         assert!(result[key].is_array(), "result.json lacks `{key}`");
     }
-    // Every fit takes six rounds; forty silos of one number are visited one after another, and few take as many steps
-    // as many.
+    // Every fit takes six rounds; forty silos of one number are updated one after another, and few silos take as many
+    // steps as many silos do.
     for (name, silos) in [("variational, 1 silo", 1), ("PVI, 40 silos", 40)] {
         let rows = result["agreement"].as_array().unwrap().iter().filter(|row| row["method"] == name);
         for cost in rows.map(|row| &row["cost"]) {
@@ -32,7 +32,8 @@ fn clutter_keeps_the_mean_by_robust_losses_and_loses_it_by_the_log_likelihood() 
             assert!(row["cost"]["messages"].as_u64().unwrap() > 0, "{row}");
         }
     }
-    // Six rounds of four steps are too few for silos of one number; what has more numbers, or needs no fit, is there.
+    // Six rounds of four steps are too few for silos of one number; results with more numbers, or without a fit, are
+    // checked.
     let settled = ["propagation", "quadrature", "1 silo", "influence", "wrong:"];
     let mut judged = 0;
     for claim in result["claims"].as_array().unwrap() {

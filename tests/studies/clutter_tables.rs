@@ -1,4 +1,4 @@
-//! Runs the tables of the planar clutter problem small: partitioned inference is pooled inference, whatever the schedule.
+//! Runs the tables of the planar clutter problem small: partitioned inference is pooled inference under any schedule.
 
 use crate::study;
 
@@ -27,7 +27,7 @@ fn in_the_plane_partitioned_inference_is_pooled_inference_for_every_number_of_si
         assert_eq!(found.len(), rows);
         for (row, run) in found.iter().map(|row| (row, &row["runs"][0])) {
             let count = |key: &str| run[key].as_u64().unwrap();
-            // A request and an answer a visit, and eight steps; of ten silos at once all are visited in a round.
+            // A request and an answer a local update, and eight steps; ten silos at once are all updated in a round.
             let together = if row["name"] == "synchronous" { 10 } else { 1 };
             assert_eq!(
                 (count("messages"), count("visits")),

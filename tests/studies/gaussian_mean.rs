@@ -1,10 +1,10 @@
-//! Runs the Gaussian mean of the framework thesis small and holds what it writes to its contract.
+//! Runs the Gaussian mean of the framework thesis small and checks its output.
 
 use std::path::Path;
 
 use crate::study;
 
-/// Runs an experiment of the framework thesis, and what it printed and wrote.
+/// Runs an experiment of the framework thesis; returns its printed and written output.
 pub(crate) fn experiment(name: &str, folder: &Path, arguments: &[&str]) -> (String, serde_json::Value) {
     let mut command = study(name);
     let run = command.args(["--quick", "--output"]).arg(folder).args(arguments).output().unwrap();

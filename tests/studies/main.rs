@@ -1,4 +1,4 @@
-//! Runs every example and every study small, as a user would, and holds what they write to their contracts.
+//! Runs every example and every study small, as a user would, and checks their output.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod bayesian_mnist;

@@ -1,4 +1,4 @@
-//! Runs the MNIST study small and holds its table to what every split of the data gives.
+//! Runs the MNIST study small and checks its table against known properties of every split.
 
 use crate::study;
 

@@ -9,7 +9,7 @@ fn run(name: &str, folder: &Path, arguments: &[&str]) -> Output {
     Command::new(example(name)).args(arguments).current_dir(folder).output().unwrap()
 }
 
-/// What a program wrote as its result, and printed.
+/// The result and the printed output of a program.
 fn result(name: &str) -> (serde_json::Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let run = run(name, folder.path(), &[]);

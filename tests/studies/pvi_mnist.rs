@@ -1,4 +1,4 @@
-//! Runs the study of partitioned inference on MNIST small, and holds what it writes to its contract.
+//! Runs the study of partitioned inference on MNIST small, and checks its output.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_on
     assert!((last("synchronous_0.2", "steps") - 4.0 * last("synchronous_0.2", "parallel_steps")).abs() < 0.5);
     assert!((last("sequential", "messages") - 2.0 * last("sequential", "rounds")).abs() < 0.5);
     assert!((last("sequential", "steps") - last("sequential", "parallel_steps")).abs() < 0.5);
-    // Labels of which one in five is wrong cannot be told as well as right ones, however well they are learnt.
+    // With one label in five wrong, predictions are worse than with right labels, however well they are learnt.
     for slug in ["global", "sequential", "streaming_stopped", "damping_0.2"] {
         let found = last(slug, "train_log_likelihood");
         assert!(found < 0.0 && found > last("flipped_pvi", "train_log_likelihood"), "{slug}: {found}");
@@ -49,7 +49,7 @@ fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_on
     // Finished runs keep their times: they were not run again.
     assert_eq!(run(&["--resume"])["parts"], result["parts"]);
 
-    // A run that is killed after its first measurement goes on with the same bits.
+    // A run that is killed after its first measurement resumes with the same bits.
     let own = ["--part", "digits", "--only", "shards_sequential"];
     let runs = folder.path().join("runs");
     let mut killed = study("pvi_mnist");
@@ -78,11 +78,11 @@ fn pvi_mnist_runs_without_any_file_on_digits_of_a_display() {
     let error = result["parts"][0]["runs"][0]["points"].as_array().unwrap().last().unwrap()["error"].as_f64().unwrap();
     // Guessing gives 90 %.
     assert!(error < 0.2, "{error}");
-    // Its runs are not taken for those of MNIST.
+    // Its runs are not mistaken for those of MNIST.
     assert!(folder.path().join("runs_stand_in").exists() && !folder.path().join("runs").exists());
 }
 
-/// What the study prints with these options, line by line.
+/// The printed output of the study with these options, line by line.
 fn printed(options: &[&str]) -> Vec<String> {
     let run = study("pvi_mnist").args(options).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -95,7 +95,7 @@ fn listed(setting: &str) -> BTreeMap<String, Value> {
     for line in printed(&[setting, "--list"]) {
         let run: Value = serde_json::from_str::<Value>(&line).unwrap()["run"].clone();
         let slug = run["slug"].as_str().unwrap().to_owned();
-        // Of two runs with one name each would delete what is kept of the other.
+        // Two runs with one name would delete each other's results.
         let other = runs.insert(slug.clone(), run.clone());
         assert!(other.is_none_or(|other| other == run), "{slug}");
     }
@@ -140,7 +140,7 @@ fn write(folder: &Path, curve: &Value) {
     std::fs::write(file, curve.to_string()).unwrap();
 }
 
-/// Claims with their verdicts and words, from what is kept.
+/// Claims with their verdicts and numbers, from kept curves.
 fn judged(folder: &Path, options: &[&str]) -> BTreeMap<String, (Value, String)> {
     let own = ["--long", "--kept", "--output", folder.to_str().unwrap()];
     printed(&[own.as_slice(), options].concat());
@@ -153,7 +153,7 @@ fn judged(folder: &Path, options: &[&str]) -> BTreeMap<String, (Value, String)> 
     result["claims"].as_array().unwrap().iter().map(claim).collect()
 }
 
-/// Curves with which every claim is met, but for the damping factors that are refused.
+/// Curves that meet every claim, except for the damping factors, which are refused.
 fn ideal() -> Vec<(&'static str, Vec<Kept>, f64)> {
     let end = |error: f64, log_likelihood: f64| vec![([10, 20, 9, 9, 0], [error, log_likelihood])];
     let pooled = |steps: u64, pruned: u64| [1, 2, steps, steps, pruned];
@@ -246,7 +246,7 @@ fn claims_of_pvi_mnist_are_about_the_runs_of_their_names_and_are_left_out_withou
     }
     assert_eq!(of(&failing, "F7.1").0, true);
 
-    // Kept before training digits were looked at: that claim cannot be judged, others can. A likelihood of zero is kept
+    // Kept before training digits were evaluated: that claim cannot be judged, others can. A likelihood of zero is kept
     // as null.
     for slug in ["synchronous_0.2", "flipped_fedavg"] {
         let mut older = curves[slug].clone();
@@ -258,7 +258,7 @@ fn claims_of_pvi_mnist_are_about_the_runs_of_their_names_and_are_left_out_withou
         }
         write(folder, &older);
     }
-    // Kept when it was not yet said whether a run is over: one that was measured as often as it is to be.
+    // Kept before the end of a run was recorded: a run with all its measurements is finished.
     let mut counted = curves["flipped_pvi"].clone();
     counted.as_object_mut().unwrap().remove("over");
     let all = runs["flipped_pvi"]["exchanges"][0].as_u64().unwrap();
@@ -271,7 +271,7 @@ fn claims_of_pvi_mnist_are_about_the_runs_of_their_names_and_are_left_out_withou
         })
         .collect();
     write(folder, &counted);
-    // A run that was refused, and one that is not over.
+    // A run that was refused, and one that is not finished.
     let mut refused = curves["sequential"].clone();
     refused["refused"] = "silo `silo-3` has no density".into();
     write(folder, &refused);

@@ -1,4 +1,4 @@
-//! Runs the UCI study small and holds it to identities between its methods, and its counters to what was exchanged.
+//! Runs the UCI study small and checks identities between its methods, and its counters.
 
 use partita::datasets::credit;
 use serde_json::Value;
@@ -29,11 +29,11 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
                 let found = methods.as_array().unwrap().iter().find(|curve| curve["method"] == name);
                 found.unwrap()["points"].as_array().unwrap().clone()
             };
-            // With factors of 1 nothing can be forgotten: the first sweeps are one and the same.
+            // With factors of 1 removal has no effect: the first sweeps are identical.
             let [sequential, continual, streaming] = ["sequential PVI", "VCL", "streaming VB"].map(points);
             assert_eq!((&sequential[0], &streaming[0]), (&continual[0], &continual[0]));
             assert_ne!(sequential[2]["loss"], streaming[2]["loss"]);
-            // Ten contacts a sweep or round, a request and an answer each, 300 steps a contact.
+            // Ten silos a sweep or round, a request and an answer each, 300 steps a silo.
             for (name, contacts) in [("sequential PVI", 30), ("synchronous PVI", 30), ("BCM, same prior", 10)] {
                 let last = points(name).pop().unwrap();
                 assert_eq!(
@@ -41,8 +41,7 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
                     (Some(2 * contacts), Some(300 * contacts))
                 );
             }
-            // Side by side ten silos pass in the time of one; one after another they do not. Bytes are counted both
-            // ways.
+            // In parallel ten silos take the time of one; in sequence they do not. Bytes are counted both ways.
             for (name, together) in [("sequential PVI", 1), ("synchronous PVI", 10), ("global VI", 10)] {
                 let last = points(name).pop().unwrap();
                 let count = |key: &str| last[key].as_u64().unwrap();
@@ -53,7 +52,7 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
             }
             let global = points("global VI").pop().unwrap();
             assert_eq!((global["messages"].as_u64(), global["silo_steps"].as_u64()), (Some(16_000), Some(8_000)));
-            // Without a look at the covariates 131 rows with a share of 0.55 cost 0.688 nats each.
+            // Without the covariates 131 rows with a share of 0.55 cost 0.688 nats each.
             for curve in [sequential, points("synchronous PVI"), vec![global]] {
                 assert!(curve.last().unwrap()["loss"].as_f64().unwrap() < 0.5, "{curve:?}");
             }
@@ -68,13 +67,13 @@ fn pvi_uci_writes_its_curves_claims_and_pictures() {
         assert!(svg.matches("<polyline").count() >= 4 * 3, "{picture}");
     }
 
-    // With one seed of synchronous PVI that was refused its claims are not met, and say so; others stay.
+    // If one seed of synchronous PVI was refused, its claims are not met, and report it; others stay.
     let kept = folder.path().join("credit_a_2.json");
     let mut seed: Value = serde_json::from_str(&std::fs::read_to_string(&kept).unwrap()).unwrap();
     seed["found"][2]["refused"] = "silo `silo-4` has no density".into();
     seed["found"][2]["points"].as_array_mut().unwrap().truncate(1);
     for point in seed["found"][0]["points"].as_array_mut().unwrap() {
-        // So was it kept before these were counted.
+        // Curves kept before these were counted lack them.
         let point = point.as_object_mut().unwrap();
         assert!(point.remove("parallel_steps").is_some() && point.remove("bytes").is_some());
     }
@@ -129,7 +128,7 @@ fn pvi_uci_repeats_section_5_2_on_a_stand_in_of_five_clusters_and_two_models() {
     let panels = result["panels"].as_array().unwrap();
     assert_eq!([&panels[0]["table"], &panels[1]["table"]], ["credit regression", "credit network"]);
     for panel in panels {
-        // Five contacts a sweep or round, two messages and 60 steps each; global VI has one step a contact.
+        // Five silos a sweep or round, two messages and 60 steps each; global VI has one step an exchange.
         for (place, (messages, steps)) in [(2_000, 1_000), (60, 1_800), (60, 1_800)].into_iter().enumerate() {
             let curve = &panel["seeds"][0][place];
             let points = curve["points"].as_array().unwrap();

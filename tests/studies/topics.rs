@@ -1,11 +1,11 @@
-//! Runs the topics example small, on real documents, and holds it to its memory, its files and its checkpoints.
+//! Runs the topics study small, on real documents, and checks its memory, its files and its checkpoints.
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::path::Path;
 
 use crate::study;
 
-/// Megabytes that the example may hold, whatever its settings.
+/// The limit of the study's memory in megabytes, for any settings.
 const MEMORY: f64 = 400.0;
 
 fn staged() -> bool {
@@ -63,7 +63,7 @@ fn topics_resumed_after_its_first_stage_ends_with_the_same_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let ways = ["--ways", "sfvi,avg,amortised"];
     let (_, expected) = run(folder.path(), &ways);
-    // As if the run had been cut after its first stage: the list of stages is shorter.
+    // As if the run had been interrupted after its first stage: the list of stages is shorter.
     for way in ["sfvi", "avg", "amortised"] {
         let file = folder.path().join("state").join(way).join("stages.json");
         let mut stages: Vec<serde_json::Value> =

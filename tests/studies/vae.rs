@@ -1,4 +1,4 @@
-//! Runs the autoencoder small and holds the bound of the silo that did not train to those of the silos that did.
+//! Runs the autoencoder small and compares the bound of the untrained silo with those of the trained ones.
 
 use crate::study;
 

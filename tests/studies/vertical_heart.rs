@@ -1,4 +1,4 @@
-//! Runs the heart-failure study small and holds its columns to what is known without a fit.
+//! Runs the heart-failure study small and checks its columns against values known without a fit.
 
 use partita::datasets::heart_failure;
 use serde_json::Value;
@@ -30,16 +30,17 @@ fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bi
         assert!((mean("accuracy") - 100.0 * (1.0 - wrong / 184.0)).abs() < 1e-9, "{row}");
         // Always saying yes is right for 508 of 918 patients, at 0.687 nats a row.
         assert!(mean("accuracy") > 75.0 && mean("log_likelihood") > -0.6, "{row}");
-        // What is predicted wrongly has a probability below one half.
+        // Wrong predictions have a probability below one half.
         assert!(mean("log_likelihood_of_wrong") < 0.5_f64.ln(), "{row}");
-        // One exchange a step, one to estimate_elbo the bound; predictions of 200 draws ask four times, points once.
+        // One exchange a step, one to estimate the bound; predictions of 200 draws ask four times, point estimates
+        // once.
         let predictions = if row["method"].as_str().unwrap().starts_with("split") { 1 } else { 4 };
         assert_eq!(row["exchanges"].as_u64(), Some(2 * (300 + 1 + predictions)), "{row}");
     }
     // Noise of standard deviation 5 and 10 makes predictions less sure than noise of 1.
     let wrong = |place: usize| rows[place]["log_likelihood_of_wrong"]["mean"].as_f64().unwrap();
     assert!(wrong(2) < wrong(3) && wrong(3) < wrong(4));
-    // One of the two that were to choose from in each fold; noise of 5 and 10 takes what was chosen for noise of 1.
+    // One of the two candidates in each fold; noise of 5 and 10 takes the choice for noise of 1.
     let weights = |place: usize| rows[place]["weights"].as_array().unwrap().clone();
     assert!([1, 2].iter().all(|place| weights(*place).len() == 2), "{rows:?}");
     assert!(weights(0).is_empty() && weights(2) == weights(3) && weights(3) == weights(4));
@@ -48,7 +49,7 @@ fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bi
     for picture in ["folds.svg", "bounds.svg", "reliability.svg"] {
         assert!(std::fs::read_to_string(folder.path().join(picture)).unwrap().starts_with("<svg"), "{picture}");
     }
-    // A fit that is there is taken, one that is not is made again, to the same bits.
+    // A fit that exists is reused, a missing one is made again, to the same bits.
     std::fs::remove_file(folder.path().join("hierarchical_rho_1_2.json")).unwrap();
     let (_, again) = run(&["--resume"]);
     let numbers = |result: &Value| -> Vec<Value> {

@@ -1,4 +1,4 @@
-//! Runs the logistic study of the vertical paper small and holds what it writes to its contract.
+//! Runs the logistic study of the vertical paper small and checks its output.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn vertical_logistic_makes_eight_fits_a_setting_and_judges_every_claim() {
         ];
         assert_drawn(folder.path(), &names.each_ref().map(String::as_str));
     }
-    // A second run takes every fit from the first.
+    // A second run reuses every fit of the first.
     assert!(run().unwrap().status.success());
     assert_eq!(read(), result);
 }

@@ -1,4 +1,4 @@
-//! Runs the Poisson study of the vertical paper small and holds what it writes to its contract.
+//! Runs the Poisson study of the vertical paper small and checks its output.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Shifts and scales real numbers, so that an unconstrained latent can start where its prior is.
+//! Shifts and scales real numbers, so that an unconstrained latent can start at the location of its prior.
 
 use super::{Bijector, outside};
 use crate::error::{Error, Result};

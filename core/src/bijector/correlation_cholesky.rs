@@ -12,8 +12,8 @@ const LENGTH_TOLERANCE: f64 = 1e-6;
 
 /// The map from $k(k-1)/2$ real numbers onto $k \times k$ lower Cholesky factors of correlation matrices.
 ///
-/// The numbers fill the strict lower triangle row by row. With $z_{ij} = \tanh u_{ij}$, and $\rho_{ij} =
-/// \prod_{l<j} (1 - z_{il}^2)$ what is left of row i's unit length, squared:
+/// The numbers fill the strict lower triangle row by row. With $z_{ij} = \tanh u_{ij}$ and the remainder of row i's
+/// squared unit length $\rho_{ij} = \prod_{l<j} (1 - z_{il}^2)$:
 /// $$ L_{ij} = z_{ij} \sqrt{\rho_{ij}} \ (j < i), \qquad L_{ii} = \sqrt{\rho_{ii}}, \qquad
 ///    \log|\det J| = \sum_{i>j} \log(1 - z_{ij}^2) + \tfrac12 \log\rho_{ij}. $$
 /// The free entries are the strict lower triangle of $L$ (not of the correlation matrix $LL^\top$).
@@ -72,7 +72,7 @@ impl Bijector for CorrelationCholeskyMap {
             if let Some(j) = row.iter().enumerate().position(wrong) {
                 return Err(outside(MAP, SUPPORT, i * k + j, row[j]));
             }
-            // From the diagonal back, so that what is left is a sum of squares and loses no digits.
+            // From the diagonal backwards, so that the remainder is a sum of squares and loses no digits.
             let mut rest = row[i];
             for (u, x) in unconstrained[start..start + i].iter_mut().zip(row).rev() {
                 *u = (x / rest).asinh();
@@ -99,9 +99,8 @@ impl Bijector for CorrelationCholeskyMap {
             for (slot, before) in out[start..start + i].iter_mut().zip(half_log_rests) {
                 *slot = before;
             }
-            // ∂L_ij/∂u_ij = (1 − z²) √ρ_ij, and every later entry of the row shrinks by −z of itself; the
-            // log-determinant contains −2 log cosh u_ij once, and half of it for each later entry left of the
-            // diagonal.
+            // ∂L_ij/∂u_ij = (1 − z²) √ρ_ij, and every later entry of the row shrinks by −z of itself. The
+            // log-determinant contains −2 log cosh u_ij once, and half of it for each later entry left of the diagonal.
             let (mut later, mut later_count) = (row[i] * g[i], 0.0);
             for j in (0..i).rev() {
                 let (u, half_log_rest) = (angles[j], out[start + j]);

@@ -10,8 +10,8 @@ use crate::math::special::{sigmoid, softplus};
 /// $$ \log|\det J| = \sum_i \log(b - a) - \log(1 + e^{u_i}) - \log(1 + e^{-u_i}) $$
 ///
 /// # Numerics
-/// Measured from the nearer end, and never rounded onto an end; the log-determinant stays exact in the tails, where x
-/// itself has no digits left to tell u from its neighbours.
+/// Measured from the nearer end, and never rounded onto an end. The log-determinant stays exact in the tails, where x
+/// itself has too few digits to determine u.
 ///
 /// # Example
 /// ```

@@ -15,7 +15,7 @@ const SUM_TOLERANCE: f64 = 1e-6;
 
 /// The stick-breaking map from $k-1$ real numbers onto vectors of $k$ positive numbers that sum to one.
 ///
-/// With $a_i = u_i - \log(k - i)$, $z_i = \sigma(a_i)$ and what is left of the stick $r_i = \prod_{j<i} (1 - z_j)$:
+/// With $a_i = u_i - \log(k - i)$, $z_i = \sigma(a_i)$ and the rest of the stick $r_i = \prod_{j<i} (1 - z_j)$:
 /// $$ x_i = r_i z_i \ (i < k), \qquad x_k = r_k, \qquad
 ///    \log|\det J| = \sum_{i<k} \log r_i + \log z_i + \log(1 - z_i). $$
 /// The free entries are the first $k-1$. The shift by $\log(k - i)$ sends $u = 0$ to $x = (1/k, \dots, 1/k)$.
@@ -71,7 +71,7 @@ impl Bijector for SimplexMap {
         if (sum - 1.0).abs() > SUM_TOLERANCE {
             return Err(outside(MAP, &format!("{SUPPORT}; these sum to {sum}"), 0, constrained[0]));
         }
-        // From the end, so that what is left of the stick is a sum of positive numbers and loses no digits.
+        // From the end, so that the rest of the stick is a sum of positive numbers and loses no digits.
         let mut rest = constrained[constrained.len() - 1];
         let count = unconstrained.len();
         for (i, (u, x)) in unconstrained.iter_mut().zip(constrained).enumerate().rev() {

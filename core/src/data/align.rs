@@ -12,16 +12,16 @@ use super::party::PartyRows;
 /// comes from the keys alone.
 ///
 /// # Laws
-/// The result does not depend on the order of rows in a party's file, nor on the order of the parties but for that of
-/// [`Alignment::unmatched`]. A key that each party holds once is never dropped, and no other key is kept.
+/// The result depends neither on the order of rows in a party's file nor, except for the order of
+/// [`Alignment::unmatched`], on the order of the parties. A key that each party holds once is never dropped, and no
+/// other key is kept.
 ///
 /// # What keys reveal
-/// Whoever compares keys learns who is in which file: all keys of all parties at the place where they are compared, and
-/// the shared ones at every party. Membership may itself be what has to be kept secret, such as that of a clinic's
-/// patients. [`PartyRows::with_keyed_digests`] replaces keys before they leave a party by digests that nobody can
-/// compute without a secret the parties share. Parties that have the secret still can, by digesting every name they
-/// think of, and the digests still show how many rows two parties have in common. Private set intersection would show
-/// less; Partita does not do it.
+/// The place where keys are compared learns all keys of all parties, and every party learns the shared ones. Membership
+/// may itself be confidential, such as that of a clinic's patients. [`PartyRows::with_keyed_digests`] replaces keys
+/// before they leave a party by digests that can be computed only with a secret the parties share. A party that has the
+/// secret can still digest any list of names, and the digests still show how many rows two parties have in common.
+/// Private set intersection would reveal less; Partita does not implement it.
 ///
 /// # Example
 /// ```
@@ -90,7 +90,7 @@ impl Alignment {
         Ok(Self { keys, unmatched })
     }
 
-    /// The shared keys in ascending order: row $`i`$ of aligned data is that of key $`i`$.
+    /// The shared keys in ascending order: row $`i`$ of aligned data has key $`i`$.
     #[must_use]
     pub fn keys(&self) -> &[String] {
         &self.keys
@@ -110,7 +110,7 @@ impl Alignment {
 }
 
 impl PartyRows {
-    /// These rows in the order of `alignment`, without those that another party lacks.
+    /// These rows in the order of `alignment`, without the rows whose key another party lacks.
     ///
     /// # Errors
     /// [`DataError::UnknownKeys`] if the alignment has keys that this party does not have: it is that of other data.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How many bad cells or rows a message lists before it only counts them.
+/// The most bad cells or rows that a message lists; it counts the others.
 pub(super) const LISTED: usize = 20;
 
 /// A cell of a table that is not what its column was asked to hold.
@@ -46,7 +46,7 @@ pub struct MissingCell {
     pub column: String,
     /// The row, from 1.
     pub row: usize,
-    /// What is there instead of a finite number.
+    /// The content found.
     pub found: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for MissingCell {
     }
 }
 
-/// What went wrong while data was read, aligned or split.
+/// The error of reading, aligning or splitting data.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -75,7 +75,7 @@ pub enum DataError {
     Empty {
         /// The file.
         file: String,
-        /// What there is, in words.
+        /// The content found, in words.
         found: &'static str,
     },
     /// Two columns have one name.
@@ -95,7 +95,7 @@ pub enum DataError {
         file: String,
         /// The number of columns.
         expected: usize,
-        /// How many rows are ragged.
+        /// The number of ragged rows.
         count: usize,
         /// The first of them: the line and the number of cells.
         rows: Vec<(u64, usize)>,
@@ -119,7 +119,7 @@ pub enum DataError {
     BadCells {
         /// The file.
         file: String,
-        /// How many cells are bad.
+        /// The number of bad cells.
         count: usize,
         /// The first of them.
         cells: Vec<BadCell>,
@@ -135,11 +135,11 @@ pub enum DataError {
         row: usize,
     },
     /// Keys occur more than once among the rows of a party.
-    #[error("rows of party `{party}`: {count} keys occur more than once: {}. Keep one row for each key; which one is right is not for Partita to guess.", listed(keys, *count))]
+    #[error("rows of party `{party}`: {count} keys occur more than once: {}. Keep one row for each key; Partita does not choose one.", listed(keys, *count))]
     RepeatedKeys {
         /// The party.
         party: String,
-        /// How many keys do.
+        /// The number of these keys.
         count: usize,
         /// The first of them, in ascending order, with their rows.
         keys: Vec<RepeatedKey>,
@@ -158,7 +158,7 @@ pub enum DataError {
     UnknownKeys {
         /// The party.
         party: String,
-        /// How many keys it lacks.
+        /// The number of keys it lacks.
         count: usize,
         /// The first of them.
         keys: Vec<String>,
@@ -168,7 +168,7 @@ pub enum DataError {
     MissingCells {
         /// The party.
         party: String,
-        /// How many cells.
+        /// The number of these cells.
         count: usize,
         /// The first of them.
         cells: Vec<MissingCell>,
@@ -184,7 +184,7 @@ pub enum DataError {
         silos: usize,
         /// The number of rows, or of groups where groups are split.
         rows: usize,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
     /// There is less of something than a way of splitting needs.
@@ -192,13 +192,13 @@ pub enum DataError {
     Shortage {
         /// The way of splitting.
         operation: &'static str,
-        /// What there is too little of.
+        /// The quantity that is too small.
         what: &'static str,
-        /// How many there are.
+        /// The number found.
         found: usize,
-        /// How many are needed.
+        /// The number needed.
         expected: usize,
-        /// What to try.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The sizes of silos do not add to the number of rows.
@@ -216,13 +216,13 @@ pub enum DataError {
     /// An argument is out of its domain.
     #[error("{operation}: {argument} is {found}, expected {expected}.")]
     Argument {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The argument.
         argument: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What was expected.
+        /// The value expected.
         expected: &'static str,
     },
 }

@@ -4,8 +4,8 @@ use hmac_sha256::HMAC;
 
 /// The digest HMAC-SHA-256 of `key` under `secret`, as 64 hexadecimal digits.
 ///
-/// A plain hash of a name or a number hides nothing: whoever has a list of names hashes them all. Under a secret of 32
-/// random bytes or more only those who have it can do so. Equal keys give equal digests, which is what alignment needs.
+/// A plain hash of a name or a number hides nothing: a list of names can be hashed and compared. Under a secret of 32
+/// random bytes or more only holders of the secret can do so. Equal keys give equal digests, as alignment requires.
 ///
 /// # Example
 /// ```

@@ -1,4 +1,4 @@
-//! Holds the keys that a party has of its rows, and refuses those that name no row or two.
+//! Holds the keys that a party has of its rows, and refuses keys that are empty or repeated.
 
 use std::collections::BTreeMap;
 

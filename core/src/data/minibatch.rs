@@ -1,4 +1,4 @@
-//! Chooses the rows of each minibatch from the step alone, so that a resumed run sees the batches it would have seen.
+//! Chooses the rows of each minibatch from the step alone, so that a resumed run repeats the same batches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,7 +59,7 @@ impl Minibatches {
         Ok(Self { rows, batch_size: batch_size.min(rows), latest: Arc::default() })
     }
 
-    /// The number of rows in a batch, of all but the last.
+    /// The number of rows in every batch except possibly the last.
     #[must_use]
     pub fn batch_size(&self) -> usize {
         self.batch_size
@@ -95,7 +95,7 @@ impl Minibatches {
         rows
     }
 
-    /// N/B with the size B of the batch at `step`: what its sum of log densities is multiplied by.
+    /// N/B with the size B of the batch at `step`: the factor on its sum of log densities.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 rows")]
     pub fn scale_at(&self, step: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! Holds the rows of one party of vertical data: a key a row, and columns in which no cell is missing unawares.
+//! Holds the rows of one party of vertical data: a key for each row, and columns with declared missing cells.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use super::key_digest::keyed_digest;
 use super::keys::check_keys;
 use super::table::Table;
 
-/// A column of numbers as a party declares it: with every cell present, or with cells that may be missing.
+/// A column of numbers as a party declares it: complete, or with cells that may be missing.
 ///
 /// # Missing cells
-/// A missing cell is an error unless the column is declared as one that may have some. Declaring means this and no
-/// more: the column becomes two, its values with 0 where the cell is missing, and `NAME is missing` with 1 there and 0
-/// elsewhere. No value is invented. A model that is linear in both gives the rows without a value a level of their own;
-/// one that looks at the first column alone would take them for zeros, which is why the second is not optional.
+/// A missing cell is an error unless the column is declared as one that may have some. A declared column becomes two:
+/// its values with 0 where the cell is missing, and `NAME is missing` with 1 there and 0 elsewhere. No value is
+/// imputed. A model that is linear in both columns gives the rows without a value a level of their own. A model that
+/// reads the first column alone would take missing cells for zeros.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartyColumn {
     name: String,
@@ -22,24 +22,23 @@ pub struct PartyColumn {
 }
 
 impl PartyColumn {
-    /// A column in which no cell is missing; NaN and infinite numbers will be refused as missing ones.
+    /// A column without missing cells; NaN and infinite numbers are refused.
     #[must_use]
     pub fn complete(name: &str, values: Vec<f64>) -> Self {
         Self { name: name.into(), cells: values.into_iter().map(Some).collect(), may_miss: false }
     }
 
-    /// A column in which cells may be missing, by declaration.
+    /// A column whose missing cells are declared.
     #[must_use]
     pub fn with_missing(name: &str, cells: Vec<Option<f64>>) -> Self {
         Self { name: name.into(), cells, may_miss: true }
     }
 
-    /// The column `name` of `table`, in which cells that are empty or say `NA`, `NaN` or `?` are missing by
-    /// declaration.
+    /// The column `name` of `table`; cells that are empty or say `NA`, `NaN` or `?` are declared missing.
     ///
     /// # Errors
-    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] for cells that are no number and not
-    /// missing either.
+    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] for cells that are neither numbers nor
+    /// missing.
     pub fn with_missing_from(table: &Table, name: &str) -> Result<Self, DataError> {
         Ok(Self::with_missing(name, table.numbers_or_missing(name)?))
     }
@@ -67,7 +66,7 @@ pub struct PartyRows {
 }
 
 impl PartyRows {
-    /// The rows of the party called `party`, with `keys` of which none is empty and no two are equal.
+    /// The rows of the party called `party`; no key may be empty or occur twice.
     ///
     /// # Errors
     /// [`DataError::MissingKey`] for a row without a key; [`DataError::RepeatedKeys`] with the rows of each key that
@@ -98,9 +97,9 @@ impl PartyRows {
         Ok(Self { party: party.into(), keys, names, columns: values })
     }
 
-    /// The same rows with each key replaced by its keyed digest, for keys that are not to be shown in the clear.
+    /// The same rows with each key replaced by its keyed digest, for keys that must not leave the party in the clear.
     ///
-    /// All parties have to share `secret` and to write keys alike, to the last space. See [`keyed_digest`], and
+    /// All parties must share `secret` and write keys identically, white space included. See [`keyed_digest`], and
     /// [`crate::Alignment`] for what digests do not hide.
     #[must_use]
     pub fn with_keyed_digests(self, secret: &[u8]) -> Self {
@@ -119,7 +118,7 @@ impl PartyRows {
         })
     }
 
-    /// For each of `keys` its row, from 0: to order what is no column of numbers.
+    /// The row, from 0, of each of `keys`: to order data other than columns of numbers.
     ///
     /// # Errors
     /// As [`PartyRows::aligned`].
@@ -146,7 +145,7 @@ impl PartyRows {
         &self.keys
     }
 
-    /// The names of the columns, those that say what is missing included.
+    /// The names of the columns, including those that mark missing cells.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names

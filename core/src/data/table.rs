@@ -1,4 +1,4 @@
-//! Reads a CSV file into named columns and reports every cell that is not what its column should hold.
+//! Reads a CSV file into named columns and reports every cell that its column cannot hold.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,8 +9,8 @@ use super::error::{BadCell, DataError, LISTED};
 
 /// A table of text with named columns, from which columns of numbers or of text are taken.
 ///
-/// White space around cells is dropped. A cell that is empty or says `NA`, `NaN` or `inf` is not a number: missing data
-/// is to be dealt with before a fit, not inside it.
+/// White space around cells is dropped. A cell that is empty or says `NA`, `NaN` or `inf` is not a number: handle
+/// missing data before a fit, not inside it.
 ///
 /// # Example
 /// ```
@@ -41,7 +41,7 @@ impl Table {
         Self::from_reader(&name, file)
     }
 
-    /// Reads CSV text from `reader`; `file` is what errors call it.
+    /// Reads CSV text from `reader`; `file` is its name in errors.
     ///
     /// # Errors
     /// As [`Table::from_path`].
@@ -49,8 +49,7 @@ impl Table {
         Self::delimited(file, reader, b',', None)
     }
 
-    /// As [`Table::from_reader`], with cells that `delimiter` separates, and `names` where no first line names the
-    /// columns.
+    /// As [`Table::from_reader`], with cells separated by `delimiter`, and with `names` for files without a header.
     ///
     /// # Errors
     /// As [`Table::from_path`].
@@ -138,14 +137,14 @@ impl Table {
         Ok(columns)
     }
 
-    /// The column `name` as finite numbers, with nothing for cells that are empty or say `NA`, `NaN` or `?`.
+    /// The column `name` as finite numbers, with `None` for cells that are empty or say `NA`, `NaN` or `?`.
     ///
-    /// Who asks for a column in this way declares that cells may be missing, and has to say what a missing one means;
+    /// Calling this declares that cells may be missing; the caller decides what a missing cell means.
     /// [`PartyColumn`](crate::PartyColumn) is one way.
     ///
     /// # Errors
-    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is no finite
-    /// number.
+    /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is not a
+    /// finite number.
     pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<Option<f64>>, DataError> {
         let missing = |cell: &&str| ["", "NA", "NaN", "?"].contains(cell);
         let (mut cells, mut count) = (Vec::new(), 0);

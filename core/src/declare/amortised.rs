@@ -10,8 +10,8 @@ use crate::error::Result;
 
 /// A model whose rows of one plate get their local posteriors from an encoder: amortised inference.
 ///
-/// The encoder's parameters are trained like the model's own θ, of which they are the last. They travel between the
-/// parties, or stay in each silo if [`Amortised::private`]. Rows never seen in training are served by the same encoder.
+/// The encoder's parameters are point parameters like the model's own θ, and come last among them. They travel between
+/// the parties, or stay in each silo if [`Amortised::private`]. The same encoder serves rows never seen in training.
 ///
 /// # Example
 /// ```
@@ -74,7 +74,7 @@ impl<M: Module, E: Module> Amortised<M, E> {
         Self { model, encoder, plate: plate.to_owned(), private: false }
     }
 
-    /// Lets every silo train an encoder of its own, which never leaves it.
+    /// Lets every silo train its own encoder, which never leaves it.
     #[must_use]
     pub fn private(self) -> Self {
         Self { private: true, ..self }

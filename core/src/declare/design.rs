@@ -37,7 +37,7 @@ pub struct Design {
     values: Arc<Vec<f64>>,
     shape: [usize; 3],
     uploaded: Arc<Uploaded<Tensor<2>>>,
-    /// The rows taken, where they are taken on the device; `values` are then those of all rows.
+    /// The rows taken, where rows are taken on the device; `values` are then those of all rows.
     taken: Option<on_device::Taken>,
 }
 
@@ -157,7 +157,7 @@ impl Design {
     }
 }
 
-/// Numbers of a column that are multiplied at a time: the predictors they add to stay in the first-level cache.
+/// Numbers of a column that are multiplied at a time: their predictors stay in the first-level cache.
 const TILE: usize = 2_048;
 
 fn check(what: &str, found: usize, expected: usize) -> Result<()> {

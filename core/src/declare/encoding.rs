@@ -1,4 +1,4 @@
-//! Says what an encoder is: a module that turns the data of rows into their local posteriors.
+//! Defines an encoder: a module that turns the data of rows into their local posteriors.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -21,12 +21,12 @@ pub struct Encoding {
 /// A Burn module that turns the data of rows into their local posteriors.
 ///
 /// # Laws
-/// A row has the same local posterior whatever other rows are encoded with it: no statistics over a batch. `check` of a
-/// model with an encoder compares.
+/// The local posterior of a row does not depend on the other rows encoded with it: no statistics over a batch. `check`
+/// tests this for a model with an encoder.
 pub trait Encoder<D>: Module {
     /// The local posteriors of these rows of `data`.
     ///
     /// # Errors
-    /// What taking the rows refuses.
+    /// Those of taking the rows.
     fn encode(&self, data: &D, rows: &Rows<'_>) -> Result<Encoding>;
 }

@@ -1,4 +1,4 @@
-//! Keeps the rows that a minibatch took of constants, so that they are gathered once and not by every draw.
+//! Keeps the rows that a minibatch took of constants, so that they are gathered once instead of once a draw.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,13 +6,13 @@ use crate::handle::Handle;
 
 /// Rows taken of constants by the evaluations of one minibatch, on any thread.
 ///
-/// A constant is told by where its numbers are in memory; what is kept holds it, so that no other can take its place.
+/// A constant is identified by the address of its numbers; a kept entry holds the numbers, so that none can reuse it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gathered(Arc<Mutex<Kept>>);
 
 type Numbers = Arc<Vec<f64>>;
 
-/// What was taken of each constant, for these rows.
+/// The rows taken of each constant.
 #[derive(Debug, Default)]
 struct Kept {
     rows: Vec<usize>,
@@ -20,10 +20,10 @@ struct Kept {
     tensors: Vec<(Handle, Handle)>,
 }
 
-/// Constants kept: more than data have parts. A model that takes rows of what it computes anew makes more, to no use.
+/// The number of constants kept, more than data have parts. Rows of computed tensors would fill it without any use.
 const MOST: usize = 8;
 
-/// What was gathered is no part of what a minibatch is.
+/// Gathered rows are a cache and do not take part in equality.
 impl PartialEq for Gathered {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -38,8 +38,7 @@ impl Gathered {
         self.with(rows, |kept| find_or(&mut kept.numbers, source, Numbers::ptr_eq, || Arc::new(gather())))
     }
 
-    /// These rows of a tensor, by `gather` the first time; every time where it cannot be told that the tensor is the
-    /// same.
+    /// These rows of a tensor, by `gather` the first time; by `gather` every time if the tensor cannot be identified.
     pub(crate) fn tensor(&self, rows: &[usize], source: &Handle, gather: impl FnOnce() -> Handle) -> Handle {
         if !source.is_same_constant(source) {
             return gather();
@@ -47,7 +46,7 @@ impl Gathered {
         self.with(rows, |kept| find_or(&mut kept.tensors, source, Handle::is_same_constant, gather))
     }
 
-    /// What is kept for these rows; nothing where it was for others.
+    /// What is kept for these rows; nothing if it was kept for other rows.
     fn with<T>(&self, rows: &[usize], read: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.rows != rows {

@@ -1,4 +1,4 @@
-//! Gives the linear layer whose weights may be latents, drawn or, under local reparameterisation, never drawn at all.
+//! Gives the linear layer whose weights may be latents, drawn or integrated by local reparameterisation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,16 +11,16 @@ use crate::noise::{Key, Noise, NoiseStream};
 
 /// A linear layer, $xW + b$, for [`crate::Scope::linear`] to make Bayesian.
 ///
-/// What it returns depends on the reading. In all but one the weights are drawn once, and [`BayesianLinear::forward`]
+/// What it returns depends on the reading. Usually the weights are drawn once, and [`BayesianLinear::forward`]
 /// multiplies by them. Under local reparameterisation the layer holds the means $M, m$ and the variances $V, v$ of a
-/// Gaussian with independent components instead, and every row has pre-activations of its own:
+/// Gaussian with independent components instead, and every row has its own pre-activations:
 /// ```math
 /// xM + m + \sqrt{x^2 V + v} \odot \varepsilon, \qquad \varepsilon \sim N(0, I).
 /// ```
-/// For one row this is the distribution of $xW + b$; noise that is independent from row to row makes the gradient's
-/// variance fall with the rows of a minibatch, and needs fewer numbers than there are weights. It stands for the drawn
-/// weights only as long as the log density is a sum over rows, each of which passes the layer once: do not use it for
-/// layers that a row passes twice, as in a recurrent network.
+/// For one row this is the distribution of $xW + b$. Noise that is independent between rows makes the gradient's
+/// variance fall with the rows of a minibatch, and needs fewer numbers than there are weights. It is valid only if the
+/// log density is a sum over rows and each row passes the layer once. Do not use it for layers that a row passes twice,
+/// as in a recurrent network.
 ///
 /// # Shapes
 /// Weight $W$ `[inputs, outputs]`, bias $b$ `[outputs]`; in a module the parameters 0 and 1 of the layer.
@@ -46,18 +46,18 @@ pub(crate) struct LocalNoise {
     pub(crate) passes: Arc<Mutex<Passes>>,
 }
 
-/// What a layer knows of the passes through it.
+/// The record of the passes through a layer.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
-    /// How often the layer was passed by this particle: rows of another pass get other noise.
+    /// The number of passes by this particle: each pass has its own noise.
     count: u32,
-    /// The particle, where it is not the one that the key of the noise names.
+    /// The particle, if it differs from that of the noise key.
     particle: Option<u32>,
-    /// Moments that other particles need again: those of constant rows.
+    /// Moments of constant rows, which other particles use again.
     kept: Vec<KeptMoments>,
 }
 
-/// The mean and the standard deviation of pre-activations, with what they were computed from.
+/// The mean and the standard deviation of pre-activations, with the tensors they were computed from.
 #[derive(Debug)]
 struct KeptMoments {
     inputs: [Handle; 3],
@@ -72,13 +72,13 @@ impl Passes {
 }
 
 impl BayesianLinear {
-    /// The layer with these values, at which the posterior means start.
+    /// The layer with these values, where the posterior means start.
     #[must_use]
     pub fn new(weight: Tensor<2>, bias: Tensor<1>) -> Self {
         Self { weight: Param::from_tensor(weight), bias: Param::from_tensor(bias), local: None }
     }
 
-    /// A layer that starts with weights from $`N(0, 2/\text{inputs})`$ and biases of zero, as rectified units want.
+    /// A layer that starts with weights from $`N(0, 2/\text{inputs})`$ and biases of zero, as suits rectified units.
     ///
     /// # References
     /// He, Zhang, Ren and Sun (2015), Delving deep into rectifiers.
@@ -114,8 +114,8 @@ impl BayesianLinear {
 impl LocalNoise {
     /// The mean and the standard deviation of every pre-activation of `rows`.
     ///
-    /// Particles on one tape share those of the same constant rows: they depend on the parameters alone, so that their
-    /// matrix products are done once, and the gradients of all particles are summed before they go back through them.
+    /// Particles on one tape share the moments of constant rows, which depend on the parameters alone. Their matrix
+    /// products are computed once, and the gradients of all particles are summed before they propagate through them.
     fn moments(&self, [rows, weight]: [Tensor<2>; 2], bias: Tensor<1>) -> (Tensor<2>, Tensor<2>) {
         let mut passes = self.passes();
         let source = Handle::from(rows.clone());
@@ -138,7 +138,7 @@ impl LocalNoise {
     fn draw(&self, shape: [usize; 2]) -> Tensor<2> {
         let mut passes = self.passes();
         let key = self.key.particle(passes.particle.unwrap_or(self.key.particle));
-        // Layers are told apart by the upper half of the block, passes by the lower.
+        // The upper half of the block identifies layers, the lower half passes.
         let key = key.block(key.block.wrapping_add(passes.count));
         passes.count += 1;
         self.device.noise(self.noise, key, shape)

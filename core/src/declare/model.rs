@@ -1,4 +1,4 @@
-//! Says what a model is: two functions that declare its global and its local sites.
+//! Defines a model: two functions that declare its global and its local sites.
 
 use burn::module::Module;
 
@@ -9,9 +9,9 @@ use crate::error::Result;
 
 /// A probability model of data that several silos hold.
 ///
-/// [`Model::global`] declares what all silos share, [`Model::local`] what one silo has and sees, given the globals.
-/// Nothing global can be counted twice, and what a silo keeps to itself shows in the signature. A model is a Burn
-/// module: parameters it holds as `Param` are trained as point estimates ($\theta$, empirical Bayes).
+/// [`Model::global`] declares the sites that all silos share, [`Model::local`] the latents and observations of one silo
+/// given the globals. No global can be counted twice, and the signature shows what stays in a silo. A model is a Burn
+/// module: parameters that it holds as `Param` are trained as point parameters $\theta$ (empirical Bayes).
 ///
 /// # Laws
 /// At every evaluation a model declares the same sites, with the same shapes, in the same order. Given the globals,
@@ -44,7 +44,7 @@ use crate::error::Result;
 /// # Ok::<(), partita_core::Error>(())
 /// ```
 pub trait Model: Module {
-    /// The global latents on their natural scale, as the local function wants them: a plain struct of tensors.
+    /// The global latents on their natural scale, as the local function reads them: a plain struct of tensors.
     type Globals;
     /// One silo's data; it never leaves the silo.
     type Data: Clone + Send;
@@ -52,13 +52,13 @@ pub trait Model: Module {
     /// Declares the global sites and returns their values.
     ///
     /// # Errors
-    /// Whatever [`Scope::sample`] refuses.
+    /// Those of [`Scope::sample`].
     fn global(&self, scope: &mut Scope<'_>) -> Result<Self::Globals>;
 
     /// Declares one silo's local sites and observations.
     ///
     /// # Errors
-    /// Whatever [`Scope::sample`], [`Scope::plate`] and [`Scope::observe`] refuse.
+    /// Those of [`Scope::sample`], [`Scope::plate`] and [`Scope::observe`].
     fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()>;
 
     /// Local posteriors of these rows of `plate` from an encoder, or `None` where each row has parameters of its own.
@@ -66,12 +66,12 @@ pub trait Model: Module {
     /// [`crate::Amortised`] gives any model an encoder.
     ///
     /// # Errors
-    /// What taking the rows refuses.
+    /// Those of taking the rows.
     fn encode(&self, _plate: &str, _data: &Self::Data, _rows: &Rows<'_>) -> Result<Option<Encoding>> {
         Ok(None)
     }
 
-    /// How many of the trained parameters, the last that Burn visits, stay in each silo.
+    /// How many of the point parameters, the last that Burn visits, stay in each silo.
     fn private_len(&self) -> usize {
         0
     }

@@ -15,19 +15,19 @@ use crate::handle::Handle;
 pub struct Rows<'a> {
     pub(crate) total: usize,
     pub(crate) chosen: Option<&'a [usize]>,
-    /// What other evaluations of the same rows took.
+    /// The cache of what other evaluations of the same rows took.
     pub(crate) gathered: Option<&'a Gathered>,
-    /// Whether what is taken of them is to stay on the device.
+    /// Whether tensors taken of these rows stay on the device.
     pub(crate) on_device: bool,
 }
 
 impl<'a> Rows<'a> {
-    /// These rows (all for `None`) of a plate of `total`, of which the host reads what it needs.
+    /// These rows (all for `None`) of a plate of `total`, gathered on the host.
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
         Self { total, chosen, gathered: None, on_device: false }
     }
 
-    /// The same rows, of which what is taken stays on the device.
+    /// The same rows, gathered on the device.
     pub(crate) fn on_device(total: usize, chosen: Option<&'a [usize]>) -> Self {
         Self { on_device: true, ..Self::on_host(total, chosen) }
     }
@@ -82,8 +82,7 @@ impl<'a> Rows<'a> {
         Ok(gathered.tensor(chosen, &source, || Handle::from(select())).typed())
     }
 
-    /// These rows of numbers that a constant holds in an order of its own, gathered by `gather` given the indices;
-    /// `None` for all of them.
+    /// These rows of a constant stored in its own layout: `gather` is called with the indices, `None` for all rows.
     pub(crate) fn gather(
         &self,
         source: &Arc<Vec<f64>>,

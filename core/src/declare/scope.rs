@@ -25,9 +25,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::handle::Handle;
 
-/// What a model's functions speak to: `sample`, `observe`, `plate`, `factor`, `deterministic`, `module`.
+/// The interface of a model's functions: `sample`, `observe`, `plate`, `factor`, `deterministic`, `module`.
 ///
-/// The framework makes it; which reading is going on does not concern the model.
+/// The framework makes it; a model does not depend on which reading is evaluated.
 #[derive(Debug)]
 pub struct Scope<'a> {
     device: &'a Device,
@@ -46,16 +46,16 @@ enum Table<'a> {
     Known(&'a SiteTable),
 }
 
-/// Where in the model the reading stands.
+/// The position of the reading in the model.
 #[derive(Debug)]
 struct Place<'a> {
     part: Part,
-    /// The place in the table of the site to come.
+    /// The place in the table of the next site.
     next: usize,
     plate: Option<Plate<'a>>,
-    /// What log densities are multiplied by, outside plates.
+    /// The factor on log densities outside plates.
     weight: f64,
-    /// What the names of sites begin with, dot included.
+    /// The prefix of the names of sites, dot included.
     prefix: String,
 }
 
@@ -64,7 +64,7 @@ struct Place<'a> {
 pub(crate) struct LocalPart<'a> {
     /// The rows of plates that are evaluated; all rows of the others.
     pub(crate) minibatch: &'a [Minibatch],
-    /// What its log densities are multiplied by.
+    /// The factor on its log densities.
     pub(crate) weight: f64,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Scope<'a> {
     /// The site table that was written.
     ///
     /// # Panics
-    /// If it was known before: the readings that write one make their own scope.
+    /// If it was known before: the readings that write a table make their own scope.
     pub(crate) fn into_table(self) -> SiteTable {
         match self.table {
             Table::Building(table) => table,
@@ -111,8 +111,8 @@ impl<'a> Scope<'a> {
         self.device
     }
 
-    /// Whether this reading leaves every number on the device, so that a host function such as [`crate::elementwise`]
-    /// would copy to the host and back: a model may then prefer Burn's operations.
+    /// Whether this reading leaves every number on the device. A host function such as [`crate::elementwise`] would
+    /// then copy to the host and back, so a model may prefer Burn's operations.
     #[must_use]
     pub fn stays_on_device(&self) -> bool {
         matches!(self.reading, Reading::OnDevice(_))
@@ -125,18 +125,18 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The name of a site where the model now stands.
+    /// The full name of a site at this position of the model.
     fn full<'n>(&self, name: &'n str) -> Cow<'n, str> {
         let prefix = &self.place.prefix;
         if prefix.is_empty() { name.into() } else { format!("{prefix}{name}").into() }
     }
 
-    /// What densities are multiplied by where the model now stands.
+    /// The factor on densities at this position of the model.
     fn weight_here(&self) -> f64 {
         self.place.weight * self.place.plate.as_ref().map_or(1.0, |plate| plate.scale)
     }
 
-    /// What happens to a log density where the model now stands.
+    /// The treatment of a log density at this position of the model.
     fn score(&self) -> Score {
         let Reading::Density(density) = &self.reading else { return Score::Skip };
         match (density.terms, self.place.part, &self.place.plate) {
@@ -146,7 +146,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The rows of the plate now evaluated; one outside plates.
+    /// The number of rows of the plate now evaluated; one outside plates.
     fn rows_here(&self) -> usize {
         self.place.plate.as_ref().map_or(1, Plate::len)
     }
@@ -159,7 +159,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Keeps a value on its natural scale, where the reading is one of values.
+    /// Keeps a value on its natural scale, if the reading keeps values.
     fn keep(&mut self, name: &str, handle: &Handle) -> Result<()> {
         if let Reading::NaturalValues | Reading::Simulate(_) = self.reading {
             let name = self.full(name).into_owned();

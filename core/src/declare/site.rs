@@ -15,7 +15,7 @@ pub enum Part {
     Local,
 }
 
-/// What a site is in the model.
+/// The role of a site in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -36,13 +36,13 @@ pub struct Site {
     pub name: String,
     /// What it is.
     pub role: Role,
-    /// Whose it is.
+    /// The part it belongs to.
     pub part: Part,
     /// The plate it stands in.
     pub plate: Option<String>,
     /// The name of its distribution, empty for deterministic sites and factors.
     pub distribution: &'static str,
-    /// Where its values lie.
+    /// The support of its values.
     pub support: Option<Support>,
     /// The shape of its value, the plate's rows first.
     pub shape: Vec<usize>,
@@ -50,7 +50,7 @@ pub struct Site {
     pub non_centred: bool,
     /// Numbers in one event.
     pub(crate) event: usize,
-    /// The local block it stands in; 0 for globals.
+    /// The local block it belongs to; 0 for globals.
     pub(crate) block: usize,
     /// Its first column in the global vector, or in each row of its block.
     pub(crate) offset: usize,
@@ -77,7 +77,7 @@ impl Site {
         self.layer
     }
 
-    /// The local block a local latent stands in.
+    /// The local block of a local latent.
     #[must_use]
     pub fn block(&self) -> usize {
         self.block
@@ -136,8 +136,8 @@ impl SiteTable {
         self.global_len
     }
 
-    /// Where the posterior means of the unconstrained global vector start: at the values of the modules given to
-    /// [`crate::Scope::module`] and [`crate::Scope::linear`], and at zero elsewhere.
+    /// The start of the posterior means of the unconstrained global vector: the values of the modules given to
+    /// [`crate::Scope::module`] and [`crate::Scope::linear`], and zero elsewhere.
     #[must_use]
     pub fn start(&self) -> Vec<f64> {
         let mut start = vec![0.0; self.global_len];

@@ -24,8 +24,8 @@ use crate::math::operation;
 
 /// A constant matrix with many zeros, row by row: bag-of-words counts, pixels, one-hot codes.
 ///
-/// It is never expanded to a dense `rows × columns` matrix. Products read three bytes an entry instead of twelve where
-/// there are at most 65,536 columns and 256 different values, as of pixels and of small counts.
+/// It is never expanded to a dense `rows × columns` matrix. Products read three bytes an entry instead of twelve if
+/// there are at most 65,536 columns and 256 different values, as for pixels and small counts.
 ///
 /// # Example
 /// ```
@@ -40,7 +40,7 @@ pub struct SparseRows {
     entries: Arc<Entries>,
     columns: usize,
     by_column: Arc<ByColumn>,
-    /// Whether products are to stay on the device, and the entries there.
+    /// Whether products stay on the device.
     on_device: bool,
     uploaded: Arc<Uploaded<on_device::Uploads>>,
 }
@@ -58,7 +58,7 @@ impl SparseRows {
     ///
     /// # Errors
     /// [`Error::Argument`] for a column out of range or named twice in a row, [`Error::NotFinite`] for a value that is
-    /// not.
+    /// not finite.
     pub fn new(rows: &[Vec<(u32, f64)>], columns: usize) -> Result<Self> {
         let count = rows.iter().map(Vec::len).sum();
         let mut starts = Vec::with_capacity(rows.len() + 1);
@@ -90,7 +90,7 @@ impl SparseRows {
         Ok(Self::of(Entries::new(starts, places, values), columns))
     }
 
-    /// The entries that are not zero of a dense row-major matrix of `shape` `[rows, columns]`.
+    /// The non-zero entries of a dense row-major matrix of `shape` `[rows, columns]`.
     ///
     /// # Errors
     /// [`Error::Length`] if there is not one value a cell; [`Error::NotFinite`].
@@ -148,7 +148,7 @@ impl SparseRows {
     /// These rows, in this order.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a row there is not.
+    /// [`Error::Argument`] for an index out of range.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         if let Some(row) = rows.iter().find(|row| **row >= self.rows()) {
             return Err(Error::Argument {
@@ -192,7 +192,7 @@ impl SparseRows {
     /// `coefficients`: `[columns, k]`. Returns `[rows, k]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the coefficients have not one row a column of the matrix.
+    /// [`Error::Shape`] unless the coefficients have one row for each column of the matrix.
     pub fn multiply(&self, coefficients: Tensor<2>) -> Result<Tensor<2>> {
         self.predictor(coefficients, None)
     }
@@ -208,8 +208,8 @@ impl SparseRows {
     /// `coefficients`: `[columns, k]`; `intercepts`: `[k]`. Returns `[rows, k]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the coefficients have not one row a column of the matrix, or the intercepts not one number a
-    /// column of the coefficients.
+    /// [`Error::Shape`] unless the coefficients have one row for each column of the matrix, and the intercepts one
+    /// number for each column of the coefficients.
     pub fn predictor(&self, coefficients: Tensor<2>, intercepts: Option<Tensor<1>>) -> Result<Tensor<2>> {
         let [found, outputs] = coefficients.dims();
         if found != self.columns() {
@@ -233,7 +233,7 @@ impl SparseRows {
         if self.on_device {
             return Ok(self.predictor_on_device(coefficients, intercepts));
         }
-        // Tensors on the tape and constants are not mixed in one node: beside a tracked tensor a constant is read.
+        // One node cannot mix tracked tensors and constants: beside a tracked tensor a constant is read to the host.
         let all = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
         let tracked = all.each_ref().map(|handle| handle.as_ref().is_some_and(Handle::is_tracked));
         let (mut inputs, mut constants, mut taken) = (Vec::with_capacity(2), [None, None], [false; 2]);
@@ -265,7 +265,7 @@ impl SparseRows {
         Ok(output.typed())
     }
 
-    /// The product plus intercepts, in parts of fixed length on as many threads as there are.
+    /// The product plus intercepts, in parts of fixed length on all threads.
     fn product(&self, weights: &[f64], intercepts: &[f64]) -> Vec<f64> {
         let (starts, view, outputs) = (&self.entries.starts, self.entries.view(), intercepts.len());
         let mut eta = vec![0.0; self.rows() * outputs];
@@ -278,7 +278,7 @@ impl SparseRows {
         eta
     }
 
-    /// The gradients by those of coefficients and intercepts that are wanted.
+    /// The gradients by coefficients and by intercepts, as far as `wanted`.
     fn vjp(&self, gradient: &[f64], outputs: usize, wanted: [bool; 2]) -> Vec<Vec<f64>> {
         let mut results = Vec::with_capacity(2);
         if wanted[0] {

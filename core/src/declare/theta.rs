@@ -1,4 +1,4 @@
-//! Moves a model's own trainable parameters θ between the Burn module and one flat vector.
+//! Moves a model's own point parameters θ between the Burn module and one flat vector.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
@@ -32,7 +32,7 @@ pub fn theta<M: Module>(module: &M) -> Result<Vec<f64>> {
 /// The module with its float parameters set from one flat vector, as leaves of the tape on `device`.
 ///
 /// # Errors
-/// [`Error::Length`] if the vector has not one number for each parameter.
+/// [`Error::Length`] unless the vector has one number for each parameter.
 pub fn with_theta<M: Module>(module: &M, values: &[f64], device: &Device) -> Result<M> {
     let expected = Module::num_params(module);
     if values.len() != expected {
@@ -92,7 +92,8 @@ pub fn device_theta<M: Module>(module: &M) -> Vec<Tensor<1>> {
     read.values
 }
 
-/// The module with its float parameters set from what [`device_theta`] gave, moved or not, as leaves of the tape.
+/// The module with its float parameters set from the tensors of [`device_theta`], updated or not, as leaves of the
+/// tape.
 ///
 /// Parameters for which `values` has no tensor stay as they are.
 #[must_use]

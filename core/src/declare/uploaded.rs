@@ -1,11 +1,11 @@
-//! Keeps tensors made of constant host numbers, so that each is copied to its device once and not at every evaluation.
+//! Keeps tensors made of constant host numbers, so that each is copied to its device once.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorCreationOptions, TensorData};
 
-/// What was made on the latest device asked for.
+/// The tensors made on the device last used.
 pub(crate) struct Uploaded<T> {
     kept: Mutex<Option<(Device, DType, T)>>,
 }
@@ -22,7 +22,7 @@ impl<T> fmt::Debug for Uploaded<T> {
     }
 }
 
-/// A copy on a device is no part of what its owner holds.
+/// A copy on a device is a cache and does not take part in equality.
 impl<T> PartialEq for Uploaded<T> {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -30,7 +30,7 @@ impl<T> PartialEq for Uploaded<T> {
 }
 
 impl<T: Clone> Uploaded<T> {
-    /// What `make` gives for the device and the precision of `like`, made once.
+    /// The result of `make` for the device and the precision of `like`, made once.
     pub(crate) fn for_tensor<const D: usize>(
         &self,
         like: &Tensor<D>,

@@ -1,4 +1,4 @@
-//! Says what the parties of a vertical model declare: contributions to a predictor, and the head that holds the labels.
+//! Defines what the parties of a vertical model declare: contributions to a predictor, and the head with the labels.
 
 mod contribution;
 mod head;

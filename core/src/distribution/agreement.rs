@@ -3,10 +3,10 @@
 use super::{Batch, Bernoulli, Categorical, Density, Gradient, Normal, Poisson};
 use crate::math::kernel::testing::{LENGTHS, scattered};
 
-/// What the trait asks of `Density::batch`.
+/// The tolerance that the trait requires of `Density::batch`.
 const TOLERANCE: f64 = 1e-13;
 
-/// Compares the sum and every derivative; `width` is how many numbers one event has of the first parameter.
+/// Compares the sum and every derivative; `width` is the length of the first parameter of one event.
 fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width: usize) {
     let (count, scale) = (values.len(), 1.7);
     let lengths = [width, 1, 1].map(|width| count * width);

@@ -1,4 +1,4 @@
-//! Carries a density with its parameters and batch shape: what a model hands to `sample` and `observe`.
+//! Carries a density with its parameters and batch shape: the argument of `sample` and `observe`.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -21,11 +21,11 @@ pub struct Continuous;
 #[derive(Debug, Clone, Copy)]
 pub struct Discrete;
 
-/// What may be a latent: a distribution with a density on real numbers.
+/// Marks the distributions that may be latent: those with a density on real numbers.
 ///
 /// # Laws
-/// Distributions of [`Continuous`] are latents and those of [`Discrete`] are not: the compiler holds it, and the
-/// example that it does.
+/// Distributions of [`Continuous`] are latents and those of [`Discrete`] are not. The compiler enforces it, as the
+/// example shows.
 ///
 /// # Example
 /// A count has no gradient, so that a model in which it is latent does not compile:
@@ -63,8 +63,8 @@ pub trait Latent {}
 
 impl<const D: usize> Latent for Distribution<D, Continuous> {}
 
-/// Never made: a second kind of latent keeps the compiler from taking whatever `sample` is given for a continuous
-/// distribution, which would show a type mismatch in place of the words above.
+/// Never constructed. With a second kind of latent the compiler cannot infer that the argument of `sample` is
+/// continuous, and so prints the message above instead of a type mismatch.
 enum Undecided {}
 
 impl<const D: usize> Latent for Distribution<D, Undecided> {}
@@ -211,7 +211,7 @@ impl<const D: usize, S> Distribution<D, S> {
 }
 
 impl<S> Distribution<1, S> {
-    /// The distribution of the events in `range`; the whole where it is of one number that serves every event.
+    /// The distribution of the events in `range`; unchanged if it is of one number that serves every event.
     #[must_use]
     pub fn part(&self, range: Range<usize>) -> Self {
         let length = range.len();

@@ -9,7 +9,7 @@ impl View<'_> {
     /// Minus `scale` times the loss summed over events, with the derivatives asked for.
     ///
     /// By the chain rule over $\log p$ and $\log\int p^\beta$, which densities differentiate themselves. Errors name no
-    /// operation; the caller says of what they are with [`Error::at`].
+    /// operation; the caller adds it with [`Error::at`].
     pub(super) fn evaluate_loss(&self, loss: Loss, values: &[f64], scale: f64, wanted: Wanted) -> Result<Evaluation> {
         if let Loss::GeneralisedCrossEntropy(_) = loss
             && !self.support().is_discrete()
@@ -26,7 +26,7 @@ impl View<'_> {
         let width = |k: usize| if wanted.parameters[k] { self.widths[k].min(self.parameters[k].len()) } else { 0 };
         let widths = [if wanted.value { self.event } else { 0 }, width(0), width(1), width(2)];
         let (mut of_log_prob, mut of_integral) = (Partials::new(widths), Partials::new(widths));
-        // Where all events have the same parameters there is one integral.
+        // If all events have the same parameters there is one integral.
         let one = [0, 1, 2].into_iter().all(|k| self.parameters[k].len() <= self.widths[k]);
         let mut log_integral = 0.0;
         for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
@@ -41,7 +41,7 @@ impl View<'_> {
                     .map_err(|problem| self.undefined(loss, problem))?;
             }
             let (value, [by_log_prob, by_integral]) = loss.with_slopes(log_prob, log_integral);
-            // A bounded loss would hide an event that has no density at all.
+            // A bounded loss would hide an event whose log density is not finite.
             out.total -= if log_prob.is_finite() { scale * value } else { f64::NAN };
             of_log_prob.add_to(&mut out, index, -scale * by_log_prob);
             if loss.power().is_some() {
@@ -56,7 +56,7 @@ impl View<'_> {
     }
 }
 
-/// The logarithm of the normalising integral of a power, or why there is none.
+/// The logarithm of the normalising integral of a power, or the reason why it does not exist.
 fn integral(
     density: &dyn Density,
     power: f64,
@@ -94,11 +94,11 @@ impl Partials {
         Gradient { scale: 1.0, value, parameters: [a, b, c] }
     }
 
-    /// Adds `factor` times these, of event `index`, where the whole batch has its derivatives.
+    /// Adds `factor` times these derivatives of event `index` to those of the whole batch.
     fn add_to(&self, out: &mut Evaluation, index: usize, factor: f64) {
         let [a, b, c] = &mut out.parameters;
         for (own, all) in self.0.iter().zip([&mut out.value, a, b, c]) {
-            // A parameter of one event serves all of them.
+            // A parameter of one event is shared by all of them.
             let start = if all.len() > own.len() { index * own.len() } else { 0 };
             let slots = all.iter_mut().skip(start);
             slots.zip(own).for_each(|(slot, partial)| *slot += factor * partial);

@@ -32,7 +32,7 @@ distribution! {
 
 impl Density for Bernoulli {
     fn log_prob(&self, value: &[f64], [logits, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
-        // The log odds of the other outcome, by which both outcomes have one formula.
+        // The log odds of the other outcome: both outcomes then have one formula.
         let sign = 1.0 - 2.0 * value[0];
         let other = sign * logits[0];
         gradient.add([0.0, -sign * sigmoid(other), 0.0, 0.0]);

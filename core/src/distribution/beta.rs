@@ -11,15 +11,15 @@ distribution! {
     /// The beta distribution.
     ///
     /// $$ \log p(x) = (a-1)\log x + (b-1)\log(1-x) - \log B(a, b),\qquad 0 < x < 1 $$
-    /// with $a$ = `concentration_one` > 0, which draws $x$ to one, and $b$ = `concentration_zero` > 0, which draws it
-    /// to zero.
+    /// with $a$ = `concentration_one` > 0, which moves mass towards one, and $b$ = `concentration_zero` > 0, towards
+    /// zero.
     ///
     /// # Shapes
     /// Both are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// Accurate for any concentrations. Numbers within 1e-16 of one cannot be told from it in f64: where they matter,
-    /// exchange the concentrations and model $1 - x$.
+    /// Accurate for any concentrations. Numbers within 1e-16 of one equal one in f64: where they matter, exchange the
+    /// concentrations and model $1 - x$.
     ///
     /// # Example
     /// ```
@@ -69,7 +69,7 @@ impl Density for Beta {
 
     fn log_power_integral(&self, power: f64, [one, zero, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let [own_one, own_zero] = [one, zero].map(|concentration| power * (concentration[0] - 1.0) + 1.0);
-        // A density with a pole has powers that are not integrable.
+        // Powers of a density with a pole may not be integrable.
         if own_one <= 0.0 || own_zero <= 0.0 {
             return Some(f64::INFINITY);
         }

@@ -15,9 +15,10 @@ distribution! {
     /// `total` and `logits` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// Accurate for totals of any size: the coefficient is never computed by itself (Loader's saddle point). The derivative
-    /// by `total` is that of the formula with gamma functions for factorials; that by `logits` is a difference of two
-    /// numbers of the size of the variance, so that close to the mode it is accurate to that many units of 1e-16.
+    /// Accurate for totals of any size: the coefficient is never computed by itself (Loader's saddle point). The
+    /// derivative by `total` is that of the formula with gamma functions for factorials. The derivative by `logits` is
+    /// a difference of two numbers of the size of the variance: close to the mode its error is about 1e-16 times the
+    /// variance.
     ///
     /// # Example
     /// ```

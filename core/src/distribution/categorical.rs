@@ -12,8 +12,8 @@ distribution! {
     /// with $l$ = `logits`, a vector of K real numbers; a number added to all of them changes nothing.
     ///
     /// # Shapes
-    /// `logits` `[..., K]`, value `[...]`: an event is one number, the index of its class. Mean and variance are those of
-    /// the index.
+    /// `logits` `[..., K]`, value `[...]`: an event is one number, the index of its class. Mean and variance are those
+    /// of the index.
     ///
     /// # Example
     /// ```
@@ -68,7 +68,7 @@ impl Density for Categorical {
                 break;
             }
         }
-        // Rounding may leave a little of the uniform number after the last class, which then takes it.
+        // Rounding may leave part of the uniform number after the last class, which then takes it.
         out[0] = last as f64;
     }
 
@@ -88,7 +88,7 @@ impl Density for Categorical {
         Some(vec![weighted.sum()])
     }
 
-    /// Only with a slot for every logit: that alone tells logits of every event from shared ones.
+    /// Requires a slot for every logit: only these slots distinguish logits of every event from shared ones.
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
         let ([logits, ..], events) = (batch.parameters, batch.values.len());
         let slots = &mut *batch.parameter_gradients[0];

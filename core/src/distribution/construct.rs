@@ -13,7 +13,7 @@ use crate::handle::Handle;
 /// Numbers alone give a distribution of shape `[1]`, to be repeated with [`Distribution::iid`] or by a plate.
 ///
 /// # Laws
-/// A number stands for a tensor of that number everywhere: both make the same density (`tests/laws/densities.rs`).
+/// A number is equivalent to a tensor of that number: both make the same density (`tests/laws/densities.rs`).
 pub trait Parameters<S> {
     /// The distribution these parameters make: its rank is that of the tensors.
     type Distribution;
@@ -70,7 +70,7 @@ impl<const D: usize> From<Tensor<D>> for Parameter {
     }
 }
 
-/// Puts a law together; `vector` is the number of trailing dimensions of the first vector parameter that are event.
+/// Assembles a law; `vector` is the number of trailing event dimensions of the first vector parameter.
 fn assemble(density: &'static dyn Density, parameters: Vec<Parameter>, vector: usize) -> Law {
     let rules = density.parameters();
     let mut batch = vec![1];

@@ -1,10 +1,10 @@
-//! Declares a distribution once: its marker, its constructor for models, and what errors and site tables say of it.
+//! Declares a distribution once: its marker, its constructor for models, and its entry in errors and site tables.
 
 /// Declares the marker of a distribution with its [`Signature`](super::Signature), and the constructor of univariate
 /// ones.
 ///
-/// `where` says the support by the parameters of one event. Each parameter has a domain; those of a constructor are
-/// numbers, and the generic type of each stands before its domain.
+/// `where` gives the support from the parameters of one event. Each parameter has a domain; those of a constructor are
+/// numbers, and the generic type of each precedes its domain.
 macro_rules! distribution {
     (
         $(#[$doc:meta])*

@@ -15,8 +15,9 @@ distribution! {
     /// `concentration` `[..., categories]`, value `[..., categories]`.
     ///
     /// # Numerics
-    /// Loses about $\log_{10}\sum_i\alpha_i$ digits in absolute terms, as the gamma functions cancel. The derivative by the
-    /// value is that of the formula above, off the simplex too; a bijector to the simplex uses its tangential part only.
+    /// Loses about $\log_{10}\sum_i\alpha_i$ digits in absolute terms, as the gamma functions cancel. The derivative by
+    /// the value is that of the formula above, off the simplex too; a bijector to the simplex uses its tangential part
+    /// only.
     ///
     /// # Example
     /// ```

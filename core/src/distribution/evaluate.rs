@@ -23,19 +23,19 @@ pub(crate) struct Evaluation {
     pub(crate) total: f64,
     pub(crate) value: Vec<f64>,
     pub(crate) parameters: [Vec<f64>; 3],
-    /// Numbers of a parameter that serves all events while its derivative is still event by event; 0 for the others.
+    /// Lengths of parameters that serve all events but have derivatives event by event; 0 for the others.
     pub(crate) shared: [usize; 4],
 }
 
-/// How an observation is to be scored.
+/// The way an observation is scored.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
-    /// Row by row, so many; only of log densities.
+    /// Row by row, with this number of rows; only for log densities.
     rows: Option<usize>,
     loss: Loss,
 }
 
-/// A log density as it enters a joint density: its value, and its node where gradients flow.
+/// A log density as part of a joint density: its value, and its node where gradients flow.
 #[derive(Debug)]
 pub(crate) struct Scored {
     pub(crate) total: f64,
@@ -54,7 +54,7 @@ pub(crate) struct ScoredRows {
 pub(crate) struct View<'a> {
     pub(crate) density: &'static dyn Density,
     pub(crate) parameters: [&'a [f64]; 3],
-    /// Numbers one event has of each parameter.
+    /// The length of each parameter of one event.
     pub(crate) widths: [usize; 3],
     /// Numbers in one event.
     pub(crate) event: usize,
@@ -76,7 +76,7 @@ impl<'a> View<'a> {
         self.density.support(self.at(0))
     }
 
-    /// Refuses parameters outside their domain; `numbers` is how many numbers the whole value has.
+    /// Refuses parameters outside their domain; `numbers` is the length of the whole value.
     pub(crate) fn check_parameters(&self, numbers: usize) -> Result<()> {
         for (rule, (values, width)) in self.density.parameters().iter().zip(self.parameters.iter().zip(self.widths)) {
             for (index, &found) in values.iter().enumerate() {
@@ -131,9 +131,9 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Whether all numbers that must be positive are, among the parameters `moving` between evaluations.
+    /// Whether all numbers that must be positive are, among the parameters that change between evaluations (`moving`).
     ///
-    /// A log density alone does not tell: that of a gamma distribution is finite for some negative concentrations.
+    /// A log density alone does not show it: that of a gamma distribution is finite for some negative concentrations.
     fn in_domain(&self, moving: [bool; 3]) -> bool {
         let rules = self.density.parameters().iter().zip(self.parameters.iter().zip(self.widths)).zip(moving);
         rules.filter(|(_, moves)| *moves).all(|((rule, (values, width)), _)| match rule.domain {
@@ -146,7 +146,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Names the cause of a log density that is not finite; the caller says of what with [`Error::at`].
+    /// Names the cause of a log density that is not finite; the caller adds the operation with [`Error::at`].
     pub(crate) fn finite(&self, values: &[f64], total: f64) -> Result<()> {
         if total.is_finite() {
             return Ok(());
@@ -170,15 +170,15 @@ impl<'a> View<'a> {
         self.evaluate_batch(values, scale, wanted).unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
     }
 
-    /// As [`View::evaluate`]; where rows are asked for, the derivatives of a parameter that is one number for all
-    /// events are left event by event, for the pull-back to weigh by rows.
+    /// As [`View::evaluate`]. If rows are asked for, the derivatives of a parameter that is one number for all events
+    /// stay event by event, so that the backward pass can weight them by row.
     fn evaluate_for(&self, values: &[f64], scale: f64, wanted: Wanted, rows: Option<usize>) -> Evaluation {
         let events = values.len() / self.event.max(1);
         let single = |k: usize| wanted.parameters[k] && events > 1 && self.parameters[k].len() == self.widths[k];
         if rows.is_none() || ![0, 1, 2].into_iter().any(single) {
             return self.evaluate(values, scale, wanted);
         }
-        // Written out for every event, a shared parameter has a derivative for every event.
+        // Repeated for every event, a shared parameter has a derivative for every event.
         let spread = [0, 1, 2].map(|k| if single(k) { self.parameters[k].repeat(events) } else { Vec::new() });
         let parameters = [0, 1, 2].map(|k| if single(k) { spread[k].as_slice() } else { self.parameters[k] });
         let width = |k: usize| if single(k) { self.widths[k] } else { 0 };
@@ -186,7 +186,7 @@ impl<'a> View<'a> {
         Evaluation { shared, ..View { parameters, ..*self }.evaluate(values, scale, wanted) }
     }
 
-    /// What the joint density gains by the observation, with its derivatives: in all, or row by row.
+    /// The contribution of the observation to the joint density, with its derivatives: in all, or row by row.
     fn evaluate_by(&self, values: &[f64], scale: f64, wanted: Wanted, wish: Wish) -> Result<(Evaluation, Vec<f64>)> {
         let evaluation = if wish.loss.is_log() {
             self.evaluate_for(values, scale, wanted, wish.rows)
@@ -268,8 +268,8 @@ impl Law {
 
     /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.
     ///
-    /// Takes what it reads: a tensor that nobody else holds is moved to the host instead of copied. The caller says of
-    /// what an error is with [`Error::at`].
+    /// Consumes its arguments: a tensor without other owners is moved to the host instead of copied. The caller adds
+    /// the operation of an error with [`Error::at`].
     pub(crate) fn score(self, value: Handle, scale: f64) -> Result<Scored> {
         self.score_by(Loss::NegativeLogLikelihood, value, scale)
     }
@@ -352,7 +352,7 @@ impl Law {
         self.event.iter().product()
     }
 
-    /// Numbers one event has of each parameter.
+    /// The length of each parameter of one event.
     pub(crate) fn widths(&self) -> [usize; 3] {
         let mut widths = [1; 3];
         for ((slot, parameter), rule) in widths.iter_mut().zip(&self.parameters).zip(self.density.parameters()) {

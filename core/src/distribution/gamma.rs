@@ -4,7 +4,7 @@ use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
 
-/// From this concentration on Loader's form is the more accurate one.
+/// Loader's form is the more accurate one from this concentration on.
 pub(super) const LARGE_CONCENTRATION: f64 = 10.0;
 
 distribution! {
@@ -17,7 +17,7 @@ distribution! {
     /// `concentration` and `rate` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// Accurate for any concentration. Draws are made in logarithms and kept at the smallest positive number or above,
+    /// Accurate for any concentration. Draws are made in logarithms and are at least the smallest positive number,
     /// which matters for concentrations below 0.05.
     ///
     /// # Example
@@ -95,14 +95,14 @@ impl Density for Gamma {
     }
 }
 
-/// The logarithm of a gamma number with this `shape` and rate 1, which does not underflow for small shapes.
+/// The logarithm of a gamma draw with this `shape` and rate 1, which does not underflow for small shapes.
 ///
-/// A gamma number of shape $a$ is one of shape $a + 1$ times $U^{1/a}$, with $U$ uniform.
+/// A gamma draw of shape $a$ is one of shape $a + 1$ times $U^{1/a}$, with $U$ uniform.
 pub(super) fn log_gamma_draw(shape: f64, noise: &mut NoiseStream) -> f64 {
     if shape < 1.0 { noise.gamma(shape + 1.0).ln() + noise.uniform().ln() / shape } else { noise.gamma(shape).ln() }
 }
 
-/// $\log$ of `product`, or `otherwise` where the product has under- or overflowed.
+/// $\log$ of `product`, or `otherwise` if the product has under- or overflowed.
 pub(super) fn log_of(product: f64, otherwise: f64) -> f64 {
     if product.is_normal() { product.ln() } else { otherwise }
 }

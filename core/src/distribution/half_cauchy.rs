@@ -8,7 +8,7 @@ use crate::noise::NoiseStream;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, LN_2};
 
 distribution! {
-    /// The half-Cauchy distribution: the absolute value of a Cauchy number with location 0.
+    /// The half-Cauchy distribution: the distribution of $|x|$ for Cauchy $x$ with location 0.
     ///
     /// $$ \log p(x) = \log\tfrac{2}{\pi} - \log\sigma - \log\left(1 + \frac{x^2}{\sigma^2}\right),\qquad x > 0 $$
     /// with $\sigma$ = `scale` > 0, which is its median. It has neither mean nor variance.

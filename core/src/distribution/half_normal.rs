@@ -7,10 +7,10 @@ use crate::noise::NoiseStream;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, LN_2};
 
 distribution! {
-    /// The half-normal distribution: the absolute value of a normal number with mean 0.
+    /// The half-normal distribution: the distribution of $|x|$ for normal $x$ with mean 0.
     ///
     /// $$ \log p(x) = \log 2 - \tfrac12\left(\frac{x}{\sigma}\right)^2 - \log\sigma - \tfrac12\log 2\pi,\qquad x > 0 $$
-    /// with $\sigma$ = `scale` > 0 (the standard deviation of the normal number, not of $x$).
+    /// with $\sigma$ = `scale` > 0 (the standard deviation before taking the absolute value).
     ///
     /// # Shapes
     /// `scale` is a number or a tensor; a tensor of shape `[1]` serves every event.

@@ -6,11 +6,11 @@ use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma}
 use crate::noise::NoiseStream;
 
 distribution! {
-    /// The inverse gamma distribution: one over a gamma number.
+    /// The inverse gamma distribution: the distribution of $1/y$ for gamma-distributed $y$.
     ///
     /// $$ \log p(x) = \alpha\log\beta - \log\Gamma(\alpha) - (\alpha+1)\log x - \frac{\beta}{x},\qquad x > 0 $$
-    /// with $\alpha$ = `concentration` > 0 and $\beta$ = `scale` > 0, which is the `rate` of the gamma number and has the
-    /// units of $x$.
+    /// with $\alpha$ = `concentration` > 0 and $\beta$ = `scale` > 0, which is the `rate` of $y$ and has the units of
+    /// $x$.
     ///
     /// # Shapes
     /// `concentration` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.

@@ -15,7 +15,7 @@ distribution! {
     /// `location` and `scale` are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// Not differentiable at $x = \mu$; the derivatives by value and location are given as 0 there.
+    /// Not differentiable at $x = \mu$; the derivatives by value and location are set to 0 there.
     ///
     /// # Example
     /// ```

@@ -1,4 +1,4 @@
-//! Holds a density with its parameters and batch shape, whatever the rank of its values.
+//! Holds a density with its parameters and batch shape, for values of any rank.
 
 use std::ops::Range;
 
@@ -36,17 +36,17 @@ pub(crate) struct Law {
     pub(crate) batch: Vec<usize>,
     pub(crate) event: Vec<usize>,
     pub(crate) non_centred: bool,
-    /// What was wrong when it was put together.
+    /// The error found when it was assembled.
     pub(crate) defect: Option<Error>,
 }
 
 impl Law {
-    /// Whether it is of one number.
+    /// Whether it has shape `[1]`.
     pub(crate) fn is_single(&self) -> bool {
         self.batch == [1] && self.event.is_empty()
     }
 
-    /// The law of the events in `range` of a law of many numbers in a row, given another shape.
+    /// The law of the events in `range` of a flat law, with another shape.
     pub(crate) fn part<const D: usize>(&self, range: Range<usize>, shape: [usize; D]) -> Self {
         let numbers = self.batch.iter().product::<usize>();
         let own = |parameter: &Parameter| match parameter {
@@ -63,7 +63,7 @@ impl Law {
         self.batch.iter().chain(&self.event).copied().collect()
     }
 
-    /// Refuses a law that was put together wrongly, or that is of no numbers at all.
+    /// Refuses a law that was assembled wrongly or is empty.
     pub(crate) fn sound(&self) -> Result<()> {
         if let Some(defect) = &self.defect {
             return Err(defect.clone());

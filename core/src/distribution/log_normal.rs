@@ -5,7 +5,7 @@ use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
 use crate::noise::NoiseStream;
 
 distribution! {
-    /// The log-normal distribution: the exponential of a normal number.
+    /// The log-normal distribution: the distribution of $e^y$ for normal $y$.
     ///
     /// $$ \log p(x) = -\tfrac12\left(\frac{\log x-\mu}{\sigma}\right)^2 - \log\sigma - \log x - \tfrac12\log 2\pi,
     ///    \qquad x > 0 $$

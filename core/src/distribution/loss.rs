@@ -1,4 +1,4 @@
-//! Says what an observation costs: its negative log density, or a loss that bounds what one outlier can do.
+//! Defines the loss of an observation: its negative log density, or a robust loss that bounds the effect of an outlier.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What an observation $x$ of density $p = p(x\mid\theta)$ costs in a generalised posterior.
+/// The loss of an observation $x$ of density $p = p(x\mid\theta)$ in a generalised posterior.
 ///
-/// The negative log likelihood grows without limit as $p$ falls to zero, so that one wild observation can move a whole
-/// posterior. The other losses stay below a bound, and the slope of an observation fades with its density.
+/// The negative log likelihood grows without limit as $p$ falls to zero, so that one outlier can move a whole
+/// posterior. The other losses are bounded, and the slope of an observation vanishes with its density.
 ///
 /// | loss | formula | no longer robust at |
 /// |---|---|---|
@@ -43,7 +43,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Loss {
-    /// The negative log likelihood, whose posterior is that of Bayes.
+    /// The negative log likelihood, which gives the Bayesian posterior.
     #[default]
     NegativeLogLikelihood,
     /// The β loss (density power divergence), index at least 1.
@@ -59,8 +59,8 @@ impl Loss {
     /// Refuses an index outside its domain.
     ///
     /// # Errors
-    /// [`Error::Argument`]: β and γ are finite and at least 1 (below, an outlier would weigh *more* than under the
-    /// log likelihood), q lies between 0 and 1.
+    /// [`Error::Argument`]: β and γ are finite and at least 1 (below, an outlier would weigh *more* than under the log
+    /// likelihood), q lies between 0 and 1.
     pub fn check(self) -> Result<()> {
         let (index, within, expected) = match self {
             Self::NegativeLogLikelihood => return Ok(()),
@@ -92,7 +92,7 @@ impl Loss {
         }
     }
 
-    /// What was added to the textbook formula of Beta and Gamma, for each observation.
+    /// The constant added to the textbook formula of Beta and Gamma, for each observation.
     ///
     /// $\frac1{\beta-1} - 1$ for the β loss of $-\frac1{\beta-1}p^{\beta-1} + \frac1\beta\int p^\beta$, and
     /// $\frac1{\gamma-1} + 1$ for the γ loss; 0 for the others. Infinite at index 1.
@@ -106,7 +106,7 @@ impl Loss {
     }
 
     /// The loss of an observation from its `log_prob`, $\log p$, and `log_integral`, $\log\int p(y\mid\theta)^\beta dy$
-    /// at the power [`Loss::power`] (not read where that is `None`).
+    /// at the power [`Loss::power`] (unused if that is `None`).
     #[must_use]
     pub fn value(self, log_prob: f64, log_integral: f64) -> f64 {
         self.with_slopes(log_prob, log_integral).0
@@ -136,7 +136,7 @@ impl Loss {
         }
     }
 
-    /// How far the index is from where the loss is the negative log likelihood: the power that $p$ is raised to.
+    /// The distance of the index from the negative log likelihood: the power of $p$ in the loss.
     fn excess(self) -> f64 {
         match self {
             Self::NegativeLogLikelihood => 0.0,
@@ -189,7 +189,7 @@ mod tests {
     fn every_loss_tends_to_the_negative_log_likelihood_at_the_rate_of_its_index() {
         let log_p = -3.7;
         for excess in [1e-3, 1e-6, 1e-9, 1e-12] {
-            // A density whose integral at 1 + c is exp(-2 c): any that is normalised behaves so.
+            // Any normalised density behaves like one whose integral at 1 + c is exp(-2 c).
             let log_integral = -2.0 * excess;
             for loss in [Loss::Beta(1.0 + excess), Loss::Gamma(1.0 + excess), Loss::GeneralisedCrossEntropy(excess)] {
                 // The next term of the series is below 10 c; the index itself is rounded to 1e-16.

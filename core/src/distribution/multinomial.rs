@@ -9,11 +9,12 @@ use std::f64::consts::TAU;
 distribution! {
     /// The multinomial distribution: how many of a number of trials fall into each category.
     ///
-    /// $$ \log p(x) = \log\frac{n!}{\prod_i x_i!} + \sum_i x_i\log\pi_i,\qquad \pi_i = \frac{e^{l_i}}{\sum_j e^{l_j}} $$
+    /// $$ \log p(x) = \log\frac{n!}{\prod_i x_i!} + \sum_i x_i\log\pi_i,
+    ///    \qquad \pi_i = \frac{e^{l_i}}{\sum_j e^{l_j}} $$
     /// with $l$ = `logits`, $x$ the vector of counts and $n = \sum_i x_i$.
     ///
-    /// `trials` says how many trials a draw has, and what mean and variance are. The log density takes $n$ from the value
-    /// itself, so that rows with totals of their own can be observed together: it is the probability of the counts given
+    /// `trials` sets the number of trials of a draw, and mean and variance. The log density takes $n$ from the value
+    /// itself, so that rows with different totals can be observed together. It is the probability of the counts given
     /// their total, and has no derivative by `trials`.
     ///
     /// # Shapes
@@ -49,7 +50,7 @@ impl Density for Multinomial {
         for (index, (count, logit)) in value.iter().zip(logits).enumerate() {
             let log_probability = (logit - largest) - rest;
             let mean = total * log_probability.exp();
-            // The deviances' terms mean - count sum to zero over all categories, those with count 0 included.
+            // The terms mean - count of the deviances sum to zero over all categories, including those with count 0.
             sum -= if *count > 0.0 {
                 0.5 * (TAU * count).ln() + stirling_error(*count) + deviance(*count, mean, log_total + log_probability)
             } else {

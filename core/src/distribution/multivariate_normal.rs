@@ -15,7 +15,8 @@ distribution! {
     /// given a derivative.
     ///
     /// # Numerics
-    /// One triangular solve: loses as many digits as $L$ has condition, half of what the covariance would lose.
+    /// One triangular solve: loses $\log_{10}$ of the condition number of $L$ in digits, half the loss through the
+    /// covariance.
     ///
     /// # Example
     /// ```
@@ -73,7 +74,7 @@ impl Density for MultivariateNormal {
     fn draw(&self, [mean, scale_tril, _]: [&[f64]; 3], noise: &mut NoiseStream, out: &mut [f64]) {
         let order = mean.len();
         noise.normal(out);
-        // From the last row up, so that the noise a row needs has not been overwritten.
+        // From the last row upwards, so that the noise a row needs is not yet overwritten.
         for i in (0..order).rev() {
             let row = &scale_tril[i * order..=i * order + i];
             out[i] = mean[i] + row.iter().zip(&*out).map(|(l, noise)| l * noise).sum::<f64>();

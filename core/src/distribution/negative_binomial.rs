@@ -8,11 +8,12 @@ use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmo
 use crate::noise::NoiseStream;
 
 distribution! {
-    /// The negative binomial distribution: a Poisson count whose rate is a gamma number.
+    /// The negative binomial distribution: a Poisson count whose rate has a gamma distribution.
     ///
-    /// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l) $$ for $k = 0, 1,
-    /// 2, \dots$, with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r
-    /// e^l$ and the variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is
+    /// $$ \log p(k) = \log\frac{\Gamma(k+r)}{k!\thinspace \Gamma(r)} + k\log\sigma(l) + r\log\sigma(-l),
+    ///    \qquad k = 0, 1, 2, \dots $$
+    /// with $r$ = `concentration` > 0, $l$ = `logits` and $\sigma(l) = 1/(1 + e^{-l})$. The mean is $\mu = r e^l$ and
+    /// the variance $\mu + \mu^2/r$: for a given mean take `logits` as $\log\mu - \log r$. This is
     /// `NegativeBinomialLogits` of NumPyro; SciPy's `p` is $\sigma(-l)$.
     ///
     /// # Shapes
@@ -60,7 +61,7 @@ impl Density for NegativeBinomial {
     fn log_power_integral(&self, power: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
         let [concentration, logits, _] = parameters;
         let mode = ((concentration[0] - 1.0).max(0.0) * logits[0].exp()).floor();
-        // The ratio of one probability to the last tends to the probability of a success, from below if α < 1.
+        // The ratio of one probability to the previous tends to the probability of a success, from below if α < 1.
         let ratio = (-power * softplus(-logits[0])).exp();
         let counts = Counts { density: self, parameters, mode, last: f64::INFINITY, ratio };
         log_power_sum(&counts, power, gradient)

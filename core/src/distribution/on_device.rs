@@ -1,4 +1,4 @@
-//! Scores a batch with the device form of its density: tensor operations only, so that nothing is read from the device.
+//! Evaluates the device form of a density on a batch: tensor operations only, without reads from the device.
 
 use burn::tensor::Tensor;
 
@@ -7,7 +7,7 @@ use super::law::{Law, Parameter};
 use crate::handle::Handle;
 
 impl Law {
-    /// The terms of the log density of `value`, or `None` where the density has no device form.
+    /// The terms of the log density of `value`, or `None` if the density has no device form.
     pub(crate) fn on_device(self, value: Handle) -> Option<Vec<Term>> {
         let (widths, event) = (self.widths(), self.event_len());
         let mut parameters = [const { Term::Number(0.0) }; 3];

@@ -18,8 +18,8 @@ distribution! {
     /// `log_rate` is a number or a tensor; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// Accurate for counts of any size (Loader's saddle point). Draws at rates above 1e15, where counts have no last digit
-    /// to be exact about, are rounded normal numbers.
+    /// Accurate for counts of any size (Loader's saddle point). Draws at rates above 1e15, where f64 does not hold
+    /// every count, are rounded normal draws.
     ///
     /// # Example
     /// ```
@@ -66,7 +66,8 @@ impl Density for Poisson {
         Some(vec![log_rate[0].exp()])
     }
 
-    /// The plain formula; large counts, for which it loses digits, are left to the saddle point.
+    /// The plain formula for small counts; the saddle point evaluates large ones, for which the plain formula loses
+    /// digits.
     fn batch(&self, batch: &mut Batch<'_>) -> Option<f64> {
         let [log_rate, ..] = batch.parameters;
         if log_rate.len() != 1 && log_rate.len() != batch.values.len() {
@@ -78,7 +79,7 @@ impl Density for Poisson {
     }
 }
 
-/// The sum of $\log k!$ over counts; `None` if one is too large for the plain formula, or no count.
+/// The sum of $\log k!$ over counts; `None` if a value is too large for the plain formula or is not a count.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is refused by the table")]
 fn log_factorials(counts: &[f64]) -> Option<f64> {
     // At 100 the parts of the plain formula are some 150 times the log probability.

@@ -2,29 +2,28 @@
 
 use super::{Density, Gradient};
 
-/// The most counts a sum may run over: 30 ms an observation.
+/// The largest number of counts of a sum: 30 ms an observation.
 const MOST: usize = 1 << 20;
-/// What the rest of a sum may be, relative to the sum.
+/// The largest remainder of a sum, relative to the sum.
 const REST: f64 = 1e-17;
 
-/// A distribution of counts, and where the sum over them starts and ends.
+/// A distribution of counts, and the start and end of the sum over them.
 pub(super) struct Counts<'a> {
     pub(super) density: &'a dyn Density,
     pub(super) parameters: [&'a [f64]; 3],
-    /// Where the sum starts: a count of the largest probability.
+    /// The start of the sum: a count of the largest probability.
     pub(super) mode: f64,
     /// The last count.
     pub(super) last: f64,
-    /// What no term of the tail exceeds, relative to the one before.
+    /// An upper bound for the ratio of successive terms of the tail.
     pub(super) ratio: f64,
 }
 
 /// $\log\sum_k p(k)^\beta$ with $\beta$ = `power`, over all counts from 0 to `last`.
 ///
-/// Adds the derivatives by the parameters, all of which are numbers. The sum starts at `mode`, from which
-/// the ratio of one term to the last one must not rise in either direction, except towards `ratio`, which no term of
-/// the tail exceeds. Stops where a geometric series bounds the rest by 1e-17 of the sum; `None` if that takes more than
-/// a million terms.
+/// Adds the derivatives by the parameters, all of which are numbers. The sum starts at `mode`. From there the ratio of
+/// successive terms must not rise in either direction, except towards `ratio`, its upper bound in the tail. Stops when
+/// a geometric series bounds the remainder by 1e-17 of the sum; `None` if that takes more than a million terms.
 pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, gradient: &mut Gradient<'_>) -> Option<f64> {
     let Counts { density, parameters, mode, last, ratio } = *counts;
     let wanted = gradient.parameters.each_ref().map(|slots| !slots.is_empty());
@@ -55,7 +54,7 @@ pub(super) fn log_power_sum(counts: &Counts<'_>, power: f64, gradient: &mut Grad
             let fall = (next / term).max(limit);
             sum += next;
             weighted.iter_mut().zip(slopes).for_each(|(slot, slope)| *slot += next * slope);
-            // A NaN ends the sum as well, and shows in it.
+            // A NaN ends the sum as well, and is returned.
             if next <= 0.0 || next.is_nan() || fall < 1.0 && next * fall / (1.0 - fall) < REST * sum {
                 break;
             }

@@ -18,8 +18,8 @@ distribution! {
     /// The three are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.
     ///
     /// # Numerics
-    /// The log density is accurate for any $\nu$ and $t$. The derivative by $\nu$ vanishes as $\nu^{-2}$ and loses about
-    /// $\log_{10}\nu$ digits; above a million degrees of freedom use [`Normal`](super::Normal).
+    /// The log density is accurate for any $\nu$ and $t$. The derivative by $\nu$ vanishes as $\nu^{-2}$ and loses
+    /// about $\log_{10}\nu$ digits; above a million degrees of freedom use [`Normal`](super::Normal).
     ///
     /// # Example
     /// ```
@@ -72,8 +72,7 @@ impl Density for StudentT {
         [degrees, _, scale]: [&[f64]; 3],
         gradient: &mut Gradient<'_>,
     ) -> Option<f64> {
-        // A power of the density is another one of the same kind, with ν' = β(ν + 1) - 1 degrees of freedom, up to
-        // its scale.
+        // A power of the density is, up to its scale, another t density with ν' = β(ν + 1) - 1 degrees of freedom.
         let (degrees, scale) = (degrees[0], scale[0]);
         let own = power * (degrees + 1.0) - 1.0;
         let log_peak = ln_gamma_difference(0.5 * degrees, 0.5) - 0.5 * (degrees * PI).ln();

@@ -1,4 +1,4 @@
-//! Gives the Dirichlet distribution with one concentration for all categories, as priors of topics have it.
+//! Gives the Dirichlet distribution with one concentration for all categories, as in priors of topics.
 
 use super::gamma::log_gamma_draw;
 use super::{Density, Gradient, Term, distribution};

@@ -1,4 +1,4 @@
-//! Gives densities and bijectors numbers and tensors under one set of operations, for formulas on a device.
+//! Gives numbers and tensors one set of operations, for formulas of densities and bijectors on a device.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -6,7 +6,7 @@ use burn::tensor::{Tensor, activation};
 
 use crate::math::special;
 
-/// A number, or a tensor on a device with one row an event: what the device forms of densities are written with.
+/// A number, or a tensor on a device with one row an event: the operand of the device forms of densities.
 ///
 /// Arithmetic on numbers stays on the host, so that a constant costs no kernel; nothing is ever read from the device.
 ///
@@ -130,7 +130,7 @@ impl Term {
         Self::Tensor(table.gather(1, index.int()))
     }
 
-    /// What terms come to, summed over `events` events: a number, and a tensor of shape `[1]` where there is one.
+    /// The sum of terms over `events` events: a number, and a tensor of shape `[1]` if any term is a tensor.
     pub(crate) fn total(terms: Vec<Self>, events: usize) -> (f64, Option<Tensor<1>>) {
         let (mut constant, mut sum) = (0.0, None);
         #[expect(clippy::cast_precision_loss, reason = "event counts are far below 2^52")]

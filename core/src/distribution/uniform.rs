@@ -36,12 +36,12 @@ impl Density for Uniform {
     fn log_prob(&self, value: &[f64], [low, high, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
         let width = high[0] - low[0];
         gradient.add([0.0, 1.0 / width, -1.0 / width, 0.0]);
-        // Bounds made by latents may leave an observation behind that was inside when it was checked.
+        // Bounds that depend on latents may exclude an observation that was inside them when it was checked.
         if value[0] < low[0] || value[0] > high[0] { f64::NEG_INFINITY } else { -width.ln() }
     }
 
     fn on_device(&self, _: Term, parameters: [Term; 3]) -> Option<Vec<Term>> {
-        // Bounds made by latents would have to be compared with the value on the host.
+        // Bounds that depend on latents would need a comparison with the value on the host.
         match parameters {
             [Term::Number(low), Term::Number(high), _] => Some(vec![Term::Number(-(high - low).ln())]),
             _ => None,

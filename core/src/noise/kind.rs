@@ -1,30 +1,30 @@
-//! Makes the particles of a step depend on each other, so that their mean is closer to the expectation.
+//! Makes the particles of a step depend on each other, so that their mean has a smaller variance.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Key, Noise};
 use crate::math::special::normal_quantile;
 
-/// How the noise of the particles of one step of a fit hangs together.
+/// The dependence between the particles' noise in one step of a fit.
 ///
-/// Each particle's noise is standard normal whatever the kind, so that a mean over particles is unbiased; what changes
-/// is its variance. All noise of other purposes is independent.
+/// Each particle's noise is standard normal for every kind, so that a mean over particles is unbiased; only its
+/// variance changes. All noise of other purposes is independent.
 ///
 /// # Laws
-/// Like all noise it depends on seed and key alone: every party makes the same, on any number of threads.
+/// Like all noise it depends on seed and key alone: every party draws the same, on any number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NoiseKind {
     /// Particles are independent.
     #[default]
     Independent,
-    /// Particle $2i + 1$ has minus the noise of particle $2i$: what is odd in the noise cancels (Hammersley and Morton,
-    /// 1956). It needs an even number of particles.
+    /// Particle $2i + 1$ has minus the noise of particle $2i$, which cancels odd functions of the noise (Hammersley and
+    /// Morton, 1956). It needs an even number of particles.
     Antithetic,
     /// Particles $0, 1, \ldots, K - 1$ are an Owen-scrambled Sobol point set, mapped by the inverse of the normal
     /// cumulative distribution function. The error of a smooth mean falls faster than $1/\sqrt K$, fastest along powers
-    /// of two (Owen, 1997). Sets of four dimensions are scrambled and shuffled apart, so that there may be any number
-    /// of dimensions (Burley, 2020).
+    /// of two (Owen, 1997). Each group of four dimensions is scrambled and shuffled independently, which allows any
+    /// number of dimensions (Burley, 2020).
     Sobol,
 }
 
@@ -36,17 +36,17 @@ pub(super) fn antithetic(noise: &Noise, key: Key, out: &mut [f64]) {
     }
 }
 
-/// Dimensions of one point set; more are padded with sets of their own.
+/// Dimensions of one point set; further dimensions have their own sets.
 const DIMENSIONS: usize = 4;
-/// The points that the generator has; later ones begin another set.
+/// The number of points of the generator; later points begin another set.
 const POINTS: u32 = 1 << 16;
-/// What the generator's numbers are multiples of.
+/// The spacing of the generator's numbers.
 const GRAIN: f64 = 1.0 / (1 << 23) as f64;
 
 /// The normal quantiles of point `key.particle` of scrambled Sobol sets, one set for every four numbers.
 ///
-/// The generator scrambles 23 bits. An Owen scramble of further bits makes them independent and uniform, as no two
-/// points share the first 23: they come from the particle's own stream, and keep the numbers off 0 and 1.
+/// The generator scrambles 23 bits. An Owen scramble of further bits makes them independent and uniform, since no two
+/// points share the first 23. These bits come from the particle's own stream, and keep the numbers off 0 and 1.
 pub(super) fn sobol(noise: &Noise, key: Key, out: &mut [f64]) {
     let (set, point) = (key.particle / POINTS, key.particle % POINTS);
     // The seeds of the scrambles are shared by the particles of a set: no particle has this number.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn sobol_error_of_a_smooth_function_falls_faster_than_the_root_of_the_number_of_particles() {
-        // Sixteen times as many particles: chance gains a factor of 4.
+        // With sixteen times as many particles, independent noise gains a factor of 4.
         let gain = |kind| error(kind, 16, 400).0 / error(kind, 256, 400).0;
         // The root of a ratio of mean squares over 400 steps is known to about 5 %.
         let (chance, sobol) = (gain(NoiseKind::Independent), gain(NoiseKind::Sobol));

@@ -7,11 +7,11 @@ use crate::dataset::{DatasetError, dataset};
 
 /// The 20 Newsgroups corpus over 2000 lemmas: 11,205 documents for training, 7,449 for testing.
 ///
-/// Headers, quotes, signatures, addresses and stop words are gone, and so are 192 documents without a word left. This
-/// form is published nowhere; [`octis`](super::octis()) reads another one that is.
+/// Headers, quotes, signatures, addresses and stop words are removed, as are 192 documents that have no words left.
+/// This form is not published; [`octis`](super::octis()) reads a published one.
 ///
 /// # Errors
-/// [`DatasetError::NotStaged`] where it is not in place, else as [`Dataset::read`](crate::Dataset::read);
+/// [`DatasetError::NotStaged`] if the files are not in place, else as [`Dataset::read`](crate::Dataset::read);
 /// [`DatasetError::Line`].
 ///
 /// # References
@@ -43,7 +43,7 @@ fn parse(file: &Path, text: &str, labels: usize) -> Result<Documents, DatasetErr
         let label = fields.next().and_then(|field| field.parse().ok()).filter(|label| *label < labels);
         let expected = || wrong(file, line, "no such label", format!("a label below {labels} after the part"));
         documents.labels.push(label.ok_or_else(expected)?);
-        // The number of the message says where a document came from, and nothing more.
+        // The number of the message identifies its source and is not kept.
         fields.next();
         let mut row: Vec<(u32, f64)> = Vec::new();
         for field in fields {

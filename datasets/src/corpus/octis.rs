@@ -9,12 +9,12 @@ use crate::dataset::DatasetError;
 
 /// The corpus in a folder of OCTIS's layout, its classes in alphabetical order.
 ///
-/// `vocabulary.txt` has one word a line. `corpus.tsv` has one document a line: its words with a space between two of
-/// them, then its part (`train`, `val` or `test`), then its label, with a tabulator between two of these three.
+/// `vocabulary.txt` has one word a line. `corpus.tsv` has one document a line with three columns separated by tabs: its
+/// words separated by spaces, its part (`train`, `val` or `test`) and its label.
 ///
 /// # Errors
-/// [`DatasetError::File`], and [`DatasetError::Line`] for the first line that has another form, holds a word that is
-/// not in the vocabulary, or holds no word.
+/// [`DatasetError::File`], and [`DatasetError::Line`] for the first line that is malformed, holds a word that is not in
+/// the vocabulary, or holds no word.
 ///
 /// # References
 /// Terragni, Fersini, Galuzzi, Tropeano and Candelieri (2021), OCTIS: comparing and optimizing topic models is simple!,

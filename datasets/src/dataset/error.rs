@@ -7,7 +7,7 @@ use partita_core::DataError;
 
 use super::{CACHE_FOLDER, STAGED_FOLDER};
 
-/// What went wrong while a data set was looked for, downloaded or read.
+/// The error of finding, downloading or reading a data set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
@@ -18,10 +18,10 @@ pub enum DatasetError {
     Unknown {
         /// The name asked for.
         found: String,
-        /// The names there are.
+        /// The known names.
         expected: String,
     },
-    /// No folder is known to keep a download in.
+    /// There is no folder to keep a download in.
     #[error(
         "data set `{dataset}`: found no cache folder, expected one of the variables {CACHE_FOLDER}, XDG_CACHE_HOME or HOME. Set {CACHE_FOLDER} to a folder that may be written."
     )]
@@ -29,14 +29,14 @@ pub enum DatasetError {
         /// The data set.
         dataset: String,
     },
-    /// A file is not the one that was meant.
+    /// A file has another checksum than expected.
     #[error(
         "data set `{dataset}` from {origin}: found checksum {found}, expected {expected}. The file is damaged or another version: remove it and ask again, or get it anew: {remedy}"
     )]
     Checksum {
         /// The data set.
         dataset: String,
-        /// The file or the address the bytes came from.
+        /// The file or the address of the bytes.
         origin: String,
         /// The checksum of these bytes.
         found: String,
@@ -45,12 +45,12 @@ pub enum DatasetError {
         /// How to get the right file.
         remedy: String,
     },
-    /// A file that is nowhere to be downloaded is not in place.
+    /// A file that cannot be downloaded is not in place.
     #[error("data set `{dataset}`: found no file {} in the folder named by {STAGED_FOLDER} or in the cache, expected it there. {remedy}", staged.display())]
     NotStaged {
         /// The data set.
         dataset: String,
-        /// Where it is looked for.
+        /// The path searched.
         staged: PathBuf,
         /// How to get or make it, or what to use instead.
         remedy: String,
@@ -62,34 +62,34 @@ pub enum DatasetError {
         dataset: String,
         /// The address.
         address: String,
-        /// What happened instead.
+        /// The failure.
         found: String,
-        /// Where a staged copy is looked for.
+        /// The path searched for a staged copy.
         staged: PathBuf,
     },
     /// A file or folder could not be read or written.
     #[error("{operation} {}: found {source}, expected it to succeed. Check that the path exists and its permissions, or set {CACHE_FOLDER} to another folder.", path.display())]
     File {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A file has the right name but not the right form.
+    /// A file is malformed.
     #[error(
         "{dataset}: found {found}, expected {expected}. Fetch the file anew, or report the problem with its version."
     )]
     Format {
         /// The data set.
         dataset: String,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What was expected.
+        /// The value expected.
         expected: String,
     },
-    /// A line of a text file has not the right form.
+    /// A line of a text file is malformed.
     #[error(
         "reading {}, line {line}: found {found}, expected {expected}. Correct the line; none is skipped silently.",
         file.display()
@@ -99,22 +99,22 @@ pub enum DatasetError {
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What was expected.
+        /// The value expected.
         expected: String,
     },
     /// A table of text could not be read, split or standardised.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// An image or a document that there is not was asked for.
+    /// The index of an image or a document is out of range.
     #[error("{operation}: found index {index}, expected one below {count}. Count from 0.")]
     Index {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         /// The index.
         index: usize,
-        /// How many there are.
+        /// The number found.
         count: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Lists the public files that are known by name: where each is found, and the checksum that says it is the right one.
+//! Lists the public files that are known by name, with the address and the checksum of each.
 
 use super::{Checksum, Dataset, Source};
 
@@ -32,7 +32,7 @@ macro_rules! rdatasets {
     };
 }
 
-/// An archive of MNIST, at the address that PyTorch downloads it from; it is known by its content.
+/// An archive of MNIST, at the address that PyTorch uses; its checksum covers the content.
 macro_rules! mnist {
     ($name:literal, $file:literal, $sha256:literal) => {
         Dataset {
@@ -45,7 +45,7 @@ macro_rules! mnist {
     };
 }
 
-/// An archive of Fashion-MNIST; its publishers give the checksums of the compressed files alone.
+/// An archive of Fashion-MNIST, whose publishers give the checksums of the compressed files only.
 macro_rules! fashion_mnist {
     ($name:literal, $file:literal, $sha256:literal) => {
         Dataset {
@@ -62,7 +62,7 @@ macro_rules! fashion_mnist {
     };
 }
 
-/// A file of the prepared 20 Newsgroups, which is published nowhere.
+/// A file of the prepared 20 Newsgroups, which is not published.
 macro_rules! newsgroups {
     ($name:literal, $file:literal, $sha256:literal) => {
         Dataset {
@@ -75,7 +75,7 @@ macro_rules! newsgroups {
     };
 }
 
-/// A file of the UCI repository, which delivers zip archives; it is known by its content.
+/// A file of the UCI repository, which delivers zip archives; its checksum covers the content.
 macro_rules! uci {
     ($name:literal, $file:literal, $staged:literal, $address:literal, $path:expr, $sha256:literal) => {
         Dataset {
@@ -88,8 +88,8 @@ macro_rules! uci {
     };
 }
 
-/// An archive of Kuzushiji-49. No SHA-256 is published; the MD5 checksums are those that readers in five public
-/// projects agree on. The files were not at hand when their reader was written.
+/// An archive of Kuzushiji-49. No SHA-256 is published; the MD5 checksums are those on which readers in five public
+/// projects agree. The published files have not been tested.
 macro_rules! kuzushiji {
     ($name:literal, $file:literal, $md5:literal) => {
         Dataset {
@@ -106,7 +106,7 @@ const NEWSGROUPS: &str = "This form of 20 Newsgroups (2000 lemmas) is published 
     vocabulary.txt of OCTIS from https://github.com/MIND-Lab/OCTIS/tree/master/preprocessed_datasets/20NewsGroup into one \
     folder and read them with `octis(folder)`.";
 
-/// Every data set that can be asked for by name.
+/// Every data set known by name.
 #[must_use]
 pub fn datasets() -> &'static [Dataset] {
     &DATASETS
@@ -218,8 +218,8 @@ const DATASETS: [Dataset; 29] = [
         &["crx.data"],
         "fff49bc186cbddb3ace7371d40d9fbbb3af4f126019c13ff3f562249b1454f4d"
     ),
-    // The address is the one that several public projects use without an account; it could not be tried when its reader
-    // was written. The checksum is that of two unrelated copies.
+    // Several public projects use this address without an account; it has not been tested. The checksum is that of two
+    // unrelated copies.
     Dataset {
         name: "heart_failure",
         file: "heart_failure/heart.csv",
@@ -230,8 +230,7 @@ const DATASETS: [Dataset; 29] = [
         ),
         checksum: Checksum::Content("948420b084d8a3a0ca42b8419fce9aee175879e43f8aedf712377899a67aa49b"),
     },
-    // The checksum is the one that four unrelated public projects give; the archive was not at hand when its reader was
-    // written.
+    // Four unrelated public projects give this checksum; the archive itself has not been tested.
     Dataset {
         name: "cifar_10",
         file: "cifar_10/cifar-10-binary.tar.gz",

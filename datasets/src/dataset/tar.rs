@@ -4,7 +4,7 @@ use tar::Archive;
 
 use super::error::DatasetError;
 
-/// The content of the file whose path ends in `name`; `archive` is what errors call the archive.
+/// The content of the file whose path ends in `name`; `archive` is the name of the archive in errors.
 pub(crate) fn file<'a>(archive: &str, bytes: &'a [u8], name: &str) -> Result<&'a [u8], DatasetError> {
     let wrong = |found: String, expected: String| DatasetError::Format { dataset: archive.into(), found, expected };
     let mut names: Vec<String> = Vec::new();

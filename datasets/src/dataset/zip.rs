@@ -6,9 +6,9 @@ use zip::ZipArchive;
 
 use super::error::DatasetError;
 
-/// The content of the entry called `path`; `archive` is what errors call the archive.
+/// The content of the entry called `path`; `archive` is the name of the archive in errors.
 ///
-/// Sizes come from the directory at the end of the archive: those before the content may be left open. The cyclic
+/// Sizes come from the directory at the end of the archive, since those before the content may be unset. The cyclic
 /// redundancy check of the entry is verified.
 pub(crate) fn entry(archive: &str, bytes: &[u8], path: &str) -> Result<Vec<u8>, DatasetError> {
     let wrong = |found: String, expected: String| DatasetError::Format { dataset: archive.into(), found, expected };
@@ -22,7 +22,7 @@ pub(crate) fn entry(archive: &str, bytes: &[u8], path: &str) -> Result<Vec<u8>, 
     let entry = zip.by_index(index).map_err(|error| damaged(error.to_string()))?;
     let size = entry.size();
     let mut content = Vec::new();
-    // One byte more than announced shows a wrong size without unpacking without end.
+    // One byte more than announced shows a wrong size without unpacking an unbounded entry.
     entry.take(size.saturating_add(1)).read_to_end(&mut content).map_err(|error| damaged(error.to_string()))?;
     if content.len() as u64 != size {
         return Err(wrong(format!("{} bytes for entry {path}", content.len()), format!("{size} bytes")));

@@ -2,12 +2,12 @@
 
 use crate::dataset::DatasetError;
 
-/// The type code of unsigned bytes, the only type there is here.
+/// The type code of unsigned bytes, the only type supported.
 const UNSIGNED_BYTE: u32 = 0x08;
 
 /// The lengths of the axes and the cells of an IDX file of bytes with `AXES` axes.
 ///
-/// `file` is what errors call it, `content` is what its cells are and `axes` what its axes are.
+/// Errors name the file `file`, its cells `content` and its axes `axes`.
 pub(super) fn read<'a, const AXES: usize>(
     file: &str,
     bytes: &'a [u8],

@@ -9,8 +9,8 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The entry of an npz archive that holds an array saved without a name.
 const ENTRY: &str = "arr_0.npy";
 
-/// The lengths of the axes and the cells of the array of unsigned bytes in an npz archive; `file` is what errors call
-/// it.
+/// The lengths of the axes and the cells of the array of unsigned bytes in an npz archive; `file` is its name in
+/// errors.
 pub(super) fn read_npz<const AXES: usize>(file: &str, bytes: &[u8]) -> Result<([usize; AXES], Vec<u8>), DatasetError> {
     let array = zip::entry(file, bytes, ENTRY)?;
     let wrong = |found: String, expected: &str| DatasetError::Format {

@@ -1,4 +1,4 @@
-//! Draws the digits of a seven-segment display, moved about and with noise, for runs that can load no pictures.
+//! Draws digits of a seven-segment display, shifted and with noise, for runs that cannot download pictures.
 
 use partita_core::{Key, Noise, NoiseStream, Purpose};
 
@@ -7,7 +7,7 @@ use super::{ImageSet, Images};
 /// Rows and columns of a picture, as in MNIST.
 const SIZE: usize = 28;
 const CLASSES: usize = 10;
-/// First row and column of a display that is not moved, and how far it moves at most.
+/// First row and column of a display that is not shifted, and the largest shift.
 const CORNER: [usize; 2] = [4, 8];
 const MOVE: usize = 3;
 /// Rows and columns of a segment within the display, from and to: top, upper left and right, middle, lower left and
@@ -30,10 +30,10 @@ const DIGITS: [[u8; 7]; CLASSES] = [
 /// The probability that a pixel of a segment stays dark, and that one outside is lit.
 const FLIPPED: f64 = 0.1;
 
-/// So many pictures to learn from and to be judged on of the digits of a seven-segment display, 28 × 28 like those of
-/// [`crate::mnist()`]: a stand-in for it where nothing can be downloaded, and far easier.
+/// `train` pictures for fitting and `test` pictures for testing, of the digits of a seven-segment display, 28 × 28 like
+/// those of [`crate::mnist()`]: a far easier stand-in for it where downloads are impossible.
 ///
-/// Each is moved by up to three pixels either way and has a brightness of its own; one pixel in ten is wrong. The
+/// Each is shifted by up to three pixels in either direction and has its own brightness; one pixel in ten is wrong. The
 /// classes follow each other in turn; the same `seed` gives the same pictures.
 ///
 /// # Example

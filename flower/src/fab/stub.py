@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes stub.fab beside this file: the application bundle that flwr 1.41 asks for, with nothing in it but its name.
+"""Writes stub.fab beside this file: the application bundle that flwr 1.41 requires, with only its name in it.
 
     python stub.py
 
-Stored, not compressed, and dated 1980, so that the same bytes come out everywhere.
+Stored, not compressed, and dated 1980, so that the bytes are the same everywhere.
 """
 
 import hashlib

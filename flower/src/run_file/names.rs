@@ -1,4 +1,4 @@
-//! Names the algorithms and schedules of a run file, and what silos have to allow for each algorithm.
+//! Names the algorithms and schedules of a run file, and the requests that silos must allow for each algorithm.
 
 use partita_inference::{Delays, Order, SiloSchedule};
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,11 @@ pub enum AlgorithmName {
     Vertical,
 }
 
-/// Every word that a silo's `allow` may have.
+/// Every word that a silo's `allow` may hold.
 const VERBS: [&str; 6] = ["sfvi", "avg", "fed", "pvi", "vertical", "evaluate"];
 
 impl AlgorithmName {
-    /// The name in a run file.
+    /// Its name in a run file.
     pub(super) fn written(self) -> &'static str {
         match self {
             Self::Sfvi => "sfvi",
@@ -34,7 +34,7 @@ impl AlgorithmName {
         }
     }
 
-    /// What the beginnings of its requests are, those for the bound of the report included.
+    /// The first words of its requests, including those for the bound of the report.
     pub(super) fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Sfvi => &["sfvi"],
@@ -46,7 +46,7 @@ impl AlgorithmName {
     }
 }
 
-/// The first word that no request begins with.
+/// The first word that begins no request.
 pub(super) fn unknown_verb(allowed: &[String]) -> Option<&String> {
     allowed.iter().find(|word| !VERBS.contains(&word.as_str()))
 }
@@ -61,7 +61,7 @@ pub(super) fn all_verbs() -> String {
     quoted(&VERBS, ", ")
 }
 
-/// Which silos are asked when, by name.
+/// The schedules of silos, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScheduleName {
@@ -70,13 +70,13 @@ pub enum ScheduleName {
     Sequential,
     /// One silo after another, in a new random order in every sweep.
     Random,
-    /// One silo at a time: the one whose last answer moved the posterior most.
+    /// One silo at a time, next the one whose last answer moved the posterior most.
     Residual,
     /// All at once.
     Synchronous,
-    /// So many at once, drawn anew for each round.
+    /// This number at once, drawn anew for each round.
     Subset(usize),
-    /// All at once, each asked again as soon as it has answered: no silo waits for the slowest.
+    /// All at once, each asked again as soon as it has answered, without waiting for the slowest.
     Asynchronous,
 }
 
@@ -88,7 +88,7 @@ impl From<ScheduleName> for SiloSchedule {
             ScheduleName::Residual => Self::Sequential(Order::Residual),
             ScheduleName::Synchronous => Self::Synchronous,
             ScheduleName::Subset(silos) => Self::Subset(silos),
-            // The delays are those of a simulated clock: here silos take the time that they take.
+            // The delays belong to a simulated clock: over an engine silos take real time.
             ScheduleName::Asynchronous => Self::Asynchronous(Delays::default()),
         }
     }

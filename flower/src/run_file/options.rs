@@ -1,4 +1,4 @@
-//! Reads the tables of a run file that say how an algorithm goes about it: options that are not the usual ones.
+//! Reads the tables of a run file with the options of an algorithm.
 
 use partita_inference::{
     Adam, Expectation, FedOptOptions, GradientDescent, Lbfgs, LocalSolver, Mask, Optimiser, Plug, PowerExpectation,
@@ -12,11 +12,11 @@ use crate::error::Result;
 /// Entries of a table.
 type Entries = Map<String, Value>;
 
-/// Where a run says what every algorithm with rounds has.
+/// The place of an option that every algorithm with rounds has.
 const LOCAL_STEPS: Elsewhere = Elsewhere { entry: "local_steps", place: BEFORE };
 const BEFORE: &str = "before the first table of the run file";
 
-/// How SFVI-Avg takes its rounds.
+/// The options of SFVI-Avg.
 ///
 /// # Errors
 /// As for [`Table::over`].
@@ -25,10 +25,10 @@ pub(super) fn rounds(entries: &Entries, local_steps: u64) -> Result<RoundOptions
     table.over(&RoundOptions::paper(local_steps), entries)
 }
 
-/// How points are estimated.
+/// The options of federated point estimation.
 ///
 /// # Errors
-/// As for [`Table::over`]; [`crate::Error::Inference`] for constants with which a rule is not defined.
+/// As for [`Table::over`]; [`crate::Error::Inference`] for constants that are invalid for a rule.
 pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptions> {
     let usual = vec![
         Usual::new("server", FedOptOptions::fed_avg(1).server, "")?,
@@ -46,10 +46,10 @@ pub(super) fn fed_opt(entries: &Entries, local_steps: u64) -> Result<FedOptOptio
     Ok(options)
 }
 
-/// How PVI goes about it.
+/// The options of PVI.
 ///
 /// # Errors
-/// As for [`Table::over`]; [`crate::Error::Inference`] for options that mean nothing.
+/// As for [`Table::over`]; [`crate::Error::Inference`] for invalid options.
 pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
     const ELSEWHERE: [Elsewhere; 4] = [
         LOCAL_STEPS,
@@ -69,7 +69,7 @@ pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
     Ok(options)
 }
 
-/// How columns at different parties are fitted; the table has to say what hides the contributions.
+/// The options for columns at different parties; the table must name what hides the contributions.
 ///
 /// # Errors
 /// As for [`Table::over`]; [`crate::Error::Malformed`] without `augmentation` or `auxiliary`.

@@ -1,4 +1,4 @@
-//! Puts the entries of a table of a run file in the place of the usual options, and refuses those that there are not.
+//! Overrides default options with the entries of a table of a run file, and refuses unknown entries.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,39 +6,39 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// A table of a run file: how errors call it, and what its entries are checked against.
+/// A table of a run file: its name in errors, and what its entries are checked against.
 pub(super) struct Table {
-    /// What errors call it.
+    /// Its name in errors.
     pub(super) what: &'static str,
-    /// Options that a run says in another place.
+    /// Options that a run file sets elsewhere.
     pub(super) elsewhere: &'static [Elsewhere],
-    /// Choices of which the file may leave constants out.
+    /// Choices for which the file may omit constants.
     pub(super) usual: Vec<Usual>,
 }
 
-/// An option that a run says in another place.
+/// An option that a run file sets elsewhere.
 pub(super) struct Elsewhere {
     pub(super) entry: &'static str,
     pub(super) place: &'static str,
 }
 
-/// One choice of an entry, with its usual constants.
+/// One choice of an entry, with its default constants.
 pub(super) struct Usual {
     pub(super) entry: &'static str,
     pub(super) choice: Value,
-    /// The constant that the file has to say; empty for none.
+    /// The constant that the file must set; empty for none.
     pub(super) needed: &'static str,
 }
 
 impl Usual {
     /// # Errors
-    /// [`Error::Malformed`] for a choice that cannot be written.
+    /// [`Error::Malformed`] for a choice that cannot be serialised.
     pub(super) fn new(entry: &'static str, choice: impl Serialize, needed: &'static str) -> Result<Self> {
         let choice = serde_json::to_value(choice).map_err(|error| Error::malformed("a choice", error.to_string()))?;
         Ok(Self { entry, choice, needed })
     }
 
-    /// Adds to what the file says of an entry the constants of this choice that it leaves out.
+    /// Adds to an entry the constants of this choice that it omits.
     fn complete(&self, said: &mut Value) {
         for (name, constants) in self.choice.as_object().into_iter().flatten() {
             let Some(Value::Object(own)) = said.get_mut(name) else { continue };
@@ -51,13 +51,13 @@ impl Usual {
 }
 
 impl Table {
-    /// `base` with the entries of the table in their place.
+    /// `base`, overridden by the entries of the table.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for an entry that the options do not have, that a run says elsewhere, or of another type.
+    /// [`Error::Malformed`] for an entry that the options do not have, that is set elsewhere, or of another type.
     pub(super) fn over<T: Serialize + DeserializeOwned>(&self, base: &T, entries: &Map<String, Value>) -> Result<T> {
         let mut value = self.read(serde_json::to_value(base))?;
-        let Value::Object(known) = &mut value else { return Err(self.wrong("they are no table".into())) };
+        let Value::Object(known) = &mut value else { return Err(self.wrong("it is not a table".into())) };
         for (name, entry) in entries {
             if let Some(other) = self.elsewhere.iter().find(|other| other.entry == name) {
                 return Err(self.wrong(format!("`{name}` is said {}", other.place)));
@@ -73,7 +73,7 @@ impl Table {
         let options = self.read(serde_json::from_value(value))?;
         let kept = self.read(serde_json::to_value(&options))?;
         match entries.iter().find_map(|(name, entry)| dropped(name, entry, &kept[name])) {
-            Some(dropped) => Err(self.wrong(format!("`{dropped}` is nothing that there is"))),
+            Some(dropped) => Err(self.wrong(format!("`{dropped}` is unknown"))),
             None => Ok(options),
         }
     }

@@ -1,4 +1,4 @@
-//! Declares the protobuf messages of flwr 1.41 that Partita sends and reads, and none of the others.
+//! Declares the protobuf messages of flwr 1.41 that Partita sends and reads.
 //!
 //! A test compares every field with the descriptors of the installed engine.
 
@@ -72,7 +72,7 @@ pub(crate) struct MetricRecord {
     pub(crate) items: Vec<MetricRecordItem>,
 }
 
-/// Who a message is from and to, and how long it counts.
+/// The sender and the receiver of a message, and its lifetime.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Metadata {
     #[prost(uint64, tag = "1")]
@@ -99,7 +99,7 @@ pub(crate) struct Metadata {
     pub(crate) dst_task_id: Option<u64>,
 }
 
-/// Why there is no content.
+/// The reason for the absence of content.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct EngineError {
     #[prost(sint64, tag = "1")]
@@ -108,7 +108,7 @@ pub(crate) struct EngineError {
     pub(crate) reason: String,
 }
 
-/// A message's head: its content travels as objects, and stands here empty where there is one.
+/// A message: its content travels as objects, and is empty here if there is any.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Head {
     #[prost(message, optional, tag = "1")]

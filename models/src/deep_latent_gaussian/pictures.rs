@@ -24,8 +24,7 @@ pub struct BinaryPictures {
 }
 
 impl BinaryPictures {
-    /// Grey pictures of `pixels` pixels each, one after another; a pixel is white where its grey is at least
-    /// `threshold`.
+    /// Grey pictures of `pixels` pixels each, one after another; a pixel is white if its grey is at least `threshold`.
     ///
     /// # Errors
     /// [`Error::Length`] if the pixels do not make whole pictures.
@@ -49,7 +48,7 @@ impl BinaryPictures {
         self.count
     }
 
-    /// Whether there is no picture.
+    /// Whether there are no pictures.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -75,7 +74,7 @@ impl BinaryPictures {
     /// These pictures, in this order.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a picture there is not.
+    /// [`Error::Argument`] for an index out of range.
     pub fn select(&self, pictures: &[usize]) -> Result<Self> {
         if let Some(index) = pictures.iter().find(|index| **index >= self.count) {
             return Err(Error::Argument {

@@ -1,11 +1,11 @@
-//! Reads the words of a document and says what its weights of topics are likely to be: one hidden layer.
+//! Encodes the words of a document as a posterior of its topic weights, by one hidden layer.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::softplus;
 use partita_core::{Device, Encoder, Encoding, Key, Noise, Purpose, Result, Rows, SparseRows};
 
-/// Where the log-scales of a fresh encoder are.
+/// The starting log-scales.
 const LOG_SCALE: f64 = -1.0;
 
 /// An encoder from word counts to the posterior of a document's weights, for [`partita_core::Amortised`].
@@ -13,9 +13,9 @@ const LOG_SCALE: f64 = -1.0;
 /// ```math
 /// h = \mathrm{softplus}(x A + a), \qquad (\mu, \rho) = \tfrac1H\thinspace h B + b
 /// ```
-/// where $`x`$ holds a document's counts, scaled to Euclidean length one, and $`\log(1 + n_d)`$: which words there are,
-/// and how much they say. The matrix of documents by words stays sparse. The mean over the $`H`$ = `hidden` units keeps
-/// a step of Adam at the rate that suits the topics from moving the outputs by $`H`$ times that rate.
+/// where $`x`$ holds a document's counts, scaled to Euclidean length one, and $`\log(1 + n_d)`$, the amount of
+/// information. The matrix of documents by words stays sparse. The outputs are a mean over the $`H`$ = `hidden` units:
+/// a step of Adam at the rate that suits the topics would move a sum by $`H`$ times that rate.
 ///
 /// # Shapes
 /// Data: counts `[documents, vocabulary]`; means and log-scales `[rows, topics]`.
@@ -31,7 +31,7 @@ pub struct TopicEncoder {
 }
 
 impl TopicEncoder {
-    /// An encoder with `hidden` units, whose weights start at normal numbers named by `seed`.
+    /// An encoder with `hidden` units, with keyed starting weights from `seed`.
     ///
     /// The means start near zero, the standard deviations near $e^{-1}$.
     #[must_use]
@@ -64,7 +64,7 @@ impl Encoder<SparseRows> for TopicEncoder {
     }
 }
 
-/// Counts scaled to length one, with the logarithm of one more than the number of words in a last column.
+/// Counts scaled to length one, with $`\log(1 + n_d)`$ in a last column.
 fn features(counts: &SparseRows) -> Result<SparseRows> {
     let columns = counts.columns();
     let last = u32::try_from(columns).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! States the topic model with topics that are already known, to give documents never seen their weights.
+//! Defines the topic model with known topics, for the weights of new documents.
 
 use burn::module::Module;
 use burn::tensor::Tensor;

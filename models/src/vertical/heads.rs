@@ -1,4 +1,4 @@
-//! States what labels are given the sum of contributions: yes or no, counts, measurements, classes.
+//! Defines the distributions of labels given the sum of contributions: binary, counts, measurements, classes.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -8,13 +8,13 @@ use partita_core::{
     Bernoulli, Categorical, Device, Distribution, Error, HalfNormal, Normal, Poisson, Result, Rows, Scope,
 };
 
-/// Labels yes (1) and no (0) as the column `[rows, 1]` that [`BernoulliHead`] takes.
+/// Binary labels as the column `[rows, 1]` of ones and zeros that [`BernoulliHead`] takes.
 #[must_use]
 pub fn binary_labels(labels: &[bool], device: &Device) -> Tensor<2> {
     device.tensor(labels.iter().map(|label| f64::from(u8::from(*label))).collect(), [labels.len(), 1])
 }
 
-/// Declares the intercepts of a head, one an output.
+/// Declares the intercepts of a head, one for each output.
 fn intercept(prior: Option<&Distribution<1>>, outputs: usize, scope: &mut Scope<'_>) -> Result<Option<Tensor<1>>> {
     prior.map(|prior| scope.sample("intercept", prior.clone().iid([outputs]))).transpose()
 }
@@ -30,7 +30,7 @@ fn shifted(eta: Tensor<2>, intercept: Option<&Tensor<1>>) -> Tensor<2> {
 /// Binary labels: $`\operatorname{logit}\Pr(y_i = 1) = b + \eta_i`$.
 ///
 /// # Shapes
-/// Latent: `intercept` `[1]` where there is one. Data: labels `[rows, 1]` of [`binary_labels`].
+/// Latent: `intercept` `[1]`, if there is one. Data: labels `[rows, 1]` of [`binary_labels`].
 #[derive(Module, Debug)]
 pub struct BernoulliHead {
     #[module(skip)]
@@ -38,7 +38,7 @@ pub struct BernoulliHead {
 }
 
 impl BernoulliHead {
-    /// The head with an intercept of this prior.
+    /// The head with this prior of the intercept.
     ///
     /// # Example
     /// ```
@@ -92,7 +92,7 @@ impl Head for BernoulliHead {
     }
 }
 
-/// Counts with the logarithm of what they were counted over, such as a population.
+/// Counts with the logarithm of their exposure, such as a population.
 #[derive(Debug, Clone)]
 pub struct Counts {
     counts: Tensor<2>,
@@ -103,7 +103,7 @@ impl Counts {
     /// Counts over `exposure`: the offset of a row is its logarithm.
     ///
     /// # Errors
-    /// [`Error::Length`] if there is not one exposure a count; [`Error::Argument`] for an exposure that is not
+    /// [`Error::Length`] unless there is one exposure for each count; [`Error::Argument`] for an exposure that is not
     /// positive.
     pub fn new(counts: Vec<f64>, exposure: &[f64], device: &Device) -> Result<Self> {
         let rows = counts.len();
@@ -137,7 +137,7 @@ impl Columns for Counts {
 /// Counts: $`y_i \sim \mathrm{Poisson}(e_i \exp(b + \eta_i))`$ with the exposure $`e_i`$ of [`Counts`].
 ///
 /// # Shapes
-/// Latent: `intercept` `[1]` where there is one. Data: [`Counts`].
+/// Latent: `intercept` `[1]`, if there is one. Data: [`Counts`].
 #[derive(Module, Debug)]
 pub struct PoissonHead {
     #[module(skip)]
@@ -145,7 +145,7 @@ pub struct PoissonHead {
 }
 
 impl PoissonHead {
-    /// The head with an intercept of this prior.
+    /// The head with this prior of the intercept.
     #[must_use]
     pub fn new(intercept: Distribution<1>) -> Self {
         Self { prior: Some(intercept) }
@@ -190,7 +190,7 @@ impl Head for PoissonHead {
 /// Measurements: $`y_i \sim N(b + \eta_i, \sigma^2)`$.
 ///
 /// # Shapes
-/// Latents: `intercept` `[1]` where there is one; `noise_scale` `[1]` where it is not known. Data: `[rows, 1]`.
+/// Latents: `intercept` `[1]`, if there is one; `noise_scale` `[1]`, unless it is known. Data: `[rows, 1]`.
 #[derive(Module, Debug)]
 pub struct GaussianHead {
     #[module(skip)]
@@ -208,7 +208,7 @@ pub struct GaussianLatents {
 
 impl GaussianHead {
     /// Measurements with the standard deviation `scale`, or one that is inferred under the prior
-    /// $`\mathrm{HalfNormal}(1)`$, and an intercept of this prior.
+    /// $`\mathrm{HalfNormal}(1)`$, and this prior of the intercept.
     #[must_use]
     pub fn new(intercept: Distribution<1>, scale: Option<f64>) -> Self {
         Self { prior: Some(intercept), scale }
@@ -265,7 +265,7 @@ impl Head for GaussianHead {
 /// Classes: $`\Pr(y_i = k) \propto \exp(b_k + \eta_{ik})`$.
 ///
 /// # Shapes
-/// Latent: `intercept` `[classes]` where there is one. Data: class indices `[rows]`; contributions have `classes`
+/// Latent: `intercept` `[classes]`, if there is one. Data: class indices `[rows]`; contributions have `classes`
 /// outputs.
 #[derive(Module, Debug)]
 pub struct CategoricalHead {
@@ -276,7 +276,7 @@ pub struct CategoricalHead {
 }
 
 impl CategoricalHead {
-    /// The head of so many classes with an intercept of this prior, of one number, for each.
+    /// The head of `classes` classes with this prior, of one number, for each intercept.
     #[must_use]
     pub fn new(classes: usize, intercept: Distribution<1>) -> Self {
         Self { classes, prior: Some(intercept) }

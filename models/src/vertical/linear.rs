@@ -1,4 +1,4 @@
-//! States the linear contribution of a party: its columns times coefficients with one prior.
+//! Defines the linear contribution of a party: its columns times coefficients with one prior.
 
 use burn::module::Module;
 use burn::tensor::Tensor;

@@ -1,4 +1,4 @@
-//! States the multilevel contribution of a party: coefficients that vary with the level of each row around a mean.
+//! Defines the multilevel contribution of a party: coefficients that vary by level around a mean.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -11,8 +11,8 @@ use partita_core::{Design, Error, HalfNormal, Normal, Result, Rows, Scope};
 /// g_i = \sum_c x_{ic}\,\beta_c^{r_i},\qquad \beta_c^{r} \sim N(\mu_c, \sigma_c^2),\quad \mu_c \sim N(0, 1),\quad
 /// \sigma_c \sim \mathrm{HalfNormal}(1)
 /// ```
-/// Each covariate has one mean and one scale that all levels share; [`Multilevel::scales_by_level`] gives each level
-/// its own, $`\mu_c^r`$ and $`\sigma_c^r`$, as the paper prints it.
+/// Each covariate has one mean and one scale that all levels share; with [`Multilevel::scales_by_level`] each level has
+/// its own, $`\mu_c^r`$ and $`\sigma_c^r`$, as printed in the paper.
 ///
 /// # Shapes
 /// Latents: `mu` and `sigma` `[columns]` (`[levels × columns]` by level), `beta` `[levels × columns]`, level by level.
@@ -50,28 +50,27 @@ impl Multilevel {
         Self { columns, levels, by_level: false, centred: true }
     }
 
-    /// The same with a mean and a scale of its own for every level.
+    /// The same with a separate mean and scale for every level.
     #[must_use]
     pub fn scales_by_level(self) -> Self {
         Self { by_level: true, ..self }
     }
 
-    /// The same with standardised coefficients as latents: better where the rows of a level say little.
+    /// The same with standardised coefficients as latents: better if the rows of a level carry little information.
     #[must_use]
     pub fn non_centred(self) -> Self {
         Self { centred: false, ..self }
     }
 }
 
-/// A design in which every level has columns of its own: those of the row's level hold its covariates, the others
-/// zeros.
+/// A design with separate columns for every level: those of the row's level hold its covariates, the others zeros.
 ///
 /// # Shapes
 /// `covariates`: `[rows, columns]`, row by row; `level`: `[rows]`, each below `levels`. Returns
 /// `[rows, 1, levels × columns]`.
 ///
 /// # Errors
-/// [`Error::Length`] if the covariates do not make whole rows; [`Error::Argument`] for a level that there is not;
+/// [`Error::Length`] if the covariates do not make whole rows; [`Error::Argument`] for a level out of range;
 /// [`Error::NotFinite`].
 ///
 /// # Example

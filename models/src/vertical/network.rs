@@ -1,4 +1,4 @@
-//! States contributions that are networks: of point weights, with a Bayesian last layer, or with all weights latent.
+//! Defines contributions that are networks: with point weights, a Bayesian last layer, or all weights latent.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -7,8 +7,8 @@ use partita_core::{Distribution, Normal, Result, Rows, Scope};
 
 use crate::bayesian_network::Network;
 
-/// A network of point weights $`\phi_j`$ that stay in the party: the part of a split network,
-/// $`g_{ij} = f_{\phi_j}(x_{ij})`$.
+/// A network of point weights $`\phi_j`$ that stay in the party: the party's part of a split network, $`g_{ij} =
+/// f_{\phi_j}(x_{ij})`$.
 ///
 /// # Shapes
 /// No latents. Data: features `[rows, inputs]`; the network gives `[rows, outputs]`.
@@ -23,13 +23,13 @@ pub struct PointNetwork<N: Network> {
 }
 
 impl<N: Network> PointNetwork<N> {
-    /// The contribution of this network, which is trained from the weights it has.
+    /// The contribution of this network, trained from its present weights.
     #[must_use]
     pub fn new(network: N) -> Self {
         Self { network, weights: None }
     }
 
-    /// The same with a prior $`N(0, s^2)`$ for every point weight, of which the mode is trained; $`s`$ = `deviation`.
+    /// The same with a prior $`N(0, s^2)`$ for every point weight, trained to the posterior mode; $`s`$ = `deviation`.
     ///
     /// # Example
     /// ```
@@ -68,7 +68,7 @@ impl<N: Network + 'static> Contribution for PointNetwork<N> {
     }
 }
 
-/// A network of point weights with a Bayesian last layer: the part of a hierarchical Bayes split network.
+/// A network of point weights with a Bayesian last layer: the party's part of a hierarchical Bayes split network.
 ///
 /// ```math
 /// g_{ik} = \sum_h f_{\phi_j}(x_i)_h\, w_{hk},\qquad w_{hk} \sim p
@@ -94,7 +94,7 @@ pub struct LastLayer<N: Network> {
 }
 
 impl<N: Network> LastLayer<N> {
-    /// The last layer over a network that gives `features` numbers a row, for a head of one output.
+    /// The last layer over a network with `features` outputs, for a head of one output.
     #[must_use]
     pub fn new(network: N, features: usize) -> Self {
         Self { network, features, outputs: 1, prior: Normal::new(0.0, 1.0), weights: None }
@@ -106,8 +106,8 @@ impl<N: Network> LastLayer<N> {
         Self { prior, ..self }
     }
 
-    /// The same with a prior $`N(0, s^2)`$ for every point weight of the network, of which the mode is trained; $`s`$ =
-    /// `deviation`.
+    /// The same with a prior $`N(0, s^2)`$ for every point weight of the network, trained to the posterior mode; $`s`$
+    /// = `deviation`.
     #[must_use]
     pub fn weights_from(self, deviation: f64) -> Self {
         Self { weights: Some(deviation), ..self }
@@ -137,7 +137,7 @@ impl<N: Network + 'static> Contribution for LastLayer<N> {
     }
 }
 
-/// A network all of whose weights are latent, with one prior.
+/// A network with all weights latent, under one prior.
 ///
 /// # Shapes
 /// Latents: those of [`Network::draw`]. Data: features `[rows, inputs]`; the network gives `[rows, outputs]`.

@@ -4,11 +4,12 @@
 //! cargo run --release -p partita-studies -- vertical_heart
 //! ```
 //!
-//! What you should see: for a split network by maximum likelihood and hierarchical Bayes split networks with rho of 1,
-//! 5 and 10, the accuracy, the mean log likelihood of test rows, and that of wrongly predicted ones, over ten folds,
-//! beside the paper's Table 3; the same for a split network whose weights have the prior of the Bayesian ones; then
-//! each reach, met or not met. The standard deviation of that prior is chosen in each fold by its training rows alone.
-//! `--quick` shows on two folds that it runs. Times and numbers: `docs/src/study-vertical.md`.
+//! What you should see: the methods over ten folds beside the paper's Table 3, each with its accuracy, the mean log
+//! likelihood of test rows, and that of wrongly predicted rows. The methods are a split network by maximum likelihood,
+//! hierarchical Bayes split networks with rho of 1, 5 and 10, and a split network whose weights have the prior of the
+//! Bayesian ones. Then each claim, met or not met. The standard deviation of that prior is chosen in each fold by its
+//! training rows alone. `--quick` shows on two folds that it runs. Times and numbers:
+//! `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), Scalable vertical federated learning via data augmentation and
 //! amortized inference, section 5.3, Table 3.
@@ -32,22 +33,23 @@ use study::{Method, Outcome, Study};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
-    /// The file heart.csv, where it is neither in the folder of data nor to be downloaded.
+    /// The file heart.csv, if it is neither in the folder of data nor can be downloaded.
     #[arg(long)]
     file: Option<PathBuf>,
     /// Folds of the cross-validation.
     #[arg(long, default_value_t = 10)]
     folds: usize,
-    /// The first folds alone, for a run that is cut short.
+    /// The first folds only, for a shorter run.
     #[arg(long)]
     first: Option<usize>,
     /// Optimiser steps of each fit; the paper takes 50,000.
     #[arg(long, default_value_t = 50_000)]
     steps: u64,
-    /// Adam's rate, the paper's unless another is given.
+    /// Adam's learning rate; the default is the paper's.
     #[arg(long, default_value_t = 1e-3)]
     rate: f64,
-    /// Lets the rate fall to zero as half a cosine: a tenth of the steps at ten times the rate lead about as far.
+    /// Lets the rate fall to zero along a cosine: a tenth of the steps at ten times the rate gives about the same
+    /// result.
     #[arg(long)]
     cosine: bool,
     /// Standard deviations of the prior of network weights to choose from in each fold, by a part of its training rows.
@@ -67,7 +69,7 @@ impl Options {
         self
     }
 
-    /// What an outcome depends on.
+    /// The settings on which an outcome depends.
     fn settings(&self) -> String {
         let Self { shared, folds, steps, rate, cosine, weights, draws, .. } = self;
         let seed = shared.seed;
@@ -87,7 +89,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     for fold in 0..options.first.unwrap_or(options.folds).min(options.folds) {
         let mut chosen = None;
         for (method, outcomes) in &mut found {
-            // Wider noise takes the prior of weights that was chosen for noise of 1.
+            // Larger noise takes the prior of weights that was chosen for noise of 1.
             let weights = chosen.filter(|_| matches!(method, Method::Hierarchical(_)));
             let name = format!("{}_{}", method.slug(), fold + 1);
             let outcome = session.kept(&name, &options.settings(), || study.fit(*method, fold, weights))?;
@@ -109,8 +111,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     session.finish(&result, " and the pictures")
 }
 
-/// Draws the bounds of the first fold, the mean log likelihood of every fold, and how far probabilities can be
-/// believed.
+/// Draws the bounds of the first fold, the mean log likelihood of every fold, and the calibration of probabilities.
 fn draw(session: &Session, found: &[(Method, Vec<Outcome>)]) -> Result<()> {
     let name = |method: &Method| method.label().to_owned();
     let by_fold = |outcomes: &[Outcome]| {

@@ -4,12 +4,12 @@
 //! cargo run --release -p partita-studies -- vertical_logistic
 //! ```
 //!
-//! What you should see: for two parties with ten columns each and ten parties with two, and for ρ of 0.5, 1 and 2, what
-//! the augmented-variable and the power-likelihood model say of the coefficients, each by the no-U-turn sampler, by
-//! mean-field and by amortised auxiliary variables, beside the true model by the sampler and by variational inference:
-//! the bound, the first coefficient, and how far the posteriors of all coefficients are from those of the sampler on
-//! the same model. Then the claims of the paper, each met or not met within tolerances that stand in the code.
-//! `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
+//! What you should see: posteriors of the augmented-variable and the power-likelihood model, for two parties with ten
+//! columns each and ten parties with two, and for ρ of 0.5, 1 and 2. Each is fitted by the no-U-turn sampler, by
+//! mean-field and by amortised auxiliary variables; beside them stands the true model by the sampler and by variational
+//! inference. The table has the bound, the first coefficient, and the distance of the posteriors of all coefficients
+//! from those of the sampler on the same model. Then the claims of the paper, each met or not met within tolerances in
+//! the code. `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.1, Figures 2 and 3.
 
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// Draws of the reported bound.
     #[arg(long, default_value_t = 2_000)]
     elbo_draws: usize,
-    /// Leaves the sampler out: what the claims hold to it is then not judged.
+    /// Leaves the sampler out: claims that compare with it are then not judged.
     #[arg(long)]
     no_sampler: bool,
 }
@@ -116,7 +116,7 @@ fn fits(study: &Study<'_>) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// What is drawn: the fits for one number of parties, and the true first coefficient.
+/// The data of the figures: the fits for one number of parties, and the true first coefficient.
 struct Shown<'a> {
     found: &'a [Found],
     parties: usize,

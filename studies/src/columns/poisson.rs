@@ -4,11 +4,11 @@
 //! cargo run --release -p partita-studies -- vertical_poisson
 //! ```
 //!
-//! What you should see: for 2,000 areas in five levels of remoteness, what the true model says of means and
-//! coefficients by the no-U-turn sampler and by mean-field variational inference, and what the augmented-variable model
-//! says with ρ of 1 and 2 by the sampler and by amortised auxiliary variables; then the claims of the paper, each met
-//! or not met within tolerances that stand in the code. The sampler has a hard time on the augmented model, and its
-//! diagnostics say so. `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
+//! What you should see: for 2,000 areas in five levels of remoteness, posteriors of means and coefficients. Those of
+//! the true model are by the no-U-turn sampler and by mean-field variational inference, those of the augmented-variable
+//! model with ρ of 1 and 2 by the sampler and by amortised auxiliary variables. Then the claims of the paper, each met
+//! or not met within tolerances in the code. The sampler mixes poorly on the augmented model, as its diagnostics show.
+//! `--quick` shows that it runs. Times and numbers: `docs/src/study-vertical.md`.
 //!
 //! Source: Hassan, Sutton, Mira and Mengersen (2024), section 5.2, Figure 4.
 

@@ -6,8 +6,8 @@
 //!
 //! What you should see: with closed-form local solutions and with Adam, every schedule ends within 0.1 standard
 //! deviations of the exact mean 5.010508 and near the exact variance 9.999e-5. The published variances are 0.024, 3.3
-//! and 4.5 times the exact one, and the table says so. `--quick` takes seconds and has not converged. Numbers and
-//! times: `docs/src/study-framework-thesis.md`.
+//! and 4.5 times the exact one, as the table notes. `--quick` takes seconds and does not converge. Numbers and times:
+//! `docs/src/study-framework-thesis.md`.
 
 use clap::Args;
 use partita::inference::{Panel, plot};
@@ -52,7 +52,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     write(&session, plan, &found, &truth)
 }
 
-/// The published row that a run belongs beside: both kinds of asynchrony beside the one of the thesis.
+/// The published row for a run: both kinds of asynchrony belong to that of the thesis.
 fn published(way: Way) -> (f64, f64) {
     PUBLISHED[match way {
         Way::Sequential => 0,

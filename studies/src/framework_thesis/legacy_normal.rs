@@ -1,9 +1,9 @@
-//! Repeats the normal numbers of NumPy's legacy generator, so that published synthetic data can be made again.
+//! Repeats the normal numbers of NumPy's legacy generator, to reproduce published synthetic data.
 
 /// Words of the generator's state.
 const WORDS: usize = 624;
 
-/// How far ahead the word lies that a new word is mixed with.
+/// The offset of the word with which a new word is mixed.
 const AHEAD: usize = 397;
 
 /// Normal numbers from the Mersenne Twister MT19937 by the polar method, two from each accepted pair.
@@ -19,7 +19,7 @@ pub(super) struct LegacyNormal {
 }
 
 impl LegacyNormal {
-    /// The generator as `RandomState(seed)` starts it.
+    /// The generator in the starting state of `RandomState(seed)`.
     pub(super) fn new(seed: u32) -> Self {
         let mut state = vec![seed];
         for index in 1..WORDS {

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! What you should see: outside Africa rugged countries are poorer, inside they are richer, by every schedule and
-//! solver; closed-form local solutions reach the exact mean-field posterior, Adam comes near it. The published table is
-//! of another, unstated noise near 0.03 (`--noise 0.03`), and its sequential row is of a run that had diverged: they
-//! are no target. Numbers and times: `docs/src/study-framework-thesis.md`.
+//! solver. Closed-form local solutions reach the exact mean-field posterior, and Adam comes near it. The published
+//! table is no target: it has another, unstated noise near 0.03 (`--noise 0.03`), and its sequential run had diverged.
+//! Numbers and times: `docs/src/study-framework-thesis.md`.
 
 use clap::Args;
 use partita::Device;
@@ -23,7 +23,7 @@ use crate::harness::{Result, Session, Shared, Table};
 
 const NAMES: [&str; 4] = ["intercept", "Africa", "ruggedness", "both"];
 
-/// Table 4.2 by schedule: means, and what it calls scales, which are variances.
+/// Table 4.2 by schedule: means, and variances, which it calls scales.
 const PUBLISHED: [([f64; 4], [f64; 4]); 3] = [
     ([9.693, -3.431, -0.425, 0.906], [8.358e-5, 1.644e-4, 3.961e-5, 4.974e-5]),
     ([9.236, -1.944, -0.211, 0.388], [2.658e-6, 3.806e-6, 5.411e-7, 2.283e-6]),
@@ -115,7 +115,7 @@ fn print_table(found: &[Found], truth: &Truth, noise: f64) {
     println!("{table}The published rows state no noise, and their sequential run had diverged: they are no target.");
 }
 
-/// Draws the losses, and the lines through the countries by each schedule but that on threads.
+/// Draws the losses, and the lines through the countries by each schedule except threads.
 fn draw(session: &Session, found: &[Found], countries: &[RuggedCountry]) -> Result<()> {
     let shown = shown(found);
     draw_losses(&session.file("losses.svg"), &shown, "Loss of the ruggedness regression that silos reported")?;

@@ -1,4 +1,4 @@
-//! Runs partitioned inference by the schedules of the framework thesis and keeps what every communication reported.
+//! Runs partitioned inference by the schedules of the framework thesis and keeps the report of every exchange.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) enum Solver {
     Adam,
 }
 
-/// Which silos are visited.
+/// The schedules of silos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Way {
@@ -30,7 +30,7 @@ pub(crate) enum Way {
     Synchronous,
     /// Asynchronous on a seeded virtual clock, the same run every time.
     Asynchronous,
-    /// Asynchronous on threads, in whatever order they answer.
+    /// Asynchronous on threads, in the order of their answers.
     Threads,
 }
 
@@ -67,7 +67,7 @@ impl Way {
     }
 }
 
-/// How many times more answers threads give whose visits take no time.
+/// The factor on the number of answers for threads whose local updates take no time.
 const THREADED: u64 = 50;
 
 /// The options that both experiments have.
@@ -76,26 +76,25 @@ pub(crate) struct Runs {
     /// One local solver; both if it is not named.
     #[arg(long, value_enum)]
     solver: Option<Solver>,
-    /// Visits of each silo in damped runs; sequential ones take one more than that over the number of silos.
+    /// Local updates of each silo in damped runs; sequential runs take this number over the silos, plus one.
     #[arg(long)]
     visits: Option<u64>,
-    /// Gradient steps of a visit.
+    /// Gradient steps of a local update.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
     /// Monte Carlo draws of a gradient.
     #[arg(long, default_value_t = 10)]
     samples: usize,
-    /// The rate of Adam, from which it falls to zero in each visit.
+    /// The learning rate of Adam, from which it falls to zero in each local update.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,
-    /// Lets silos go on from their own last solution, with the state of Adam and a constant rate (the thesis's was
-    /// 0.02).
+    /// Starts silos at their own last solution, with the state of Adam and a constant rate (the thesis's was 0.02).
     #[arg(long)]
     keep: bool,
 }
 
 impl Runs {
-    /// The plan of an experiment with so many visits where none are given; of the small one if it is only to run.
+    /// The plan of an experiment with `visits` local updates by default; `small` for a quick run.
     pub(crate) fn plan(&self, shared: &Shared, visits: u64, small: Small) -> Plan {
         let Self { local_steps, samples, rate, keep, .. } = *self;
         let visits = self.visits.unwrap_or(visits);
@@ -109,7 +108,7 @@ impl Runs {
     }
 }
 
-/// The numbers of an experiment that is only to run, at the rate 0.1.
+/// The numbers of a quick run, at the rate 0.1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Small {
     pub(crate) visits: u64,
@@ -117,27 +116,27 @@ pub(crate) struct Small {
     pub(crate) samples: usize,
 }
 
-/// What all runs of an experiment have in common.
+/// The settings that all runs of an experiment share.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Plan {
-    /// Visits of each silo, on average; sequential runs, which are not damped, take one more than that over the silos.
+    /// Local updates of each silo, on average; sequential runs, which are undamped, take this over the silos, plus one.
     visits: u64,
-    /// Gradient steps of a visit.
+    /// Gradient steps of a local update.
     local_steps: u64,
     /// Draws of a gradient.
     samples: usize,
     /// The rate of Adam.
     rate: f64,
-    /// Whether silos go on from their own last solution with the state of their optimiser, at a constant rate, as those
-    /// of the thesis did; else each visit starts at the posterior received, with a rate that falls to zero.
+    /// Whether silos start at their own last solution with the state of their optimiser, at a constant rate, as in the
+    /// thesis. Otherwise each local update starts at the posterior received, with a rate that falls to zero.
     keep: bool,
     /// The seed of all randomness.
     seed: u64,
-    /// Silos that work side by side in a synchronous round; the result does not depend on it.
+    /// Silos that run in parallel in a synchronous round; the result does not depend on it.
     threads: usize,
 }
 
-/// A model over silos with its exact posterior, and how it is fitted.
+/// A model over silos with its exact posterior, and the plan of its fits.
 pub(crate) struct Experiment<'a, M: Model> {
     pub(crate) model: &'a M,
     pub(crate) silos: &'a [(String, M::Data)],
@@ -158,7 +157,7 @@ pub(crate) struct Truth {
     pub(crate) log_evidence: f64,
 }
 
-/// What a run found and took.
+/// The result of a run and its costs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) solver: Solver,
@@ -171,8 +170,8 @@ pub(crate) struct Found {
     pub(crate) loss: f64,
     /// Its divergence from the exact posterior, in nats.
     pub(crate) divergence: f64,
-    /// Communications, counted in answers of silos, and the loss that silos had reported by then, in nats; from the
-    /// first by which every silo had answered.
+    /// Answers of silos so far, and the loss that silos had reported by then, in nats; from the first point at which
+    /// every silo had answered.
     pub(crate) losses: Vec<(f64, f64)>,
     pub(crate) counters: Counters,
     /// Local problems whose cavity was no density.
@@ -181,10 +180,10 @@ pub(crate) struct Found {
 }
 
 impl<M: Model + 'static> Experiment<'_, M> {
-    /// Every schedule with the solvers that are asked for; finished ones are kept.
+    /// Every schedule with the solvers requested; finished runs are kept.
     pub(crate) fn run_all(&self, runs: &Runs, session: &Session) -> Result<Vec<Found>> {
         let mut found = Vec::new();
-        // The evidence tells data and model.
+        // The evidence identifies data and model.
         let settings = (&self.plan, self.truth.log_evidence);
         for solver in runs.solver.map_or(Solver::ALL.to_vec(), |only| vec![only]) {
             for way in WAYS {
@@ -241,7 +240,8 @@ impl Plan {
         match way {
             Way::Sequential => (self.visits / silos + 1) * silos,
             Way::Synchronous => self.visits,
-            // Visits of microseconds leave it to the machine who is visited: so many that everyone is.
+            // With updates of microseconds the machine chooses the silos: the number is large enough for all to take
+            // part.
             Way::Threads if solver == Solver::Conjugate => THREADED * self.visits * silos,
             Way::Asynchronous | Way::Threads => self.visits * silos,
         }
@@ -261,8 +261,7 @@ impl Plan {
         }
     }
 
-    /// The damping of the thesis's server: half of 1/N at first, then 1/N, and none where one silo is visited at a
-    /// time.
+    /// The damping of the thesis's server: half of 1/N at first, then 1/N, and none if one silo is updated at a time.
     #[expect(clippy::cast_precision_loss, reason = "silos are few")]
     fn options(self, solver: Solver, way: Way, silos: usize) -> PviOptions {
         let start = if self.keep { Start::Previous } else { Start::Received };
@@ -296,7 +295,7 @@ impl Truth {
     }
 }
 
-/// Prints the three counters of each run and what else it took.
+/// Prints the three counters of each run and its other costs.
 pub(crate) fn print_costs(found: &[Found]) {
     let head = ["solver, schedule", "rounds", "messages", "gradient steps", "improper", "loss, nats", "seconds"];
     let mut table = Table::new(head);
@@ -326,7 +325,7 @@ pub(crate) fn shown(found: &[Found]) -> Vec<&Found> {
 
 /// Draws the losses that silos reported.
 pub(crate) fn draw_losses(path: &Path, found: &[&Found], title: &str) -> Result<()> {
-    // A run cut so short that only its last communication has a loss of all silos is no curve.
+    // A run so short that only its last exchange has a loss of all silos has no curve.
     let drawn = found.iter().filter(|run| run.losses.len() > 1);
     let curves: Vec<_> = drawn.map(|run| (run.way.name().to_owned(), run.losses.clone())).collect();
     Ok(plot::lines(path, &curves, title, ["communications", "loss, nats"])?)

@@ -1,4 +1,4 @@
-//! Makes the ten silos of the thesis' experiment A to the last bit, from the generator that it used.
+//! Makes the ten silos of the thesis' experiment A, equal to the last bit, from the generator that it used.
 
 use super::legacy_normal::LegacyNormal;
 

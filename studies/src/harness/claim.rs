@@ -1,26 +1,26 @@
-//! Says what became of a claim that stood before the run: where, whether it was met, and by what numbers.
+//! Holds the outcome of a claim fixed before the run: its place, whether it was met, and its numbers.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What became of a claim in one place.
+/// The outcome of a claim in one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
     /// The claim, or its name in the book.
     pub claim: String,
-    /// Where it was looked at; empty where there is one place.
+    /// The place where it was judged; empty if there is only one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub place: String,
-    /// Whether it is met; nothing where what was run does not tell.
+    /// Whether it is met; `None` if the run does not decide it.
     pub met: Option<bool>,
-    /// The numbers that say so; empty where the table above has them.
+    /// The numbers behind it; empty if the table above has them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub found: String,
 }
 
 impl Claim {
-    /// A claim of one place with whether it is met.
+    /// A claim in its only place, with whether it is met.
     #[must_use]
     pub fn new(claim: impl Into<String>, met: bool) -> Self {
         Self { claim: claim.into(), place: String::new(), met: Some(met), found: String::new() }
@@ -32,7 +32,7 @@ impl Claim {
         Self { place: place.into(), ..self }
     }
 
-    /// The same with the numbers that say so.
+    /// The same with the numbers behind it.
     #[must_use]
     pub fn by(self, found: impl Into<String>) -> Self {
         Self { found: found.into(), ..self }
@@ -67,12 +67,12 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Adds a claim that was judged.
+    /// Adds the outcome of a claim.
     pub fn judge(&mut self, claim: Claim) {
         self.judged.push(claim);
     }
 
-    /// Prints the claims not printed yet, if there are any, under a heading.
+    /// Prints the claims not printed yet, if any, under a heading.
     pub fn print_new(&mut self, heading: &str) {
         if self.printed < self.judged.len() {
             println!("\n{heading}");

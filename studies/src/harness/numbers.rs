@@ -29,7 +29,7 @@ pub fn sample_sd(values: &[f64]) -> f64 {
     (squares / (real(values.len() as u64) - 1.0)).sqrt()
 }
 
-/// Mean and standard deviation of the draws of each unknown.
+/// Mean and standard deviation of the draws of each latent.
 #[must_use]
 pub fn moments(draws: &[Vec<f64>]) -> Vec<(f64, f64)> {
     draws.iter().map(|values| (mean(values), sample_sd(values))).collect()
@@ -41,7 +41,7 @@ pub fn curve_of(trace: &[(u64, f64)]) -> Vec<(f64, f64)> {
     trace.iter().map(|(step, value)| (real(*step), *value)).collect()
 }
 
-/// A trace as so many points at most: means over stretches of it, each at its last step.
+/// A trace as at most `points` points: means over intervals, each at its last step.
 #[must_use]
 pub fn thinned(trace: &[(u64, f64)], points: usize) -> Vec<(f64, f64)> {
     let stretch = trace.len().div_ceil(points).max(1);

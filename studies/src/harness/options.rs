@@ -1,4 +1,4 @@
-//! Declares the options that every study has: how small, from where, with which seed, and where results go.
+//! Declares the options that every study has: its size, its folders, its seed and its device.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use clap::Args;
 /// The options of every study.
 #[derive(Args, Debug, Clone)]
 pub struct Shared {
-    /// Takes few rows, steps and draws: to see that it runs.
+    /// Takes few rows, steps and draws, to test that it runs.
     #[arg(long)]
     pub quick: bool,
-    /// Takes what an earlier run with the same settings has finished from the output folder, and goes on from there.
+    /// Resumes: takes finished results of an earlier run with the same settings from the output folder.
     #[arg(long)]
     pub resume: bool,
     /// The folder for result.json, the pictures and what `--resume` needs; output/NAME if none is given.

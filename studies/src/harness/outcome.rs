@@ -1,9 +1,9 @@
-//! Tells errors that a study is there to find out about from those that end it.
+//! Tells errors that are results of a study from errors that end it.
 
 use partita::inference::Error;
 
-/// Whether an error is something to be found out, in a silo too: a product or a local solution that is no density, a
-/// posterior outside the domain of its divergence, or one that has run away to what is no number.
+/// Whether an error is a result, in a silo too: a product or a local solution that is not a density, a posterior
+/// outside the domain of its divergence, or one that has diverged to NaN or infinity.
 #[must_use]
 pub fn is_outcome(error: &Error) -> bool {
     match error {
@@ -17,7 +17,7 @@ pub fn is_outcome(error: &Error) -> bool {
     }
 }
 
-/// Whether a model met with numbers that nobody had given it.
+/// Whether a model made numbers that are not finite from finite ones.
 fn has_run_away(error: &partita::Error) -> bool {
     match error {
         partita::Error::NotFiniteMade { .. } => true,

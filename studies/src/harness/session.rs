@@ -1,4 +1,4 @@
-//! Holds one run of a study: its folder, what it keeps there for a later run, its device, and whether the user ends it.
+//! Holds one run of a study: its folder, the results kept there for a later run, its device, and its interruption.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub struct Session {
 /// The checkpoints of a fit.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// Where they are.
+    /// Their folder.
     pub folder: PathBuf,
-    /// Whether there is one to go on from.
+    /// Whether there is one to resume from.
     pub resume: bool,
 }
 
-/// A result as it is kept, with the settings that it depends on.
+/// A kept result, with the settings that it depends on.
 #[derive(Serialize, Deserialize)]
 struct Kept<T> {
     settings: Value,
@@ -38,7 +38,7 @@ struct Kept<T> {
 }
 
 impl Session {
-    /// Makes the output folder, and lets Ctrl-C end the study at the next place where it can go on later.
+    /// Makes the output folder, and lets Ctrl-C end the study at the next point from which it can be resumed.
     ///
     /// # Errors
     /// For a folder that cannot be made.
@@ -48,7 +48,7 @@ impl Session {
         let interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&interrupted);
         ctrlc::set_handler(move || {
-            // A second Ctrl-C does not wait for that place.
+            // A second Ctrl-C ends it at once.
             if flag.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);
             }
@@ -56,10 +56,10 @@ impl Session {
         Ok(Self { shared: shared.clone(), folder, interrupted })
     }
 
-    /// The device that was asked for.
+    /// The device requested.
     ///
     /// # Errors
-    /// For a device that there is not.
+    /// For a device that does not exist.
     pub fn device(&self) -> Result<Device> {
         Ok(partita::gpu::device(self.shared.device.as_deref())?)
     }
@@ -70,7 +70,7 @@ impl Session {
         self.folder.join(name)
     }
 
-    /// What a fit looks at to see whether the user ends it.
+    /// The flag by which a fit sees that the user ends it.
     #[must_use]
     pub fn interrupt(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.interrupted)
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Where a fit keeps its checkpoints: empty unless the study is resumed.
+    /// The folder of a fit's checkpoints: empty unless the study is resumed.
     ///
     /// # Errors
     /// For a folder that cannot be emptied or read.
@@ -126,7 +126,7 @@ impl Session {
         Ok(kept.found)
     }
 
-    /// Writes `result.json` and says what is in the folder.
+    /// Writes `result.json` and prints what is in the folder.
     ///
     /// # Errors
     /// For a file that cannot be written.

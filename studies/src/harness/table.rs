@@ -1,15 +1,15 @@
-//! Prints rows of words and numbers in columns as wide as their longest cell: words to the left, numbers to the right.
+//! Prints rows of text and numbers in aligned columns: text to the left, numbers to the right.
 
 use std::fmt;
 
-/// A table with a head; the first column and columns of words are aligned left, the others right.
+/// A table with a header; the first column and columns of text are aligned left, the others right.
 #[derive(Debug, Clone)]
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with this head.
+    /// A table with this header.
     #[must_use]
     pub fn new<const N: usize>(head: [&str; N]) -> Self {
         Self { rows: vec![head.map(str::to_owned).to_vec()] }

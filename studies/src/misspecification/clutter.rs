@@ -1,15 +1,15 @@
-//! Finds a signal in clutter over forty silos of one number, and shows what robust losses do to a wrong model.
+//! Finds a signal in clutter over forty silos of one number, and compares robust losses under a wrong model.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- clutter
 //! ```
 //!
-//! What you should see: four tables, and below each what was claimed in advance and whether it was met. In the first,
+//! What you should see: four tables, and below each the claims made in advance and whether they were met. In the first,
 //! partitioned inference over forty silos agrees with pooled variational inference, expectation propagation and the
-//! exact posterior. In the second, one more number moves a posterior of the log likelihood the more the further off it
-//! lies, and one of the β loss hardly at all. In the third, a normal model that knows of no clutter is fitted to
+//! exact posterior. In the second, one additional number moves a posterior of the log likelihood the more the farther
+//! away it lies, and a posterior of the β loss hardly at all. In the third, a normal model without clutter is fitted to
 //! numbers of which half are clutter. In the fourth, to numbers of which a tenth or a fifth are: β and γ loss keep the
-//! mean. `--quick` takes fewer steps and data sets, to see that it runs. Numbers and times:
+//! mean. `--quick` takes fewer steps and data sets, to test that it runs. Numbers and times:
 //! `docs/src/explanation-losses.md`.
 //!
 //! Mildner (2024), *Federated learning under misspecification*, sections 3.7.1, 3.7.2, 4.5.1 and 4.5.2.
@@ -40,10 +40,10 @@ pub(crate) struct Options {
     /// Rounds over all silos.
     #[arg(long, default_value_t = 30)]
     rounds: u64,
-    /// Local steps of a visit.
+    /// Gradient steps of a local update.
     #[arg(long, default_value_t = 10)]
     local_steps: u64,
-    /// What part of a silo's answer is taken.
+    /// The damping of a silo's answer.
     #[arg(long, default_value_t = 1.0)]
     damping: f64,
     /// The learning rate at the start; it falls to zero along a cosine.
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     particles: usize,
 }
 
-/// What the four tables share.
+/// The state that the four tables share.
 struct Study {
     options: Options,
     session: Session,

@@ -1,4 +1,4 @@
-//! States the clutter problem, a signal drowned in known noise, as a model; its posteriors by other means lie below.
+//! Defines the clutter problem, a signal in known noise, as a model; its submodules compute reference posteriors.
 
 mod planar;
 mod planar_reference;
@@ -23,9 +23,8 @@ use partita::{Model, Normal, Result, Scope};
 /// and $\lambda$ = `noise_sd`, all known.
 ///
 /// # Shapes
-/// Global `theta` `[1]`; data `[rows]` in the plate `row`. A mixture is no distribution of its own, so `x` is a factor;
-/// with $w = 0$ it is the normal observation that a misspecified model takes all numbers for, and robust losses apply
-/// to it.
+/// Global `theta` `[1]`; data `[rows]` in the plate `row`. There is no distribution for the mixture, so `x` is a
+/// factor; with $w = 0$ it is a normal observation, the misspecified model, to which robust losses apply.
 ///
 /// # Example
 /// ```
@@ -45,7 +44,7 @@ pub struct Clutter {
     settings: ClutterSettings,
 }
 
-/// The known numbers of a [`Clutter`].
+/// The known parameters of a [`Clutter`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClutterSettings {
     /// $m_0$.
@@ -78,13 +77,13 @@ impl ClutterSettings {
 }
 
 impl Clutter {
-    /// The model with these known numbers.
+    /// The model with these known parameters.
     #[must_use]
     pub fn new(settings: ClutterSettings) -> Self {
         Self { settings }
     }
 
-    /// So many numbers drawn around this signal.
+    /// Draws `count` numbers around this signal.
     #[must_use]
     pub fn draw(&self, theta: f64, count: usize, noise: &mut NoiseStream) -> Vec<f64> {
         let own = self.settings;

@@ -1,14 +1,14 @@
-//! Repeats four tables of a thesis on partitioned inference in the plane: do silos or schedules move the posterior.
+//! Repeats four tables of a thesis on partitioned inference in the plane: the effect of silos and schedules.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- clutter_tables
 //! ```
 //!
 //! What you should see: four tables, each with the thesis' numbers (one run) beside ours (means over five data sets,
-//! standard deviations after ±), and below each what is claimed and whether it was met. With the divergence of Kullback
-//! and Leibler the posterior is that of pooled inference for every number of silos and every schedule, to 1e-5 standard
-//! deviations. With Rényi's it is not. Fits that end in a cavity or a product that is no density are counted, not
-//! hidden. `--quick` takes one data set and a few silos, to see that it runs. Numbers:
+//! standard deviations after ±), and below each the claims and whether they were met. With the Kullback-Leibler
+//! divergence the posterior is that of pooled inference for every number of silos and every schedule, to 1e-5 standard
+//! deviations. With Rényi's it is not. Fits that end in a cavity or a product that is not a density are counted, not
+//! hidden. `--quick` takes one data set and a few silos, to test that it runs. Numbers:
 //! `docs/src/study-pgvi.md`.
 //!
 //! Mildner (2024), *Federated learning under misspecification*, sections 3.7.3, 3.7.4, 4.5.3 and 4.5.4.
@@ -45,10 +45,10 @@ pub(crate) struct Options {
     /// The most sweeps over all silos.
     #[arg(long, default_value_t = 200)]
     sweeps: u64,
-    /// Natural-gradient steps of a visit.
+    /// Natural-gradient steps of a local update.
     #[arg(long, default_value_t = 8)]
     local_steps: u64,
-    /// What part of a natural-gradient step is taken; with Rényi's divergence half of it.
+    /// The damping of a natural-gradient step; halved with Rényi's divergence.
     #[arg(long, default_value_t = 0.1)]
     rate: f64,
     /// Gauss-Hermite points of each of the two components.
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     points: u32,
 }
 
-/// What the tables share.
+/// The state that the tables share.
 struct Study {
     options: Options,
     session: Session,
@@ -88,12 +88,12 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     session.finish(&result, " and silos.svg")
 }
 
-/// What a table is of.
+/// The identity of a table.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     /// Its number in the thesis.
     table: &'static str,
-    /// What its data sets are drawn with.
+    /// The number that seeds its data sets.
     draw: u64,
     /// The index of Rényi's divergence; none for that of Kullback and Leibler.
     renyi: Option<f64>,
@@ -104,13 +104,13 @@ impl Kind {
         self.renyi.is_none()
     }
 
-    /// Partitioned and pooled inference.
+    /// The names of partitioned and pooled inference.
     fn names(self) -> [&'static str; 2] {
         if self.is_kullback_leibler() { ["PVI", "VI"] } else { ["PGVI", "GVI"] }
     }
 }
 
-/// The worlds of tables 3.1 and 4.1, of 3.2, and of 4.2, with their signals.
+/// The models of tables 3.1 and 4.1, of 3.2, and of 4.2, with their signals.
 fn world(table: &str) -> (PlanarClutter, [f64; 2]) {
     let isotropic = PlanarClutterSettings::isotropic();
     let (settings, signal) = match table {
@@ -160,7 +160,7 @@ impl Study {
         Ok(Row { runs, ..row })
     }
 
-    /// Tables 3.1 and 4.1: from two silos to one a point, visited in turn.
+    /// Tables 3.1 and 4.1: from two silos to one a point, updated in turn.
     fn by_silos(&mut self, kind: Kind, published: &BySilos) -> Result<Value> {
         let (model, sets) = self.data_sets(kind)?;
         let [own, pooled] = kind.names();
@@ -180,7 +180,7 @@ impl Study {
         Ok(row::json(kind.table, &rows, &sets))
     }
 
-    /// Draws the differences of log determinants by silos beside those of a normal mean, which are known.
+    /// Draws the differences of log determinants by silos beside the known differences for a normal mean.
     fn draw(&self, alpha: f64, rows: &[Row], sets: &[DataSet]) -> Result<()> {
         let law = |silos: f64| -2.0 * (alpha * silos / (silos - 1.0 + alpha)).ln();
         let place = |row: &Row| row.name.parse::<f64>().unwrap_or(f64::NAN);
@@ -252,8 +252,8 @@ impl Study {
             self.claims.judge(Claim::new(claim, near));
         } else {
             let far = |row: &Row| row.measured(sets).is_none_or(|[_, _, determinant]| determinant.0 > 0.01);
-            // First it was claimed that PGVI is narrower, as the law for silos alike says; the first runs found it
-            // wider.
+            // The claim before the first runs was that PGVI is narrower, as the law for identical silos says; the runs
+            // found it wider.
             let claim = format!("{table}: {own} is not {pooled}: log determinants differ by more than 0.01");
             self.claims.judge(Claim::new(claim, rows.iter().all(far)));
         }

@@ -5,14 +5,15 @@
 //! ```
 //!
 //! What you should see: the test error of a mean-field posterior over the 159,010 weights of a 784-200-10 network. Two
-//! sweeps of sequential visits to ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and
-//! synchronous visits later. Then committees and streaming; which damping makes the product of the silos' factors
-//! improper; local problems that start tight and stop early; silos that hold two digits each; divergences of Rényi;
-//! wrong training labels; and point estimates by federated averaging and its kin. `--part` chooses among these,
-//! `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a part), `--quick` shows that it
-//! runs, and `--quick --stand-in` that it does without a file, on digits of a seven-segment display. Runs are kept in
-//! the output folder: `--resume` does not repeat them, and goes on where one was interrupted; `--kept` judges them
-//! again, and `--list` names all there are. Numbers: `docs/src/study-pvi.md`.
+//! sweeps of sequential local updates of ten silos end at 2.80 %, global inference with as many steps at 2.94 %, and
+//! synchronous updates later. Then committees and streaming; the damping factors for which the product of the silos'
+//! factors is improper; local problems that start tight and stop early; silos that hold two digits each; Rényi
+//! divergences; wrong training labels; and point estimates by federated averaging and its variants.
+//!
+//! `--part` chooses among these, `--times 4` takes four times as many sweeps, `--paper` the papers' settings (hours a
+//! part). `--quick` tests that it runs, and `--quick --stand-in` that it does so without a file, on digits of a
+//! seven-segment display. Runs are kept in the output folder: `--resume` skips finished ones and resumes an interrupted
+//! one; `--kept` judges them again, and `--list` names all of them. Numbers: `docs/src/study-pvi.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.3; Mildner (2024),
 //! Federated learning under misspecification, chapter 5.
@@ -36,35 +37,35 @@ use study::{Curve, Run, World};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
-    /// Which parts of the study; all if none is named.
+    /// The parts of the study; all if none is named.
     #[arg(long, value_enum, value_delimiter = ',')]
     part: Vec<Part>,
     /// Only runs whose name in files contains this.
     #[arg(long)]
     only: Option<String>,
-    /// The standard deviation at which posteriors start, where it is not that of the setting.
+    /// The standard deviation at which posteriors start, instead of that of the setting.
     #[arg(long)]
     initial_scale: Option<f64>,
-    /// Posterior means start uniformly between minus and plus this, 0.1 in the papers; N(0, 2 / inputs) if it is not
-    /// given.
+    /// Posterior means start uniformly between minus and plus this, 0.1 in the papers; N(0, 2 / inputs) by default.
     #[arg(long)]
     uniform_start: Option<f64>,
-    /// So many times as many sweeps and rounds, and steps of global inference, as in the setting.
+    /// The factor on sweeps, rounds, and steps of global inference of the setting.
     #[arg(long, default_value_t = 1)]
     times: u64,
     /// The papers' numbers of steps, draws and rows.
     #[arg(long, conflicts_with = "quick")]
     paper: bool,
-    /// Visits of a thousand steps: hours, where the papers' settings take days.
+    /// Local updates of a thousand steps: hours, instead of days for the papers' settings.
     #[arg(long, conflicts_with_all = ["quick", "paper"])]
     long: bool,
-    /// Digits of a seven-segment display in place of MNIST, which need no file and are far easier; held to no claim.
+    /// Digits of a seven-segment display in place of MNIST, which need no file and are far easier; no claims are
+    /// judged.
     #[arg(long)]
     stand_in: bool,
-    /// Shows and judges what is kept in the output folder, and carries out nothing.
+    /// Shows and judges the runs in the output folder, without running any.
     #[arg(long, conflicts_with = "resume")]
     kept: bool,
-    /// Prints every run with its settings, one a line, and carries out none.
+    /// Prints every run with its settings, one a line, without running any.
     #[arg(long)]
     list: bool,
 }
@@ -104,7 +105,7 @@ fn study(options: &Options, session: &Session, planned: Vec<(Part, Vec<Run>)>) -
     let device = session.device()?.with_precision(Precision::Single);
     let burn_device = format!("{:?}", device.burn());
     let world = if options.kept { None } else { Some(World::new(session, device, digits(&size, options)?)) };
-    // What is kept of one kind of digits is not that of another.
+    // Runs of one kind of digits do not serve for the other.
     let folder = session.file(if options.stand_in { "runs_stand_in" } else { "runs" });
     let mut sections: Vec<(Part, Vec<Curve>)> = Vec::new();
     for (part, runs) in planned {
@@ -126,7 +127,7 @@ fn study(options: &Options, session: &Session, planned: Vec<(Part, Vec<Run>)>) -
         table::print(*part, curves);
         table::draw(session, *part, curves)?;
     }
-    // What is only to run, or not of the papers' digits, holds to nothing.
+    // Quick runs and other digits judge no claims.
     let is_held = !options.shared.quick && !options.stand_in;
     let mut claims = Claims::from(if is_held { claims::judge(&sections, &size) } else { Vec::new() });
     claims.print_new("Claims of the papers:");
@@ -141,7 +142,7 @@ fn study(options: &Options, session: &Session, planned: Vec<(Part, Vec<Run>)>) -
     session.finish(&result, " and the pictures")
 }
 
-/// The runs of a part that are asked for.
+/// The runs of a part that are requested.
 fn runs(size: &plan::Size, part: Part, options: &Options) -> Vec<Run> {
     let wanted = |run: &Run| options.only.as_ref().is_none_or(|word| run.slug.contains(word.as_str()));
     let complete = |run: Run| {
@@ -157,7 +158,7 @@ fn digits(size: &plan::Size, options: &Options) -> Result<[Images; 2]> {
     Ok([first(&digits.train, size.digits[0])?, first(&digits.test, size.digits[1])?])
 }
 
-/// The first so many digits.
+/// The first `count` digits.
 fn first(digits: &Images, count: usize) -> Result<Images> {
     Ok(digits.select(&(0..count.min(digits.len())).collect::<Vec<_>>())?)
 }

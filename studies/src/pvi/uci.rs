@@ -1,15 +1,15 @@
-//! Repeats the logistic regressions of the PVI paper: three UCI tables over ten silos, alike or far from alike.
+//! Repeats the logistic regressions of the PVI paper: three UCI tables over ten silos, identical or very different.
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- pvi_uci
 //! ```
 //!
-//! What you should see: for the tables adult, bank and credit and the splits A (silos alike) and B (small and large
-//! silos with different labels), the test loss of seven methods, mean and standard deviation over five seeds; then the
-//! claims of the paper's Figure 4, each met or not met within tolerances that stand in the code. Global VI reaches its
-//! loss after hundreds of contacts with every silo, PVI after a few. `--quick` shows on credit that it runs.
-//! `--stand-in` repeats section 5.2 instead, a regression and a network over five silos, on a stand-in for its hospital
-//! records, which are not public. Times and numbers: `docs/src/study-pvi.md`.
+//! What you should see: for the tables adult, bank and credit and the splits A (identical silos) and B (small and large
+//! silos with different labels), the test loss of seven methods, mean and standard deviation over five seeds. Then the
+//! claims of the paper's Figure 4, each met or not met within tolerances in the code. Global VI reaches its loss after
+//! hundreds of exchanges with every silo, PVI after a few. `--quick` tests on credit that it runs. `--stand-in` repeats
+//! section 5.2 instead, a regression and a network over five silos, on a stand-in for its hospital records, which are
+//! not public. Times and numbers: `docs/src/study-pvi.md`.
 //!
 //! Source: Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, sections 5.1 and 5.2, Figures 4
 //! and 5.
@@ -29,35 +29,35 @@ use serde_json::json;
 use crate::harness::{Claims, Result, Session, Shared, real};
 use study::{Curve, Method};
 
-/// Logistic regression on UCI tables over ten silos by PVI and what it is compared with.
+/// Logistic regression on UCI tables over ten silos by PVI and other methods.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
-    /// Which tables; all three if none is named, bank alone for the stand-in.
+    /// The tables; all three if none is named, bank alone for the stand-in.
     #[arg(long, value_enum)]
     table: Vec<TableName>,
-    /// Which splits over silos; both if none is named.
+    /// The splits over silos; both if none is named.
     #[arg(long, value_enum)]
     split: Vec<Split>,
     /// Repeats section 5.2 on a stand-in for MIMIC-III: clusters of a table, a regression and a network.
     #[arg(long)]
     stand_in: bool,
-    /// Random splits into training and test rows and over silos, each with its own noise; starts alone for the
-    /// stand-in.
+    /// Random splits into training and test rows and over silos, each with its own noise; for the stand-in only
+    /// different starts.
     #[arg(long, default_value_t = 5, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "2"))]
     seeds: u64,
-    /// Sweeps of sequential methods, ten visits each, and rounds of synchronous PVI.
+    /// Sweeps of sequential methods, ten local updates each, and rounds of synchronous PVI.
     #[arg(long, default_value_t = 10, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "8"))]
     rounds: u64,
-    /// Gradient steps of a visit.
+    /// Gradient steps of a local update.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
     /// Gradient steps of global VI.
     #[arg(long, default_value_t = 2_000, default_value_if("stand_in", ArgPredicate::Equals("true".into()), "4000"))]
     global_steps: u64,
-    /// Draws of a gradient step of a regression: with one alone local solutions are so noisy that sequential PVI runs
-    /// away on bank B.
+    /// Draws of a gradient step of a regression: with one draw local solutions are so noisy that sequential PVI
+    /// diverges on bank B.
     #[arg(long, default_value_t = 4)]
     particles: usize,
 }
@@ -97,16 +97,16 @@ impl TableName {
     }
 }
 
-/// How rows are split over silos.
+/// The split of rows over silos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Split {
-    /// Silos alike.
+    /// Identical silos.
     A,
     /// Silos that differ in size and labels.
     B,
 }
 
-/// How rows are spread over silos: alike, or with small silos that differ in labels.
+/// The distribution of rows over silos: identical, or with small silos that differ in labels.
 pub(crate) enum CovarianceMatrix {
     Alike,
     SmallLarge(SmallLarge),
@@ -123,13 +123,13 @@ impl Split {
 
 /// One picture of the paper's Figures 4 and 5: a table and a split, with the curves of every seed and method.
 pub(crate) struct Panel {
-    /// The table, and the model where there are two.
+    /// The table, and the model if there are two.
     pub(crate) table: String,
-    /// Nothing for the stand-in for MIMIC-III, whose silos are clusters.
+    /// `None` for the stand-in for MIMIC-III, whose silos are clusters.
     pub(crate) split: Option<Split>,
-    /// The seed of the first.
+    /// The first seed.
     pub(crate) first_seed: u64,
-    /// Seed by seed, in the order of [`Method::ALL`], of which the stand-in has the first three.
+    /// Seed by seed, in the order of [`Method::ALL`]; the stand-in has the first three.
     pub(crate) seeds: Vec<Vec<Curve>>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     study.session.finish(&result, " and the pictures")
 }
 
-/// What all panels share.
+/// The state that all panels share.
 struct Study {
     options: Options,
     session: Session,
@@ -197,7 +197,7 @@ impl Study {
         Ok(panels)
     }
 
-    /// The panel of all seeds with its picture: curves of a seed are kept beside the result, or fitted now.
+    /// The panel of all seeds with its figure: curves of a seed are read from the output folder, or fitted now.
     fn panel(&self, table: &str, split: Option<Split>, fit: impl Fn(u64) -> Result<Vec<Curve>>) -> Result<Panel> {
         let (settings, first_seed) = (study::settings_of(&self.options), self.options.shared.seed);
         let mut panel = Panel { table: table.to_owned(), split, first_seed, seeds: Vec::new() };
@@ -211,8 +211,8 @@ impl Study {
         Ok(panel)
     }
 
-    /// Draws the test log likelihood of each method against contacts with silos, on a logarithmic axis: the mean over
-    /// seeds, and each seed thin.
+    /// Draws the test log likelihood of each method against messages, on a logarithmic axis: the mean over seeds, and
+    /// each seed as a thin line.
     fn draw(&self, panel: &Panel) -> Result<()> {
         let line = |curve: &Curve| -> Vec<(f64, f64)> {
             curve.points.iter().map(|point| (real(point.messages).log10(), -point.loss)).collect()

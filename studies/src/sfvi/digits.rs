@@ -1,14 +1,14 @@
-//! Classifies handwritten digits over silos that do not share them (SFVI paper, section 4.1, Table 1 and Figure 3).
+//! Classifies handwritten digits over silos that share none (SFVI paper, section 4.1, Table 1 and Figure 3).
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- mnist_regression
 //! ```
 //!
 //! What you should see: Table 1 of the paper, all eight rows beside the paper's numbers, mean and range over three
-//! random splits, and below them what the paper does not have: a warm start, other averages, shorter rounds. SFVI has
-//! the best bound in both halves. `--figure3` adds how many steps a warm start saves. `--paper` takes the paper's
-//! 50,000 steps and 50 rounds instead of as many as are needed; `--quick` shows in seconds that it runs. `--resume`
-//! goes on after an interruption. Times and numbers: `docs/src/study-sfvi.md`.
+//! random splits. Below them are rows that the paper does not have: a warm start, other averages, shorter rounds. SFVI
+//! has the best bound in both halves. `--figure3` adds how many steps a warm start saves. `--paper` takes the paper's
+//! 50,000 steps and 50 rounds instead of as many as are needed; `--quick` tests in seconds that it runs. `--resume`
+//! resumes after an interruption. Times and numbers: `docs/src/study-sfvi.md`.
 
 mod figure3;
 mod pictures;
@@ -30,7 +30,7 @@ use study::{Case, LARGE, Method, QUICK, SMALL, Split};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
-    /// Which half of the table.
+    /// The half of the table.
     #[arg(long, value_enum, default_value_t = CaseName::Both)]
     case: CaseName,
     /// Random splits of the data, each with its own noise.
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// The learning rate at the start; it falls to zero along a cosine.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,
-    /// Posterior draws behind a prediction.
+    /// Posterior draws for a prediction.
     #[arg(long, default_value_t = 50)]
     draws: u64,
     /// The paper's numbers of steps (50,000) and rounds (50).
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     /// Leaves out the rows the paper does not have.
     #[arg(long)]
     only_paper_rows: bool,
-    /// Measures what a warm start saves instead of the table.
+    /// Measures how many steps a warm start saves, instead of the table.
     #[arg(long)]
     figure3: bool,
 }
@@ -97,7 +97,7 @@ impl Options {
     }
 }
 
-/// What every fit needs.
+/// The data and options of every fit.
 struct World {
     options: Options,
     session: Session,

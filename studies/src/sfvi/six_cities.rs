@@ -1,4 +1,4 @@
-//! Fits the six-cities logistic mixed model in every way that the book compares (SFVI paper, section 4.3, Figure 6).
+//! Fits the six-cities logistic mixed model by every method in the book (SFVI paper, section 4.3, Figure 6).
 //!
 //! ```sh
 //! cargo run --release -p partita-studies -- six_cities --bound local --steps 20000 --no-alone
@@ -35,13 +35,13 @@ pub(crate) struct Options {
     /// Local steps in a round of `sfvi-avg` and `pvi`.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
-    /// Scales the entropy of the children's posteriors with their density in `sfvi-avg`, which the paper does not.
+    /// Scales the entropy of the children's posteriors like their density in `sfvi-avg`, unlike the paper.
     #[arg(long)]
     scale_entropy: bool,
-    /// Damping of `pvi`, whose rounds are synchronous; 1 over the number of silos where it is not given.
+    /// Damping of `pvi`, whose rounds are synchronous; 1 over the number of silos by default.
     #[arg(long)]
     damping: Option<f64>,
-    /// Puts the children of mothers who smoke in a silo of their own, of two: silos that differ as much as they can.
+    /// Puts the children of mothers who smoke in one of two silos, so that the silos differ as much as possible.
     #[arg(long)]
     apart: bool,
     /// The variational family.
@@ -62,7 +62,7 @@ pub(crate) struct Options {
     /// Monte Carlo draws a step.
     #[arg(long, default_value_t = 1)]
     particles: usize,
-    /// How the noise of these draws hangs together.
+    /// The dependence between the noise of these draws.
     #[arg(long, value_enum, default_value_t = NoiseName::Independent)]
     noise: NoiseName,
     /// The number of silos: 2 is the split of the reference (300 and 237 children), others are equal at random.
@@ -119,7 +119,7 @@ enum NoiseName {
     Independent,
     /// Draws in pairs of opposite noise.
     Antithetic,
-    /// Draws that fill the space evenly: scrambled quasi-Monte-Carlo.
+    /// Draws that fill the space evenly: randomised quasi-Monte Carlo.
     Sobol,
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     let mut metrics = Metrics::new(options.steps, Some(&session.file("metrics.jsonl")), 100)?.resume(resume);
     let federated = fit(&model, &silos, &device, &fit_options, Some(&mut metrics))?;
     let mut alone = Vec::new();
-    // References of each silo are of the usual split.
+    // The references for single silos belong to the default split.
     if !options.no_alone && !options.apart && options.silos == 2 && options.algorithm != AlgorithmName::Central {
         for silo in &silos {
             let own = FitOptions { checkpoint: None, resume: false, threads: 1, ..fit_options.clone() };
@@ -275,7 +275,7 @@ fn print_comparison(fit: &Fit, others: &[(String, Moments)]) {
     }
 }
 
-/// Draws the bound as it rose, and the marginals of all but the references of single silos.
+/// Draws the trace of the bound, and the marginals of all except the references of single silos.
 fn draw(session: &Session, fit: &Fit, others: &[(String, Moments)]) -> Result<()> {
     let points = curve_of(&fit.record.trace);
     if points.len() < 2 {

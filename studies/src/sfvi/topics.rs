@@ -4,11 +4,11 @@
 //! cargo run --release -p partita-studies -- topics
 //! ```
 //!
-//! What you should see: a table with a row for each way to fit (SFVI; SFVI-Avg as printed and with the entropy of the
-//! local posteriors scaled; SFVI with an encoder; each silo alone), the bound at several numbers of gradient
-//! evaluations, what the paper claims and whether it came out so, and words of topics. About 800 seconds of
-//! processor time after the build (dev profile). `--quick` takes a few steps on some of the documents: to see that it
-//! runs. Numbers: `docs/src/study-sfvi.md`.
+//! What you should see: a table with a row for each method (SFVI; SFVI-Avg as printed and with the entropy of the local
+//! posteriors scaled; SFVI with an encoder; each silo alone). It has the bound at several numbers of gradient
+//! evaluations, the paper's claims and whether they were met, and words of topics. About 800 seconds of processor time
+//! after the build (dev profile). `--quick` takes a few steps on some of the documents, to test that it runs. Numbers:
+//! `docs/src/study-sfvi.md`.
 
 mod fit;
 mod memory;
@@ -39,47 +39,46 @@ const SILOS: usize = 3;
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
-    /// The ways to fit.
+    /// The methods.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Way::ALL)]
     ways: Vec<Way>,
-    /// Optimiser steps of every way.
+    /// Optimiser steps of every method.
     #[arg(long, default_value_t = 6_000)]
     steps: u64,
     /// Local steps in a round of SFVI-Avg.
     #[arg(long, default_value_t = 1_000)]
     local_steps: u64,
-    /// How often in a run the bound is estimated on all documents.
+    /// The number of estimates of the bound on all documents in a run.
     #[arg(long, default_value_t = 6)]
     stages: u64,
     /// Documents of each silo in a step.
     #[arg(long, default_value_t = 256)]
     batch: usize,
-    /// The learning rate, which falls to zero as a cosine.
+    /// The learning rate, which falls to zero along a cosine.
     #[arg(long, default_value_t = 0.05)]
     rate: f64,
-    /// How far the topics are scattered at the start, alike for all silos; 0 lets every silo break their symmetry
-    /// itself.
+    /// The scale of random starting topics, the same for all silos; with 0 every silo breaks their symmetry itself.
     #[arg(long, default_value_t = 1.0)]
     scatter: f64,
     /// Topics.
     #[arg(long, default_value_t = 21)]
     topics: usize,
-    /// How weights and topics make word probabilities.
+    /// The link from weights and topics to word probabilities.
     #[arg(long, value_enum, default_value_t = LinkName::Experts)]
     link: LinkName,
-    /// Where alpha starts; else 1 / topics.
+    /// The starting value of alpha; 1 / topics by default.
     #[arg(long)]
     alpha: Option<f64>,
     /// Hidden units of the encoder.
     #[arg(long, default_value_t = 64)]
     hidden: usize,
-    /// Documents that no fit sees.
+    /// Documents held out of every fit.
     #[arg(long, default_value_t = 654)]
     held_out: usize,
     /// A folder with a corpus in the layout of OCTIS, in place of the 20 Newsgroups.
     #[arg(long)]
     corpus: Option<PathBuf>,
-    /// Uses only so many of the other documents.
+    /// Uses only this number of the other documents.
     #[arg(long)]
     documents: Option<usize>,
 }
@@ -139,7 +138,7 @@ enum LinkName {
     Printed,
 }
 
-/// What all ways share.
+/// The data and options of all methods.
 struct Setup {
     options: Options,
     session: Session,
@@ -147,7 +146,7 @@ struct Setup {
     silos: Silos,
     held_out: SparseRows,
     training: SparseRows,
-    /// All documents, over which coherence is taken.
+    /// All documents, for the coherence of topics.
     reference: SparseRows,
     vocabulary: Vec<String>,
     link: TopicLink,
@@ -221,7 +220,7 @@ impl Setup {
         Ok(Self { options, session, device, silos, held_out, training, reference, vocabulary, link })
     }
 
-    /// One way to fit, and how good it is.
+    /// One fit, and its measures.
     fn fitted(&self, way: Way) -> Result<Fitted> {
         let Options { topics, hidden, alpha, .. } = self.options;
         let (device, words) = (&self.device, self.vocabulary.len());
@@ -243,7 +242,7 @@ fn tokens(counts: &SparseRows) -> f64 {
     (0..counts.rows()).flat_map(|row| counts.row(row).1).sum()
 }
 
-/// Draws the bound a token against gradient evaluations, one line a way, and the words of the topics.
+/// Draws the bound a token against gradient evaluations, one line a method, and the words of the topics.
 fn draw(session: &Session, fits: &[Fitted]) -> Result<()> {
     let line = |fit: &Fitted| {
         let points = fit.stages.iter().map(|stage| (real(stage.steps), stage.elbo / fit.tokens)).collect();

@@ -1,10 +1,10 @@
-//! Assigns whole classes to silos, or whole silos to classes: the hardest label skew there is.
+//! Assigns whole classes to silos, or whole silos to classes: the most extreme label skew.
 
 use super::{argument, equal_sizes, rows_by_key, sort};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
-/// Assigns rows so that each silo holds as few classes as the numbers allow: one class a silo where there are as many.
+/// Assigns rows so that each silo holds as few classes as possible: one class a silo if there are enough silos.
 ///
 /// With $`S`$ = `silos` and $`C`$ distinct values of `labels`, in ascending order, pair $`i`$ of $`\max(S, C)`$ joins
 /// silo $`i \bmod S`$ with class $`i \bmod C`$. With fewer silos than classes a silo holds several whole classes; with

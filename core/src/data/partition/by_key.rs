@@ -24,10 +24,10 @@ pub fn partition_by_key<K: Ord>(keys: &[K]) -> Result<Vec<Vec<usize>>, DataError
     Ok(rows_by_key(keys))
 }
 
-/// Gives each row a silo of its own: the finest partition there is.
+/// Gives each row a silo of its own: the finest partition.
 ///
 /// # Laws
-/// Every row is in exactly one silo, the one of its number.
+/// Every row is in exactly one silo, which has the row's number.
 ///
 /// # Errors
 /// [`DataError::Argument`] if there are no rows.
@@ -50,7 +50,7 @@ pub fn partition_each_row(rows: usize) -> Result<Vec<Vec<usize>>, DataError> {
 /// [`partition_equally`](crate::partition_equally); the result holds their rows.
 ///
 /// # Laws
-/// Every row is in exactly one silo, the one its group was assigned to.
+/// Every row is in exactly one silo, to which its group was assigned.
 ///
 /// # Errors
 /// Those of `assign`; [`DataError::Argument`] if it names a group that is not there, twice or never.

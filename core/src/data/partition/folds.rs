@@ -4,16 +4,16 @@ use super::{argument, partition_equally, rows_by_key};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
-/// One turn of a cross-validation: the rows to fit and the rows to judge the fit by, each in ascending order.
+/// One fold of a cross-validation: the rows to fit and the rows to test on, each in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fold {
-    /// The rows that a model may see. Whatever is chosen, standardised or scaled is to be so by these alone.
+    /// The rows that a model may see. Selection, standardisation and scaling must use these alone.
     pub training: Vec<usize>,
-    /// The rows that it may not.
+    /// The rows held out of the fit.
     pub test: Vec<usize>,
 }
 
-/// Splits rows at random into `count` folds whose test parts differ in size by at most one, whatever their labels.
+/// Splits rows at random into `count` folds whose test parts differ in size by at most one, ignoring labels.
 ///
 /// # Laws
 /// Every row is in the test part of exactly one fold, and in the training parts of all others; equal seeds give equal
@@ -34,7 +34,7 @@ pub fn folds(rows: usize, count: usize, noise: &Noise) -> Result<Vec<Fold>, Data
     Ok(complete(rows, partition_equally(rows, count, noise)?))
 }
 
-/// Splits rows at random into `count` folds that have the same number of rows of each label, up to one.
+/// Splits rows at random into `count` folds whose numbers of rows of each label differ by at most one.
 ///
 /// The rows of one label after the other are shuffled and dealt to the folds in turn, so that test parts differ in size
 /// by at most one as well.
@@ -82,7 +82,7 @@ fn check(count: usize) -> Result<(), DataError> {
     Err(argument(OPERATION, "number of folds", f64::from(u8::from(count == 1)), "two at least"))
 }
 
-/// Each test part with all rows that are not in it.
+/// Each test part with all other rows as its training part.
 fn complete(rows: usize, tests: Vec<Vec<usize>>) -> Vec<Fold> {
     let fold = |test: Vec<usize>| {
         let training = (0..rows).filter(|row| test.binary_search(row).is_err()).collect();

@@ -1,4 +1,4 @@
-//! Assigns rows by what they look like: each silo is one cluster of k-means on the inputs.
+//! Assigns rows by similarity: each silo is one cluster of k-means on the inputs.
 //!
 //! Not `linfa-clustering`: it brings `ndarray`, and draws from a generator of its own instead of a keyed stream.
 
@@ -6,24 +6,24 @@ use super::argument;
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, NoiseStream, Purpose};
 
-/// After this many sweeps a row may still be about to move; the assignment reached is returned.
+/// The largest number of sweeps; rows may still move after it, and the assignment reached is returned.
 const SWEEPS: usize = 1000;
 
 const OPERATION: &str = "splitting rows by k-means";
 
-/// What distances between rows are measured in.
+/// The scale on which distances between rows are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scaling {
     /// The columns as they are given.
     AsGiven,
-    /// Each column minus its mean, over its standard deviation; a constant column has no say.
+    /// Each column minus its mean, over its standard deviation; a constant column has no effect.
     Standardised,
 }
 
 /// Assigns rows to `silos` clusters of nearby rows.
 ///
-/// Lloyd's iteration on squared Euclidean distances: every row goes to its nearest centre, the first of equally near
-/// ones, and every centre to the mean of its rows, until no row moves or after 1,000 sweeps. The first centres are
+/// Lloyd's iteration on squared Euclidean distances: every row goes to its nearest centre (the first, at equal
+/// distances) and every centre to the mean of its rows, until no row moves or after 1,000 sweeps. The first centres are
 /// drawn by k-means++: one uniformly, each further one with probability proportional to the squared distance to the
 /// nearest centre so far. A cluster that loses all rows is given the row farthest from its own centre.
 ///
@@ -143,7 +143,7 @@ fn weighted(weights: &[f64], target: f64) -> usize {
     last
 }
 
-/// The nearest centre of each row, with no centre left alone.
+/// The nearest centre of each row, with at least one row for every centre.
 fn assign(rows: &[&[f64]], centres: &[Vec<f64>]) -> Vec<usize> {
     let mut own = vec![0; rows.len()];
     let mut nearest = vec![f64::INFINITY; rows.len()];

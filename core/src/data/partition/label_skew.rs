@@ -1,4 +1,4 @@
-//! Assigns rows at random so that each silo has another mix of labels, drawn from a Dirichlet distribution.
+//! Assigns rows at random so that each silo has its own mix of labels, drawn from a Dirichlet distribution.
 
 use super::{argument, rows_by_key, sort};
 use crate::data::error::DataError;
@@ -76,7 +76,7 @@ fn draw_skewed(
     for rows in by_label {
         let mut rows = rows.clone();
         stream.shuffle(&mut rows);
-        // Logarithms of Gamma(α) numbers as those of Gamma(α + 1) plus log U / α, since small α would underflow.
+        // Logarithms of Gamma(α) draws as those of Gamma(α + 1) plus log U / α, since small α would underflow.
         let logs: Vec<f64> = (0..silos)
             .map(|_| stream.gamma(concentration + 1.0).ln() + stream.uniform().ln() / concentration)
             .collect();

@@ -56,7 +56,7 @@ pub fn partition_by_shards<K: Ord>(
     Ok(result)
 }
 
-/// How many distinct labels each silo holds; rows without a label in `labels` count for none.
+/// How many distinct labels each silo holds; rows beyond the end of `labels` are not counted.
 ///
 /// # Example
 /// ```

@@ -1,4 +1,4 @@
-//! Assigns rows to small and to large silos whose sizes and shares of positive labels differ as two numbers say.
+//! Assigns rows to small and large silos with given imbalances of size and of positive labels.
 
 use super::{argument, equal_sizes, sort};
 use crate::data::error::DataError;
@@ -22,9 +22,9 @@ const OPERATION: &str = "splitting rows into small and large silos";
 ///
 /// 1. a small silo gets $`n_s = \lfloor (1 - \beta) N / M \rfloor`$ rows. Of these
 ///    $`\lfloor n_s (1 - \eta(1 - \kappa)) \rfloor`$ are negative and the rest positive, drawn without replacement;
-/// 2. all rows that are left are shuffled and dealt to the large silos in runs of
-///    $`n_l = \lfloor (1 + \beta) N / M \rfloor`$ rows. The rows that rounding leaves over, fewer than $`M`$, are not
-///    dropped: the large silos share them, the first ones having one more.
+/// 2. all other rows are shuffled and dealt to the large silos in runs of $`n_l = \lfloor (1 + \beta) N / M \rfloor`$
+///    rows. The rows that rounding leaves over, fewer than $`M`$, are not dropped: the large silos share them, the
+///    first ones having one more.
 ///
 /// The paper prints $`\eta + (1 - \eta)\kappa`$ for the share of positive labels in small silos, which is the rule for
 /// the share of negative ones; with $`\eta(1 - \kappa)`$ its Table 2 is reproduced.

@@ -17,7 +17,7 @@ pub(super) struct Taken {
 }
 
 impl Design {
-    /// The rows of a plate's evaluation, to be taken on the device: the design is uploaded once, not its rows every
+    /// The rows of a plate's evaluation, taken on the device: the design is uploaded once instead of its rows at every
     /// step.
     pub(super) fn take_on_device(&self, rows: &Rows<'_>) -> Self {
         let [total, repeats, columns] = self.shape;

@@ -7,8 +7,7 @@ use crate::handle::Handle;
 use crate::math::kernel::dot;
 use crate::math::operation::apply;
 
-/// What a standardised value is brought to its natural scale with: numbers, one-element tensors or of the value's
-/// shape.
+/// The map of a standardised value to its natural scale: numbers, one-element tensors or tensors of the value's shape.
 #[derive(Debug)]
 pub(super) struct Affine {
     pub(super) location: Parameter,
@@ -67,7 +66,7 @@ pub(super) fn affine(map: Affine, value: Handle) -> Result<Handle> {
     ))
 }
 
-/// The product of two vectors of `numbers` numbers, either of which may be one number for all.
+/// The product of two vectors of `numbers` numbers; a vector of length one is repeated.
 fn product(a: &[f64], b: &[f64], numbers: usize) -> Vec<f64> {
     match (a, b) {
         ([a], [b]) => vec![a * b; numbers],
@@ -77,7 +76,7 @@ fn product(a: &[f64], b: &[f64], numbers: usize) -> Vec<f64> {
 }
 
 fn vjp(gradient: &[f64], [location, scale, value]: [&Vec<f64>; 3], wanted: [bool; 3]) -> Vec<Vec<f64>> {
-    // A parameter of one number serves all: its gradient is the sum.
+    // A parameter of one number is shared by all: its gradient is the sum.
     let through = |like: &[f64], factor: &[f64]| {
         if like.len() == 1 && gradient.len() > 1 {
             return match factor {

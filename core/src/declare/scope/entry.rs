@@ -1,4 +1,4 @@
-//! Enters the sites of a model in the table that is being written, or holds them to the table that is known.
+//! Enters the sites of a model in the table being written, or checks them against the known table.
 
 use super::{Scope, Table};
 use crate::bijector;
@@ -88,7 +88,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Refuses a model that ended before the last site of the table: what it leaves out would be missing silently.
+    /// Refuses a model that ended before the last site of the table: the omitted sites would be missing silently.
     pub(crate) fn ended(&self) -> Result<()> {
         let Table::Known(table) = &self.table else { return Ok(()) };
         let left = table.sites.iter().skip(self.place.next).find(|site| site.part == self.place.part);
@@ -126,7 +126,7 @@ impl Scope<'_> {
     }
 }
 
-/// What is said where one reading of a model has a site and another has none.
+/// The word of an error for a site that only one of two readings has.
 const NO_SITE: &str = "no further site";
 
 fn describe_site(site: &Site) -> String {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::noise::{Key, Purpose};
 
-/// A latent site in the table, with the law of the numbers that are its latents.
+/// A latent site in the table, with the law of its latent numbers.
 #[derive(Debug)]
 pub(super) struct Entered<'n> {
     pub(super) name: &'n str,
@@ -31,14 +31,14 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Values that are what the vector holds, or what was drawn.
+    /// Values given on the natural scale by a vector or a draw.
     fn plain(constrained: Cow<'a, [f64]>) -> Self {
         Self { unconstrained: Cow::Borrowed(&[]), constrained, log_dets: Vec::new() }
     }
 }
 
 impl<'a> Scope<'a> {
-    /// The value of a latent site; its log density and leaf are recorded as the reading asks.
+    /// The value of a latent site; records its log density and leaf as the reading asks.
     pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
         let (law, outer) = law.centred()?;
         let index = self.enter(name, Role::Latent, Some(&law))?;
@@ -111,7 +111,7 @@ impl<'a> Scope<'a> {
         Ok(handle)
     }
 
-    /// Adds the log density of a latent whose parameters are constants; its gradient by the value.
+    /// Adds the log density of a latent whose parameters are constants, with its gradient by the value.
     fn score_on_host(&mut self, entered: &Entered<'_>, constrained: &[f64], score: Score) -> Result<Vec<f64>> {
         let weight = match score {
             Score::Skip => return Ok(Vec::new()),
@@ -151,7 +151,7 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    /// The values of a latent site, from where the reading takes them.
+    /// The values of a latent site, from the origin that the reading names.
     fn value(&self, entered: &Entered<'_>) -> Result<Values<'a>> {
         let Entered { name, index, law } = entered;
         let site = &self.table().sites[*index];
@@ -197,7 +197,7 @@ impl<'a> Scope<'a> {
         block.chunks_exact(width).flat_map(|row| &row[site.offset..site.offset + site.width]).copied().collect()
     }
 
-    /// Refuses bounds that move with other latents: the bijector is fixed when the site table is made.
+    /// Refuses bounds that depend on other latents: the bijector is fixed when the site table is made.
     fn same_support(&self, name: &str, index: usize, law: &Law) -> Result<()> {
         let arrays = law.arrays()?;
         let view = law.view(&arrays);
@@ -221,7 +221,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// A latent that is not finite was made by a step too long: no data are to be blamed.
+/// A latent that is not finite comes from a step that was too long, not from the data.
 fn made(error: Error) -> Error {
     match error {
         Error::NotFinite { operation, found, .. } => Error::NotFiniteMade { operation, found },
@@ -230,7 +230,7 @@ fn made(error: Error) -> Error {
 }
 
 impl Law {
-    /// The law of the latent and, where it is the standardised value, what brings it to its natural scale.
+    /// The law of the latent and, for a non-centred site, the map to its natural scale.
     fn centred(self) -> Result<(Self, Option<Affine>)> {
         if !self.non_centred {
             return Ok((self, None));

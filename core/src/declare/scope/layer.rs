@@ -1,4 +1,4 @@
-//! Gives the statement for Bayesian linear layers, which local reparameterisation reads in its own way.
+//! Gives the statement for Bayesian linear layers, whose weights local reparameterisation integrates out.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ impl<'a> Scope<'a> {
         let layer = lifted?;
         let weight = self.variance_leaf::<2>(first, moments.variances)?;
         let bias = self.variance_leaf::<1>(first + 1, moments.variances)?;
-        // Above the blocks of local latents, and with room for passes.
+        // Above the blocks of local latents, with room for passes.
         let block = (u32::try_from(first).unwrap_or(u32::MAX).wrapping_add(1)) << 16;
         let passes = Arc::<Mutex<Passes>>::default();
         if let Some(layers) = self.layers() {
@@ -61,7 +61,7 @@ impl<'a> Scope<'a> {
         if let Table::Building(table) = &self.table { table.sites.len() } else { self.place.next }
     }
 
-    /// Linear layers evaluated with moments, in a reading that has them.
+    /// Linear layers evaluated with moments, if the reading evaluates them so.
     fn layers(&mut self) -> Option<&mut Layers<'a>> {
         match &mut self.reading {
             Reading::Density(density) => density.layers.as_mut(),

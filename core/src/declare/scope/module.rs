@@ -10,16 +10,16 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 
 impl Scope<'_> {
-    /// Makes a Burn module Bayesian: every float parameter becomes a latent with the prior `prior`, the same for all
-    /// where it is of one number, or one for each in the order Burn visits them.
+    /// Makes a Burn module Bayesian: every float parameter becomes a latent with the prior `prior`. A prior of one
+    /// number is repeated; otherwise it has one number for each parameter, in the order Burn visits them.
     ///
     /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits
     /// them. Under a prior on all real numbers their posterior means start at the values that `module` has: give it the
-    /// starting values of a network, the same for every party. The module is to be no part of θ: mark its field
+    /// starting values of a network, the same for every party. The module must not be part of θ: mark its field
     /// `#[module(skip)]`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a prior of another number of numbers, [`Error::Plate`] inside a plate; otherwise as for
+    /// [`Error::Shape`] for a prior of another length, [`Error::Plate`] inside a plate; otherwise as for
     /// [`Scope::sample`].
     pub fn module<M: Module>(&mut self, name: &str, module: &M, prior: Distribution<1>) -> Result<M> {
         prior.law.sound()?;

@@ -1,4 +1,4 @@
-//! Holds what a reading leaves behind: sums on the host and on the tape, kept values, and the leaves of the tape.
+//! Holds the result of a reading: sums on the host and on the tape, kept values, and the leaves of the tape.
 
 use burn::tensor::Tensor;
 
@@ -6,7 +6,7 @@ use super::reading::Score;
 use crate::array::Array;
 use crate::handle::Handle;
 
-/// What a reading leaves behind.
+/// The result of a reading.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) total: f64,
@@ -14,12 +14,12 @@ pub(crate) struct Outcome {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) values: Vec<(String, Array)>,
     pub(crate) observed: Vec<(String, Array)>,
-    /// Log densities of a plate row by row, and those of them that are on the tape.
+    /// Log densities of a plate row by row, and the part of them on the tape.
     pub(crate) rows: Vec<f64>,
     pub(crate) row_tape: Option<Tensor<1>>,
 }
 
-/// One latent site on the tape, with what its pull-back to unconstrained numbers needs.
+/// One latent site on the tape, with what its vector–Jacobian product to unconstrained numbers needs.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     pub(crate) site: usize,
@@ -30,11 +30,11 @@ pub(crate) struct Leaf {
     pub(crate) constrained: Vec<f64>,
     /// Gradient of densities evaluated off the tape; empty for none.
     pub(crate) host_gradient: Vec<f64>,
-    /// What the log-determinant enters with, and, row by row, the host's gradient too.
+    /// The weight of the log-determinant and, if evaluated row by row, of the host's gradient.
     pub(crate) score: Score,
 }
 
-/// What of a site a leaf is.
+/// Which quantity of a site a leaf is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Its value, or its mean.
@@ -50,12 +50,13 @@ impl Outcome {
         add_node(&mut self.tape, tape.map(Handle::typed));
     }
 
-    /// Adds a node whose number is added elsewhere.
+    /// Adds a node whose value is added elsewhere.
     pub(crate) fn add_tape(&mut self, term: Tensor<1>) {
         add_node(&mut self.tape, Some(term));
     }
 
-    /// Adds log densities of so many rows of a plate; `numbers` holds as many to a row as there are events in it.
+    /// Adds log densities of `rows` rows of a plate; `numbers` holds as many numbers for each row as there are events
+    /// in it.
     pub(crate) fn add_rows(&mut self, rows: usize, numbers: &[f64], tape: Option<Handle>) {
         self.rows.resize(rows, 0.0);
         let each = (numbers.len() / rows.max(1)).max(1);

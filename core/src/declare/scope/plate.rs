@@ -13,7 +13,7 @@ pub(crate) struct Plate<'a> {
     pub(crate) name: String,
     pub(crate) total: usize,
     pub(crate) chosen: Option<&'a [usize]>,
-    /// N/B: what the rows' log densities are multiplied by so that a minibatch is unbiased.
+    /// N/B: the factor on the rows' log densities that makes a minibatch unbiased.
     pub(crate) scale: f64,
 }
 
@@ -29,9 +29,9 @@ impl Plate<'_> {
 pub struct Minibatch {
     /// The plate.
     pub plate: String,
-    /// Row indices; each stands `repeats` times, one after another.
+    /// Row indices; each occurs `repeats` times in succession.
     pub rows: Vec<usize>,
-    /// How many draws of its latents a row is evaluated with: 1 except for bounds with inner draws.
+    /// The number of draws of its latents for each row: 1 except for bounds with inner draws.
     pub repeats: usize,
     pub(crate) gathered: Gathered,
 }
@@ -67,11 +67,11 @@ impl<'a> Scope<'a> {
     /// Declares rows that are independent given the globals, and evaluates `body` on the rows of this evaluation.
     ///
     /// The framework chooses the rows (all, or a minibatch of B out of N) and multiplies every log density inside by
-    /// N/B, of latents and of observations alike.
+    /// N/B, both of latents and of observations.
     ///
     /// # Errors
-    /// [`Error::Plate`] in the global function, inside another plate, with no row, or with a minibatch of none;
-    /// otherwise what `body` refuses.
+    /// [`Error::Plate`] in the global function, inside another plate, without rows, or with an empty minibatch;
+    /// otherwise those of `body`.
     pub fn plate<T>(
         &mut self,
         name: &str,
@@ -95,7 +95,7 @@ impl<'a> Scope<'a> {
         result
     }
 
-    /// Refuses a plate of no rows, and one where no plate may stand.
+    /// Refuses a plate without rows, and a plate in the global function or in another plate.
     fn check_plate(&self, name: &str, rows: usize) -> Result<()> {
         let problem = if self.place.part == Part::Global {
             "a plate stands in the global function, but its rows belong to silos. Declare it in `local`; for a global vector use `.iid([n])`."

@@ -1,4 +1,4 @@
-//! Says what is read of a model: what happens at a latent, an observation and a factor, and where latents come from.
+//! Names the readings of a model: the treatment of latents, observations and factors, and the origin of latents.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use crate::declare::linear::Passes;
 use crate::distribution::Loss;
 use crate::noise::{DrawNoise, Key, Noise};
 
-/// What is read of a model.
+/// A reading of a model.
 ///
 /// | reading | at a latent | at an observation | at a factor |
 /// |---|---|---|---|
@@ -37,14 +37,14 @@ pub(crate) enum Reading<'a> {
     OnDevice(OnDevice<'a>),
 }
 
-/// How a log density is read.
+/// The settings of a reading of the log density.
 #[derive(Debug)]
 pub(crate) struct Density<'a> {
     pub(crate) terms: Terms,
     pub(crate) latents: Tape,
-    /// What observations cost; log densities of latents and factors are as they are.
+    /// The loss of observations; log densities of latents and factors are unchanged.
     pub(crate) loss: Loss,
-    /// What linear layers are evaluated with in place of the globals.
+    /// The moments of linear layers that replace draws of the globals.
     pub(crate) layers: Option<Layers<'a>>,
 }
 
@@ -55,7 +55,7 @@ impl Density<'_> {
     }
 }
 
-/// Which log densities are read, and how they are put together.
+/// Which log densities are read, and how they are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Terms {
     /// Those of all parts evaluated, summed.
@@ -66,12 +66,12 @@ pub(crate) enum Terms {
     LocalByRow,
 }
 
-/// What latents are on the tape.
+/// How latents enter the tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tape {
-    /// Leaves, by which gradients are taken.
+    /// Leaves, for gradients by them.
     Leaves,
-    /// Constants: every density is known to be evaluated on the host.
+    /// Constants: every density is evaluated on the host.
     Constants,
 }
 
@@ -79,11 +79,11 @@ pub(crate) enum Tape {
 #[derive(Debug)]
 pub(crate) struct Layers<'a> {
     pub(crate) moments: Moments<'a>,
-    /// What each knows of the passes through it.
+    /// The passes through each layer.
     pub(crate) passes: Vec<Arc<Mutex<Passes>>>,
 }
 
-/// Means and variances of the globals, which linear layers are evaluated with in place of a draw.
+/// Means and variances of the globals, with which linear layers are evaluated in place of a draw.
 #[derive(Debug, Clone, Copy)]
 pub struct Moments<'a> {
     /// The means; those of linear layers are read.
@@ -92,7 +92,7 @@ pub struct Moments<'a> {
     pub variances: &'a [f64],
     /// The seed of the noise of pre-activations.
     pub noise: Noise,
-    /// Names that noise: purpose, step, silo and particle. Its block is chosen by layer and pass.
+    /// The key of that noise: purpose, step, silo and particle. Its block is chosen by layer and pass.
     pub key: Key,
 }
 
@@ -101,29 +101,29 @@ pub struct Moments<'a> {
 #[derive(Debug)]
 pub(crate) struct OnDevice<'a> {
     pub(crate) leaves: &'a [Tensor<2>],
-    /// How many have been used.
+    /// The number of tensors used.
     pub(crate) next: usize,
 }
 
-/// What happens to a log density where the model now stands.
+/// The treatment of a log density at a position of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Score {
-    /// It is not wanted.
+    /// It is not evaluated.
     Skip,
-    /// It is added, so many times.
+    /// It is added with this weight.
     Sum(f64),
-    /// It is kept row by row; the weights of rows come later.
+    /// It is kept row by row; the weights of rows are applied later.
     ByRow,
 }
 
-/// Where the values of latents come from, by part.
+/// The origin of the values of latents, by part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) globals: Origin<&'a [f64]>,
     pub(crate) locals: Origin<&'a [Vec<f64>]>,
 }
 
-/// Where the values of the latents of one part come from.
+/// The origin of the values of the latents of one part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<V> {
     /// A latent starts at f(0).
@@ -135,7 +135,7 @@ pub(crate) enum Origin<V> {
 }
 
 impl<V> Origin<V> {
-    /// The same, of what `read` gives of given values.
+    /// The same origin, with given values replaced by `read` of them.
     pub(super) fn map<W>(self, read: impl FnOnce(V) -> W) -> Origin<W> {
         match self {
             Self::Start => Origin::Start,
@@ -149,7 +149,7 @@ impl<'a> Source<'a> {
     /// Every latent at its start.
     pub(crate) const START: Self = Self { globals: Origin::Start, locals: Origin::Start };
 
-    /// These globals; locals, where they are evaluated, at their start.
+    /// These globals; locals, if evaluated, at their start.
     pub(crate) fn globals(globals: &'a [f64]) -> Self {
         Self { globals: Origin::Given(globals), locals: Origin::Start }
     }

@@ -28,8 +28,8 @@ impl Scope<'_> {
         self.latent(name, law)
     }
 
-    /// Declares an observed site: the log density of `value` enters the joint density, or minus its loss in a reading
-    /// with [`crate::LogDensity::loss`].
+    /// Declares an observed site: its log density enters the joint density, or minus its loss in a reading with
+    /// [`crate::LogDensity::loss`].
     ///
     /// # Shapes
     /// `value` has exactly the distribution's shape: Partita never broadcasts an observation.
@@ -89,7 +89,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Keeps what is said of an observed site.
+    /// Records the value of an observed site.
     fn observed(&mut self, name: &str, values: Array) {
         let name = self.full(name).into_owned();
         self.outcome.observed.push((name, values));
@@ -97,12 +97,12 @@ impl Scope<'_> {
 
     /// Adds the sum of `log_density` (nats) to the joint density.
     ///
-    /// Where bounds need log densities row by row, a factor inside a plate gives each row its own numbers. A factor
-    /// cannot be simulated and is no part of pointwise log likelihoods: there is nothing to draw.
+    /// A bound that needs log densities row by row reads a factor inside a plate row by row. A factor is not simulated
+    /// and is no part of pointwise log likelihoods, since it has no distribution to draw from.
     ///
     /// # Shapes
-    /// Inside a plate the first dimension should be the plate's rows (`rows.len()`); only then does a bound with inner
-    /// draws take the factor.
+    /// Inside a plate the first dimension should be the plate's rows (`rows.len()`); a bound with inner draws accepts
+    /// no other factor.
     ///
     /// # Errors
     /// [`Error::DuplicateSite`]; [`Error::NotFiniteMade`] if the sum is not finite; [`Error::Plate`] in a bound with
@@ -166,11 +166,11 @@ impl Scope<'_> {
         Ok(handle.typed())
     }
 
-    /// Lets the names of the sites that `body` declares begin with `name` and a dot, so that one declaration may stand
+    /// Prefixes the names of the sites that `body` declares with `name` and a dot, so that one declaration may occur
     /// several times in a model.
     ///
     /// # Errors
-    /// What `body` refuses.
+    /// Those of `body`.
     pub fn within<T>(&mut self, name: &str, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = self.place.prefix.len();
         self.place.prefix.push_str(name);
@@ -184,7 +184,7 @@ impl Scope<'_> {
     ///
     /// # Errors
     /// [`Error::Argument`] for a weight that is negative or not finite, and in a bound with inner draws, whose rows
-    /// have weights of their own; otherwise what `body` refuses.
+    /// have their own weights; otherwise those of `body`.
     pub fn weighted<T>(&mut self, weight: f64, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let refuse = |found: String, expected| {
             Err(Error::Argument { operation: "scope.weighted".into(), argument: "weight", found, expected })

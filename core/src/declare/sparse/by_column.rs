@@ -1,19 +1,19 @@
-//! Keeps the entries of a sparse matrix column after column as well, for the products of backward passes.
+//! Keeps the entries of a sparse matrix by column as well, for the products of backward passes.
 
 use std::sync::OnceLock;
 
 use super::entries::Entries;
 use crate::math::kernel::{SparseColumns, SparseEntries};
 
-/// Rows whose gradients stay in the first-level cache while the columns pass by: 24 kB with twelve outputs.
+/// Rows whose gradients stay in the first-level cache during a pass over the columns: 24 kB with twelve outputs.
 const ROWS: usize = 256;
 
 /// The entries of a matrix by column, made when first asked for.
 #[derive(Debug)]
 pub(super) enum ByColumn {
-    /// To be kept.
+    /// Made and kept.
     Kept(OnceLock<Vec<Block>>),
-    /// Not worth making: the matrix is for one evaluation.
+    /// Never made: the matrix serves one evaluation.
     Never,
 }
 
@@ -23,7 +23,7 @@ impl Default for ByColumn {
     }
 }
 
-/// The same entries in another order are no part of what a matrix is.
+/// The copy by column is a cache and does not take part in equality.
 impl PartialEq for ByColumn {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -45,7 +45,7 @@ enum Kept {
 }
 
 impl ByColumn {
-    /// What kernels read, if it is kept.
+    /// The view that kernels read, if the copy is kept.
     pub(super) fn view<'a>(&'a self, entries: &'a Entries, columns: usize) -> Option<Vec<SparseColumns<'a>>> {
         let Self::Kept(kept) = self else { return None };
         let rows = entries.starts.len() - 1;
@@ -73,7 +73,7 @@ impl Block {
             starts[column + 1] += starts[column];
         }
         let mut next = starts.clone();
-        // For each entry its row, counted from the first, and where it stands among all.
+        // The row of each entry, counted from the first, and its position among all entries.
         let mut order = vec![(0, 0); own.len()];
         for (row, bounds) in (0_u16..).zip(entries.starts[first..=last].windows(2)) {
             for index in bounds[0]..bounds[1] {

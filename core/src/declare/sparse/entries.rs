@@ -1,4 +1,4 @@
-//! Stores the entries of a sparse matrix, with a copy in a quarter of the memory where that loses no digit.
+//! Stores the entries of a sparse matrix, with a copy in a quarter of the memory if that copy is exact.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ pub(super) struct Entries {
     pub(super) starts: Vec<usize>,
     pub(super) columns: Vec<u32>,
     pub(super) values: Vec<f64>,
-    /// The same entries for products, which wait for memory more than for arithmetic.
+    /// The same entries for products, which are bound by memory rather than arithmetic.
     coded: Option<Coded>,
 }
 
-/// Columns in sixteen bits, and values as places in a table.
+/// Columns in sixteen bits, and values as indices into a table.
 #[derive(Debug, Clone, PartialEq)]
 struct Coded {
     columns: Vec<u16>,
@@ -23,13 +23,13 @@ struct Coded {
 }
 
 impl Entries {
-    /// Entries that are sorted by column within each row.
+    /// Entries sorted by column within each row.
     pub(super) fn new(starts: Vec<usize>, columns: Vec<u32>, values: Vec<f64>) -> Self {
         let coded = Coded::new(&columns, &values);
         Self { starts, columns, values, coded }
     }
 
-    /// What kernels read.
+    /// The view that kernels read.
     pub(super) fn view(&self) -> SparseEntries<'_> {
         match &self.coded {
             Some(Coded { columns, codes, table }) => SparseEntries::Coded { columns, codes, table },
@@ -37,12 +37,12 @@ impl Entries {
         }
     }
 
-    /// The places of values in the table, where there are few different ones.
+    /// The indices of values in the table, if there are few different values.
     pub(super) fn codes(&self) -> Option<&[u8]> {
         self.coded.as_ref().map(|coded| coded.codes.as_slice())
     }
 
-    /// The different values, where there are few.
+    /// The different values, if there are few.
     pub(super) fn table(&self) -> Option<&[f64; 256]> {
         self.coded.as_ref().map(|coded| &*coded.table)
     }
@@ -73,7 +73,7 @@ impl Entries {
 }
 
 impl Coded {
-    /// `None` where columns or different values are too many.
+    /// `None` for too many columns or different values.
     fn new(columns: &[u32], values: &[f64]) -> Option<Self> {
         let columns = columns.iter().map(|column| u16::try_from(*column).ok()).collect::<Option<Vec<_>>>()?;
         let mut table = Box::new([0.0; 256]);

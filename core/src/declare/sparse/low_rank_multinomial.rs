@@ -16,15 +16,14 @@ use crate::math::operation::apply;
 /// \eta_{dv} = \sum_k w_{dk}\thinspace t_{kv}, \qquad n_d = \sum_v c_{dv}
 /// ```
 /// with $`c`$ = `counts`, $`w`$ = `factors`, $`t`$ = `loadings`. It is the log probability of the words of a document
-/// in their order; the multinomial coefficient, which depends on the counts alone, is left out.
+/// in their order; the multinomial coefficient, which depends on the counts alone, is omitted.
 ///
 /// # Shapes
 /// `counts` `[rows, columns]`, `factors` `[rows, k]`, `loadings` `[k, columns]` → `[rows]`.
 ///
 /// # Numerics
-/// In f64, eight rows at a time: there is never a matrix of all rows by all columns, in neither direction. The largest
-/// logit of a row is taken out first. Where counts stay on the device, the logits of the rows evaluated are one matrix
-/// there.
+/// In f64, eight rows at a time: neither pass forms a matrix of all rows by all columns. The largest logit of a row is
+/// subtracted first. If counts stay on the device, the logits of the rows evaluated form one matrix there.
 ///
 /// # Errors
 /// [`Error::Shape`] if the shapes disagree; [`Error::Support`] for a negative count.
@@ -112,7 +111,7 @@ fn padded(values: Vec<f64>, columns: usize) -> Vec<f64> {
     out
 }
 
-/// What the gradient of each row is multiplied by.
+/// The factor on the gradient of each row.
 #[derive(Debug, Clone, Copy)]
 enum Weights<'a> {
     /// No gradient is wanted.
@@ -136,9 +135,9 @@ struct Evaluation {
 }
 
 impl Problem {
-    /// The gradients by factors and loadings, given those by the rows and what the forward pass found.
+    /// The gradients by factors and loadings, from the gradient by the rows and the forward pass.
     fn vjp(&self, forward: Evaluation, gradient: &[f64]) -> Vec<Vec<f64>> {
-        // Mostly every row has the same weight: then what the forward pass found is right up to it.
+        // Usually every row has the same weight: the forward pass then has the gradient up to this factor.
         let same = gradient.first().copied().filter(|first| gradient.iter().all(|g| g.to_bits() == first.to_bits()));
         let Evaluation { mut by_factors, mut by_loadings, .. } = match same {
             Some(_) => forward,
@@ -195,7 +194,7 @@ impl Problem {
         let (words, counts) = self.counts.row(row);
         let length: f64 = counts.iter().sum();
         let linear: f64 = words.iter().zip(counts).map(|(word, count)| count * logits[*word as usize]).sum();
-        // `max` would pass over a NaN, but the exponentials do not.
+        // `max` would ignore a NaN, but the exponentials do not.
         let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         logits.iter_mut().for_each(|logit| *logit -= largest);
         exponential(logits);

@@ -14,14 +14,13 @@ pub(super) struct Uploads {
 }
 
 impl SparseRows {
-    /// The same matrix, of which products stay on the device where those of `other` do: for a matrix made of another
-    /// one.
+    /// The same matrix, with products on the device if those of `other` are: for a matrix derived from another.
     #[must_use]
     pub fn like(self, other: &Self) -> Self {
         Self { on_device: other.on_device, ..self }
     }
 
-    /// Whether products with this matrix are to stay on the device.
+    /// Whether products with this matrix stay on the device.
     pub(crate) fn stays_on_device(&self) -> bool {
         self.on_device
     }
@@ -32,7 +31,7 @@ impl SparseRows {
         let lengths = self.multiply_on_device(ones);
         let linear = factors.clone() * self.multiply_on_device(loadings.clone().transpose());
         let logits = factors.matmul(loadings);
-        // A constant of each row: the gradient of what follows is right whatever it is.
+        // A constant of each row, for which the gradient of the result is right whatever its value.
         let largest = logits.clone().inner().max_dim(1);
         let log_sum = (logits - largest.clone()).exp().sum_dim(1).log() + largest;
         (linear.sum_dim(1) - log_sum * lengths).reshape([self.rows()])

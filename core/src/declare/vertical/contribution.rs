@@ -1,4 +1,4 @@
-//! Says what one party of a vertical model declares: its prior, and what it adds to the predictor of each row.
+//! Defines one party's part of a vertical model: its prior, and what it adds to the predictor of each row.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -11,8 +11,8 @@ use crate::error::Result;
 /// One party's columns of rows that all parties share.
 ///
 /// # Laws
-/// A clone has as many rows. Those of all parties are as many as there are labels: others are refused by name
-/// (`tests/columns/failure.rs`).
+/// A clone has as many rows. All parties must have as many rows as there are labels: an error names a party that has
+/// not (`tests/columns/failure.rs`).
 pub trait Columns: Clone + Send {
     /// The number of rows.
     fn rows(&self) -> usize;
@@ -30,11 +30,11 @@ impl<const D: usize> Columns for Tensor<D> {
     }
 }
 
-/// What one party adds to the predictor: $`g_j(x_j, \theta_j)`$ with the prior $`p_j(\theta_j)`$.
+/// One party's contribution to the predictor: $`g_j(x_j, \theta_j)`$ with the prior $`p_j(\theta_j)`$.
 ///
-/// Each party chooses its own, in the words of any model: [`Contribution::prior`] samples latents as
+/// Each party chooses its own, with the statements of any model: [`Contribution::prior`] samples latents as
 /// [`crate::Model::global`] does. A contribution is a Burn module: parameters it holds as `Param` are trained as point
-/// estimates, and never leave the party.
+/// parameters, and never leave the party.
 ///
 /// # Laws
 /// At every evaluation the prior declares the same sites, with the same shapes, in the same order. Given the latents,
@@ -72,20 +72,20 @@ pub trait Contribution: Module + 'static {
     /// Declares the party's latents and returns their values.
     ///
     /// # Errors
-    /// Whatever [`Scope::sample`] refuses.
+    /// Those of [`Scope::sample`].
     fn prior(&self, scope: &mut Scope<'_>) -> Result<Self::Latents>;
 
-    /// What the party adds to the predictors of these rows.
+    /// The party's contribution to the predictors of these rows.
     ///
     /// # Shapes
-    /// Returns `[rows.len(), outputs]`: one output for most heads, one a class for classes.
+    /// Returns `[rows.len(), outputs]`: one output for most heads, one for each class for a categorical head.
     ///
     /// # Errors
-    /// What taking rows or computing with them refuses.
+    /// Those of taking rows or computing with them.
     fn contribute(&self, latents: &Self::Latents, rows: &Rows<'_>, data: &Self::Data) -> Result<Tensor<2>>;
 
-    /// The standard deviation of a normal prior with mean 0 for every point parameter, whose posterior mode is then
-    /// trained; `None` for none, and maximum likelihood.
+    /// The standard deviation of a normal prior with mean 0 for every point parameter, which are then trained to the
+    /// posterior mode; `None` for maximum likelihood.
     fn weight_prior(&self) -> Option<f64> {
         None
     }

@@ -1,4 +1,4 @@
-//! Says what the holder of the labels declares: the unknowns of the head, and the labels given the predictor.
+//! Defines the part of the label holder in a vertical model: the head's latents, and the labels given the predictor.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -8,7 +8,8 @@ use crate::declare::rows::Rows;
 use crate::declare::scope::Scope;
 use crate::error::Result;
 
-/// What the labels are given the sum of all contributions: $`p(y \mid \eta, \gamma)`$ with the prior $`p(\gamma)`$.
+/// The distribution of labels given the sum of all contributions: $`p(y \mid \eta, \gamma)`$ with the prior
+/// $`p(\gamma)`$.
 ///
 /// # Laws
 /// As for [`super::Contribution`]; given the latents, the label of a row depends on the predictor of that row alone.
@@ -34,27 +35,27 @@ use crate::error::Result;
 /// }
 /// ```
 pub trait Head: Module + 'static {
-    /// The unknowns $`\gamma`$ on their natural scale: an intercept, a noise scale, or nothing.
+    /// The latents $`\gamma`$ on their natural scale: an intercept, a noise scale, or nothing.
     type Latents: Send + 'static;
-    /// The labels, with what else the head knows of each row, such as an offset.
+    /// The labels, with anything else the head needs for each row, such as an offset.
     type Data: Columns + 'static;
 
     /// Numbers in the predictor of one row.
     fn outputs(&self) -> usize;
 
-    /// Declares the unknowns and returns their values.
+    /// Declares the latents and returns their values.
     ///
     /// # Errors
-    /// Whatever [`Scope::sample`] refuses.
+    /// Those of [`Scope::sample`].
     fn prior(&self, scope: &mut Scope<'_>) -> Result<Self::Latents>;
 
-    /// Observes the labels of these rows; the framework stands in the plate `row`.
+    /// Observes the labels of these rows, inside the plate `row`.
     ///
     /// # Shapes
     /// `eta`: `[rows.len(), outputs]`.
     ///
     /// # Errors
-    /// Whatever [`Scope::observe`] refuses.
+    /// Those of [`Scope::observe`].
     fn observe(
         &self,
         scope: &mut Scope<'_>,
@@ -64,12 +65,12 @@ pub trait Head: Module + 'static {
         data: &Self::Data,
     ) -> Result<()>;
 
-    /// The mean of the label of each row: a probability, probabilities of classes, a rate, a mean.
+    /// The mean of the label of each row: a probability, class probabilities, a rate or a mean.
     ///
     /// # Shapes
     /// `eta`: `[rows.len(), outputs]`; returns `[rows.len(), ...]`.
     ///
     /// # Errors
-    /// What taking rows refuses.
+    /// Those of taking rows.
     fn mean(&self, latents: &Self::Latents, eta: Tensor<2>, rows: &Rows<'_>, data: &Self::Data) -> Result<Tensor<2>>;
 }

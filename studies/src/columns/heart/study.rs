@@ -21,15 +21,15 @@ const NAMES: [&str; 2] = ["party 1", "party 2"];
 const HIDDEN: usize = 8;
 const FEATURES: usize = 2;
 
-/// One in so many training rows is kept back where something has to be chosen.
+/// One in this many training rows is kept back for choices.
 const KEPT_BACK: usize = 5;
 
-/// What is fitted.
+/// The method of a fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Method {
     /// The split network of the paper: maximum likelihood.
     Split,
-    /// The same with the prior of weights that the Bayesian ones have.
+    /// The same with the prior on weights of the Bayesian networks.
     SplitWithPrior,
     /// The hierarchical Bayes split network with this standard deviation of auxiliary variables.
     Hierarchical(f64),
@@ -49,13 +49,13 @@ impl Method {
         }
     }
 
-    /// The name of files.
+    /// Its name in files.
     pub(crate) fn slug(self) -> String {
         self.label().replace([',', '='], "").split_whitespace().collect::<Vec<_>>().join("_")
     }
 }
 
-/// What a fit said of its test rows.
+/// The predictions of a fit for its test rows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// The test rows' labels.
@@ -64,9 +64,9 @@ pub(crate) struct Outcome {
     pub(crate) positive: Vec<f64>,
     /// The log predictive probability of the label, in nats.
     pub(crate) log_likelihood: Vec<f64>,
-    /// The standard deviation of the prior of weights, chosen by training rows; none where there is no prior.
+    /// The standard deviation of the prior of weights, chosen by training rows; none without a prior.
     pub(crate) weights: Option<f64>,
-    /// Step and bound a training row.
+    /// Step and bound per training row.
     pub(crate) trace: Vec<(f64, f64)>,
     pub(crate) exchanges: u64,
     /// Bytes of messages, both ways.
@@ -95,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// The data in folds, and how to fit.
+/// The data in folds, and the options of the fits.
 pub(crate) struct Study {
     table: LabelledTable,
     parties: Vec<LabelledTable>,
@@ -129,8 +129,7 @@ impl Study {
         Ok(Outcome { seconds: start.elapsed().as_secs_f64(), ..outcome })
     }
 
-    /// The prior of weights whose fit to most of the training rows predicts the others best; test rows are not looked
-    /// at.
+    /// The prior of weights whose fit to most of the training rows predicts the others best; test rows are not used.
     fn choose(&self, method: Method, fold: usize, seed: u64) -> Result<f64> {
         let Fold { training, .. } = &self.folds[fold];
         if let [only] = self.options.weights[..] {
@@ -179,7 +178,7 @@ impl Study {
         };
         let mut fit = vertical::fit(&parties(training)?, &labels(training).0, &self.device, &options, None)?;
         let (held_out, own) = labels(test);
-        // Points have no draws that differ.
+        // Point estimates have no draws that differ.
         let draws = if let Method::Hierarchical(_) = method { self.options.draws } else { 1 };
         let predicted = fit.predict(&parties(test)?, &held_out, draws, true)?;
         let (counters, rows) = (fit.record.counters, real(training.len() as u64));
@@ -213,7 +212,7 @@ impl Study {
                 let widths = [encoded.columns(), HIDDEN, HIDDEN, outputs];
                 Mlp::new(&widths, Activation::Relu, 2 * seed + index, &self.device)
             };
-            // The last layer is linear: two features times two weights, points, are one output.
+            // The last layer is linear: two features times two point weights make one output.
             let point = || PointNetwork::new(network(1));
             let last = || LastLayer::new(network(FEATURES), FEATURES);
             parties.push(match (method, weights) {

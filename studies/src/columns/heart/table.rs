@@ -1,4 +1,4 @@
-//! Puts what was found beside the paper's Table 3, and holds it to what was to be reached.
+//! Compares the results with the paper's Table 3, and judges the claims.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct CovarianceMatrix {
     sd: f64,
 }
 
-/// What was found of one method, and the paper's numbers.
+/// The results of one method, and the paper's numbers.
 #[derive(Debug)]
 pub(crate) struct Row {
     method: Method,
@@ -54,7 +54,7 @@ impl Row {
         };
         let all = |of: &dyn Fn(&Outcome) -> Vec<f64>| outcomes.iter().flat_map(of).collect::<Vec<f64>>();
         let spread = |of: &dyn Fn(&Outcome) -> Vec<f64>| {
-            // A fold without a wrong prediction has no mean of wrong ones.
+            // A fold without a wrong prediction has no mean over wrong ones.
             let means: Vec<f64> = outcomes.iter().map(of).filter(|own| !own.is_empty()).map(|own| mean(&own)).collect();
             CovarianceMatrix { mean: mean(&all(of)), sd: sample_sd(&means) }
         };
@@ -97,7 +97,7 @@ impl fmt::Display for CovarianceMatrix {
     }
 }
 
-/// Prints the table: means over rows and standard deviations over folds; for the paper as printed there.
+/// Prints the table: means over rows and standard deviations over folds; the paper's numbers as printed there.
 pub(crate) fn print(rows: &[Row]) {
     let mut table = Table::new(["", "accuracy %", "log prob, all", "log prob, wrong"]);
     for row in rows {
@@ -119,7 +119,7 @@ pub(crate) fn print(rows: &[Row]) {
     }
 }
 
-/// What the hierarchical network with rho = 1 was to reach, and whether it is ahead of both split networks.
+/// The claims for the hierarchical network with rho = 1: its thresholds, and a lead over both split networks.
 pub(crate) fn judge(rows: &[Row]) -> Vec<Claim> {
     let of = |wanted: Method| rows.iter().find(|row| row.method == wanted).map(|row| row.columns.map(|own| own.mean));
     let (Some(own), Some(split), Some(prior)) =

@@ -1,22 +1,23 @@
-//! Holds the fits to the claims of the paper's section 5.1, with tolerances that were fixed before the first full run.
+//! Judges the paper's claims of section 5.1, with tolerances that were fixed before the first full run.
 
 use super::study::{Algorithm, Found, Statement};
 use crate::harness::Claim;
 
-/// Where the tolerances stand.
+/// The file of the tolerances.
 pub(crate) const FILE: &str = file!();
 
-/// A bound is higher if it is so by more than this many nats and this many standard errors of the difference.
+/// A bound is higher if it exceeds the other by more than this many nats and this many standard errors of the
+/// difference.
 const NATS: f64 = 0.5;
 const ERRORS: f64 = 3.0;
 
-/// A mean distance of marginals is smaller if it is below this share of the other.
+/// A mean distance of marginals is smaller if it is below this fraction of the other.
 const SHARE: f64 = 0.95;
 
 /// The largest ρ for which the paper finds the amortised family ahead.
 const LOW_RHO: f64 = 1.0;
 
-/// The largest R-hat of a sampler that others may be held to.
+/// The largest R-hat of a sampler used as a reference.
 const TRUSTED: f64 = 1.05;
 
 /// The fits by statement, algorithm and parties.
@@ -52,7 +53,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Those of the fits, each once.
+    /// The settings of the fits, each once.
     fn all(found: &[Found]) -> Vec<Self> {
         let mut settings: Vec<Self> = Vec::new();
         for one in found {
@@ -92,8 +93,8 @@ impl Fits<'_> {
         FAMILIES.into_iter().filter_map(one).collect()
     }
 
-    /// V3 and V4: which family has the higher bound, at low and at high ρ. V5 and V6: whose marginals are nearer to
-    /// those of the sampler on the same model.
+    /// V3 and V4: the family with the higher bound, at low and at high ρ. V5 and V6: the family with marginals nearer
+    /// to those of the sampler on the same model.
     fn families(&self, setting: Setting, statement: Statement) -> Vec<Claim> {
         let Setting { parties, rho } = setting;
         let place = format!("J = {parties}, rho {rho}, {}", statement.kind());
@@ -117,7 +118,7 @@ impl Fits<'_> {
         claims
     }
 
-    /// V2: the power likelihood is less ahead with more parties.
+    /// V2: the lead of the power likelihood is smaller with more parties.
     fn parties(&self, settings: &[Setting]) -> Vec<Claim> {
         let few = settings.iter().map(|setting| setting.parties).min().unwrap_or(0);
         let many = settings.iter().map(|setting| setting.parties).max().unwrap_or(0);

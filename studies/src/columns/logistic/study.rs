@@ -1,4 +1,4 @@
-//! Fits one statement of the model by one algorithm, and keeps what the tables and pictures need.
+//! Fits one statement of the model by one algorithm, and keeps the numbers for tables and figures.
 
 use std::fmt;
 
@@ -15,10 +15,10 @@ use crate::harness::{Result, Session, mean, thinned};
 /// Chains of the sampler.
 const CHAINS: usize = 4;
 
-/// Points of a bound's curve: each is the mean over a stretch of steps.
+/// Points of a bound's curve: each is the mean over an interval of steps.
 const CURVE_POINTS: usize = 100;
 
-/// Which model is fitted.
+/// The model of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Statement {
     True,
@@ -58,7 +58,7 @@ impl Statement {
     }
 }
 
-/// How it is fitted.
+/// The algorithm of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Algorithm {
     Sampler,
@@ -67,7 +67,7 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    /// The sampler first, what takes auxiliary variables last.
+    /// The sampler first, the algorithms with auxiliary variables last.
     pub(crate) const ALL: [Self; 3] = [Self::Sampler, Self::MeanField, Self::Amortised];
 
     fn name(self) -> &'static str {
@@ -79,7 +79,7 @@ impl Algorithm {
     }
 }
 
-/// What a fit found.
+/// The result of a fit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub(crate) statement: Statement,
@@ -87,7 +87,7 @@ pub(crate) struct Found {
     pub(crate) parties: usize,
     /// The bound in nats and its standard error; none for the sampler.
     pub(crate) elbo: Option<(f64, f64)>,
-    /// The bound against steps, averaged over stretches.
+    /// The bound against steps, averaged over intervals.
     pub(crate) curve: Vec<(f64, f64)>,
     /// Means and standard deviations of the coefficients in the order of the columns, then of the intercept.
     pub(crate) moments: Vec<(f64, f64)>,
@@ -192,7 +192,8 @@ impl<'a> Study<'a> {
         FitOptions { algorithm, settings, threads, elbo_draws, ..FitOptions::default() }
     }
 
-    /// The no-U-turn sampler on the pooled model, with standardised auxiliary variables: labels say little of each.
+    /// The no-U-turn sampler on the pooled model, with standardised auxiliary variables, since labels inform each only
+    /// weakly.
     fn sampled(&self, statement: Statement, parties: usize) -> Result<Found> {
         let (world, options) = (self.world, self.options);
         let model = Pooled::new(world.parties(parties)?, world.labels(), statement.augmentation())?.non_centred();
@@ -205,7 +206,7 @@ impl<'a> Study<'a> {
             ..Nuts::default()
         };
         let fit = nuts.sample(&model, &[("all".to_owned(), ())], world.device())?;
-        // Parties declare first and in their order, the head last.
+        // Parties come first and in their order, the head last.
         let moments = fit.sites.iter().map(|site| (site.mean, site.sd)).collect();
         let convergence = &fit.diagnostics.convergence;
         let least = convergence.iter().map(|one| one.bulk.min(one.tail)).fold(f64::INFINITY, f64::min);
@@ -240,7 +241,7 @@ impl<'a> Study<'a> {
         })
     }
 
-    /// The algorithm over parties and messages.
+    /// The federated algorithm over parties and messages.
     fn federated(&self, statement: Statement, algorithm: Algorithm, parties: usize) -> Result<Found> {
         let how = match statement {
             Statement::PowerLikelihood { rho } => VerticalOptions::power_likelihood(rho),

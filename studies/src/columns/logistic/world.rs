@@ -9,7 +9,7 @@ use crate::harness::Result;
 /// Columns over all parties.
 pub(crate) const COLUMNS: usize = 20;
 
-/// All columns at one party: how the true model is stated.
+/// All columns at one party, as the true model is stated.
 pub(crate) const SINGLE: usize = 1;
 
 /// Rows with standard normal columns and labels of a logistic model whose predictor has standard normal noise.
@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-/// The name of a party by its place.
+/// The name of a party by its index.
 pub(crate) fn name(place: usize) -> String {
     format!("party-{place}")
 }

@@ -1,4 +1,4 @@
-//! Holds the fits to the claims of the paper's section 5.2, with tolerances that were fixed before the first full run.
+//! Judges the paper's claims of section 5.2, with tolerances that were fixed before the first full run.
 
 use partita::inference::metrics::fisher_rao_distance;
 
@@ -6,7 +6,7 @@ use super::study::{Found, How};
 use super::world::{MEANS, World};
 use crate::harness::{Claim, mean};
 
-/// Where the tolerances stand.
+/// The file of the tolerances.
 pub(crate) const FILE: &str = file!();
 
 /// A mean of coefficients is recovered if it lies within this many posterior standard deviations of the truth.
@@ -15,7 +15,7 @@ const DEVIATIONS: f64 = 3.0;
 /// A coefficient of the true model is aligned with the truth if its posterior mean differs by at most this.
 const ALIGNED: f64 = 0.05;
 
-/// Chains that disagree by more than this are in different modes, or have not come out of their starts.
+/// Chains with a larger R-hat than this are in different modes, or have not left their starting points.
 const DISAGREE: f64 = 1.05;
 
 /// All claims for the fits that were made.
@@ -39,7 +39,7 @@ pub(crate) fn judge(found: &[Found], world: &World) -> Vec<Claim> {
                 let found = format!("coefficients at most {worst:.4} from the truth");
                 verdicts.push(Claim::new("P2", worst < ALIGNED).at(place).by(found));
             }
-            // P3: the sampler on the augmented model is in trouble.
+            // P3: the sampler on the augmented model fails to converge.
             How::AugmentedSampled { .. } => {
                 let (r_hat, divergences, cut) = one.quality.unwrap_or_default();
                 let found = format!("R-hat {r_hat:.3}, {divergences} divergences, {cut} trees cut");

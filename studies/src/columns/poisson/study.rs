@@ -17,7 +17,7 @@ const CHAINS: usize = 4;
 /// The first scale of amortised auxiliary variables as a share of rho.
 const FIRST_SCALE: f64 = 0.1;
 
-/// Which model is fitted, and how.
+/// The model of a fit, and its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) enum How {
     TrueSampled,
@@ -45,7 +45,7 @@ impl How {
     }
 }
 
-/// What a fit found.
+/// The result of a fit.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Found {
     pub(crate) how: How,
@@ -109,8 +109,8 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// The no-U-turn sampler on the pooled model; auxiliary variables are latents as they are, since counts pin their
-    /// sum.
+    /// The no-U-turn sampler on the pooled model; auxiliary variables are not standardised, since counts determine
+    /// their sum.
     fn sampled(&self, how: How, augmentation: Augmentation, draws: usize) -> Result<Found> {
         let (world, options) = (self.world, self.options);
         let model = Pooled::new(world.parties()?, world.labels()?, augmentation)?;
@@ -146,8 +146,8 @@ impl<'a> Study<'a> {
         FitOptions { algorithm, settings, threads: self.options.shared.threads, ..FitOptions::default() }
     }
 
-    /// Mean-field variational inference of the true model on pooled data: coefficients are known a thousand times
-    /// better than their means, which leaves a full covariance slow to find.
+    /// Mean-field variational inference of the true model on pooled data. Coefficients are known a thousand times
+    /// better than their means, which makes a full covariance slow to fit.
     fn pooled(&self, how: How) -> Result<Found> {
         let model = Pooled::new(self.world.parties()?, self.world.labels()?, Augmentation::None)?;
         let options = self.fit_options(AlgorithmChoice::Central, Gaussian::diagonal());
@@ -158,8 +158,8 @@ impl<'a> Study<'a> {
 
     /// The augmented-variable algorithm over parties and messages with amortised auxiliary variables.
     fn federated(&self, how: How, rho: f64) -> Result<Found> {
-        // Draws of a log rate with standard deviation rho at first would drown the rest of the step in their
-        // exponentials.
+        // With a starting standard deviation of rho, the exponentials of a few draws of log rates would dominate a
+        // step.
         let auxiliary = AuxiliaryFamily::AmortisedScale { hidden: 8, start: FIRST_SCALE };
         let algorithm = AlgorithmChoice::Vertical(VerticalOptions { auxiliary, ..VerticalOptions::augmented(rho) });
         let options = self.fit_options(algorithm, Gaussian::full_rank());

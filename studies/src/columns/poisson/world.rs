@@ -21,7 +21,7 @@ pub(crate) const MEANS: usize = PARTIES * EACH;
 /// The first and the last population of an area.
 const POPULATION: [usize; 2] = [250, 350];
 
-/// Areas with counts, and the unknowns they were drawn with.
+/// Areas with counts, and the latents they were drawn with.
 pub(crate) struct World {
     /// Covariates by party, area by area.
     covariates: Vec<Vec<f64>>,
@@ -66,7 +66,7 @@ impl World {
                 covariates[party][area * EACH..][..EACH].iter().zip(slopes).map(|(x, slope)| x * slope).sum()
             };
             let log_rate = intercept + population[area].ln() + (0..PARTIES).map(share).sum::<f64>();
-            // A rate so small that the generator refuses it has no case.
+            // A rate too small for the generator has no case.
             counts.push(if log_rate < -30.0 { 0.0 } else { stream.poisson(log_rate.exp()) });
         }
         Ok(Self { covariates, remoteness, population, counts, mu, sigma, beta, intercept, device })
@@ -97,7 +97,7 @@ impl World {
     }
 }
 
-/// The name of a party by its place.
+/// The name of a party by its index.
 pub(crate) fn name(place: usize) -> String {
     format!("party-{place}")
 }

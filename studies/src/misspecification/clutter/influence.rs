@@ -1,4 +1,4 @@
-//! Moves one number more away from the others, and measures how far that moves the posterior under each loss.
+//! Moves one additional number away from the others, and measures the shift of the posterior under each loss.
 
 use partita::core::Array;
 use partita::inference::metrics::fisher_rao_distance;
@@ -22,7 +22,7 @@ const METHODS: [(Loss, Option<f64>); 5] = [
 ];
 
 impl Study {
-    /// One more number at growing distance, in two silos of fifty numbers with tails that the model does not know.
+    /// One additional number at growing distance, in two silos of fifty numbers with heavier tails than the model's.
     pub(super) fn influence(&mut self) -> Result<Value> {
         // A Student t with four degrees of freedom has variance 2.
         let law = StudentT::new(4.0, 0.0, 0.5_f64.sqrt()).iid([100]);
@@ -42,7 +42,7 @@ impl Study {
             let is_likelihood = loss == Loss::NegativeLogLikelihood;
             self.claims.judge(if is_likelihood { grows(&name, &curve) } else { fades(&name, &curve) });
             if is_likelihood && let Some((_, under_kl)) = curves.first() {
-                // Its posterior is wider, so that the same shift of the mean is a shorter way.
+                // Its posterior is wider, so that the same shift of the mean is a shorter distance.
                 let less = curve.iter().zip(under_kl).all(|(moved, (_, under_kl))| moved < under_kl);
                 let claim = "influence under the log likelihood is smaller with Rényi than with KL";
                 self.claims.judge(Claim::new(claim, less));
@@ -58,7 +58,7 @@ impl Study {
     }
 }
 
-/// The posterior without the further number, and how far each further number moves it.
+/// The posterior without the additional number, and its distance from the posteriors with it.
 fn moved(method: &Method, numbers: &[f64]) -> Result<(Posterior, Vec<f64>)> {
     let assumed = Clutter::new(ClutterSettings {
         prior_mean: 1.0,

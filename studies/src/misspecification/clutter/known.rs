@@ -1,4 +1,4 @@
-//! Fits the model that knows of the clutter by partitioned inference and by what it is to agree with.
+//! Fits the model with known clutter by partitioned inference and by the methods it must agree with.
 
 use partita::Loss;
 use serde_json::{Value, json};

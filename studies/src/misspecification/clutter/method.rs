@@ -1,4 +1,4 @@
-//! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors found.
+//! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors.
 
 use partita::core::NoiseKind;
 use partita::inference::{Counters, Divergence, Error, GradientDescent, Plug, Renyi, RunOptions, Silent, parties, run};
@@ -15,11 +15,11 @@ use crate::misspecification::Clutter;
 pub(crate) struct Posterior {
     pub(crate) mean: f64,
     pub(crate) sd: f64,
-    /// What it took; nothing where it is computed from all numbers in one place.
+    /// The cost of the fit; `None` if it is computed from all numbers in one place.
     pub(crate) cost: Option<Cost>,
 }
 
-/// What a fit took.
+/// The cost of a fit.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Cost {
     /// Exchanges.
@@ -30,7 +30,7 @@ pub(crate) struct Cost {
     gradient_steps: u64,
 }
 
-/// The three counters of a fit, for the last columns of a table; dashes where there was none.
+/// The three counters of a fit, for the last columns of a table; dashes without a fit.
 pub(crate) fn counters(cost: Option<Cost>) -> [String; 3] {
     match cost {
         Some(cost) => [cost.rounds, cost.messages, cost.gradient_steps].map(|count| count.to_string()),
@@ -38,7 +38,7 @@ pub(crate) fn counters(cost: Option<Cost>) -> [String; 3] {
     }
 }
 
-/// A fit, or none where a silo met a cavity that is no density.
+/// A fit, or `None` if a silo met a cavity that is not a density.
 pub(crate) fn settled(fit: Result<Posterior>) -> Result<Option<Posterior>> {
     let is_refused = |failure: &Failure| match failure.downcast_ref() {
         Some(Error::InSilo { source, .. }) => matches!(**source, Error::Improper { .. }),
@@ -50,7 +50,7 @@ pub(crate) fn settled(fit: Result<Posterior>) -> Result<Option<Posterior>> {
     }
 }
 
-/// How a model is fitted.
+/// The method of a fit.
 #[derive(Debug, Clone)]
 pub(crate) struct Method {
     rounds: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Method {
 pub(crate) const RENYI: f64 = 0.75;
 
 impl Method {
-    /// Sequential partitioned inference with `loss` and the divergence of Kullback and Leibler.
+    /// Sequential partitioned inference with `loss` and the Kullback-Leibler divergence.
     pub(crate) fn pvi(options: &Options, loss: Loss) -> Self {
         Self::generalised(options, loss, None)
     }
@@ -76,7 +76,7 @@ impl Method {
             particles: options.particles,
             noise: NoiseKind::Sobol,
             schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
-            // As wide as the prior, so that the first silos do not claim more than one number can tell.
+            // As wide as the prior, so that the first silos do not overstate the information in one number.
             family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(3.0),
             loss,
             ..Settings::default()
@@ -90,7 +90,7 @@ impl Method {
         }
     }
 
-    /// The same, taking only this part of a silo's answer.
+    /// The same with damped answers of silos.
     pub(crate) fn damped(self, damping: f64) -> Self {
         Self { damping, ..self }
     }
@@ -101,7 +101,7 @@ impl Method {
             (format!("silo-{index}"), device.tensor(numbers.clone(), [numbers.len()]))
         };
         let data: Vec<_> = silos.iter().enumerate().map(named).collect();
-        // Few silos take as many steps in a round as many do, so that all fits take as many.
+        // Few silos take as many steps in a round as many silos do, so that all fits have equal costs.
         let local_steps = self.local_steps * (40 / silos.len().max(1) as u64).max(1);
         let steps = self.rounds * local_steps * silos.len() as u64;
         let solver = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();

@@ -1,4 +1,4 @@
-//! Fits a normal model that knows of no clutter to numbers of which half are clutter, by losses and divergences.
+//! Fits a normal model without clutter to numbers of which half are clutter, by losses and divergences.
 
 use partita::Loss;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl Study {
             let sd = |row: usize| methods[row].1.map(|found: Posterior| found.sd);
             let than = "less certain than the model that knows of the clutter";
             self.claims.judge(Claim::new(format!("{name}: the β loss is {than}"), sd(3) > sd(0)));
-            // A fit that ended early says nothing of variances.
+            // A fit that ended early has no variances to compare.
             if let Some(both) = sd(4) {
                 self.claims.judge(Claim::new(format!("{name}: with Rényi and the β loss {than}"), Some(both) > sd(0)));
             }
@@ -48,7 +48,7 @@ impl Study {
         Ok(rows.into())
     }
 
-    /// The model that knows of the clutter, and four fits of the one that does not; nothing for a fit that was refused.
+    /// The model with known clutter, and four fits of the model without clutter; `None` for a fit that was refused.
     fn fits(&self, world: &World) -> Result<[(&'static str, Option<Posterior>); 5]> {
         let (options, silos) = (&self.options, world.silos());
         let normal = Clutter::new(ClutterSettings { noise_weight: 0.0, ..world.settings });

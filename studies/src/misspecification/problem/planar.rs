@@ -1,4 +1,4 @@
-//! States the clutter problem in the plane: a signal with an unknown mean of two components, drowned in known noise.
+//! Defines the clutter problem in the plane: a signal with an unknown mean of two components, in known noise.
 
 use partita::burn;
 use partita::burn::module::Module;
@@ -17,8 +17,8 @@ pub type PlanarCovariance = [[f64; 2]; 2];
 /// \theta \sim N(0, s_0^2 I), \qquad x_i \mid \theta \sim (1-w)\thinspace N(\theta, \Sigma)
 ///   + w\thinspace N(\nu, \Lambda)
 /// ```
-/// with $`s_0`$ = `prior_sd`, $`\Sigma`$ = `signal_covariance`, $`w`$ = `noise_weight`, $`\nu`$ =
-/// `noise_mean` and $`\Lambda`$ = `noise_covariance`, all known. [`Clutter`](crate::Clutter) is the same on a line.
+/// with $`s_0`$ = `prior_sd`, $`\Sigma`$ = `signal_covariance`, $`w`$ = `noise_weight`, $`\nu`$ = `noise_mean` and
+/// $`\Lambda`$ = `noise_covariance`, all known. [`Clutter`](crate::Clutter) is the same in one dimension.
 ///
 /// # Shapes
 /// Global `theta` `[2]`; data `[rows, 2]` in the plate `row`, where `x` is a factor.
@@ -41,7 +41,7 @@ pub struct PlanarClutter {
     pub(super) settings: PlanarClutterSettings,
 }
 
-/// The known numbers of a [`PlanarClutter`].
+/// The known parameters of a [`PlanarClutter`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlanarClutterSettings {
     /// $`s_0`$.
@@ -72,14 +72,14 @@ impl PlanarClutterSettings {
 }
 
 impl PlanarClutter {
-    /// The model with these known numbers. A covariance that is not positive definite shows as a log density that is
-    /// not a number, which fits refuse.
+    /// The model with these known parameters. A covariance that is not positive definite gives a log density of NaN,
+    /// which fits refuse.
     #[must_use]
     pub fn new(settings: PlanarClutterSettings) -> Self {
         Self { settings }
     }
 
-    /// So many points drawn around this signal.
+    /// Draws `count` points around this signal.
     #[must_use]
     pub fn draw(&self, theta: [f64; 2], count: usize, noise: &mut NoiseStream) -> Vec<[f64; 2]> {
         let own = self.settings;
@@ -112,7 +112,7 @@ impl Whitening {
         Self { first, slope, second: (covariance[1][1] - slope * slope).sqrt() }
     }
 
-    /// The log of the normal density where deviations are zero.
+    /// The log of the normal density at its mean.
     pub(super) fn log_peak(self) -> f64 {
         -(self.first * self.second).ln() - 2.0 * HALF_LOG_TWO_PI
     }

@@ -12,12 +12,12 @@ pub struct PlanarPosterior {
 }
 
 impl PlanarClutter {
-    /// The moments of the exact posterior, by the trapezoidal rule in both directions over two grids: one of eight
-    /// prior standard deviations to each side, and one of ten standard deviations of the posterior as the first found
-    /// it, an eighth of one apart.
+    /// The moments of the exact posterior, by the trapezoidal rule in both directions over two grids. The first reaches
+    /// eight prior standard deviations to each side. The second reaches ten of the posterior standard deviations found
+    /// by the first, in steps of an eighth of one.
     ///
-    /// The second is exact to rounding for smooth densities; what lies outside of it is left out. The first needs a
-    /// posterior whose standard deviations are at least a tenth of the prior's.
+    /// The second is exact to rounding for smooth densities, apart from the mass outside. The first needs a posterior
+    /// whose standard deviations are at least a tenth of the prior's.
     #[must_use]
     pub fn exact(&self, x: &[[f64; 2]]) -> PlanarPosterior {
         let wide = self.on_grid(x, [0.0; 2], [8.0 * self.settings.prior_sd; 2]);
@@ -53,7 +53,7 @@ impl PlanarClutter {
             first.powi(2) + ((deviation[1] - of.slope * first) / of.second).powi(2)
         };
         let (signal, noise) = (Whitening::new(own.signal_covariance), Whitening::new(own.noise_covariance));
-        // What each point's density is as noise does not depend on the signal.
+        // Each point's density under the noise does not depend on the signal.
         let from = |x: &[f64; 2], centre: [f64; 2]| [x[0] - centre[0], x[1] - centre[1]];
         let as_noise =
             |x: &[f64; 2]| own.noise_weight * (noise.log_peak() - 0.5 * square(noise, from(x, own.noise_mean))).exp();
@@ -63,7 +63,7 @@ impl PlanarClutter {
             let prior = [0, 1].map(|axis| (theta[axis] / own.prior_sd).powi(2));
             let one = |(x, as_noise): &([f64; 2], f64)| {
                 let log_signal = -0.5 * square(signal, from(x, theta));
-                // Far from the signal and without noise the density itself would be zero.
+                // Far from the signal and without noise the density itself would underflow to zero.
                 if *as_noise > 0.0 { (peak * log_signal.exp() + as_noise).ln() } else { peak.ln() + log_signal }
             };
             -0.5 * (prior[0] + prior[1]) + points.iter().map(one).sum::<f64>()

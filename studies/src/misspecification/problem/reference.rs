@@ -1,4 +1,4 @@
-//! Computes posteriors of the clutter problem by other means: a grid, expectation propagation, quadrature.
+//! Computes reference posteriors of the clutter problem: by a grid, expectation propagation and quadrature.
 
 use super::{Clutter, HALF_LOG_TWO_PI};
 
@@ -11,7 +11,7 @@ pub struct ClutterPosterior {
     pub variance: f64,
 }
 
-/// How far a sweep may still move a mean, in standard deviations, or a variance, relatively.
+/// The tolerance of a sweep: the change of a mean in standard deviations, or the relative change of a variance.
 const SETTLED: f64 = 1e-12;
 /// The most sweeps of an iteration.
 const SWEEPS: usize = 10_000;
@@ -37,7 +37,7 @@ impl Clutter {
     }
 
     /// Expectation propagation with a factor for each number and moments matched in closed form; `None` if a cavity is
-    /// no density or 10,000 sweeps do not settle.
+    /// not a density or 10,000 sweeps do not converge.
     ///
     /// With the cavity $N(m, v)$ and $r$ the probability under it that $x$ is signal, the moments to match are
     /// ```math
@@ -62,8 +62,8 @@ impl Clutter {
         })
     }
 
-    /// The normal density nearest to the posterior in $`\mathrm{KL}(q\,\|\,p)`$, started from the exact moments; `None`
-    /// if it is not found.
+    /// The normal density that minimises $`\mathrm{KL}(q\,\|\,p)`$ to the posterior, started from the exact moments;
+    /// `None` if the iteration does not converge.
     #[must_use]
     pub fn variational(&self, x: &[f64]) -> Option<ClutterPosterior> {
         let prior = ClutterPosterior { mean: self.settings.prior_mean, variance: self.settings.prior_sd.powi(2) };
@@ -77,8 +77,8 @@ impl Clutter {
         self.by_factors(x, |cavity, x| self.tilted(cavity, &[x], cavity))
     }
 
-    /// Sweeps over numbers with a factor each: takes it out of the posterior, and puts back what `solve` finds with the
-    /// rest.
+    /// Sweeps over numbers with a factor each: removes it from the posterior, and replaces it by the result of `solve`
+    /// with the rest.
     fn by_factors(
         &self,
         x: &[f64],
@@ -106,10 +106,10 @@ impl Clutter {
         None
     }
 
-    /// The normal density nearest to `prior` times the likelihood of `x` in $`\mathrm{KL}(q\,\|\,\cdot)`$.
+    /// The normal density $`q`$ that minimises $`\mathrm{KL}(q\,\|\,\cdot)`$ to `prior` times the likelihood of `x`.
     ///
     /// Its precision is that of the prior less $`\mathrm{E}_q`$ of the second derivative of the log likelihood, and its
-    /// mean is where the expected gradients cancel (Opper and Archambeau, 2009). Half of each step is taken.
+    /// mean is where the expected gradients cancel (Opper and Archambeau, 2009). Each step is halved.
     fn tilted(&self, prior: ClutterPosterior, x: &[f64], start: ClutterPosterior) -> Option<ClutterPosterior> {
         let mut q = start;
         for _ in 0..SWEEPS {
@@ -135,8 +135,8 @@ impl Clutter {
 
     /// $`\mathrm{E}_q`$ of the first and the second derivative of the log likelihood by the signal's mean.
     fn expected_derivatives(&self, q: ClutterPosterior, x: f64) -> [f64; 2] {
-        // The trapezoidal rule with steps of a sixth of a standard deviation, for integrands this smooth exact to
-        // rounding.
+        // The trapezoidal rule with steps of a sixth of a standard deviation, exact to rounding for such smooth
+        // integrands.
         const POINTS: i32 = 54;
         let (mut sums, mut total) = ([0.0; 2], 0.0);
         for z in (-POINTS..=POINTS).map(|k| f64::from(k) / 6.0) {
@@ -210,7 +210,7 @@ mod tests {
             for seed in 1..=10 {
                 let (clutter, x) = numbers(settings, signal, seed);
                 let (whole, parts) = (clutter.variational(&x).unwrap(), clutter.partitioned(&x).unwrap());
-                // The page asks for 1e-5 standard deviations.
+                // The book requires 1e-5 standard deviations.
                 assert!((whole.mean - parts.mean).abs() < 1e-8 * whole.variance.sqrt(), "{whole:?} {parts:?}");
                 assert!((whole.variance / parts.variance - 1.0).abs() < 1e-8, "{whole:?} {parts:?}");
             }

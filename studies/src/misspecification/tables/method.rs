@@ -1,4 +1,4 @@
-//! Fits the planar clutter model over silos until the posterior no longer moves, or says what ended the run.
+//! Fits the planar clutter model over silos until the posterior converges, or reports why the run ended.
 
 use partita::inference::{
     Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Plug, Pvi, PviSilo, Renyi, Silo, SiloProgram,
@@ -17,14 +17,14 @@ pub(crate) struct Moments {
     pub(crate) covariance: Vec<f64>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
-    /// The posterior, or why there is none: an error, or that it still moved after the last sweep.
+    /// The posterior, or why there is none: an error, or no convergence by the last sweep.
     pub(crate) found: std::result::Result<Moments, String>,
-    /// Visits whose cavity was no density.
+    /// Local updates whose cavity was not a density.
     pub(crate) improper_cavities: u64,
-    /// Visits of all silos together.
+    /// Local updates of all silos together.
     pub(crate) visits: u64,
     /// Exchanges, messages both ways, and natural-gradient steps of all silos together.
     pub(crate) counters: [u64; 3],
@@ -38,7 +38,7 @@ pub(crate) struct Method {
     seed: u64,
 }
 
-/// A posterior has settled when no natural parameter moves by more than this, relative to the largest.
+/// A posterior has converged when no natural parameter changes by more than this, relative to the largest.
 const SETTLED: f64 = 1e-8;
 
 impl Method {
@@ -61,7 +61,7 @@ impl Method {
         Self { options: PviOptions { schedule, damping, ..self.options }, ..self }
     }
 
-    /// Fits the model to points dealt to so many silos in their order, which is random.
+    /// Fits the model to points dealt to `silos` silos in their order, which is random.
     pub(crate) fn fit(&self, model: &PlanarClutter, points: &[[f64; 2]], silos: usize) -> Result<Run> {
         let device = Device::flex();
         let family = FamilyPlan::new().global(Gaussian::full_rank());
@@ -84,7 +84,7 @@ impl Method {
     fn run(&self, mut pvi: Pvi<PlanarClutter>, mut exchange: InProcess, silos: u64) -> Result<Run> {
         let (mut quiet, mut visits) = (0, 0);
         let [mut rounds, mut messages, mut steps] = [0; 3];
-        // In an asynchronous run some silos are visited twice before others are once.
+        // In an asynchronous run some silos answer twice before others answer once.
         let sweeps_to_see_all = if matches!(self.options.schedule, SiloSchedule::Asynchronous(_)) { 3 } else { 1 };
         let found = loop {
             let requests = pvi.outgoing()?;
@@ -93,7 +93,7 @@ impl Method {
             visits += visited;
             rounds += 1;
             messages += visited + outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Reply(_))).count() as u64;
-            // From here on an error is a finding: a product or a local solution that is no density.
+            // From here on an error is a result: a product or a local solution that is not a density.
             let info = match pvi.incoming(outcomes) {
                 Ok(info) => info,
                 Err(error) => break Err(error.to_string()),

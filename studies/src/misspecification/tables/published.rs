@@ -1,4 +1,4 @@
-//! Holds the numbers of the thesis' tables 3.1, 3.2, 4.1 and 4.2, one run each, as they are printed.
+//! Holds the numbers printed in the thesis' tables 3.1, 3.2, 4.1 and 4.2, one run each.
 
 /// Silos, then the differences from pooled inference: of means, of covariances, of log determinants.
 pub(crate) type BySilos = [(usize, [f64; 3]); 13];

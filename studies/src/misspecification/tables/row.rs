@@ -1,4 +1,4 @@
-//! Compares the posteriors of one row of a table with pooled and exact ones, and prints and saves what was found.
+//! Compares the posteriors of one row of a table with pooled and exact ones, and prints and saves the results.
 
 use partita::inference::metrics::{covariance_distance, generalised_variance_difference, mean_distance};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub(crate) struct DataSet {
     pub(crate) pooled: Moments,
 }
 
-/// One way of partitioned inference, run on every data set.
+/// One variant of partitioned inference, run on every data set.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -23,7 +23,7 @@ pub(crate) struct Row {
 }
 
 impl Moments {
-    /// Distances of means, of covariances and of log determinants; `NaN` for what cannot be compared.
+    /// Distances of means, of covariances and of log determinants; NaN for undefined ones.
     fn from(&self, other: &Self) -> [f64; 3] {
         [
             mean_distance(&self.mean, &other.mean).unwrap_or(f64::NAN),
@@ -46,7 +46,8 @@ impl Moments {
 }
 
 impl DataSet {
-    /// How far the pooled mean is from the exact one, in standard deviations, and its covariance, relatively.
+    /// The distance of the pooled mean from the exact one, in standard deviations, and the relative one of its
+    /// covariance.
     pub(crate) fn pooled_from_exact(&self) -> [f64; 2] {
         let [mean, covariance, _] = self.pooled.from(&self.exact);
         [mean / self.exact.smallest_sd(), covariance / self.exact.norm()]
@@ -63,8 +64,8 @@ impl Row {
         self.runs.iter().zip(sets).filter_map(|(run, set)| Some((run.found.as_ref().ok()?, set)))
     }
 
-    /// Mean and standard deviation, over the runs that settled, of the distances from pooled inference; none without
-    /// any.
+    /// Mean and standard deviation, over the runs that converged, of the distances from pooled inference; `None`
+    /// without any.
     pub(crate) fn measured(&self, sets: &[DataSet]) -> Option<[(f64, f64); 3]> {
         over(&self.settled(sets).map(|(found, set)| found.from(&set.pooled)).collect::<Vec<_>>())
     }
@@ -141,7 +142,7 @@ fn three(found: Option<[(f64, f64); 3]>) -> [String; 3] {
 }
 
 /// The rows of a table of differences of mean, covariance and log determinant: the thesis', ours from pooled inference,
-/// and ours from the exact posterior; last, how far pooled inference itself is from it.
+/// and ours from the exact posterior; last, those of pooled inference from the exact posterior.
 pub(crate) fn table(what: &str, pooled: &str, rows: &[Row], sets: &[DataSet]) -> Table {
     println!(
         "Differences of mean, covariance and log determinant: the thesis', ours from {pooled}, ours from the exact."

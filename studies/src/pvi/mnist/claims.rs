@@ -1,4 +1,4 @@
-//! Holds what was measured to the claims of the papers, with tolerances that stand here; runs are found by their names.
+//! Judges the claims of the papers by the measurements, with tolerances fixed here; runs are found by their names.
 
 use super::plan::{DAMPED, Part, Size};
 use super::study::{Curve, Point};
@@ -10,40 +10,40 @@ const CLOSE: f64 = 0.5;
 const WORSE: f64 = 0.005;
 /// Early-stopped global inference has found the best test log likelihood if it ends within this of it, in nats.
 const NEAR: f64 = 0.005;
-/// One method has far fewer messages than another if it has so many times fewer.
+/// One method has far fewer messages than another if the other has this many times as many.
 const FEWER: f64 = 10.0;
-/// From this damping factor on products of silos alike are improper, and the posterior runs away.
+/// From this damping factor on, products of identical silos are improper, and the posterior diverges.
 const BREAKS_FROM: f64 = 0.25;
 
 const GLOBAL: &str = "global";
 const SEQUENTIAL: &str = "sequential";
 const SYNCHRONOUS: &str = "synchronous_0.2";
 
-/// A run, the same with early stopping, and their name for people.
+/// A run, the same with early stopping, and their name in claims.
 const STOPPED: [[&str; 3]; 3] = [
     [SEQUENTIAL, "sequential_stopped", "sequential"],
     [SYNCHRONOUS, "synchronous_stopped", "synchronous"],
     ["streaming", "streaming_stopped", "streaming"],
 ];
 
-/// Whether a claim is met and by what numbers, or why it cannot be judged.
+/// Whether a claim is met and its numbers, or why it cannot be judged.
 type Finding = Result<(bool, String), String>;
 
-/// All curves there are, and the claims judged by them.
+/// All curves, and the claims judged by them.
 struct Judge<'a> {
     curves: Vec<&'a Curve>,
     claims: Vec<Claim>,
 }
 
 impl<'a> Judge<'a> {
-    /// The curves of these names in files; nothing unless all are there.
+    /// The curves with these names of files; `None` unless all are present.
     fn of<const N: usize>(&self, slugs: [&str; N]) -> Option<[&'a Curve; N]> {
         let find = |slug: &str| self.curves.iter().copied().find(|curve| curve.run["slug"] == slug);
         slugs.into_iter().map(find).collect::<Option<Vec<_>>>()?.try_into().ok()
     }
 
-    /// Holds the curves of these names to a claim, if all are there. About one that was refused it is not met, and
-    /// about one that is not over it cannot be judged.
+    /// Judges a claim by the curves of these names, if all are present. The claim is not met if one was refused, and
+    /// cannot be judged if one is unfinished.
     fn hold<const N: usize>(&mut self, name: &str, slugs: [&str; N], finding: impl FnOnce([&Curve; N]) -> Finding) {
         let Some(curves) = self.of(slugs) else { return };
         let refusals = curves.iter().filter_map(|curve| Some((&curve.label, curve.refused.as_ref()?)));
@@ -59,7 +59,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Holds what was measured to what the papers say; a claim is left out unless all runs that it is about are there.
+/// Judges the claims of the papers; a claim is left out unless all its runs are present.
 pub(crate) fn judge(sections: &[(Part, Vec<Curve>)], size: &Size) -> Vec<Claim> {
     let curves = sections.iter().flat_map(|(_, curves)| curves).collect();
     let mut judge = Judge { curves, claims: Vec::new() };
@@ -82,13 +82,13 @@ fn best(curve: &Curve) -> Option<&Point> {
     curve.points.iter().max_by(|one, other| one.log_likelihood.total_cmp(&other.log_likelihood))
 }
 
-/// The first point from which on the test error stays within half a point above `target`, in per cent.
+/// The first point from which the test error stays within half a point above `target`, in per cent.
 fn close_from(curve: &Curve, target: f64) -> Option<&Point> {
     let far = curve.points.iter().rposition(|point| 100.0 * point.error > target + CLOSE);
     curve.points.get(far.map_or(0, |place| place + 1))
 }
 
-/// The last point with no more messages than these.
+/// The last point with at most this number of messages.
 fn after(curve: &Curve, messages: u64) -> Option<&Point> {
     curve.points.iter().take_while(|point| point.messages <= messages).last()
 }
@@ -97,7 +97,7 @@ fn nothing_measured() -> String {
     "a run ended before it was measured".to_owned()
 }
 
-/// Silos alike beside global inference: Figures 6 and 12.
+/// Identical silos beside global inference: Figures 6 and 12.
 fn alike(judge: &mut Judge<'_>, size: &Size) {
     let runs = [GLOBAL, SEQUENTIAL, SYNCHRONOUS];
     judge.hold("F6.1: PVI within 0.5 points of global VI", runs, |[global, pvi @ ..]| {
@@ -112,7 +112,7 @@ fn alike(judge: &mut Judge<'_>, size: &Size) {
     });
     let name = "F6.1: PVI comes within 0.5 points with ten times fewer messages than global VI over the silos";
     judge.hold(name, runs, |[global, pvi @ ..]| {
-        // Over silos global inference has a request and an answer for each of them at every step.
+        // Over silos, global inference exchanges a request and an answer with each at every step.
         let pooled = close_from(global, global.error()).ok_or_else(nothing_measured)?;
         let all = 2 * size.silos[0] as u64 * pooled.steps;
         let needed = pvi.map(|curve| close_from(curve, global.error()).map(|point| point.messages));
@@ -152,7 +152,7 @@ fn alike(judge: &mut Judge<'_>, size: &Size) {
     });
 }
 
-/// What PVI is compared with: Figures 6 and 13.
+/// The methods compared with PVI: Figures 6 and 13.
 fn others(judge: &mut Judge<'_>, size: &Size) {
     let name = "F6.2: both committees end more than 0.5 points above PVI";
     judge.hold(name, [SEQUENTIAL, "committee_same", "committee_split"], |[sequential, committees @ ..]| {
@@ -241,7 +241,7 @@ fn digits(judge: &mut Judge<'_>, size: &Size) {
     });
     let name = "F8.1: early on both schedules are ahead of global VI after as many messages";
     judge.hold(name, [pvi[0], pvi[1], "shards_global"], |curves| {
-        // The first number of messages by which all three were measured.
+        // The first number of messages by which all three had a measurement.
         let first: Option<Vec<u64>> = curves.iter().map(|curve| Some(curve.points.first()?.messages)).collect();
         let messages = first.and_then(|first| first.into_iter().max()).ok_or_else(nothing_measured)?;
         let [Some(one), Some(all), Some(pooled)] = curves.map(|curve| after(curve, messages)) else {
@@ -283,8 +283,8 @@ fn digits(judge: &mut Judge<'_>, size: &Size) {
     });
 }
 
-/// The damping of synchronous visits: Figure 14. Here it is an error that is to be seen: of a product that is no
-/// density, or of a posterior that has run away.
+/// The damping of synchronous updates: Figure 14. The claim expects an error: of a product that is not a density, or of
+/// a posterior that has diverged.
 fn damping(judge: &mut Judge<'_>, size: &Size) {
     let factor = |slug: &str| slug.strip_prefix(DAMPED)?.strip_prefix('_')?.parse::<f64>().ok();
     let mut sweep = Vec::new();
@@ -302,7 +302,7 @@ fn damping(judge: &mut Judge<'_>, size: &Size) {
     judge.claims.push(Claim::new(name, met).by(found));
 }
 
-/// What the thesis says of divergences and of wrong labels.
+/// The claims of the thesis about divergences and wrong labels.
 fn thesis(judge: &mut Judge<'_>) {
     let name = "F5.4: Rényi 5 has the smaller error than 0.5";
     judge.hold(name, ["renyi_0.5", "renyi_5"], |curves| {

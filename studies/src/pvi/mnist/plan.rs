@@ -1,4 +1,4 @@
-//! Lists the runs of each part of the study, with the settings of the papers or fewer.
+//! Lists the runs of each part of the study, with the settings of the papers or smaller ones.
 
 use clap::ValueEnum;
 use partita::inference::{
@@ -13,21 +13,21 @@ use crate::harness::Result;
 /// A part of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 pub(crate) enum Part {
-    /// Ten silos alike: PVI beside global inference (Figure 6).
+    /// Ten identical silos: PVI beside global inference (Figure 6).
     Alike,
-    /// Committees, streaming, and how much damping sequential visits bear (Figures 6 and 13).
+    /// Committees, streaming, and the damping of sequential updates (Figures 6 and 13).
     Others,
-    /// How much damping synchronous visits need (Figure 14).
+    /// The damping of synchronous updates (Figure 14).
     Damping,
     /// Local problems that stop early (Figure 7).
     Stopping,
     /// Silos of two digits (Figures 8 and 11).
     Digits,
-    /// Divergences of Rényi (the thesis, section 5.2).
+    /// Rényi divergences (the thesis, section 5.2).
     Divergence,
-    /// Wrong training labels, and losses and divergences that withstand them.
+    /// Wrong training labels, with robust losses and divergences.
     Flipped,
-    /// Point estimates of the same network: federated averaging and its kin (the thesis, section 5.3).
+    /// Point estimates of the same network: federated averaging and its variants (the thesis, section 5.3).
     Points,
 }
 
@@ -46,45 +46,45 @@ impl Part {
     }
 }
 
-/// How much of everything.
+/// The size of every part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Size {
     pub(crate) name: &'static str,
-    /// Training and test digits; all where there are fewer.
+    /// Training and test digits; all if there are fewer.
     pub(crate) digits: [usize; 2],
-    /// Silos that are alike, and silos of two digits.
+    /// Identical silos, and silos of two digits.
     pub(crate) silos: [usize; 2],
     pub(crate) batch: usize,
-    /// The learning rate, within each visit.
+    /// The learning rate, within each local update.
     pub(crate) schedule: Schedule,
     pub(crate) particles: usize,
     pub(crate) draws: [u64; 2],
     /// Steps of global inference.
     pub(crate) global: u64,
-    /// Sweeps of sequential visits, and the most steps of one.
+    /// Sweeps of sequential updates, and the most steps of one.
     pub(crate) sequential: [u64; 2],
-    /// Rounds of synchronous visits, and the most steps of one.
+    /// Rounds of synchronous updates, and the most steps of one.
     pub(crate) synchronous: [u64; 2],
-    /// Rounds of the sweep over damping factors: a product that is no density shows in the first ones.
+    /// Rounds of the sweep over damping factors: an improper product shows in the first ones.
     pub(crate) damped: u64,
-    /// The standard deviation at which posteriors of synchronous visits start: few steps cannot undo a precision that
-    /// no data asked for.
+    /// The standard deviation at which posteriors of synchronous updates start: a few steps cannot undo a precision
+    /// without support in the data.
     pub(crate) wide: f64,
-    /// Sweeps over silos of two digits, the steps of a visit, rounds, and theirs.
+    /// Sweeps over silos of two digits and the steps of an update, then the same for rounds.
     pub(crate) shards: [u64; 4],
-    /// The most steps of a visit that stops early, and rounds of synchronous ones.
+    /// The most steps of a local update that stops early, and rounds of synchronous ones.
     pub(crate) stopped: [u64; 2],
-    /// Windows without a better expected log likelihood before a visit stops early.
+    /// Windows without a better expected log likelihood before a local update stops early.
     pub(crate) patience: u64,
-    /// Whether factors hold components to which a visit would give a negative precision.
+    /// Whether factors hold components to which a local update would give a negative precision.
     pub(crate) hold: bool,
-    /// With wrong labels: sweeps of sequential visits, rounds of federated averaging, and the steps of each.
+    /// With wrong labels: sweeps of sequential updates, rounds of federated averaging, and the steps of each.
     pub(crate) flipped: [u64; 3],
     /// Rounds of point estimation, and the steps of each.
     pub(crate) points: [u64; 2],
 }
 
-/// To see that it runs.
+/// To test that it runs.
 pub(crate) const QUICK: Size = Size {
     name: "quick",
     digits: [4_000, 1_000],
@@ -128,8 +128,8 @@ pub(crate) const REDUCED: Size = Size {
     points: [30, 5],
 };
 
-/// All digits, and visits long enough for weights that say nothing to go back to the prior; one draw where the papers
-/// take ten.
+/// All digits, and local updates long enough for weights without support in the data to return to the prior; one draw
+/// where the papers take ten.
 pub(crate) const LONG: Size = Size {
     name: "long",
     digits: [60_000, 10_000],
@@ -151,7 +151,7 @@ pub(crate) const LONG: Size = Size {
     points: [100, 20],
 };
 
-/// Learning rate, batch, draws, silos and stopping as the papers and their authors' code have them, and visits that may
+/// Learning rate, batch, draws, silos and stopping as in the papers and their authors' code, and local updates that may
 /// run to convergence; fewer sweeps and rounds than the papers' hundred.
 pub(crate) const PAPER: Size = Size {
     name: "paper",
@@ -174,28 +174,28 @@ pub(crate) const PAPER: Size = Size {
     points: [300, 20],
 };
 
-/// The share of wrong training labels, and the index of the generalised cross-entropy, as Zhang and Sabuncu (2018) use
-/// it.
+/// The share of wrong training labels, and the index of the generalised cross-entropy, as in Zhang and Sabuncu (2018).
 const FLIPPED: f64 = 0.2;
 const ROBUSTNESS: f64 = 0.7;
-/// The index of Rényi's divergence that goes with it.
+/// The index of Rényi's divergence used with it.
 const NARROW: f64 = 2.5;
 
-/// The damping of the paper's synchronous visits, with silos alike and with two digits each, and of its sequential
-/// visits of silos with two digits.
+/// The damping of the paper's synchronous updates, with identical silos and with two digits each, and of its sequential
+/// updates of silos with two digits.
 const SYNCHRONOUS: f64 = 0.2;
 const SHARDS: [f64; 2] = [0.3, 0.025];
 
-/// What the names in files of the sweep over damping factors begin with: its rounds and what it holds are not those of
-/// the synchronous visits beside global inference.
+/// The prefix of the files of the sweep over damping factors, whose rounds and held components differ from those of the
+/// synchronous updates beside global inference.
 pub(crate) const DAMPED: &str = "damping";
 
-/// The standard deviation at which posteriors start, and at which visits that stop early start again: the square root
-/// of the authors' 1e-3.
+/// The standard deviation at which posteriors start, and at which local updates that stop early start again: the square
+/// root of the authors' 1e-3.
 pub(crate) const TIGHT: f64 = 0.031_622_776_601_683_79;
 
 impl Size {
-    /// The same with so many times as many sweeps, rounds and steps of global inference; visits stay as they are.
+    /// The same with `times` times as many sweeps, rounds and steps of global inference; local updates stay as they
+    /// are.
     pub(crate) fn longer(self, times: u64) -> Self {
         let first = |[count, steps]: [u64; 2]| [times * count, steps];
         let [sweeps, visit, rounds, steps] = self.shards;
@@ -242,14 +242,14 @@ impl Size {
         self.run([slug, "global VI"], Split::Pooled, AlgorithmChoice::Central, self.global)
     }
 
-    /// Sequential visits of silos that are alike, measured every half sweep.
+    /// Sequential updates of identical silos, measured every half sweep.
     fn sequential(&self, names: [&str; 2], options: PviOptions, sweeps: u64) -> Run {
         let silos = self.silos[0] as u64;
         let run = self.run(names, self.alike_silos(), AlgorithmChoice::Pvi(options), sweeps * silos);
         Run { every: silos.div_ceil(2), ..run }
     }
 
-    /// Synchronous visits of silos that are alike, measured after every round, in a file called after `part` and the
+    /// Synchronous updates of identical silos, measured after every round, in a file named after `part` and the
     /// damping.
     fn synchronous(&self, part: &str, damping: f64) -> Run {
         let [rounds, steps] = self.synchronous;
@@ -289,13 +289,13 @@ impl Size {
         }
     }
 
-    /// Factors of noisy visits can take more precision from a weight than there is: then its next local problem has no
+    /// Noisy local updates can remove more precision from a weight than it has: its next local problem then has no
     /// maximum.
     fn held(&self, options: PviOptions) -> PviOptions {
         PviOptions { hold_improper: self.hold, ..options }
     }
 
-    /// Sequential visits, undamped, with the divergence of Kullback and Leibler.
+    /// Sequential updates without damping, with the Kullback-Leibler divergence.
     fn plain(&self) -> Run {
         let options = self.held(PviOptions::new(self.sequential[1]));
         self.sequential(["sequential", "sequential PVI"], options, self.sequential[0])
@@ -307,8 +307,8 @@ impl Size {
         vec![self.global("global"), self.plain(), together(SYNCHRONOUS), together(pool)]
     }
 
-    /// What PVI is compared with, all of it PVI configured otherwise: committees are one undamped synchronous round,
-    /// and streaming takes nothing out again, so that its first sweep is continual learning.
+    /// The methods compared with PVI, all configurations of PVI: committees are one undamped synchronous round, and
+    /// streaming removes nothing, so that its first sweep is continual learning.
     fn others(&self) -> Vec<Run> {
         let [sweeps, steps] = self.sequential;
         let visits = PviOptions::new(steps);
@@ -335,18 +335,18 @@ impl Size {
     fn dampings(&self) -> Vec<Run> {
         let is_quick = self.name == QUICK.name;
         let factors: &[f64] = if is_quick { &[0.2, 1.0] } else { &[0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0] };
-        // What is to be seen is where the product breaks: nothing is held.
+        // Nothing is held, to show where the product is improper.
         let few = Self { synchronous: [self.damped, self.synchronous[1]], hold: false, ..*self };
         factors.iter().map(|damping| few.synchronous(DAMPED, *damping)).collect()
     }
 
     fn stopping(&self) -> Vec<Run> {
         let all = AlgorithmChoice::Pvi(together(self.tight(), SYNCHRONOUS));
-        // Global inference with early stopping is partitioned inference of one silo and one visit.
+        // Global inference with early stopping is partitioned inference of one silo and one local update.
         let one = PviOptions { solver: self.early(Split::Pooled, Start::Received), ..PviOptions::new(self.global) };
         let global = ["global_stopped", "global VI, stopped"];
         let synchronous = ["synchronous_stopped", "synchronous PVI, stopped, tight"];
-        // Nothing is taken out again, so that no cavity can have a negative precision.
+        // Streaming removes nothing, so that no cavity can have a negative precision.
         let forgotten = PviOptions { factors: Factors::Forgotten, hold_improper: false, ..self.tight() };
         vec![
             self.run(global, Split::Pooled, AlgorithmChoice::Pvi(one), 1),
@@ -360,7 +360,7 @@ impl Size {
         self.sequential(["sequential_stopped", "sequential PVI, stopped, tight"], self.tight(), self.sequential[0])
     }
 
-    /// Visits that start tight and stop early.
+    /// Local updates that start tight and stop early.
     fn tight(&self) -> PviOptions {
         let solver = self.early(self.alike_silos(), Start::Tight { deviation: TIGHT });
         self.held(PviOptions { solver, ..PviOptions::new(self.stopped[0]) })
@@ -376,7 +376,7 @@ impl Size {
         let global = ["shards_global", "global VI, a step of all silos"];
         let stochastic = ["shards_stochastic", "global VI, a step of one silo"];
         let visits = sweeps * self.silos[1] as u64;
-        // Their optimisers go on from step to step; messages are as many as those of sequential visits.
+        // Their optimisers continue from step to step; messages are as many as those of sequential updates.
         let schedule = Schedule::Constant { rate: self.schedule.rate(0, 1) };
         let solver = GradientDescent { keep_optimiser: true, ..GradientDescent::default() }.into();
         let biased = PviOptions { solver, factors: Factors::Shared, ..PviOptions::new(1) };
@@ -388,9 +388,9 @@ impl Size {
         ]
     }
 
-    /// The sequential visits of silos that are alike, with divergences of Rényi from the cavity; with index 1 it is
-    /// that of Kullback and Leibler. No visit starts tight: above 1 a posterior wider than its cavity has no such
-    /// divergence.
+    /// The sequential updates of identical silos, with Rényi divergences from the cavity; index 1 is the
+    /// Kullback-Leibler divergence. No update starts tight: above 1 the divergence is infinite for a posterior wider
+    /// than its cavity.
     fn divergences(&self) -> Vec<Run> {
         let indices: &[f64] = if self.name == QUICK.name { &[2.5] } else { &[0.5, 0.75, 2.5, 5.0] };
         let run = |index: &f64| {
@@ -423,7 +423,7 @@ impl Size {
     }
 
     /// Posterior modes by every server rule, with the local steps of federated averaging by Adam; FedSGD has one plain
-    /// step a round, and as many of them.
+    /// step a round, and the same number of rounds.
     fn points(&self) -> Vec<Run> {
         let [rounds, steps] = self.points;
         let run = |names: [&str; 2], options: FedOptOptions| {
@@ -447,7 +447,7 @@ impl Size {
 /// The runs of each of these parts.
 ///
 /// # Errors
-/// For two runs of different settings with one name in files, each of which would delete what is kept of the other.
+/// For two runs of different settings with one name in files, since each would delete the other's results.
 pub(crate) fn of_parts(parts: &[Part], runs: impl Fn(Part) -> Vec<Run>) -> Result<Vec<(Part, Vec<Run>)>> {
     let planned: Vec<(Part, Vec<Run>)> = parts.iter().map(|part| (*part, runs(*part))).collect();
     let all: Vec<&Run> = planned.iter().flat_map(|(_, runs)| runs).collect();

@@ -1,4 +1,4 @@
-//! Runs one method on one split of the digits, and measures test error and pruned weights on the way.
+//! Runs one method on one split of the digits, and measures test error and pruned weights at intervals.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use serde_json::Value;
 
 use crate::harness::{Result, Session, improper_cavities, is_outcome};
 
-/// Training digits by which a posterior is judged too: the first ones, with the labels that silos have.
+/// Training digits on which a posterior is evaluated too: the first ones, with the labels that silos have.
 const TRAINING: usize = 10_000;
 
-/// A weight whose posterior is closer to its prior than this, in nats, is pruned: it says nothing.
+/// A weight is pruned if the divergence of its posterior from its prior is below this, in nats.
 const PRUNED: f64 = 0.1;
 
-/// What the pixels and classes make of the network.
+/// The widths of the network: pixels, hidden units, classes.
 const WIDTHS: [usize; 3] = [784, 200, 10];
 
-/// How training rows are spread over silos.
+/// The distribution of training rows over silos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Split {
     /// All in one place.
@@ -51,11 +51,11 @@ impl Split {
 pub(crate) struct Run {
     /// Its name in files.
     pub(crate) slug: String,
-    /// Its name for people.
+    /// Its name in tables.
     pub(crate) label: String,
     pub(crate) split: Split,
     pub(crate) algorithm: AlgorithmChoice,
-    /// Exchanges, each of so many steps.
+    /// Exchanges, and steps of each.
     pub(crate) exchanges: [u64; 2],
     pub(crate) loss: Loss,
     /// The share of training labels that are wrong.
@@ -67,22 +67,22 @@ pub(crate) struct Run {
     pub(crate) initial_scale: f64,
     /// Exchanges between two measurements.
     pub(crate) every: u64,
-    /// Posterior draws of a prediction on the way, and at the end.
+    /// Posterior draws of a prediction during the run, and at the end.
     pub(crate) draws: [u64; 2],
     pub(crate) seed: u64,
-    /// Means start between minus and plus this, where they do not start as rectified units want.
+    /// Means start between minus and plus this, instead of at the usual values for rectified units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uniform: Option<f64>,
 }
 
-/// Where a run is.
+/// One measurement of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Exchanges so far.
     pub(crate) rounds: u64,
     /// Messages both ways so far.
     pub(crate) messages: u64,
-    /// Gradient steps that passed one after another, and those of all silos together.
+    /// Gradient steps in sequence, and those of all silos together.
     pub(crate) parallel_steps: u64,
     pub(crate) steps: u64,
     /// The share of test digits classified wrongly.
@@ -90,14 +90,14 @@ pub(crate) struct Point {
     /// The mean log probability of the test labels, in nats.
     #[serde(deserialize_with = "or_impossible")]
     pub(crate) log_likelihood: f64,
-    /// That of the labels of the first training digits; not there in what was kept before it was measured.
+    /// The same for the first training digits; absent in results kept before it was measured.
     #[serde(default, deserialize_with = "some_or_impossible", skip_serializing_if = "Option::is_none")]
     pub(crate) train_log_likelihood: Option<f64>,
-    /// Weights whose posterior is their prior, nearly.
+    /// Weights whose posterior is nearly their prior.
     pub(crate) pruned: usize,
 }
 
-/// A log likelihood as it is kept: that of labels which have no probability is no number of JSON, and kept as null.
+/// A log likelihood read from JSON: that of labels without probability is minus infinity, and stored as null.
 fn or_impossible<'de, D: Deserializer<'de>>(found: D) -> std::result::Result<f64, D::Error> {
     Ok(Option::deserialize(found)?.unwrap_or(f64::NEG_INFINITY))
 }
@@ -106,21 +106,21 @@ fn some_or_impossible<'de, D: Deserializer<'de>>(found: D) -> std::result::Resul
     or_impossible(found).map(Some)
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Curve {
-    /// What was run, to be compared when a study goes on.
+    /// The settings of the run, compared when a study resumes.
     pub(crate) run: Value,
     pub(crate) label: String,
     pub(crate) points: Vec<Point>,
-    /// Whether there is nothing left to run; known from the points where it was not kept.
+    /// Whether the run is finished; derived from the points in results kept before it was recorded.
     #[serde(default)]
     pub(crate) over: bool,
-    /// Why it ended early, in the words of the error.
+    /// The error that ended it early.
     pub(crate) refused: Option<String>,
     /// Bytes that left silos.
     pub(crate) bytes_from_silos: u64,
-    /// Local problems whose cavity was no density.
+    /// Local problems whose cavity was not a density.
     pub(crate) improper_cavities: u64,
     pub(crate) seconds: f64,
 }
@@ -139,7 +139,7 @@ impl Curve {
         })
     }
 
-    /// What is kept of a run, if it was of the same settings.
+    /// The kept result of a run, if its settings were the same.
     pub(crate) fn kept(plan: &Run, folder: &Path) -> Result<Option<Self>> {
         let file = plan.file(folder);
         if !file.is_file() {
@@ -181,13 +181,13 @@ impl Curve {
     }
 }
 
-/// Digits with the labels that a posterior is to find for them.
+/// Digits with the labels to predict.
 struct Known {
     rows: LabelledRows,
     labels: Vec<u8>,
 }
 
-/// The digits of a study, and where it is carried out.
+/// The digits of a study, and its device.
 pub(crate) struct World<'a> {
     session: &'a Session,
     device: Device,
@@ -200,10 +200,11 @@ impl<'a> World<'a> {
         Self { session, device, train, test }
     }
 
-    /// Carries out a run, or what is left of it. A product or a cavity that is refused ends it early; other errors are
-    /// errors.
+    /// Carries out a run, or the rest of it. A product or a cavity that is refused ends it early; other errors are
+    /// returned.
     ///
-    /// After each measurement the curve lies in `folder`, and the state of all parties beside it until the run is over.
+    /// After each measurement the curve is saved in `folder`, and the state of all parties beside it until the run is
+    /// finished.
     pub(crate) fn curve(&self, plan: &Run, folder: &Path) -> Result<Curve> {
         let (file, state) = (plan.file(folder), folder.join(&plan.slug));
         let kept = if self.session.shared.resume { Curve::kept(plan, folder)? } else { None };
@@ -267,12 +268,12 @@ impl<'a> World<'a> {
         BayesianNetwork::new(network, Head::Categorical, Normal::new(0.0, 1.0))
     }
 
-    /// The labels of the training digits as silos have them: some are replaced by others.
+    /// The labels of the training digits as silos have them: a share is replaced by others.
     fn labels(&self, plan: &Run) -> Vec<u8> {
         flipped(self.train.labels(), self.train.classes(), plan.flipped, &Noise::new(plan.seed))
     }
 
-    /// The digits by which posteriors are judged: for testing, and the first ones for training.
+    /// The digits on which posteriors are evaluated: the test digits, and the first training digits.
     fn known(&self, plan: &Run) -> Result<[Known; 2]> {
         let known = |digits: &Images, labels: Vec<u8>| -> Result<Known> {
             Ok(Known { rows: rows(digits, &labels, &self.device)?, labels })
@@ -299,7 +300,7 @@ impl<'a> World<'a> {
         parts.iter().enumerate().map(silo).collect()
     }
 
-    /// What the present posterior makes of the digits, after so much was exchanged and computed.
+    /// The measurement of the present posterior, with the counts so far.
     fn judge(
         &self,
         model: &BayesianNetwork<Mlp>,
@@ -335,7 +336,7 @@ impl<'a> World<'a> {
 }
 
 impl Run {
-    /// Where its curve is kept.
+    /// The file of its curve.
     fn file(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}.json", self.slug))
     }
@@ -365,7 +366,7 @@ impl Run {
     }
 }
 
-/// Labels of which this share, drawn at random, is replaced by another class, each as likely.
+/// Labels of which this share, drawn at random, is replaced by another class with equal probabilities.
 fn flipped(labels: &[u8], classes: usize, share: f64, noise: &Noise) -> Vec<u8> {
     let mut stream = noise.stream(Key::new(Purpose::Partition, 1));
     let flip = |label: &u8| {
@@ -373,7 +374,7 @@ fn flipped(labels: &[u8], classes: usize, share: f64, noise: &Noise) -> Vec<u8> 
             return *label;
         }
         let other = stream.index(classes - 1);
-        // Classes above the true one are one further.
+        // Classes above the true one are shifted by one.
         u8::try_from(other + usize::from(other >= usize::from(*label))).unwrap_or(u8::MAX)
     };
     labels.iter().map(flip).collect()
@@ -384,8 +385,8 @@ fn rows(digits: &Images, labels: &[u8], device: &Device) -> Result<LabelledRows>
     Ok(LabelledRows::new(digits.scaled(), labels, digits.len(), device)?)
 }
 
-/// Lets a run go on from the checkpoint under `state`, if there is one, until `end` steps are done. What it took from
-/// the start.
+/// Continues a run from the checkpoint under `state`, if there is one, to `end` steps. Returns its costs since the
+/// start.
 fn advance(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,

@@ -1,4 +1,4 @@
-//! Prints and draws what was measured: errors, likelihoods of test and training digits, pruned weights and costs.
+//! Prints and draws the measurements: errors, test and training likelihoods, pruned weights and costs.
 
 use partita::inference::plot;
 

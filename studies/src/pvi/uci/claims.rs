@@ -1,4 +1,4 @@
-//! Holds the curves to the claims of Figures 4 and 5, with tolerances that were fixed before the first full run.
+//! Judges the claims of Figures 4 and 5 by the curves, with tolerances that were fixed before the first full run.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use super::study::{Curve, Method, Point};
 use super::{Panel, Split};
 use crate::harness::{Claim, Table, real, sample_sd};
 
-/// Where the tolerances stand.
+/// The file of the tolerances.
 pub(crate) const FILE: &str = file!();
 
 /// Two losses are close if their means over seeds differ by at most this, in nats a test row.
 const CLOSE: f64 = 0.01;
 
-/// PVI comes close with so many times fewer messages than global VI, where the paper says "far fewer".
+/// PVI has "far fewer" messages than global VI in the paper: at least this many times fewer.
 const FEWER: f64 = 10.0;
 
-/// "A few" rounds or sweeps.
+/// The paper's "few" rounds or sweeps.
 const FEW: u64 = 10;
 
 /// A loss is worse if its mean over seeds is higher by more than this, in nats a test row.
@@ -24,11 +24,11 @@ const WORSE: f64 = 0.001;
 /// A curve is rougher if its roughness is more than this times the other's.
 const ROUGHER: f64 = 1.5;
 
-/// Rounds whose fall does not count as roughness.
+/// Rounds whose decrease does not count as roughness.
 const SETTLING: usize = 2;
 
 impl Panel {
-    /// The name for people.
+    /// Its name in tables.
     pub(crate) fn place(&self) -> String {
         match self.split {
             Some(split) => format!("{} {split:?}", self.table),
@@ -36,7 +36,7 @@ impl Panel {
         }
     }
 
-    /// The name of files.
+    /// Its name in files.
     pub(crate) fn slug(&self) -> String {
         self.place().replace([' ', '-'], "_").to_lowercase()
     }
@@ -63,7 +63,7 @@ impl Panel {
         (0..count).map(point).collect()
     }
 
-    /// In words, which of these methods were refused and with which seeds; nothing if none was.
+    /// Which of these methods were refused and with which seeds; `None` if none was.
     fn refusals(&self, methods: &[Method]) -> Option<String> {
         let refused = |method: &Method| {
             let label = method.label();
@@ -76,7 +76,7 @@ impl Panel {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// What became of a claim about these methods here. Of a curve that was cut short by a refusal it is not met.
+    /// The outcome of a claim about these methods here: not met if a refusal ended a curve.
     fn verdict(&self, claim: Claim, methods: &[Method]) -> Claim {
         unless(self.refusals(methods), claim.at(self.place()))
     }
@@ -94,8 +94,8 @@ impl Panel {
         if gaps.len() > 1 { sample_sd(&gaps) } else { 0.0 }
     }
 
-    /// The root mean square over seeds of the second differences of the loss from round to round, without the
-    /// first rounds' fall: a straight or settled curve has none.
+    /// The root mean square over seeds of the second differences of the loss from round to round, without the first
+    /// rounds: zero for a linear or converged curve.
     fn roughness(&self, method: Method) -> f64 {
         let bends = |curve: &Curve| {
             let losses: Vec<f64> = curve.points.iter().skip(SETTLING).map(|point| point.loss).collect();
@@ -105,7 +105,7 @@ impl Panel {
         (all.iter().map(|bend| bend * bend).sum::<f64>() / real(all.len() as u64)).sqrt()
     }
 
-    /// The first point from which on the loss stays close to the last one of global VI.
+    /// The first point from which the loss stays close to the last one of global VI.
     fn close_from(&self, method: Method) -> Option<Point> {
         let target = self.end(Method::GlobalVi);
         let points = self.mean(method);
@@ -113,7 +113,7 @@ impl Panel {
         points.get(far.map_or(0, |place| place + 1)).copied()
     }
 
-    /// Whether both kinds of PVI come close with far fewer messages than global VI, and the messages in words.
+    /// Whether both kinds of PVI come close with far fewer messages than global VI, and the numbers of messages.
     fn economy(&self) -> (bool, String) {
         let needed = |method| self.close_from(method).map(|point| point.messages);
         let (pvi, all) = (PVI.map(needed), needed(Method::GlobalVi));
@@ -124,7 +124,7 @@ impl Panel {
     }
 }
 
-/// A claim, not met where something that it is about was refused.
+/// A claim, not met if one of its runs was refused.
 fn unless(refused: Option<String>, claim: Claim) -> Claim {
     match refused {
         Some(refused) => Claim { met: Some(false), found: refused, ..claim },
@@ -132,11 +132,11 @@ fn unless(refused: Option<String>, claim: Claim) -> Claim {
     }
 }
 
-/// The two kinds of PVI, and beside global VI.
+/// The two kinds of PVI.
 const PVI: [Method; 2] = [Method::Sequential, Method::Synchronous];
 const BESIDE: [Method; 3] = [Method::GlobalVi, Method::Sequential, Method::Synchronous];
 
-/// Holds every panel to the claims F4.1 to F4.6.
+/// Judges the claims F4.1 to F4.6 for every panel.
 pub(crate) fn judge(panels: &[Panel]) -> Vec<Claim> {
     let mut verdicts = Vec::new();
     let first = |panel: &Panel, method| panel.mean(method).first().map_or(f64::NAN, |point| point.loss);
@@ -187,12 +187,12 @@ pub(crate) fn judge(panels: &[Panel]) -> Vec<Claim> {
     verdicts
 }
 
-/// A count of what was needed, in words.
+/// A count, or "never".
 fn or_never(count: Option<u64>) -> String {
     count.map_or("never".to_owned(), |count| count.to_string())
 }
 
-/// The second half of F4.2: PVI needs more rounds where silos differ.
+/// The second half of F4.2: PVI needs more rounds if silos differ.
 fn rounds_by_split(panels: &[Panel]) -> Vec<Claim> {
     let mut verdicts = Vec::new();
     for pair in panels.chunks(2) {
@@ -214,7 +214,7 @@ fn rounds_by_split(panels: &[Panel]) -> Vec<Claim> {
     verdicts
 }
 
-/// Holds the stand-in to the claims F5.1, for each model, and F5.2, for the regression and the network in this order.
+/// Judges the claims F5.1, for each model, and F5.2, for the regression and the network in this order.
 pub(crate) fn judge_stand_in(panels: &[Panel]) -> Vec<Claim> {
     let mut verdicts = Vec::new();
     for panel in panels {
@@ -242,7 +242,7 @@ fn list(values: &[f64]) -> String {
     values.iter().map(|value| format!("{value:.4}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Prints the losses of one panel: mean and standard deviation over seeds, and what they cost.
+/// Prints the losses of one panel: mean and standard deviation over seeds, and their costs.
 pub(crate) fn print_table(panel: &Panel) {
     println!("\n{}: test loss in nats a row over {} seeds", panel.place(), panel.seeds.len());
     let head =
@@ -271,7 +271,7 @@ pub(crate) fn print_table(panel: &Panel) {
     }
 }
 
-/// A count for people; a dash where it was not kept.
+/// A count; a dash if it was not recorded.
 fn counted(count: Option<u64>) -> String {
     count.map_or("-".to_owned(), |count| count.to_string())
 }

@@ -1,4 +1,4 @@
-//! Repeats section 5.2 of the paper on a stand-in: its hospital records (MIMIC-III) are not public, a bank's calls are.
+//! Repeats section 5.2 of the paper on a bank's calls, a stand-in for its hospital records (MIMIC-III).
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ const ROWS: u64 = 1;
 /// Global VI and both kinds of PVI, which are the first of [`Method::ALL`].
 const METHODS: [Method; 3] = [Method::GlobalVi, Method::Sequential, Method::Synchronous];
 
-/// The rows of a table as Figure 5 has those of its hospital: clusters of inputs, and test rows.
+/// The rows of a table in the form of Figure 5: clusters of inputs as silos, and test rows.
 struct World<'a> {
     study: &'a Study,
     silos: Vec<CovariateRows>,
@@ -56,7 +56,7 @@ pub(crate) fn panels(study: &Study) -> Result<Vec<Panel>> {
 }
 
 impl World<'_> {
-    /// What the paper's Table 3 has for its hospital.
+    /// Prints the numbers of the paper's Table 3.
     fn print(&self, table: &str) {
         println!("Stand-in for MIMIC-III: {table} in {SILOS} clusters, {} test rows", self.test.rows());
         for (silo, number) in self.silos.iter().zip(1..) {
@@ -75,7 +75,7 @@ impl World<'_> {
         }
     }
 
-    /// The rows of each silo as a model takes them, with names.
+    /// The rows of each silo in the form of a model, with names.
     fn data<D>(&self, of: impl Fn(&CovariateRows) -> Result<D>) -> Result<Vec<(String, D)>> {
         self.silos.iter().zip(1..).map(|(silo, number)| Ok((format!("silo-{number}"), of(silo)?))).collect()
     }

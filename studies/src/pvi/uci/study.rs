@@ -26,11 +26,10 @@ const DAMPING: f64 = 0.2;
 /// Not in the paper: four rows of five for training, which its numbers of rows imply.
 pub(crate) const TRAINING: f64 = 0.8;
 
-/// A way to find the posterior.
+/// A method of inference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// The gradient of the pooled data, gathered from all silos at every step: SFVI, which without local latents is
-    /// that.
+    /// The gradient of the pooled data, gathered from all silos at every step: SFVI without local latents.
     GlobalVi,
     Sequential,
     Synchronous,
@@ -38,7 +37,7 @@ pub(crate) enum Method {
     CommitteeSame,
     /// The same with the prior split by rows.
     CommitteeSplit,
-    /// One sweep in which nothing is taken out again.
+    /// One sweep in which no factor is removed.
     Continual,
     /// More such sweeps.
     Streaming,
@@ -67,7 +66,8 @@ impl Method {
         }
     }
 
-    /// PVI configured to be this method, with `damping` where it is synchronous, and its rounds; nothing for global VI.
+    /// The configuration of PVI that gives this method, with `damping` if it is synchronous, and its rounds; `None` for
+    /// global VI.
     fn configuration(self, options: &Options, damping: f64) -> Option<(PviOptions, u64)> {
         let base = PviOptions::new(options.local_steps);
         let together =
@@ -85,22 +85,22 @@ impl Method {
     }
 }
 
-/// The test loss of a method as it goes on.
+/// The test loss of a method over its run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
     pub(crate) seconds: f64,
-    /// Why it ended early, in the words of the error.
+    /// The error that ended it early.
     #[serde(default)]
     pub(crate) refused: Option<String>,
 }
 
-/// Where a method is after an exchange or a sweep.
+/// One measurement, after an exchange or a sweep.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Sweeps of sequential methods, rounds of the others.
     pub(crate) round: u64,
-    /// Messages both ways so far: two for each contact with a silo.
+    /// Messages both ways so far: two for each exchange with a silo.
     pub(crate) messages: u64,
     /// Gradient steps of all silos so far.
     pub(crate) steps: u64,
@@ -108,17 +108,17 @@ pub(crate) struct Point {
     pub(crate) loss: f64,
     /// The share of test rows whose more probable label is wrong.
     pub(crate) error: f64,
-    /// Local problems so far whose cavity was no density: a sign of noisy local solutions.
+    /// Local problems so far whose cavity was not a density: a sign of noisy local solutions.
     pub(crate) improper: u64,
-    /// Gradient steps so far that passed one after another; not there in what was kept before they were counted.
+    /// Gradient steps in sequence so far; absent in results kept before they were counted.
     #[serde(default)]
     pub(crate) parallel_steps: Option<u64>,
-    /// Bytes of messages so far, to silos and from them; not there in what was kept before they were counted.
+    /// Bytes of messages so far, to silos and from them; absent in results kept before they were counted.
     #[serde(default)]
     pub(crate) bytes: Option<[u64; 2]>,
 }
 
-/// What all methods share: the silos, the test rows and the settings of one seed.
+/// The state that all methods share: the silos, the test rows and the settings of one seed.
 pub(crate) struct World<'a> {
     study: &'a Study,
     model: LogisticRegression,
@@ -135,7 +135,7 @@ impl<'a> World<'a> {
             CovarianceMatrix::Alike => partition_equally(train.rows(), SILOS, &noise)?,
             CovarianceMatrix::SmallLarge(imbalance) => partition_small_large(train.labels(), SILOS, imbalance, &noise)?,
         };
-        // Each seed visits the silos in an order of its own.
+        // Each seed has its own order of the silos.
         noise.stream(Key::new(Purpose::Partition, 1)).shuffle(&mut rows);
         let silo = |(index, rows): (usize, &Vec<usize>)| -> Result<_> {
             let own = train.select(rows)?;
@@ -168,7 +168,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// What is fitted, with which settings, and the damping where silos are visited at once.
+/// The model of a fit, its settings, and its damping for synchronous updates.
 pub(crate) struct Setting<'a, M: Model> {
     pub(crate) study: &'a Study,
     pub(crate) model: &'a M,
@@ -178,8 +178,8 @@ pub(crate) struct Setting<'a, M: Model> {
 }
 
 impl<M: Model + 'static> Setting<'_, M> {
-    /// Fits by a method, and measures loss and error after each sweep or round, those of global VI ever more seldom. A
-    /// product or a local solution that is no density ends it early.
+    /// Fits by a method, and measures loss and error after each sweep or round, for global VI at growing intervals. A
+    /// product or a local solution that is not a density ends it early.
     pub(crate) fn curve(&self, method: Method, judge: impl Fn(Posterior<'_>) -> Result<Scores>) -> Result<Curve> {
         let (start, options) = (Instant::now(), &self.study.options);
         let how = method.configuration(options, self.damping);
@@ -219,7 +219,7 @@ impl<M: Model + 'static> Setting<'_, M> {
     }
 }
 
-/// How good predictions of test rows are.
+/// The quality of predictions of test rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scores {
     /// Minus the mean log probability of the labels, in nats.
@@ -263,17 +263,17 @@ pub(crate) fn loss_and_error(probabilities: &[f64], test: &CovariateRows) -> Res
     Ok(Scores { loss: -test_log_likelihood(&predictions), error: 1.0 - accuracy(&predictions) })
 }
 
-/// Lets a run go on until `end` steps are done.
+/// Continues a run to `end` steps.
 fn advance(
     algorithm: &mut dyn Algorithm,
     exchange: &mut dyn Exchange,
     end: u64,
 ) -> std::result::Result<Counters, Error> {
-    // A run counts its steps from the algorithm's own, so that it goes on where the last one ended.
+    // A run counts its steps from those of the algorithm, so that it continues where the last one ended.
     Ok(run(algorithm, exchange, &RunOptions { steps: end, ..RunOptions::default() }, &mut Silent)?.counters)
 }
 
-/// The steps of global VI after which the loss is measured: the first, then each a tenth later than the one before.
+/// The steps of global VI after which the loss is measured: the first, then each later by a tenth than the one before.
 fn measured(last: u64) -> Vec<u64> {
     let mut ends = vec![1];
     while ends.last().is_some_and(|end| *end < last) {
@@ -283,13 +283,13 @@ fn measured(last: u64) -> Vec<u64> {
     ends
 }
 
-/// What a curve depends on, to know those of an earlier run again.
+/// The settings on which a curve depends, to recognise those of an earlier run.
 pub(crate) fn settings_of(options: &Options) -> String {
     let Options { rounds, local_steps, global_steps, particles, .. } = options;
     format!("{rounds} rounds, {local_steps} local and {global_steps} global steps, {particles} draws")
 }
 
-/// The last losses of some curves in words.
+/// The last losses of some curves, as text.
 pub(crate) fn ends(curves: &[Curve]) -> String {
     let one = |(method, curve): (&Method, &Curve)| {
         let loss = curve.points.last().map_or(f64::NAN, |point| point.loss);

@@ -12,12 +12,12 @@ use super::World;
 use super::study::{self, Case, SHAPE, WARM_ROUNDS};
 use crate::harness::{Result, real};
 
-/// Draws behind each measured bound, the same at every step of every run: differences have little noise.
+/// Draws for each measured bound, the same at every step of every run, so that differences have little noise.
 const DRAWS: usize = 16;
 /// The share of the final gain that counts as converged.
 const SHARE: f64 = 0.999;
 
-/// The bound after some steps of a run: local steps of rounds, then steps of SFVI.
+/// The bound at several steps of a run: local steps of rounds, then steps of SFVI.
 struct Run {
     points: Vec<(u64, f64)>,
 }
@@ -73,12 +73,12 @@ fn compare(world: &World, case: &Case, cold: &Run, warm: &Run) -> Result<Value> 
     }))
 }
 
-/// Runs SFVI, after so many rounds of SFVI-Avg, at a constant rate, and measures the bound now and then.
+/// Runs SFVI at a constant rate, after `rounds` rounds of SFVI-Avg, and measures the bound at intervals.
 fn measure(world: &World, silos: &[(String, ClassifiedRows)], rounds: u64) -> Result<Run> {
     let options = &world.options;
     let local_steps = options.local_steps;
     let total = rounds * local_steps + options.steps;
-    // A falling rate would decide by itself when a run converges.
+    // A falling rate would itself determine when a run converges.
     let settings = Settings {
         schedule: Schedule::Constant { rate: options.rate },
         ..study::settings(options, total, options.shared.seed)

@@ -1,4 +1,4 @@
-//! Draws what was learned: weights as images, how uncertain they are, and whether predictions come true.
+//! Draws the results: weights as images, their uncertainty, and the calibration of predictions.
 
 use partita::inference::Posterior;
 use partita::inference::metrics::{Predictions, calibration};

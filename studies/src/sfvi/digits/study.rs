@@ -1,4 +1,4 @@
-//! Runs one row of the table: a way to fit, on one split of the images, and how well its posterior predicts.
+//! Runs one row of the table: a method on one split of the images, and the accuracy of its posterior.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) const SHAPE: [usize; 2] = [784, 10];
 /// Rounds of the warm start.
 pub(crate) const WARM_ROUNDS: u64 = 5;
 
-/// Draws behind a bound.
+/// Draws for a bound.
 const ELBO_DRAWS: usize = 64;
 
 /// One half of the table.
@@ -41,7 +41,7 @@ pub(crate) const SMALL: Case =
 pub(crate) const LARGE: Case =
     Case { name: "large", silos: 5, rows: 10_000, paper: &[[88.7, 86.8], [90.4, 90.4], [90.1, 90.2], [90.7, 90.8]] };
 
-/// To see that it runs: no row of the paper.
+/// To test that it runs: no row of the paper.
 pub(crate) const QUICK: Case = Case { name: "quick", silos: 4, rows: 200, paper: &[] };
 
 /// The silos of a case for one seed.
@@ -51,7 +51,7 @@ pub(crate) struct Split {
     pub(crate) silos: Vec<(String, ClassifiedRows)>,
 }
 
-/// A way to fit the silos.
+/// A method of fitting the silos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// Every silo alone; accuracies are means over silos.
@@ -70,7 +70,7 @@ pub(crate) enum Method {
     ParameterMean,
     /// SFVI-Avg whose silos keep their optimisers between rounds.
     KeptOptimiser,
-    /// SFVI-Avg with a tenth of the steps in as many rounds.
+    /// SFVI-Avg with a tenth of the steps in the same number of rounds.
     ShortRounds,
 }
 
@@ -87,7 +87,7 @@ impl Method {
         Self::ShortRounds,
     ];
 
-    /// So many of them, the first, are in the paper.
+    /// The number of methods in the paper, which come first.
     pub(crate) const OF_THE_PAPER: usize = 4;
 
     pub(crate) fn slug(self) -> String {
@@ -133,7 +133,7 @@ impl Method {
         }
     }
 
-    /// Fits and predicts; `name` is that of the fit's checkpoints.
+    /// Fits and predicts; `name` is the name of the fit's checkpoints.
     pub(crate) fn row(self, world: &World, split: &Split, name: &str) -> Result<Value> {
         let (start, Split { case, seed, silos }) = (Instant::now(), split);
         let (algorithm, steps, rounds) = self.plan(&world.options);
@@ -164,7 +164,7 @@ impl Method {
         Ok(row)
     }
 
-    /// How well the posterior of a fit predicts, and what it took.
+    /// The accuracy of a fit's posterior, and its costs.
     fn judge(self, world: &World, Split { case, seed, silos }: &Split, fit: &Fit, row: &mut Value) -> Result<()> {
         let model = MultinomialRegression::new(SHAPE, &world.device);
         let judged = (*seed, world.options.draws);
@@ -192,7 +192,7 @@ fn short(local_steps: u64) -> u64 {
     (local_steps / 10).max(1)
 }
 
-/// What a row depends on, to know rows of an earlier run again.
+/// The settings on which a row depends, to recognise rows of an earlier run.
 pub(crate) fn settings_of(options: &Options) -> Value {
     let Options { steps, rounds, local_steps, rate, draws, .. } = options;
     json!({ "steps": steps, "rounds": rounds, "local_steps": local_steps, "rate": rate, "draws": draws })
@@ -203,7 +203,7 @@ pub(crate) fn settings(options: &Options, steps: u64, seed: u64) -> Settings {
     Settings {
         steps,
         seed,
-        // On the standardised scale a weight the data say nothing about has the posterior N(0, 1).
+        // On the standardised scale a weight without support in the data has the posterior N(0, 1).
         family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(0.5),
         schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
         ..Settings::default()
@@ -234,7 +234,7 @@ fn independent(world: &World, silos: &[(String, ClassifiedRows)], settings: &Set
     Ok([0, 1].map(|index| mean(&all.iter().map(|pair| pair[index]).collect::<Vec<f64>>())))
 }
 
-/// Fits with a pause in the middle, where the bound is measured.
+/// Fits with a pause in the middle, at which the bound is measured.
 fn fit_with_pause(
     world: &World,
     silos: &[(String, ClassifiedRows)],
@@ -281,7 +281,7 @@ fn fit_with_pause(
     Ok((go(None, has_begun()?)?, Some(half)))
 }
 
-/// Ends a run at a step, or when the user asks for it.
+/// Ends a run at a step, or when the user interrupts it.
 struct Pause {
     pause: Option<u64>,
     flag: Arc<AtomicBool>,

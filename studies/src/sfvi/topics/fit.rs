@@ -1,4 +1,4 @@
-//! Fits topics in one way, stage by stage, and judges them: the bound, documents not seen before, coherence.
+//! Fits topics by one method, stage by stage, and measures the bound, held-out documents and coherence.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ use super::memory::{cpu_seconds, peak, reset_peak};
 use super::{Options, Setup, Way, tokens};
 use crate::harness::{Result, mean};
 
-/// Words of a topic that are compared, and of which the coherence is taken.
+/// Words of a topic that are compared and enter the coherence.
 const TOP: usize = 10;
 /// Draws of the posterior of the topics that are averaged.
 const TOPIC_DRAWS: u32 = 32;
 
-/// The bound on all documents of a way after some steps.
+/// The bound on all documents of a method after some steps.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Stage {
     pub(crate) steps: u64,
@@ -33,11 +33,11 @@ pub(crate) struct Stage {
     pub(crate) cpu_seconds: f64,
     pub(crate) elbo: f64,
     pub(crate) elbo_se: f64,
-    /// The largest resident memory of this way so far.
+    /// The largest resident memory of this method so far.
     pub(crate) peak_megabytes: f64,
 }
 
-/// What came out of one way to fit.
+/// The result of one method.
 #[derive(Debug, Serialize)]
 pub(crate) struct Fitted {
     pub(crate) way: Way,
@@ -46,7 +46,7 @@ pub(crate) struct Fitted {
     pub(crate) gradient_evaluations: u64,
     pub(crate) tokens: f64,
     pub(crate) elbo_per_token: f64,
-    /// With weights trained for each document not seen before, the topics and alpha known.
+    /// With weights trained for each held-out document, given the topics and alpha.
     pub(crate) held_out_per_token: f64,
     /// The same bound with the encoder alone; nothing is trained.
     pub(crate) encoder_held_out_per_token: Option<f64>,
@@ -66,7 +66,7 @@ impl Fitted {
 }
 
 impl Setup {
-    /// Fits one way, stage by stage, and judges it.
+    /// Fits one method, stage by stage, and measures it.
     pub(super) fn one<M: Model<Data = SparseRows> + 'static>(
         &self,
         way: Way,
@@ -122,7 +122,7 @@ impl Setup {
         }
     }
 
-    /// The words of each topic that are most probable, and their coherence.
+    /// The most probable words of each topic, and their coherence.
     fn words(&self, topics: &Array) -> Result<(Vec<Vec<String>>, Vec<f64>)> {
         let (mut words, mut coherence) = (Vec::new(), Vec::new());
         for topic in topics.values.chunks_exact(topics.shape[1]) {
@@ -174,7 +174,7 @@ impl Setup {
             false => Vec::new(),
         };
         let (done, count) = (stages.last().map_or(0, |stage| stage.steps), self.options.stages.max(1));
-        // A run may have been cut after its checkpoint and before its bound was written down.
+        // A run may have been interrupted after its checkpoint and before its bound was recorded.
         let mut resumed = match done {
             0 => None,
             _ => Some(run(algorithm, exchange, &RunOptions { resume: true, ..until(done, &folder) }, &mut Silent)?),
@@ -194,7 +194,7 @@ impl Setup {
         Ok(stages)
     }
 
-    /// The bound a token of documents that no fit has seen, with weights trained for them and the topics known.
+    /// The bound a token of held-out documents, with weights trained for them and the topics known.
     fn held_out(&self, topics: Array, alpha: f64) -> Result<f64> {
         let model = KnownTopics::new(topics, alpha, self.link)?;
         let settings = Settings {
@@ -217,7 +217,7 @@ impl Setup {
 }
 
 impl Stage {
-    /// What came after the stage before; the counters of a record are those of its own run.
+    /// The stage after `before`; the counters of a record are those of its own run.
     fn new(before: Option<&Self>, record: &RunRecord, cpu_seconds: f64, bound: &ElboEstimate) -> Self {
         let of = |count: fn(&Self) -> u64| before.map_or(0, count);
         let time = |seconds: fn(&Self) -> f64| before.map_or(0.0, seconds);
@@ -234,7 +234,7 @@ impl Stage {
     }
 }
 
-/// Until so many steps are done, with a checkpoint then.
+/// The options of a run to `steps` steps, with a checkpoint at its end.
 fn until(steps: u64, folder: &Path) -> RunOptions {
     RunOptions { steps, checkpoint: Some((folder.to_owned(), steps)), ..RunOptions::default() }
 }

@@ -1,13 +1,13 @@
-//! Asks the system for the largest memory that this process has held, and for its processor time.
+//! Reads the largest memory that this process has held, and its processor time, from the system.
 
 use std::path::Path;
 
-/// Lets the kernel forget the largest memory so far, where it can.
+/// Resets the kernel's record of the largest memory, if possible.
 pub(super) fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The largest resident memory since the last reset in megabytes; zero where the system does not say.
+/// The largest resident memory since the last reset in megabytes; zero if the system does not report it.
 pub(super) fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -15,7 +15,7 @@ pub(super) fn peak() -> f64 {
     kibibytes * 1024.0 / 1e6
 }
 
-/// Processor time of this process in seconds; zero where the system does not say.
+/// Processor time of this process in seconds; zero if the system does not report it.
 pub(super) fn cpu_seconds() -> f64 {
     let path = Path::new("/proc/self/stat");
     let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,13 +1,13 @@
-//! Prints the bounds, what they cost, the claims of the paper and the words of topics.
+//! Prints the bounds, their costs, the claims of the paper and the words of topics.
 
 use super::Way;
 use super::fit::Fitted;
 use crate::harness::{Claim, Table, real};
 
-/// How far below the bound of SFVI another bound counts as about the same: a hundredth of it.
+/// The relative difference up to which a bound is about the same as that of SFVI.
 const ABOUT: f64 = 0.01;
 
-/// Holds the fits to what the paper says of them.
+/// Judges the claims of the paper by the fits.
 pub(super) fn judge(fits: &[Fitted]) -> Vec<Claim> {
     let of = |way: Way| fits.iter().find(|fit| fit.way == way);
     let mut claims = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn judge(fits: &[Fitted]) -> Vec<Claim> {
     claims
 }
 
-/// Prints the bound of each fit as it rose, what it came to and cost, and the topics of the first.
+/// Prints the trace of the bound of each fit, its results and costs, and the topics of the first.
 pub(super) fn print(fits: &[Fitted]) {
     println!("\nThe bound in nats a token on all documents of a fit, against gradient evaluations");
     for fit in fits {

@@ -1,4 +1,4 @@
-//! Draws the words of each topic as columns, the most coherent first: a picture that is all text.
+//! Draws the words of each topic as columns of text, the most coherent topic first.
 
 use std::fmt::Write as _;
 use std::path::Path;
