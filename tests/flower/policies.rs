@@ -1,5 +1,4 @@
-//! Continues without a silo, takes it back and takes in a late one, over a real deployment: exactly by the stated
-//! rules.
+//! Continues without a silo, takes it back and takes in a late one, over a real deployment and by the stated rules.
 //!
 //! Each test is rows of the table in `docs/src/reference-flower-faults.md`.
 
