@@ -143,7 +143,7 @@ impl LogisticRegression {
     /// ```
     /// use partita_models::LogisticRegression;
     /// let draw = |noise: &mut partita_core::NoiseStream| vec![2.0 + 2.0 * noise.standard_normal(), 0.0];
-    /// let probabilities = LogisticRegression::new(1).predict_by_draws(&[0.3], draw, (1, 40_000))?;
+    /// let probabilities = LogisticRegression::new(1).predict_by_draws(&[0.3], draw, 1, 40_000)?;
     /// assert!((probabilities[1] - 0.7752).abs() < 0.005); // 5 standard errors
     /// # Ok::<(), partita_core::Error>(())
     /// ```
@@ -151,7 +151,8 @@ impl LogisticRegression {
         &self,
         inputs: &[f64],
         mut coefficients: impl FnMut(&mut NoiseStream) -> Vec<f64>,
-        (seed, draws): (u64, u64),
+        seed: u64,
+        draws: u64,
     ) -> Result<Vec<f64>> {
         let rows = with_intercept(inputs, self.columns);
         let mut sums = vec![0.0; 2 * rows.len() / (self.columns + 1)];

@@ -125,7 +125,7 @@ impl MultinomialRegression {
     /// let model = MultinomialRegression::new([1, 2], &device).centred();
     /// let covariates = SparseRows::from_dense(&[1.0], [1, 1])?;
     /// let at_the_mode = |_: &mut partita_core::NoiseStream| vec![2.0, -2.0, 0.0, 0.0];
-    /// let probabilities = model.predict(&covariates, &[0.0, 0.0], at_the_mode, (1, 4), &device)?;
+    /// let probabilities = model.predict(&covariates, &[0.0, 0.0], at_the_mode, 1, 4, &device)?;
     /// assert!((probabilities[0] - 1.0 / (1.0 + (-4.0_f64).exp())).abs() < 1e-15);
     /// # Ok::<(), partita_core::Error>(())
     /// ```
@@ -134,7 +134,8 @@ impl MultinomialRegression {
         covariates: &SparseRows,
         theta: &[f64],
         mut latents: impl FnMut(&mut partita_core::NoiseStream) -> Vec<f64>,
-        (seed, draws): (u64, u64),
+        seed: u64,
+        draws: u64,
         device: &Device,
     ) -> Result<Vec<f64>> {
         let [columns, classes] = self.shape;

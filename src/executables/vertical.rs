@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use partita_core::Device;
 use partita_core::vertical::{Labels, Party};
 use partita_flower::{Error, Result, RunFile};
-use partita_inference::vertical::{Prediction, Predictive, coordinator, fit_parties, party_program, predict};
+use partita_inference::vertical::{
+    PredictedModel, Prediction, Predictive, coordinator, fit_parties, party_program, predict,
+};
 use partita_inference::{
     AlgorithmChoice, Counters, FitOptions, Message, Report, SiloProgram, VerticalOptions, VerticalParty,
     write_atomically,
@@ -82,9 +84,9 @@ pub fn run_label_holder(
         let mut algorithm = coordinator(&labels, &run.silos, &device, &fit)?;
         let (report, _) = fit_parties(&labels, &device, &fit, &mut *algorithm, &mut exchange, Some(progress))?;
         if let Some(labels) = held_out.as_ref().filter(|_| run.held_out_draws > 0) {
-            let noise = how.augmentation.rho() > 0.0;
+            let model = if how.augmentation.rho() > 0.0 { PredictedModel::Augmented } else { PredictedModel::Declared };
             let (draws, seed, deadline) = (run.held_out_draws, fit.settings.seed, fit.deadline);
-            let ask = Predictive { draws, noise, seed, deadline };
+            let ask = Predictive { draws, model, seed, deadline };
             match predict(labels, &device, &*algorithm, &mut exchange, ask, &mut Counters::default()) {
                 Ok(Prediction { mean, log_density }) => {
                     let found = json!({"mean": mean.values, "shape": mean.shape, "log_density": log_density});

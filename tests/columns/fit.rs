@@ -4,7 +4,7 @@
 use fixtures::vertical::{Joint, LinearWorld, NOISE_SD, inverse};
 use partita::core::NoiseKind;
 use partita::inference::{VerticalOptions, vertical::VerticalFit};
-use partita::vertical::{Augmentation, AuxiliaryFamily, fit};
+use partita::vertical::{Augmentation, AuxiliaryFamily, PredictedModel, fit};
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Schedule, Settings};
 
 fn options(how: VerticalOptions, steps: u64) -> FitOptions {
@@ -154,9 +154,11 @@ fn predictions_are_those_of_the_augmented_model_with_noise_and_of_the_declared_o
     how.summary_draws = 100;
     let mut fit = run(&world, &how);
     let new = LinearWorld::rows_of(&world, 3);
-    for (noise, variance) in [(true, NOISE_SD.powi(2) + 2.0), (false, NOISE_SD.powi(2))] {
+    for (model, variance) in
+        [(PredictedModel::Augmented, NOISE_SD.powi(2) + 2.0), (PredictedModel::Declared, NOISE_SD.powi(2))]
+    {
         let draws = 10_000;
-        let prediction = fit.predict(&new.parties, &new.labels, draws, noise).unwrap();
+        let prediction = fit.predict(&new.parties, &new.labels, draws, model).unwrap();
         for (row, x) in new.inputs.chunks(new.columns).enumerate() {
             // q is independent over parties and head, so that moments add up.
             let posterior = fit.posterior();

@@ -157,7 +157,7 @@ fn predictions_are_means_of_softmax_rows_and_depend_on_the_seed_alone() {
         stream.normal(&mut values);
         values
     };
-    let found = model.predict(data.covariates(), &theta, draw, (9, 2), &device).unwrap();
+    let found = model.predict(data.covariates(), &theta, draw, 9, 2, &device).unwrap();
     let mut expected = vec![0.0; 15];
     for index in 0..2 {
         let values = draw(&mut Noise::new(9).stream(Key::new(Purpose::Predictive, index)));
@@ -172,8 +172,8 @@ fn predictions_are_means_of_softmax_rows_and_depend_on_the_seed_alone() {
         }
     }
     assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < SAME));
-    assert_eq!(found, model.predict(data.covariates(), &theta, draw, (9, 2), &device).unwrap());
-    let other = |latents: usize| model.predict(data.covariates(), &theta, |_| vec![0.0; latents], (9, 1), &device);
+    assert_eq!(found, model.predict(data.covariates(), &theta, draw, 9, 2, &device).unwrap());
+    let other = |latents: usize| model.predict(data.covariates(), &theta, |_| vec![0.0; latents], 9, 1, &device);
     assert!(other(21).is_ok() && other(20).is_err());
     assert!(Array::new(found, vec![5, 3]).is_ok());
 }

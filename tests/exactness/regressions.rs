@@ -153,7 +153,7 @@ fn logistic_predictions_by_formula_and_by_draws_agree_and_are_predictions() {
         let mean = posterior.mean().iter().zip(&deviations);
         mean.map(|(mean, sd)| mean + sd * noise.standard_normal()).collect()
     };
-    let drawn = model.predict_by_draws(&inputs, draw, (3, 20_000)).unwrap();
+    let drawn = model.predict_by_draws(&inputs, draw, 3, 20_000).unwrap();
     for (formula, drawn) in formula.iter().zip(&drawn) {
         // The approximation is off by up to 0.002 here; 5 standard errors of the draws are 0.5 * 0.8 /
         // sqrt(20,000) * 5.

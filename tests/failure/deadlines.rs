@@ -11,7 +11,7 @@ use partita::inference::{
     VerticalOptions, evaluate, fit_parties, parties,
 };
 use partita::models::ConjugateGaussian;
-use partita::vertical::{self, Predictive};
+use partita::vertical::{self, PredictedModel, Predictive};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, RoundOptions, Settings};
 
 /// The time limit of a wait that would not end.
@@ -121,7 +121,7 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
         let names = exchange.silos().to_vec();
         let mut algorithm = vertical::coordinator(&world.labels, &names, &device, &how).unwrap();
         let found = vertical::fit_parties(&world.labels, &device, &how, &mut *algorithm, &mut exchange, None);
-        let ask = Predictive { draws: 2, noise: true, seed: 1, deadline: how.deadline };
+        let ask = Predictive { draws: 2, model: PredictedModel::Augmented, seed: 1, deadline: how.deadline };
         let counters = &mut Counters::default();
         let predicted = vertical::predict(&world.labels, &device, &*algorithm, &mut exchange, ask, counters);
         (found.map(|(report, _)| report.elbo), predicted)

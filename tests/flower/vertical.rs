@@ -11,7 +11,9 @@ use fixtures::vertical_run::BinaryWorld;
 use partita::compiled_in::CompiledIn;
 use partita::flower::RunFile;
 use partita::inference::{Counters, Exchange, SiloProgram, VerticalOptions};
-use partita::vertical::{Prediction, Predictive, coordinator, fit, fit_parties, party_program, predict};
+use partita::vertical::{
+    PredictedModel, Prediction, Predictive, coordinator, fit, fit_parties, party_program, predict,
+};
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Report, Settings};
 use serde_json::{Value, json};
 
@@ -55,7 +57,8 @@ fn over_parties(deployment: &Deployment, folder: &Path, how: &FitOptions) -> Val
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&world.labels, &names, &device, how).unwrap();
         let (report, _) = fit_parties(&world.labels, &device, how, &mut *algorithm, exchange, None).unwrap();
-        let ask = Predictive { draws: DRAWS, noise: true, seed: how.settings.seed, deadline: None };
+        let ask =
+            Predictive { draws: DRAWS, model: PredictedModel::Augmented, seed: how.settings.seed, deadline: None };
         let predicted = predict(&unseen.labels, &device, &*algorithm, exchange, ask, &mut Counters::default());
         known(&report, &predicted.unwrap())
     })
@@ -64,7 +67,7 @@ fn over_parties(deployment: &Deployment, folder: &Path, how: &FitOptions) -> Val
 fn in_one_process(how: &FitOptions) -> Value {
     let [world, unseen] = worlds();
     let mut fitted = fit(&world.parties, &world.labels, &Device::flex(), how, None).unwrap();
-    let prediction = fitted.predict(&unseen.parties, &unseen.labels, DRAWS, true).unwrap();
+    let prediction = fitted.predict(&unseen.parties, &unseen.labels, DRAWS, PredictedModel::Augmented).unwrap();
     known(&fitted.report, &prediction)
 }
 
@@ -150,7 +153,7 @@ fn the_executables_fit_columns_at_different_parties_from_their_files_with_the_bi
     let how = RunFile::parse(RUN).unwrap().fit_options(&CompiledIn::VerticalLogistic.settings()).unwrap();
     let [world, unseen] = worlds();
     let mut fitted = fit(&world.parties, &world.labels, &Device::flex(), &how, None).unwrap();
-    let expected = fitted.predict(&unseen.parties, &unseen.labels, DRAWS, true).unwrap();
+    let expected = fitted.predict(&unseen.parties, &unseen.labels, DRAWS, PredictedModel::Augmented).unwrap();
     let (found, report) = (read(&folder.join("output/result.json")), serde_json::to_value(&fitted.report).unwrap());
     for entry in ["sites", "elbo", "elbo_se"] {
         assert_eq!(found[entry], report[entry], "{entry}");

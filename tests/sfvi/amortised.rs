@@ -541,11 +541,14 @@ mod pictures {
 
 /// Encoders that stay in their silos.
 mod private {
+    use std::collections::BTreeMap;
     use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use partita::inference::{Counters, Exchange, InProcess, Progress, Request, RunRecord, StepInfo};
+    use partita::inference::{
+        Counters, Exchange, ImportanceGradient, InProcess, Progress, Request, RunRecord, StepInfo,
+    };
 
     use super::*;
 
@@ -675,6 +678,29 @@ mod private {
             close(&[private.report.theta.as_slice(), &own].concat(), &shared.report.theta, 1e-10, "θ");
             assert!((private.report.elbo - shared.report.elbo).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn importance_weights_weigh_a_private_encoder_as_a_shared_one_or_are_refused() {
+        let device = Device::flex();
+        let data = named(&[observations(20, 8)], &device);
+        let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
+        let settings = Settings { estimator, minibatch: BTreeMap::new(), ..settings() };
+        let with = |algorithm: AlgorithmChoice| FitOptions {
+            algorithm,
+            settings: settings.clone(),
+            elbo_draws: 4,
+            ..FitOptions::default()
+        };
+        let rounds = AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, ..RoundOptions::paper(3) });
+        for options in [with(AlgorithmChoice::Central), with(rounds)] {
+            let shared = fit(&mixed(&device), &data, &device, &options, None).unwrap();
+            let mut private = fit(&model(&device), &data, &device, &options, None).unwrap();
+            let own = private.exchange.programs()[0].private_theta();
+            close(&[private.report.theta.as_slice(), &own].concat(), &shared.report.theta, 1e-10, "θ");
+        }
+        let found = fit(&model(&device), &data, &device, &with(AlgorithmChoice::Sfvi), None).unwrap_err();
+        assert!(found.to_string().contains("private θ"), "{found}");
     }
 
     /// Partitioned inference in one silo, in visits of so many steps; θ that is shared rests.

@@ -591,7 +591,7 @@ fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::datas
     let covariates = SparseRows::from_dense(&test.scaled(), [2_000, 784]).unwrap();
     let point = found.posterior();
     let latents = |_: &mut NoiseStream| point.parameters.to_vec();
-    let probabilities = model.predict(&covariates, point.theta, latents, (1, 1), &device).unwrap();
+    let probabilities = model.predict(&covariates, point.theta, latents, 1, 1, &device).unwrap();
     100.0 * accuracy(&Predictions::new(&probabilities, 10, test.labels()).unwrap())
 }
 

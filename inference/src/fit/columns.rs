@@ -17,7 +17,7 @@ use crate::engine::run::{Progress, RunRecord};
 use crate::fit::{AlgorithmChoice, FitOptions};
 pub use crate::methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 pub use elsewhere::{coordinator, fit_parties, party_program};
-pub use prediction::{Prediction, Predictive, predict};
+pub use prediction::{PredictedModel, Prediction, Predictive, predict};
 use shared_party::SharedParty;
 
 /// A fitted vertical model: the report of the label holder, and the parties for further questions.

@@ -107,16 +107,16 @@ pub(crate) enum Split {
 }
 
 /// The distribution of rows over silos: identical, or with small silos that differ in labels.
-pub(crate) enum CovarianceMatrix {
+pub(crate) enum RowDistribution {
     Alike,
     SmallLarge(SmallLarge),
 }
 
 impl Split {
-    fn rows(self, table: TableName) -> CovarianceMatrix {
+    fn rows(self, table: TableName) -> RowDistribution {
         match self {
-            Self::A => CovarianceMatrix::Alike,
-            Self::B => CovarianceMatrix::SmallLarge(table.imbalance()),
+            Self::A => RowDistribution::Alike,
+            Self::B => RowDistribution::SmallLarge(table.imbalance()),
         }
     }
 }

@@ -190,6 +190,11 @@ impl<M: Model> Silo<M> {
     fn step(&mut self, request: &StepRequest) -> Result<Message> {
         let StepRequest { step, global, .. } = request;
         let step = *step;
+        if self.settings.estimator.weighs_draws() && !self.locals.private_theta().is_empty() {
+            let found = format!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
+            let expected = "Central or SfviAvg, or an estimator whose draws weigh the same: Sfvi sends no weights of θ";
+            return Err(Error::Setting { setting: "estimator", found, expected });
+        }
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
@@ -203,11 +208,6 @@ impl<M: Model> Silo<M> {
         let private = self.locals.take_private(&mut shares);
         let terms = self.terms(step, global, &shares, draw)?;
         if self.settings.estimator.weighs_draws() {
-            if !self.locals.private_theta().is_empty() {
-                let found = format!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
-                let expected = "Central, or an estimator whose draws weigh the same: a silo hears no weights of θ";
-                return Err(Error::Setting { setting: "estimator", found, expected });
-            }
             self.pending = Some(Pending { step, draws: local });
         } else {
             let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();

@@ -28,14 +28,22 @@ pub struct Prediction {
     pub log_density: Vec<f64>,
 }
 
+/// The model whose prediction is asked for, at the same posterior.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PredictedModel {
+    /// The augmented model: parties add the noise $`N(0, \rho^2)`$ of the auxiliary variables.
+    Augmented,
+    /// The model as it is declared, without that noise.
+    Declared,
+}
+
 /// How rows are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predictive {
     /// Draws from the posterior.
     pub draws: u64,
-    /// Whether parties add the noise $`N(0, \rho^2)`$ of the auxiliary variables: with it the prediction is the
-    /// augmented model's, without it that of the model as declared at the same posterior.
-    pub noise: bool,
+    /// Whose prediction it is.
+    pub model: PredictedModel,
     /// The seed of the fit.
     pub seed: u64,
     /// How long to wait for a party's answer to each request.
@@ -45,9 +53,8 @@ pub struct Predictive {
 impl VerticalFit {
     /// Predicts rows of which each party holds its columns, over `draws` draws from the posterior.
     ///
-    /// Each party sends $`g_j`$ of its draw, with the noise $`N(0, \rho^2)`$ of the auxiliary variables if `noise`:
-    /// with it the prediction is the augmented model's, without it that of the model as declared at the same posterior.
-    /// In the power-likelihood model one party in turn goes without, as in each of its factors. Labels whose values are
+    /// Each party sends $`g_j`$ of its draw, with the noise $`N(0, \rho^2)`$ of the auxiliary variables where `model` is
+    /// the augmented one. In the power-likelihood model one party in turn goes without, as in each of its factors. Labels whose values are
     /// not known may be any that the head allows, where only the mean is read.
     ///
     /// # Shapes
@@ -56,7 +63,13 @@ impl VerticalFit {
     /// # Errors
     /// [`Error::Setting`] for other parties than those of the fit, other rows at a party than at the labels, or no
     /// draw; otherwise what contributions and head refuse.
-    pub fn predict(&mut self, parties: &[Party], labels: &Labels, draws: u64, noise: bool) -> Result<Prediction> {
+    pub fn predict(
+        &mut self,
+        parties: &[Party],
+        labels: &Labels,
+        draws: u64,
+        model: PredictedModel,
+    ) -> Result<Prediction> {
         let names = self.exchange.silos();
         if !parties.iter().map(Party::name).eq(names.iter().map(String::as_str)) {
             let found = parties.iter().map(Party::name).collect::<Vec<_>>().join(", ");
@@ -70,7 +83,7 @@ impl VerticalFit {
             super::aligned(party, labels)?;
             lock(own).hold_out(party.clone());
         }
-        let how = Predictive { draws, noise, seed: self.seed, deadline: None };
+        let how = Predictive { draws, model, seed: self.seed, deadline: None };
         predict(labels, &self.device, &*self.algorithm, &mut self.exchange, how, &mut self.record.counters)
     }
 
@@ -143,7 +156,7 @@ fn contributions(
             first: draws.start,
             draws: count,
             parties: names.len() as u64,
-            noise: how.noise,
+            noise: how.model == PredictedModel::Augmented,
             gradient: EstimateRequest::read(&request.message, &any)?.gradient,
         };
         Ok(Request { silo: request.silo, message: message.write() })

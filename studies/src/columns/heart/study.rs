@@ -8,7 +8,7 @@ use partita::datasets::{CovariateRows, HEART_FAILURE_PARTIES, LabelledTable};
 use partita::inference::{VerticalOptions, vertical};
 use partita::models::vertical::{BernoulliHead, LastLayer, PointNetwork, binary_labels};
 use partita::models::{Activation, Mlp};
-use partita::vertical::{Labels, Party};
+use partita::vertical::{Labels, Party, PredictedModel};
 use partita::{AlgorithmChoice, Device, Estimator, FitOptions, Schedule, Settings};
 use serde::{Deserialize, Serialize};
 
@@ -180,7 +180,7 @@ impl Study {
         let (held_out, own) = labels(test);
         // Point estimates have no draws that differ.
         let draws = if let Method::Hierarchical(_) = method { self.options.draws } else { 1 };
-        let predicted = fit.predict(&parties(test)?, &held_out, draws, true)?;
+        let predicted = fit.predict(&parties(test)?, &held_out, draws, PredictedModel::Augmented)?;
         let (counters, rows) = (fit.record.counters, real(training.len() as u64));
         let trace = thinned(&fit.record.trace, 200);
         Ok(Outcome {

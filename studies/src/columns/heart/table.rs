@@ -9,7 +9,7 @@ use crate::harness::{Claim, Table, mean, sample_sd};
 
 /// A mean with its standard deviation over folds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CovarianceMatrix {
+pub(crate) struct OverFolds {
     mean: f64,
     sd: f64,
 }
@@ -19,7 +19,7 @@ pub(crate) struct CovarianceMatrix {
 pub(crate) struct Row {
     method: Method,
     /// Accuracy in per cent, log likelihood of all rows, log likelihood of wrongly predicted rows.
-    columns: [CovarianceMatrix; 3],
+    columns: [OverFolds; 3],
     /// The standard deviations of the last two over rows.
     over_rows: [f64; 2],
     wrong: usize,
@@ -56,7 +56,7 @@ impl Row {
         let spread = |of: &dyn Fn(&Outcome) -> Vec<f64>| {
             // A fold without a wrong prediction has no mean over wrong ones.
             let means: Vec<f64> = outcomes.iter().map(of).filter(|own| !own.is_empty()).map(|own| mean(&own)).collect();
-            CovarianceMatrix { mean: mean(&all(of)), sd: sample_sd(&means) }
+            OverFolds { mean: mean(&all(of)), sd: sample_sd(&means) }
         };
         Self {
             method,
@@ -72,7 +72,7 @@ impl Row {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let spread = |own: CovarianceMatrix| json!({ "mean": own.mean, "sd_over_folds": own.sd });
+        let spread = |own: OverFolds| json!({ "mean": own.mean, "sd_over_folds": own.sd });
         let [accuracy, all, wrong] = self.columns.map(spread);
         json!({
             "method": self.method.label(),
@@ -91,7 +91,7 @@ impl Row {
     }
 }
 
-impl fmt::Display for CovarianceMatrix {
+impl fmt::Display for OverFolds {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(&format!("{:.2} ± {:.2}", self.mean, self.sd))
     }
@@ -101,10 +101,10 @@ impl fmt::Display for CovarianceMatrix {
 pub(crate) fn print(rows: &[Row]) {
     let mut table = Table::new(["", "accuracy %", "log prob, all", "log prob, wrong"]);
     for row in rows {
-        let cells = |spreads: [CovarianceMatrix; 3]| spreads.map(|spread| spread.to_string());
+        let cells = |spreads: [OverFolds; 3]| spreads.map(|spread| spread.to_string());
         table.row([row.method.label().to_owned()].into_iter().chain(cells(row.columns)));
         if let Some(numbers) = paper(row.method) {
-            let numbers = numbers.map(|[mean, sd]| CovarianceMatrix { mean, sd });
+            let numbers = numbers.map(|[mean, sd]| OverFolds { mean, sd });
             table.row(["  paper ".to_owned()].into_iter().chain(cells(numbers)));
         }
     }

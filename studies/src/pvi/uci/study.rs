@@ -14,7 +14,7 @@ use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Model, PviOptio
 
 use serde::{Deserialize, Serialize};
 
-use super::{CovarianceMatrix, Options, Study};
+use super::{Options, RowDistribution, Study};
 use crate::harness::{Result, improper_cavities, is_outcome};
 
 /// The paper's number of silos, its learning rate, rows of a minibatch and damping of synchronous PVI.
@@ -128,12 +128,12 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(study: &'a Study, table: &LabelledTable, spread: CovarianceMatrix, seed: u64) -> Result<Self> {
+    pub(crate) fn new(study: &'a Study, table: &LabelledTable, spread: RowDistribution, seed: u64) -> Result<Self> {
         let noise = Noise::new(seed);
         let [train, test] = table.split(TRAINING, Standardisation::TrainingRows, &noise)?;
         let mut rows = match spread {
-            CovarianceMatrix::Alike => partition_equally(train.rows(), SILOS, &noise)?,
-            CovarianceMatrix::SmallLarge(imbalance) => partition_small_large(train.labels(), SILOS, imbalance, &noise)?,
+            RowDistribution::Alike => partition_equally(train.rows(), SILOS, &noise)?,
+            RowDistribution::SmallLarge(imbalance) => partition_small_large(train.labels(), SILOS, imbalance, &noise)?,
         };
         // Each seed has its own order of the silos.
         noise.stream(Key::new(Purpose::Partition, 1)).shuffle(&mut rows);

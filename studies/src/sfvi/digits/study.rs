@@ -312,7 +312,7 @@ fn accuracy(
         stream.normal(&mut noise);
         family.draw(parameters, &noise).latent
     };
-    let probabilities = model.predict(data.covariates(), theta, draw, (seed, draws), device)?;
+    let probabilities = model.predict(data.covariates(), theta, draw, seed, draws, device)?;
     let share = metrics::accuracy(&Predictions::new(&probabilities, SHAPE[1], data.labels())?);
     Ok((100.0 * share, probabilities))
 }
