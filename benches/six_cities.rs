@@ -120,7 +120,7 @@ fn vjps(criterion: &mut Criterion) {
     let family = FullRankGaussian::new(5);
     let (parameters, noise) = (family.initial(0.1), [0.3, -0.1, 0.7, 0.2, -0.5]);
     let mut out = vec![0.0; family.parameter_len()];
-    criterion.bench_function("gaussian_pull_back/full_rank_5", |bencher| {
+    criterion.bench_function("gaussian_vjp/full_rank_5", |bencher| {
         bencher.iter(|| family.vjp(&parameters, &noise, black_box(&noise), &noise, &mut out));
     });
     let on = vec![true];
@@ -130,7 +130,7 @@ fn vjps(criterion: &mut Criterion) {
     let parameters = rows.initial(0.1);
     let local_noise = vec![0.3; 537];
     let mut out = vec![0.0; rows.parameter_len()];
-    criterion.bench_function("gaussian_pull_back/rows_537_draw_and_pull_back", |bencher| {
+    criterion.bench_function("gaussian_vjp/rows_537_draw_and_vjp", |bencher| {
         bencher.iter(|| {
             let draw = rows.draw(&parameters, &noise, black_box(&local_noise));
             rows.vjp(&parameters, &noise, &local_noise, &draw, &local_noise, &mut out)

@@ -91,7 +91,7 @@ impl Family for SoftplusGaussian {
         let sds = self.sds(parameters);
         self.add(parameters, &[], |i| 1.0 / sds[i], out);
     }
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         CovarianceMatrix::Diagonal(self.sds(parameters))
     }
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {

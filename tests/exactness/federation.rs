@@ -60,7 +60,7 @@ fn share(
     let block = BlockDraw { family: &family, parameters: &parameters, noise: &point.noise[rows.clone()], weight: 1.0 };
     let mut out = vec![vec![0.0; parameters.len()]];
     let density = LogDensity::new(model, device, &table);
-    let share = estimator.local_share(&density, data, &global, &[block], &mut out).unwrap();
+    let share = estimator.local_elbo_term(&density, data, &global, &[block], &mut out).unwrap();
     let count = rows.len();
     let by_row = (0..count).map(|row| (0..12).map(|slot| out[0][slot * count + row]).collect()).collect();
     (share, by_row)

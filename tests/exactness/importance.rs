@@ -344,18 +344,18 @@ fn by_hand(
         let density = LogDensity::new(&model, &device, &table).weight(part.weight);
         let block = BlockDraw { family: &rows, parameters: &parameters, noise: &by_row, weight: part.entropy_weight };
         let mut by_local = vec![vec![0.0; parameters.len()]];
-        let share = inner.local_share(&density, &data, &global, &[block], &mut by_local).unwrap();
+        let share = inner.local_elbo_term(&density, &data, &global, &[block], &mut by_local).unwrap();
         let prior = LogDensity::new(&model, &device, &table).global(&global.latent).unwrap();
-        let own_share: ElboTerm = inner.global_share(prior, &global_family, &point.global, &global);
+        let own_elbo_term: ElboTerm = inner.global_elbo_term(prior, &global_family, &point.global, &global);
         let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
         let mut by_global = vec![0.0; 2];
         let (location, deviation) =
-            (sum(&own_share.grad_mean, &share.grad_mean), sum(&own_share.grad_offset, &share.grad_offset));
+            (sum(&own_elbo_term.grad_mean, &share.grad_mean), sum(&own_elbo_term.grad_offset, &share.grad_offset));
         global_family.vjp(&point.global, &own, &location, &deviation, &mut by_global);
         if inner == Estimator::Total {
             global_family.add_entropy_gradient(&point.global, &mut by_global);
         }
-        draws.push((own_share.elbo + share.elbo, by_global, by_local.remove(0)));
+        draws.push((own_elbo_term.elbo + share.elbo, by_global, by_local.remove(0)));
     }
     let largest = draws.iter().map(|draw| draw.0).fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = draws.iter().map(|draw| (draw.0 - largest).exp()).sum();

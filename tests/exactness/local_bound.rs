@@ -37,18 +37,18 @@ fn value_is_the_average_of_ratios_and_gradients_are_its_differences() {
         };
         expected += (0.5 * (ratio(0).exp() + ratio(1).exp())).ln();
     }
-    assert!((found.assessment.value - expected).abs() < 1e-12, "{} against {expected}", found.assessment.value);
+    assert!((found.evaluated.value - expected).abs() < 1e-12, "{} against {expected}", found.evaluated.value);
     let step = 1e-5;
-    let quotient = (at(0.6 + step, &draws).assessment.value - at(0.6 - step, &draws).assessment.value) / (2.0 * step);
-    assert!((found.assessment.globals[0] - quotient).abs() < 1e-8);
+    let quotient = (at(0.6 + step, &draws).evaluated.value - at(0.6 - step, &draws).evaluated.value) / (2.0 * step);
+    assert!((found.evaluated.globals[0] - quotient).abs() < 1e-8);
     for cell in 0..6 {
         let moved = |by: f64| {
             let mut draws = draws.clone();
             draws[cell] += by;
-            at(0.6, &draws).assessment.value
+            at(0.6, &draws).evaluated.value
         };
         let quotient = (moved(step) - moved(-step)) / (2.0 * step);
-        assert!((found.assessment.locals[0][cell] - quotient).abs() < 1e-8, "draw {cell}");
+        assert!((found.evaluated.locals[0][cell] - quotient).abs() < 1e-8, "draw {cell}");
     }
     let sums: Vec<f64> = found.weights.chunks(2).map(|row| row.iter().sum()).collect();
     sums.iter().for_each(|sum| assert!((sum - 1.0).abs() < 1e-14));
@@ -67,7 +67,7 @@ fn gradients_reach_scales_and_latents_off_the_real_line_too() {
         density
             .locally_enhanced(Latents { globals: &[mu, log_tau], locals: &draws }, &data, &[0.0; 6])
             .unwrap()
-            .assessment
+            .evaluated
     };
     let (found, step) = (at(2.0, 0.7), 1e-5);
     let by_mu = (at(2.0 + step, 0.7).value - at(2.0 - step, 0.7).value) / (2.0 * step);
@@ -131,9 +131,9 @@ fn a_factor_with_a_number_for_each_row_is_as_good_as_an_observation() {
         let density = LogDensity::new(&model, &device, &table).minibatch(&minibatch);
         density.locally_enhanced(Latents { globals: &[0.4], locals: &draws }, &data, &log_q)
     };
-    let expected = bound(Likelihood::Observed).unwrap().assessment;
+    let expected = bound(Likelihood::Observed).unwrap().evaluated;
     for how in [Likelihood::Factor, Likelihood::TwoNumbers] {
-        let found = bound(how).unwrap().assessment;
+        let found = bound(how).unwrap().evaluated;
         assert!((found.value - expected.value).abs() < 1e-12, "{how:?}: {} {}", found.value, expected.value);
         let pairs = found.globals.iter().zip(&expected.globals).chain(found.locals[0].iter().zip(&expected.locals[0]));
         pairs.for_each(|(found, expected)| assert!((found - expected).abs() < 1e-12, "{how:?}"));
@@ -208,7 +208,7 @@ fn minibatches_and_silos_share_the_bound_without_bias() {
             &data,
             &log_q,
         );
-        value.unwrap().assessment.value
+        value.unwrap().evaluated.value
     };
     let all: Vec<usize> = (0..537).collect();
     let thirds: Vec<Vec<usize>> = (0..3).map(|k| all.iter().copied().filter(|row| row % 3 == k).collect()).collect();

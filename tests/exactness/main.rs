@@ -12,5 +12,5 @@ mod local_bound;
 mod multinomial_regression;
 mod network;
 mod nuts;
+mod on_device;
 mod regressions;
-mod resident;

@@ -147,7 +147,7 @@ fn gradient<M: Model>(
     Noise::new(3).stream(Key::new(Purpose::Fit, step)).normal(&mut noise);
     let global = family.draw(parameters, &noise);
     let means = family.mean(parameters);
-    let variances: Vec<f64> = family.spread(parameters).deviations().iter().map(|sd| sd * sd).collect();
+    let variances: Vec<f64> = family.covariance_matrix(parameters).deviations().iter().map(|sd| sd * sd).collect();
     let mut out = vec![0.0; family.parameter_len()];
     for (data, index) in silos.iter().zip(0_u32..) {
         let table = SiteTable::of(model, device, data).unwrap();
@@ -159,11 +159,11 @@ fn gradient<M: Model>(
             let key = Key::new(Purpose::Fit, step).silo(index);
             density = density.moments(Moments { means: &means, variances: &variances, noise: Noise::new(3), key });
         }
-        let share = estimator.local_share(&density, data, &global, &[block], &mut [Vec::new()]).unwrap();
+        let share = estimator.local_elbo_term(&density, data, &global, &[block], &mut [Vec::new()]).unwrap();
         share.vjp(&family, parameters, &noise, &mut out).unwrap();
         if prior && index == 0 {
             let prior = LogDensity::new(model, device, &table).global(&global.latent).unwrap();
-            let share = estimator.global_share(prior, &family, parameters, &global);
+            let share = estimator.global_elbo_term(prior, &family, parameters, &global);
             share.vjp(&family, parameters, &noise, &mut out).unwrap();
             if estimator.adds_entropy_gradient() {
                 family.add_entropy_gradient(parameters, &mut out);
@@ -329,8 +329,10 @@ fn a_linear_regression_is_fitted_to_its_mean_field_posterior_by_silos() {
             FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, elbo_draws: 200, ..FitOptions::default() };
         let fitted = fit(&model, &silos, &device, &options, None).unwrap();
         let posterior = fitted.posterior();
-        let (mean, sd) =
-            (posterior.family.mean(posterior.parameters), posterior.family.spread(posterior.parameters).deviations());
+        let (mean, sd) = (
+            posterior.family.mean(posterior.parameters),
+            posterior.family.covariance_matrix(posterior.parameters).deviations(),
+        );
         // Noise left by the optimiser after cosine decay: a few hundredths of a standard deviation.
         for (index, precision) in precisions.into_iter().enumerate() {
             assert!(

@@ -105,7 +105,7 @@ fn ask(reply: Message, manifest: &Manifest) -> Result<Vec<Outcome>> {
 #[test]
 fn a_field_beside_the_manifest_does_not_leave_a_silo() {
     let algorithm = Sfvi::new(&sound(), &Device::flex(), &Settings::default(), &["parrot".to_owned()]).unwrap();
-    let reply = || Message::new("sfvi.share").word("step", 0).floats("elbo", &[-1.0]);
+    let reply = || Message::new("sfvi.terms").word("step", 0).floats("elbo", &[-1.0]);
     assert!(ask(reply(), algorithm.manifest()).is_ok());
     for leak in [reply().floats("data", &[1.0]), reply().number("data", 1.0), reply().setting("data", "1")] {
         let words = ["silo `parrot`", "field `data`", "not in the manifest", "held it back"];
@@ -141,7 +141,7 @@ fn a_field_given_twice_or_with_odd_bytes_does_not_leave_a_silo() {
 fn a_reply_to_another_step_or_without_its_fields_is_refused() {
     let mut algorithm = Sfvi::new(&sound(), &Device::flex(), &Settings::default(), &["parrot".to_owned()]).unwrap();
     let mut take = |reply: Message| algorithm.incoming(vec![Outcome::Reply(reply)]);
-    let share = |step| Message::new("sfvi.share").word("step", step);
+    let share = |step| Message::new("sfvi.terms").word("step", step);
     refused!(take(share(4)), Error::Message { .. }, ["silo `parrot` answered step 4, asked was step 0"]);
     refused!(take(share(0)), Error::Message { .. }, ["record `elbo`", "missing"]);
     let short = share(0).floats("elbo", &[1.0]).floats("grad_mean", &[]);

@@ -79,7 +79,7 @@ fn fitted(
     run(&mut *algorithm, exchange, &how, &mut After(after))?;
     let posterior = algorithm.posterior();
     let own = posterior.parameters;
-    let moments = [posterior.family.mean(own)[0], posterior.family.spread(own).deviations()[0]];
+    let moments = [posterior.family.mean(own)[0], posterior.family.covariance_matrix(own).deviations()[0]];
     Ok((own.to_vec(), moments))
 }
 

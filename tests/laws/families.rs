@@ -225,8 +225,8 @@ impl Family for Mistake {
         }
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
-        sound().spread(parameters)
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
+        sound().covariance_matrix(parameters)
     }
 
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> partita::inference::Result<Vec<f64>> {
@@ -247,10 +247,10 @@ fn the_laws_find_every_planted_mistake() {
     assert!(matches!(found(Mistake::Deviation), Violation::Draw { index: 1, .. }));
     assert!(matches!(found(Mistake::LogDensity), Violation::LogDensity { .. }));
     assert!(matches!(found(Mistake::Score), Violation::Score { index: 2, .. }));
-    assert!(matches!(found(Mistake::Location), Violation::PullBack { path: "grad_mean", index: 3, .. }));
-    assert!(matches!(found(Mistake::Path), Violation::PullBack { path: "grad_offset", index: 6, .. }));
-    assert!(matches!(found(Mistake::Assignment), Violation::PullBack { path: "grad_mean", .. }));
-    assert!(matches!(found(Mistake::Moments), Violation::PullBack { path: "moments", index: 7, .. }));
+    assert!(matches!(found(Mistake::Location), Violation::Vjp { path: "grad_mean", index: 3, .. }));
+    assert!(matches!(found(Mistake::Path), Violation::Vjp { path: "grad_offset", index: 6, .. }));
+    assert!(matches!(found(Mistake::Assignment), Violation::Vjp { path: "grad_mean", .. }));
+    assert!(matches!(found(Mistake::Moments), Violation::Vjp { path: "moments", index: 7, .. }));
     assert!(matches!(found(Mistake::Entropy), Violation::Entropy { .. }));
     assert!(matches!(found(Mistake::EntropyGradient), Violation::EntropyGradient { index: 8, .. }));
     assert!(matches!(found(Mistake::Moment), Violation::Moment { moment: "mean", index: 0, .. }));

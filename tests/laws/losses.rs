@@ -395,7 +395,7 @@ fn fit_mean(silos: &[Vec<f64>], loss: Loss, algorithm: AlgorithmChoice) -> (f64,
     let fit = fit(&Mean {}, &silos, &device, &options, None).unwrap();
     let posterior = fit.posterior();
     let mean = posterior.family.mean(posterior.parameters)[0];
-    let sd = posterior.family.spread(posterior.parameters).deviations()[0];
+    let sd = posterior.family.covariance_matrix(posterior.parameters).deviations()[0];
     (mean, sd, fit)
 }
 

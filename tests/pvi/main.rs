@@ -1,6 +1,5 @@
 //! Claims the properties of partitioned variational inference, generalised and over networks.
 
-mod absence;
 mod cavity;
 mod clutter_pvi;
 mod configurations;
@@ -12,6 +11,7 @@ mod framework_thesis;
 mod generalised;
 mod held_factors;
 mod minibatches;
+mod missing_silos;
 mod options;
 mod prior_classes;
 mod priors;

@@ -22,7 +22,7 @@ fn one_factor_for_all_cannot_go_on_without_some() {
     assert!(options(Factors::Shared, MissingSilo::Fail).check().is_ok());
     for factors in [Factors::Shared, Factors::SharedBySize] {
         let found = options(factors, MissingSilo::GoOn).check().unwrap_err();
-        assert!(matches!(found, Error::Setting { setting: "absence", .. }), "{found}");
+        assert!(matches!(found, Error::Setting { setting: "missing_silo", .. }), "{found}");
     }
 }
 

@@ -256,7 +256,7 @@ fn moments<M: Model + 'static>(
     let options = FitOptions { algorithm, settings, ..FitOptions::default() };
     let fit = fit(model, silos, &Device::flex(), &options, None).unwrap();
     let posterior = fit.posterior();
-    (posterior.family.mean(posterior.parameters), posterior.family.spread(posterior.parameters).deviations())
+    (posterior.family.mean(posterior.parameters), posterior.family.covariance_matrix(posterior.parameters).deviations())
 }
 
 fn assert_same((mean, sd): &(Vec<f64>, Vec<f64>), (expected, expected_sd): &(Vec<f64>, Vec<f64>)) {

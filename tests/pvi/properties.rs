@@ -169,7 +169,7 @@ impl Family for InNaturalParameters {
         Self::add(parameters, [0.0, Self::standard(parameters)[1].recip()], out);
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         CovarianceMatrix::Diagonal(vec![Self::standard(parameters)[1]])
     }
 

@@ -24,13 +24,17 @@ fn close(found: &[f64], expected: &[f64], bound: f64) {
 fn members_are_rebuilt_from_their_moments() {
     let diagonal = vec![0.5, -1.0, 0.3, -0.7];
     let family = DiagonalGaussian::new(2);
-    close(&family.with_moments(&family.mean(&diagonal), &family.spread(&diagonal)).unwrap(), &diagonal, 1e-12);
+    close(
+        &family.with_moments(&family.mean(&diagonal), &family.covariance_matrix(&diagonal)).unwrap(),
+        &diagonal,
+        1e-12,
+    );
     let full = vec![0.5, -1.0, 2.0, 0.3, -0.7, 0.1, 0.4, -0.6, 0.9];
     let family = FullRankGaussian::new(3);
-    close(&family.with_moments(&family.mean(&full), &family.spread(&full)).unwrap(), &full, 1e-12);
+    close(&family.with_moments(&family.mean(&full), &family.covariance_matrix(&full)).unwrap(), &full, 1e-12);
     let family = LowRankGaussian::new(4, 1);
     let low = vec![0.0, 0.0, 0.0, 0.0, -1.0, -0.8, -1.2, -0.9, 0.9, 0.5, -0.4, 0.7];
-    let rebuilt = family.with_moments(&family.mean(&low), &family.spread(&low)).unwrap();
+    let rebuilt = family.with_moments(&family.mean(&low), &family.covariance_matrix(&low)).unwrap();
     // Factor analysis by 200 alternations; signs of the factor are free, so covariances are compared.
     close(&family.covariance(&rebuilt), &family.covariance(&low), 1e-6);
 }

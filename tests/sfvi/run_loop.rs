@@ -219,6 +219,6 @@ fn counters_add_up_to_the_bytes_of_the_messages() {
     assert_eq!((rounds, messages, gradient_steps), (12, 48, 10));
     let mut algorithm = fit.algorithm;
     let size = |requests: Vec<partita::inference::Request>| requests[0].message.encode().len() as u64;
-    let (step, assessment) = (size(algorithm.outgoing().unwrap()), size(algorithm.elbo_requests(64, 0)));
-    assert_eq!(bytes_to_silos, 2 * (10 * step + 2 * assessment));
+    let (step, evaluated) = (size(algorithm.outgoing().unwrap()), size(algorithm.elbo_requests(64, 0)));
+    assert_eq!(bytes_to_silos, 2 * (10 * step + 2 * evaluated));
 }

@@ -8,7 +8,7 @@ use super::{Batch, Density, Domain, Gradient, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
-use crate::math::operation::{self, PullBack};
+use crate::math::operation::{self, Vjp};
 
 /// Which derivatives are asked for: by the value, and by each parameter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -373,7 +373,7 @@ impl Law {
 }
 
 /// Multiplies the derivatives of the tracked inputs by the gradient of the outputs: one scalar, or one for each row.
-fn vjp(evaluation: Evaluation, tracked: [bool; 4]) -> PullBack {
+fn vjp(evaluation: Evaluation, tracked: [bool; 4]) -> Vjp {
     let [a, b, c] = evaluation.parameters;
     let all = [evaluation.value, a, b, c].into_iter().zip(evaluation.shared);
     let mut derivatives: Vec<(Vec<f64>, usize)> =

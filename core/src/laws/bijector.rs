@@ -53,7 +53,7 @@ pub enum BijectorViolation {
     },
     /// The pull-back is not the derivative.
     #[error("{bijector}: pull-back is {found}, differences give {expected}, at index {index} of u = {point:?}")]
-    PullBack {
+    Vjp {
         /// The map.
         bijector: String,
         /// The unconstrained point.
@@ -177,13 +177,13 @@ impl Place<'_> {
     /// Checks the two parts of the pull-back apart, since one may be far larger than the other in the tails.
     fn vjp(&self, stream: &mut NoiseStream) -> Result<(), BijectorViolation> {
         let mut gradient = vec![0.0; self.event];
-        self.compare_pull_back(&gradient, 1.5)?;
+        self.compare_vjp(&gradient, 1.5)?;
         stream.normal(&mut gradient);
-        self.compare_pull_back(&gradient, 0.0)?;
-        self.compare_pull_back(&gradient, -0.7)
+        self.compare_vjp(&gradient, 0.0)?;
+        self.compare_vjp(&gradient, -0.7)
     }
 
-    fn compare_pull_back(&self, gradient: &[f64], weight: f64) -> Result<(), BijectorViolation> {
+    fn compare_vjp(&self, gradient: &[f64], weight: f64) -> Result<(), BijectorViolation> {
         let objective = |u: &[f64]| {
             let (x, log_det) = self.forward(u);
             x.iter().zip(gradient).map(|(x, g)| x * g).sum::<f64>() + weight * log_det
@@ -196,7 +196,7 @@ impl Place<'_> {
             let expected = derivative(objective, self.point, index);
             if !within(found, expected, DIFFERENCE * (1.0 + size)) {
                 let (bijector, point) = (self.name(), self.point.to_vec());
-                return Err(BijectorViolation::PullBack { bijector, point, index, found, expected });
+                return Err(BijectorViolation::Vjp { bijector, point, index, found, expected });
             }
         }
         Ok(())

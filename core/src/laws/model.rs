@@ -156,15 +156,15 @@ impl<M: Model> Checked<'_, M> {
     }
 
     fn gradients(&self, reading: Reading, point: &Point) -> Result<(), ModelViolation> {
-        let assessment = self.evaluate(reading, point)?;
-        let bound = DIFFERENCE * (1.0 + assessment.value.abs());
-        for (vector, gradient) in vectors(assessment).into_iter().enumerate() {
+        let evaluated = self.evaluate(reading, point)?;
+        let bound = DIFFERENCE * (1.0 + evaluated.value.abs());
+        for (vector, gradient) in vectors(evaluated).into_iter().enumerate() {
             for (index, found) in gradient.into_iter().enumerate() {
                 // A point that the model refuses gives NaN, which is a violation below.
                 let objective = |entries: &[f64]| {
                     let mut moved = point.clone();
                     moved[vector] = entries.to_vec();
-                    self.evaluate(reading, &moved).map_or(f64::NAN, |assessment| assessment.value)
+                    self.evaluate(reading, &moved).map_or(f64::NAN, |evaluated| evaluated.value)
                 };
                 let expected = derivative(objective, &point[vector], index);
                 if !within(found, expected, bound + DIFFERENCE * expected.abs()) {
@@ -199,9 +199,9 @@ impl<M: Model> Checked<'_, M> {
     }
 }
 
-/// The gradients of an assessment in the order of a [`Point`].
-fn vectors(assessment: ValueAndGradient) -> Point {
-    let mut vectors = vec![assessment.globals, assessment.theta];
-    vectors.extend(assessment.locals);
+/// The gradients of an estimate in the order of a [`Point`].
+fn vectors(evaluated: ValueAndGradient) -> Point {
+    let mut vectors = vec![evaluated.globals, evaluated.theta];
+    vectors.extend(evaluated.locals);
     vectors
 }

@@ -42,10 +42,10 @@ use crate::handle::{Handle, HostDispatch};
 /// The vector-Jacobian product of a host function: output gradient in, one gradient for each input out.
 ///
 /// An empty vector stands for a gradient of zeros.
-pub(crate) type PullBack = Box<dyn FnOnce(&[f64]) -> Vec<Vec<f64>> + Send>;
+pub(crate) type Vjp = Box<dyn FnOnce(&[f64]) -> Vec<Vec<f64>> + Send>;
 
 /// The function itself: inputs in; value and vector-Jacobian product out.
-pub(crate) type HostFunction = Box<dyn FnOnce(Vec<Array>) -> (Array, PullBack) + Send>;
+pub(crate) type HostFunction = Box<dyn FnOnce(Vec<Array>) -> (Array, Vjp) + Send>;
 
 /// Applies `function` to one to four tensors as a single node of the tape.
 ///
@@ -167,7 +167,7 @@ fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(
 /// What the backward pass needs: the vector-Jacobian product and the shapes to give its results.
 #[derive(Clone)]
 struct Saved<const N: usize> {
-    vjp: Arc<Mutex<Option<PullBack>>>,
+    vjp: Arc<Mutex<Option<Vjp>>>,
     shapes: [Vec<usize>; N],
 }
 

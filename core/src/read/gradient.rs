@@ -35,16 +35,16 @@ pub(crate) fn gradients_of(
     collect(outcome, table, ValueAndGradient::default(), &[], theta)
 }
 
-/// Runs the tape of a reading backward and puts every gradient in its place of `assessment`.
+/// Runs the tape of a reading backward and puts every gradient in its place of `estimate`.
 pub(super) fn collect(
     outcome: Outcome,
     table: &SiteTable,
-    mut assessment: ValueAndGradient,
+    mut evaluated: ValueAndGradient,
     row_weights: &[f64],
     theta: impl FnOnce(Option<&Gradients>) -> Result<Vec<f64>>,
 ) -> Result<ValueAndGradient> {
-    assessment.value = outcome.total;
-    assessment.globals = vec![0.0; table.global_len];
+    evaluated.value = outcome.total;
+    evaluated.globals = vec![0.0; table.global_len];
     let gradients = outcome.tape.map(|tape| tape.backward());
     for leaf in outcome.leaves {
         let tape = match &gradients {
@@ -54,13 +54,13 @@ pub(super) fn collect(
         match tape {
             // Most numbers of most models: written once, where they belong.
             Some(tape) if leaf.constrained.is_empty() && table.sites[leaf.site].part == Part::Global => {
-                add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut assessment));
+                add_data(tape, &leaf.host_gradient, global_place(table, &leaf, &mut evaluated));
             }
-            tape => vjp(table, leaf, tape, row_weights, &mut assessment)?,
+            tape => vjp(table, leaf, tape, row_weights, &mut evaluated)?,
         }
     }
-    assessment.theta = theta(gradients.as_ref())?;
-    Ok(assessment)
+    evaluated.theta = theta(gradients.as_ref())?;
+    Ok(evaluated)
 }
 
 /// Takes a leaf's gradient back to unconstrained numbers and adds it at the site's place.

@@ -14,7 +14,7 @@ use crate::math::special::log_sum_exp;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Enhanced {
     /// Value and gradients.
-    pub assessment: ValueAndGradient,
+    pub evaluated: ValueAndGradient,
     /// $\tilde w_{rk} N/B$: the normalised weight of each repeat of each row, times the scale of the row.
     pub weights: Vec<f64>,
     /// $N/B$, times the weight of the local part.
@@ -58,8 +58,8 @@ impl<M: Model> LogDensity<'_, M> {
             let weights: Tensor<1> = self.device.tensor(weights.clone(), [weights.len()]);
             outcome.add_tape((tape * weights).sum());
         }
-        let assessment = self.finish(outcome, self.blank(latents), &weights)?;
-        Ok(Enhanced { assessment, weights, scale })
+        let evaluated = self.finish(outcome, self.blank(latents), &weights)?;
+        Ok(Enhanced { evaluated, weights, scale })
     }
 
     /// $N/B$, times the weight of the local part; refuses anything but one number of `log_q` for each repeat of a row.

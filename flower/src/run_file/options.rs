@@ -55,7 +55,7 @@ pub(super) fn pvi(entries: &Entries, base: &PviOptions) -> Result<PviOptions> {
         LOCAL_STEPS,
         Elsewhere { entry: "schedule", place: BEFORE },
         Elsewhere { entry: "damping", place: BEFORE },
-        Elsewhere { entry: "absence", place: "in the coordinator's file, as `lost_silo`" },
+        Elsewhere { entry: "missing_silo", place: "in the coordinator's file, as `lost_silo`" },
     ];
     let expectation = Expectation::GaussHermite { points: 1 };
     let usual = vec![

@@ -43,7 +43,7 @@ pub trait Algorithm: Send {
         Ok(ElboFollowUp::Done(outcomes))
     }
 
-    /// The sampled bounds that the outcomes of the last exchange of an assessment gave.
+    /// The sampled bounds that the outcomes of the last exchange of an estimate gave.
     ///
     /// # Errors
     /// As for [`Algorithm::incoming`].
@@ -54,7 +54,7 @@ pub trait Algorithm: Send {
         1
     }
 
-    /// The most draws of all latents in one request of an assessment, so that memory and messages stay bounded.
+    /// The most draws of all latents in one request of an estimate, so that memory and messages stay bounded.
     fn draws_a_request(&self) -> usize {
         crate::engine::trust::estimate::DRAWS_A_REQUEST
     }
@@ -146,7 +146,7 @@ pub struct MethodCount {
     pub number: u64,
 }
 
-/// What follows the first exchange of an assessment.
+/// What follows the first exchange of an estimate.
 #[derive(Debug)]
 pub enum ElboFollowUp {
     /// These outcomes are all that the bounds need.

@@ -6,7 +6,7 @@ mod local_reparameterisation;
 
 pub use importance::ImportanceGradient;
 pub(crate) use importance::{DrawWeights, descent};
-pub(crate) use local_bound::{Repeats, enhanced_share};
+pub(crate) use local_bound::{Repeats, enhanced_elbo_term};
 pub(crate) use local_reparameterisation::{LayerMoments, check_layers, particles_join, tapes};
 
 use partita_core::kernel::add_scaled;
@@ -104,9 +104,9 @@ impl ElboTerm {
 }
 
 impl Estimator {
-    /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's assessment at a draw.
+    /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's estimate at a draw.
     #[must_use]
-    pub fn global_share(
+    pub fn global_elbo_term(
         self,
         prior: ValueAndGradient,
         family: &dyn Family,
@@ -118,7 +118,7 @@ impl Estimator {
     }
 
     /// The bound, the gradient that reaches mean and offset alike, and that by θ, of
-    /// [`Estimator::global_share`].
+    /// [`Estimator::global_elbo_term`].
     pub(crate) fn global_terms(
         self,
         prior: ValueAndGradient,
@@ -168,7 +168,7 @@ impl Estimator {
     ///
     /// # Errors
     /// What the model's statements refuse.
-    pub fn local_share<M: Model>(
+    pub fn local_elbo_term<M: Model>(
         self,
         density: &LogDensity<'_, M>,
         data: &M::Data,
@@ -179,16 +179,16 @@ impl Estimator {
         let deviation = global.deviation.as_slice();
         let draws = draw_blocks(blocks, deviation);
         let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
-        let assessment = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
-        let through = self.through_locals(deviation, blocks, &draws, assessment.locals, out);
-        let (elbo, variance) = (assessment.value + through.elbo, assessment.variances);
-        let (grad_mean, grad_offset) = (assessment.globals.clone(), assessment.globals);
-        let mut share = ElboTerm { elbo, grad_mean, grad_offset, theta: assessment.theta, variance };
-        through.reach(&mut share);
-        if !assessment.means.is_empty() {
-            add(&mut share.grad_mean, &assessment.means);
+        let evaluated = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
+        let through = self.through_locals(deviation, blocks, &draws, evaluated.locals, out);
+        let (elbo, variance) = (evaluated.value + through.elbo, evaluated.variances);
+        let (grad_mean, grad_offset) = (evaluated.globals.clone(), evaluated.globals);
+        let mut elbo_term = ElboTerm { elbo, grad_mean, grad_offset, theta: evaluated.theta, variance };
+        through.reach(&mut elbo_term);
+        if !evaluated.means.is_empty() {
+            add(&mut elbo_term.grad_mean, &evaluated.means);
         }
-        Ok(share)
+        Ok(elbo_term)
     }
 
     /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by
@@ -243,11 +243,11 @@ pub(crate) struct ThroughLocals {
 
 impl ThroughLocals {
     /// Adds what reaches the globals to a share.
-    pub(crate) fn reach(&self, share: &mut ElboTerm) {
+    pub(crate) fn reach(&self, elbo_term: &mut ElboTerm) {
         if !self.path.is_empty() {
-            add(&mut share.grad_mean, &self.direct);
-            add(&mut share.grad_offset, &self.direct);
-            add(&mut share.grad_offset, &self.path);
+            add(&mut elbo_term.grad_mean, &self.direct);
+            add(&mut elbo_term.grad_offset, &self.direct);
+            add(&mut elbo_term.grad_offset, &self.path);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the log joint density by the latents comes from the tape, and the family takes it back to its own parameters here.
 
 mod blocks;
+mod covariance_matrix;
 mod delta;
 mod diagonal;
 mod full_rank;
@@ -14,8 +15,8 @@ mod named;
 mod plan;
 mod rows;
 mod site;
-mod spread;
 
+pub use covariance_matrix::CovarianceMatrix;
 pub use delta::Delta;
 pub use diagonal::DiagonalGaussian;
 pub(crate) use diagonal::real;
@@ -27,7 +28,6 @@ pub use named::NamedFamily;
 pub use plan::FamilyPlan;
 pub use rows::{RowDraw, RowGaussian, RowOptions};
 pub use site::{Gaussian, PointMass, SiteFamily};
-pub use spread::CovarianceMatrix;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use isotropic::shared_variance;
@@ -143,7 +143,7 @@ pub trait Family: Debug + Send + Sync {
     fn add_entropy_gradient(&self, parameters: &[f64], out: &mut [f64]);
 
     /// The covariance, as standard deviations alone where components are independent.
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix;
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix;
 
     /// The parameters of the member with this mean and covariance, or of the nearest the family has.
     ///
@@ -153,7 +153,7 @@ pub trait Family: Debug + Send + Sync {
 
     /// The covariance, row-major.
     fn covariance(&self, parameters: &[f64]) -> Vec<f64> {
-        self.spread(parameters).dense()
+        self.covariance_matrix(parameters).dense()
     }
 
     /// The mean $\mu$.

@@ -227,7 +227,7 @@ impl Locals {
         self.private.values()
     }
 
-    /// Takes the gradients by private θ out of the shares of particles: what is left may leave the party.
+    /// Takes the gradients by private θ out of the ELBO terms of particles: what is left may leave the party.
     pub(crate) fn take_private(&self, shares: &mut [ElboTerm]) -> Vec<Vec<f64>> {
         self.private.take(shares)
     }

@@ -151,7 +151,7 @@ impl Pair<'_> {
         if value.is_nan() || value <= 0.0 {
             return Err(Broken::Law(DivergenceViolation::Positive { divergence: self.name(), found: value }));
         }
-        let (mean, covariance) = (self.family.mean(&parameters), self.family.spread(&parameters));
+        let (mean, covariance) = (self.family.mean(&parameters), self.family.covariance_matrix(&parameters));
         let found = self.divergence.evaluate_at(self.natural, &mean, &covariance, &p)?.value;
         if !within(found, value, EXACT * (1.0 + value)) {
             return Err(Broken::Law(DivergenceViolation::Moments { divergence: self.name(), found, expected: value }));

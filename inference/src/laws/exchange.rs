@@ -129,17 +129,17 @@ fn hold(
     exchange.send(requests.clone(), None).map_err(failed)?;
     // Of a silo with several requests the outcomes come in their order.
     let mut open: Vec<usize> = (0..silos.len()).collect();
-    let mut by_arrival = Vec::new();
+    let mut arrived = Vec::new();
     for found in 0..silos.len() {
         let arrival = exchange.receive(&manifest(), None).map_err(failed)?;
         let Some(Arrival { silo, outcome }) = arrival else {
             return Err(ExchangeViolation::Count { found, expected: silos.len() });
         };
         let place = open.iter().position(|&index| silos[index] == silo).unwrap_or(0);
-        by_arrival.push((open.remove(place), outcome));
+        arrived.push((open.remove(place), outcome));
     }
-    by_arrival.sort_by_key(|(index, _)| *index);
-    by_arrival.iter().try_for_each(|(index, outcome)| same(case, *index, outcome, &expected))?;
+    arrived.sort_by_key(|(index, _)| *index);
+    arrived.iter().try_for_each(|(index, outcome)| same(case, *index, outcome, &expected))?;
     let outcomes = exchange.exchange(requests, &manifest(), None).map_err(failed)?;
     if outcomes.len() != silos.len() {
         return Err(ExchangeViolation::Count { found: outcomes.len(), expected: silos.len() });

@@ -153,7 +153,7 @@ impl Place<'_> {
         let by_deviation = |parameters: &[f64]| dot(gradient, &family.draw(parameters, &self.noise).deviation);
         let mut out = vec![BEFORE; self.parameters.len()];
         family.vjp(&self.parameters, &self.noise, gradient, &zeros, &mut out);
-        self.compare(&out, by_mean, |name, index, found, expected| FamilyViolation::PullBack {
+        self.compare(&out, by_mean, |name, index, found, expected| FamilyViolation::Vjp {
             family: name,
             path: "grad_mean",
             index,
@@ -162,7 +162,7 @@ impl Place<'_> {
         })?;
         let mut out = vec![BEFORE; self.parameters.len()];
         family.vjp(&self.parameters, &self.noise, &zeros, gradient, &mut out);
-        self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::PullBack {
+        self.compare(&out, by_deviation, |name, index, found, expected| FamilyViolation::Vjp {
             family: name,
             path: "grad_offset",
             index,
@@ -182,7 +182,7 @@ impl Place<'_> {
         };
         let mut out = vec![BEFORE; self.parameters.len()];
         family.add_gradient(&self.parameters, &self.noise, whole, &mut out);
-        self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::PullBack {
+        self.compare(&out, scaled, |name, index, found, expected| FamilyViolation::Vjp {
             family: name,
             path: "whole gradient with that of the entropy",
             index,
@@ -207,7 +207,7 @@ impl Place<'_> {
             };
             let mut out = vec![BEFORE; self.parameters.len()];
             family.vjp_moments(&self.parameters, &gradient, &mut out);
-            self.compare(&out, objective, |name, index, found, expected| FamilyViolation::PullBack {
+            self.compare(&out, objective, |name, index, found, expected| FamilyViolation::Vjp {
                 family: name,
                 path: "moments",
                 index,

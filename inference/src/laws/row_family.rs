@@ -184,7 +184,7 @@ impl Place<'_> {
         let along = |parameters: &[f64], globals: &[f64]| {
             dot(gradient, &self.family.draw(parameters, globals, &self.noise).latent)
         };
-        self.compare(&out, &returned, along, |path, index, found, expected| FamilyViolation::PullBack {
+        self.compare(&out, &returned, along, |path, index, found, expected| FamilyViolation::Vjp {
             family: name(self.family),
             path,
             index,

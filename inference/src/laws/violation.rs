@@ -76,7 +76,7 @@ pub enum FamilyViolation {
     },
     /// The pull-back is not the transpose of the draw's Jacobian, or overwrote instead of adding.
     #[error("{family}: pull-back of the {path} to {index} added {found}, differences give {expected}")]
-    PullBack {
+    Vjp {
         /// The family.
         family: String,
         /// What was pulled back, and to what.

@@ -238,7 +238,7 @@ impl<M: Model> Pvi<M> {
     }
 
     /// The request of a visit from this posterior, under the prior that it had then.
-    fn visit(&self, silo: usize, version: u64, natural: &[f64], prior: &[f64]) -> Request {
+    fn local_update(&self, silo: usize, version: u64, natural: &[f64], prior: &[f64]) -> Request {
         let shared = match self.options.factors {
             Factors::Shared | Factors::SharedBySize => {
                 let share = self.power_of(silo);
@@ -287,8 +287,8 @@ impl<M: Model> Pvi<M> {
     /// The learning rate of the last step of visits that begin at `first`; `None` for a solver without one.
     fn last_rate(&self, first: u64) -> Option<f64> {
         let (settings, steps) = (&self.coordinator.settings, self.options.local_steps);
-        let visit = LocalUpdate { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
-        self.options.solver.last_rate(settings, &visit)
+        let update = LocalUpdate { received: Vec::new(), is_prior: false, first, steps, total: settings.steps };
+        self.options.solver.last_rate(settings, &update)
     }
 
     /// Sends every silo that rests between visits to work, and gives the one that is ready first.
@@ -296,7 +296,7 @@ impl<M: Model> Pvi<M> {
         let silos = self.sizes.len();
         for silo in 0..silos {
             if self.ledger.present[silo] && self.work[silo].is_none() {
-                let until = self.clock + Turn::delay(delays, silo, silos, self.ledger.visits[silo]);
+                let until = self.clock + Turn::delay(delays, silo, silos, self.ledger.updates[silo]);
                 let (natural, prior) = (self.natural.clone(), self.prior.clone());
                 self.work[silo] = Some(Work { until, version: self.version, natural, prior });
             }
@@ -349,13 +349,16 @@ impl<M: Model> Algorithm for Pvi<M> {
             SiloSchedule::Asynchronous(delays) => {
                 let ready = self.next_ready(delays);
                 let work = ready.and_then(|silo| Some((silo, self.work[silo].as_ref()?)));
-                work.map(|(silo, work)| self.visit(silo, work.version, &work.natural, &work.prior))
+                work.map(|(silo, work)| self.local_update(silo, work.version, &work.natural, &work.prior))
                     .into_iter()
                     .collect()
             }
             _ => {
                 let silos = self.turn.silos(&self.ledger.present);
-                silos.into_iter().map(|silo| self.visit(silo, self.version, &self.natural, &self.prior)).collect()
+                silos
+                    .into_iter()
+                    .map(|silo| self.local_update(silo, self.version, &self.natural, &self.prior))
+                    .collect()
             }
         };
         if requests.is_empty() {

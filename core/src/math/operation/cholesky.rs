@@ -56,7 +56,7 @@ pub fn cholesky<const D: usize>(matrix: Tensor<D>) -> Result<Tensor<D>> {
     let node = move |_| {
         let saved = factor.values.clone();
         let vjp = move |gradient: &[f64]| vec![vjp(&saved, gradient, n)];
-        (factor, Box::new(vjp) as super::PullBack)
+        (factor, Box::new(vjp) as super::Vjp)
     };
     Ok(apply(vec![matrix], Box::new(node)).typed())
 }

@@ -72,7 +72,7 @@ pub fn triangular_solve<const D: usize>(factor: Tensor<D>, right: Tensor<D>) -> 
     Ok(apply(vec![factor, right], Box::new(move |inputs| node(inputs, n, columns))).typed())
 }
 
-fn node(mut inputs: Vec<Array>, n: usize, columns: usize) -> (Array, super::PullBack) {
+fn node(mut inputs: Vec<Array>, n: usize, columns: usize) -> (Array, super::Vjp) {
     let mut solution = inputs.swap_remove(1);
     let factors = inputs.swap_remove(0).values;
     let (square, block) = ((n * n).max(1), (n * columns).max(1));

@@ -174,13 +174,13 @@ impl Labels {
         scope.ended()?;
         let value = scope.outcome.total;
         let mut by_eta = vec![0.0; eta.len()];
-        let assessment = gradients_of(scope.outcome, table, |gradients| {
+        let evaluated = gradients_of(scope.outcome, table, |gradients| {
             if let Some(gradient) = gradients.and_then(|gradients| leaf.grad(gradients)) {
                 by_eta = Handle::from(gradient).read()?.values;
             }
             Ok(Vec::new())
         })?;
-        Ok(LikelihoodShare { value, latents: assessment.globals, eta: by_eta })
+        Ok(LikelihoodShare { value, latents: evaluated.globals, eta: by_eta })
     }
 
     /// The log likelihood of every row at predictors `eta` of all rows, unscaled.

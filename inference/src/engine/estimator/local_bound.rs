@@ -21,14 +21,14 @@ pub(crate) struct Repeats<'a> {
     pub(crate) blocks: usize,
 }
 
-/// A silo's share of the bound whose rows are averages over repeats, and the gradient by the parameters of each repeat,
+/// A silo's ELBO term whose rows are averages over repeats, and the gradient by the parameters of each repeat,
 /// added to `out`.
 ///
 /// With weights $`\tilde w_{rk}`$ of the repeats of a row and $`g_{rk} = \nabla_z \log p - \nabla_z \log q`$ the local
 /// parameters, and the globals through the local draws, get $`\sum_k \tilde w_{rk}^2 g_{rk}`$ along the draws (the
 /// doubly reparameterised gradient, whose noise does not grow with the number of repeats); the globals directly get
 /// $`\sum_k \tilde w_{rk} \nabla_{Z_G} \log p`$.
-pub(crate) fn enhanced_share<M: Model>(
+pub(crate) fn enhanced_elbo_term<M: Model>(
     density: &LogDensity<'_, M>,
     data: &M::Data,
     global: &FamilyDraw,
@@ -41,8 +41,8 @@ pub(crate) fn enhanced_share<M: Model>(
     let mut locals = vec![Vec::new(); blocks];
     locals[place].clone_from(&draw.latent);
     let enhanced = density.locally_enhanced(Latents { globals: &global.latent, locals: &locals }, data, &log_q)?;
-    let mut assessment = enhanced.assessment;
-    let mut gradient = std::mem::take(&mut assessment.locals[place]);
+    let mut evaluated = enhanced.evaluated;
+    let mut gradient = std::mem::take(&mut evaluated.locals[place]);
     let width = family.width().max(1);
     // A weight holds the scale N/B of its row: the normalised weight alone is the square's second factor.
     let rows = enhanced.weights.iter().zip(gradient.chunks_exact_mut(width)).zip(draw.score.chunks_exact(width));
@@ -53,13 +53,13 @@ pub(crate) fn enhanced_share<M: Model>(
         }
     }
     let path = family.vjp(parameters, &global.deviation, noise, &draw, &gradient, out);
-    let mut grad_offset = assessment.globals.clone();
+    let mut grad_offset = evaluated.globals.clone();
     add(&mut grad_offset, &path);
     Ok(ElboTerm {
-        elbo: assessment.value,
-        grad_mean: assessment.globals,
+        elbo: evaluated.value,
+        grad_mean: evaluated.globals,
         grad_offset,
-        theta: assessment.theta,
+        theta: evaluated.theta,
         variance: Vec::new(),
     })
 }

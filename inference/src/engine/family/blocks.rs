@@ -121,10 +121,10 @@ impl Family for Blocks {
         }
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         let mut parameters = parameters;
         let own = |(components, family): &(Vec<usize>, Box<dyn Family>)| {
-            (components.clone(), family.spread(front(&mut parameters, family.parameter_len())))
+            (components.clone(), family.covariance_matrix(front(&mut parameters, family.parameter_len())))
         };
         CovarianceMatrix::join(self.parts.iter().map(own).collect(), self.len)
     }

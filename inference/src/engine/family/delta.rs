@@ -59,7 +59,7 @@ impl Family for Delta {
 
     fn add_entropy_gradient(&self, _: &[f64], _: &mut [f64]) {}
 
-    fn spread(&self, _: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, _: &[f64]) -> CovarianceMatrix {
         CovarianceMatrix::Diagonal(vec![0.0; self.len])
     }
 

@@ -144,7 +144,7 @@ impl Family for DiagonalGaussian {
         out[self.len..].iter_mut().for_each(|slot| *slot += 1.0);
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         let mut scale = parameters[self.len..].to_vec();
         exponential(&mut scale);
         CovarianceMatrix::Diagonal(scale)

@@ -134,7 +134,7 @@ impl Family for FullRankGaussian {
         out[self.len..2 * self.len].iter_mut().for_each(|slot| *slot += 1.0);
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         let (_, log_scale, lower) = self.split(parameters);
         let factor = |row: usize, column: usize| -> f64 {
             let unit = match row.cmp(&column) {

@@ -125,7 +125,7 @@ impl Family for IsotropicGaussian {
         self.add_to_scale(real(self.len), out);
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         let (_, log_scale) = self.split(parameters);
         CovarianceMatrix::Diagonal(vec![log_scale.exp(); self.len])
     }

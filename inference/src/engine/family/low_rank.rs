@@ -177,7 +177,7 @@ impl Family for LowRankGaussian {
         }
     }
 
-    fn spread(&self, parameters: &[f64]) -> CovarianceMatrix {
+    fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
         let (_, log_scale, factor) = self.split(parameters);
         let row = |i: usize| &factor[i * self.rank..(i + 1) * self.rank];
         let mut covariance = vec![0.0; self.len * self.len];

@@ -276,7 +276,7 @@ impl NormalFamily {
     /// # Errors
     /// [`Error::Improper`] where a scale has run to zero or infinity.
     pub fn natural_of_member(&self, family: &dyn Family, parameters: &[f64]) -> Result<Vec<f64>> {
-        self.natural_of_moments(&family.mean(parameters), &family.spread(parameters))
+        self.natural_of_moments(&family.mean(parameters), &family.covariance_matrix(parameters))
     }
 
     /// The parameters of the member of a variational family with these proper natural parameters.

@@ -26,7 +26,7 @@ impl PrivateTheta {
         &self.values
     }
 
-    /// Takes the private part out of the shares' gradients by θ.
+    /// Takes the private part out of the ELBO terms' gradients by θ.
     pub(crate) fn take(&self, shares: &mut [ElboTerm]) -> Vec<Vec<f64>> {
         shares.iter_mut().map(|share| share.theta.split_off(share.theta.len() - self.values.len())).collect()
     }

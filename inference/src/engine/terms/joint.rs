@@ -43,7 +43,7 @@ impl Context<'_> {
     /// The share of the globals at a draw: their prior and their posterior.
     fn prior<M: Model>(&self, Worker { model, .. }: &Worker<M>, global: &FamilyDraw) -> Result<ElboTerm> {
         let prior = self.density(model, 1.0).global(&global.latent)?;
-        Ok(self.settings.estimator.global_share(prior, self.family, self.globals, global))
+        Ok(self.settings.estimator.global_elbo_term(prior, self.family, self.globals, global))
     }
 
     /// The whole bound at a draw of the globals.
@@ -51,8 +51,8 @@ impl Context<'_> {
         let estimator = self.settings.estimator;
         if self.layers.is_some() || matches!(estimator, Estimator::LocallyEnhanced { .. }) {
             let mut found = self.prior(worker, global)?;
-            let Evaluated { found: share, by_local } = self.share(worker, global, particle)?;
-            found.take(share);
+            let Evaluated { found: elbo_term, by_local } = self.elbo_term(worker, global, particle)?;
+            found.take(elbo_term);
             return Ok(Evaluated { found: Drawn::of(found, Vec::new()), by_local });
         }
         let noise = self.locals.noise(self.rows, self.key(particle));

@@ -89,18 +89,18 @@ message! {
 
 message! {
     /// The terms of one silo.
-    struct Terms = "sfvi.share", sizes: &Sizes {
+    struct Terms = "sfvi.terms", sizes: &Sizes {
         /// the step answered
         step: u64 = Request <= LARGEST_COUNT,
-        /// a: gradient of the share by the global latents, one vector a particle
+        /// a: gradient of the ELBO term by the global latents, one vector a particle
         grad_mean: Option<Rows> = Data <= sizes.draws * sizes.globals,
         /// b: the same with the path through local latents
         grad_offset: Option<Rows> = Data <= sizes.draws * sizes.globals,
-        /// gradient of the share by the global posterior's parameters
+        /// gradient of the ELBO term by the global posterior's parameters
         gradient: Option<Vec<f64>> = Data <= sizes.parameters,
-        /// the silo's share of the bound, one number a particle
+        /// the silo's ELBO term, one number a particle
         elbo: Vec<f64> = Data <= sizes.draws,
-        /// gradient of the share by the model's trained parameters
+        /// gradient of the ELBO term by the model's trained parameters
         theta_gradient: Rows = Data <= sizes.theta * sizes.thetas,
     }
 }

@@ -79,27 +79,30 @@ impl<M: Model> Silo<M> {
     ) -> Result<LocalObjective> {
         let Draws { step, count, .. } = draw;
         let mut rows = self.locals.rows(step);
-        let found = self.shares(globals, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
-        let (mut shares, gradients): (Vec<ElboTerm>, Vec<_>) = found.unzip();
-        self.check(&shares, step)?;
-        let private = self.locals.take_private(&mut shares);
+        let found = self.elbo_terms(globals, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let (mut elbo_terms, gradients): (Vec<ElboTerm>, Vec<_>) = found.unzip();
+        self.check(&elbo_terms, step)?;
+        let private = self.locals.take_private(&mut elbo_terms);
         for gradient in &gradients {
             self.check_local(gradient, step)?;
         }
         let likelihood = crate::engine::trust::estimate::mean_and_variance(
-            &shares.iter().map(|share| share.elbo).collect::<Vec<_>>(),
+            &elbo_terms.iter().map(|elbo_term| elbo_term.elbo).collect::<Vec<_>>(),
         )
         .0;
         let diverged = self.diverged(globals, prior)?;
-        let (mut draws, joined) = match (&diverged, shares.len() < count) {
+        let (mut draws, joined) = match (&diverged, elbo_terms.len() < count) {
             (Some(_), _) => {
-                let own = shares.into_iter().zip(0..);
-                (own.map(|(share, particle)| self.without_prior(share, draw, particle)).collect::<Vec<_>>(), None)
+                let own = elbo_terms.into_iter().zip(0..);
+                (
+                    own.map(|(elbo_term, particle)| self.without_prior(elbo_term, draw, particle)).collect::<Vec<_>>(),
+                    None,
+                )
             }
-            (None, false) => (self.with_prior(shares.into_iter().map(Some), globals, draw, prior)?, None),
+            (None, false) => (self.with_prior(elbo_terms.into_iter().map(Some), globals, draw, prior)?, None),
             // The one share of all particles is that of each draw of the prior.
             (None, true) => {
-                let joined = shares.pop().map(|share| self.without_prior(share, draw, 0));
+                let joined = elbo_terms.pop().map(|elbo_term| self.without_prior(elbo_term, draw, 0));
                 (self.with_prior((0..count).map(|_| None), globals, draw, prior)?, joined)
             }
         };
@@ -167,30 +170,30 @@ impl<M: Model> Silo<M> {
     }
 
     /// A share alone.
-    fn without_prior(&self, share: ElboTerm, draw: Draws, particle: u32) -> Drawn {
+    fn without_prior(&self, elbo_term: ElboTerm, draw: Draws, particle: u32) -> Drawn {
         // Layers under local reparameterisation have no draw: then nothing is multiplied by its noise.
-        let noise = match share.grad_offset.iter().any(|number| *number != 0.0) {
+        let noise = match elbo_term.grad_offset.iter().any(|number| *number != 0.0) {
             true => draw.global_noise(&*self.family, &self.settings, particle),
             false => vec![0.0; self.family.noise_len()],
         };
-        Drawn::of(share, noise)
+        Drawn::of(elbo_term, noise)
     }
 
     /// Draws of the prior, each with its particle's share where it has one of its own.
     fn with_prior(
         &self,
-        shares: impl Iterator<Item = Option<ElboTerm>>,
+        elbo_terms: impl Iterator<Item = Option<ElboTerm>>,
         globals: &[f64],
         draw: Draws,
         prior: GlobalPrior<'_>,
     ) -> Result<Vec<Drawn>> {
-        let drawn = shares.zip(0_u32..).map(|(share, particle)| {
+        let drawn = elbo_terms.zip(0_u32..).map(|(elbo_term, particle)| {
             let noise = draw.global_noise(&*self.family, &self.settings, particle);
             let global = self.family.draw(globals, &noise);
             let prior = self.prior_at(prior, &global.latent)?;
-            let mut own = self.settings.estimator.global_share(prior, &*self.family, globals, &global);
-            if let Some(share) = share {
-                own.take(share);
+            let mut own = self.settings.estimator.global_elbo_term(prior, &*self.family, globals, &global);
+            if let Some(elbo_term) = elbo_term {
+                own.take(elbo_term);
             }
             Ok(Drawn { has_entropy: true, ..Drawn::of(own, noise) })
         });
@@ -239,7 +242,7 @@ impl<M: Model> Silo<M> {
                 expected: "an estimator whose draws weigh the same, such as StickingTheLanding",
             });
         }
-        let moments = (self.family.mean(globals), self.family.spread(globals));
+        let moments = (self.family.mean(globals), self.family.covariance_matrix(globals));
         divergence.evaluate_at(natural, &moments.0, &moments.1, cavity).map(Some)
     }
 }

@@ -4,7 +4,7 @@ use partita_core::{Device, Key, LogDensity, Model, Part, Purpose, SiteTable};
 use rayon::prelude::*;
 
 use crate::engine::error::Result;
-use crate::engine::estimator::{ElboTerm, Estimator, LayerMoments, Repeats, enhanced_share, particles_join, tapes};
+use crate::engine::estimator::{ElboTerm, Estimator, LayerMoments, Repeats, enhanced_elbo_term, particles_join, tapes};
 use crate::engine::family::{Family, FamilyDraw};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
@@ -83,7 +83,7 @@ impl Context<'_> {
         spread(workers, self.draw.count, |worker, particle| self.one(worker, number(particle)))
     }
 
-    /// The mean of the shares of particles that join; `None` where they do not.
+    /// The mean of the ELBO terms of particles that join; `None` where they do not.
     pub(super) fn joined<M: Model>(&self, workers: &mut [Worker<M>]) -> Result<Option<ElboTerm>> {
         let Draws { count, weight, may_join, .. } = self.draw;
         let Some(layers) = self.layers.as_ref().filter(|_| may_join && count > 1 && particles_join(self.table)) else {
@@ -120,11 +120,11 @@ impl Context<'_> {
             Some(layers) if self.table.latents(Part::Global).all(|site| site.is_layer()) => layers.undrawn(),
             _ => self.family.draw(self.globals, &self.global_noise(particle)),
         };
-        self.share(worker, &global, particle)
+        self.elbo_term(worker, &global, particle)
     }
 
     /// The silo's own share of a particle at a draw of the globals.
-    pub(super) fn share<M: Model>(
+    pub(super) fn elbo_term<M: Model>(
         &self,
         worker: &Worker<M>,
         global: &FamilyDraw,
@@ -143,7 +143,7 @@ impl Context<'_> {
         let mut blocks = self.locals.draws(self.rows, &noise);
         blocks.iter_mut().for_each(|block| block.weight *= entropy_weight);
         let mut by_local = self.locals.zeros(self.rows);
-        let found = self.settings.estimator.local_share(&density, data, global, &blocks, &mut by_local)?;
+        let found = self.settings.estimator.local_elbo_term(&density, data, global, &blocks, &mut by_local)?;
         Ok(Evaluated { found, by_local })
     }
 }
@@ -191,10 +191,10 @@ impl Context<'_> {
         let mut by_repeat = vec![0.0; rows.parameters.len()];
         let (place, blocks) = (rows.place, self.table.blocks().len());
         let repeats = Repeats { family, parameters: &rows.parameters, noise: &noise, place, blocks };
-        let share = enhanced_share(&density, data, global, &repeats, &mut by_repeat)?;
+        let elbo_term = enhanced_elbo_term(&density, data, global, &repeats, &mut by_repeat)?;
         let mut by_local = self.locals.zeros(self.rows);
         by_local[rows.place] = family.sum_repeats(&by_repeat, inner);
-        Ok(Evaluated { found: share, by_local })
+        Ok(Evaluated { found: elbo_term, by_local })
     }
 }
 
@@ -259,10 +259,10 @@ mod tests {
         find(&mut silo, &globals, draw)
     }
 
-    fn shares(threads: usize, may_join: bool) -> Vec<ElboTerm> {
+    fn elbo_terms(threads: usize, may_join: bool) -> Vec<ElboTerm> {
         found((threads, may_join), |silo, globals, draw| {
             let mut rows = silo.locals.rows(3);
-            silo.shares(globals, &mut rows, draw).unwrap().into_iter().map(|own| own.found).collect()
+            silo.elbo_terms(globals, &mut rows, draw).unwrap().into_iter().map(|own| own.found).collect()
         })
     }
 
@@ -274,14 +274,16 @@ mod tests {
         })
     }
 
-    fn numbers(share: &ElboTerm) -> Vec<f64> {
-        [&[share.elbo], share.grad_mean.as_slice(), &share.grad_offset, &share.variance].concat()
+    fn numbers(elbo_term: &ElboTerm) -> Vec<f64> {
+        [&[elbo_term.elbo], elbo_term.grad_mean.as_slice(), &elbo_term.grad_offset, &elbo_term.variance].concat()
     }
 
-    fn mean(shares: &[ElboTerm]) -> Vec<f64> {
-        let mut sum = vec![0.0; numbers(&shares[0]).len()];
-        shares.iter().for_each(|share| sum.iter_mut().zip(numbers(share)).for_each(|(slot, own)| *slot += own));
-        sum.iter().map(|sum| sum / shares.len() as f64).collect()
+    fn mean(elbo_terms: &[ElboTerm]) -> Vec<f64> {
+        let mut sum = vec![0.0; numbers(&elbo_terms[0]).len()];
+        elbo_terms
+            .iter()
+            .for_each(|elbo_term| sum.iter_mut().zip(numbers(elbo_term)).for_each(|(slot, own)| *slot += own));
+        sum.iter().map(|sum| sum / elbo_terms.len() as f64).collect()
     }
 
     fn agree(joined: &[f64], apart: &[f64]) {
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_joined_shares_is_the_mean_over_particles() {
-        let (joined, apart) = (shares(1, true), shares(1, false));
+        let (joined, apart) = (elbo_terms(1, true), elbo_terms(1, false));
         assert_eq!([joined.len(), apart.len()], [1, 7]);
         agree(&mean(&joined), &mean(&apart));
     }
@@ -304,7 +306,7 @@ mod tests {
 
     #[test]
     fn joined_shares_have_the_same_bits_for_any_number_of_threads() {
-        assert_eq!(shares(1, true), shares(2, true));
-        assert_eq!(shares(1, true), shares(3, true));
+        assert_eq!(elbo_terms(1, true), elbo_terms(2, true));
+        assert_eq!(elbo_terms(1, true), elbo_terms(3, true));
     }
 }

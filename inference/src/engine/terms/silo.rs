@@ -140,18 +140,18 @@ impl<M: Model> Silo<M> {
     ///
     /// Gradients by what an encoder gave become part of the gradient by θ, of the first particle's share, and leave an
     /// empty vector behind; for a report they are not needed and stay.
-    pub(crate) fn shares(
+    pub(crate) fn elbo_terms(
         &mut self,
         globals: &[f64],
         rows: &mut StepRows,
         draw: Draws,
     ) -> Result<Vec<Evaluated<ElboTerm>>> {
-        let AllEvaluated { draws: mut shares, by_theta } =
+        let AllEvaluated { draws: mut elbo_terms, by_theta } =
             self.evaluate(globals, rows, draw, |context, workers| context.all(workers))?;
-        if let (Some(theta), Some(first)) = (by_theta, shares.first_mut()) {
+        if let (Some(theta), Some(first)) = (by_theta, elbo_terms.first_mut()) {
             add(&mut first.found.theta, &theta);
         }
-        Ok(shares)
+        Ok(elbo_terms)
     }
 
     /// What `all` finds of the draws at these rows, with the gradient by θ that encoders pull back for a step.
@@ -199,18 +199,18 @@ impl<M: Model> Silo<M> {
         self.set_theta(&request.theta)?;
         let draw = Draws::shared(Purpose::Fit, step, self.settings.particles);
         let mut rows = self.locals.rows(step);
-        let found = self.shares(global, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
-        let (mut shares, local): (Vec<ElboTerm>, Vec<_>) = found.unzip();
+        let found = self.elbo_terms(global, &mut rows, draw)?.into_iter().map(|own| (own.found, own.by_local));
+        let (mut elbo_terms, local): (Vec<ElboTerm>, Vec<_>) = found.unzip();
         for gradient in &local {
             self.check_local(gradient, step)?;
         }
-        self.check(&shares, step)?;
-        let private = self.locals.take_private(&mut shares);
-        let terms = self.terms(step, global, &shares, draw)?;
+        self.check(&elbo_terms, step)?;
+        let private = self.locals.take_private(&mut elbo_terms);
+        let terms = self.terms(step, global, &elbo_terms, draw)?;
         if self.settings.estimator.weighs_draws() {
             self.pending = Some(Pending { step, draws: local });
         } else {
-            let elbos: Vec<f64> = shares.iter().map(|share| share.elbo).collect();
+            let elbos: Vec<f64> = elbo_terms.iter().map(|elbo_term| elbo_term.elbo).collect();
             let rate = self.settings.rate(step);
             let weights = DrawWeights::equal(&elbos);
             self.locals.descend(&rows, weights.descent(local), &weights.theta_descent(private), rate);
@@ -220,7 +220,7 @@ impl<M: Model> Silo<M> {
     }
 
     /// Shares of report draws on all rows, without the gradient by θ.
-    pub(crate) fn report_shares(&mut self, globals: &[f64], offset: u64, count: usize) -> Result<Vec<ElboTerm>> {
+    pub(crate) fn report_elbo_terms(&mut self, globals: &[f64], offset: u64, count: usize) -> Result<Vec<ElboTerm>> {
         let draw = Draws::shared(Purpose::Report, offset, count);
         let globals_len = self.family.len();
         let zero = || ElboTerm {
@@ -230,7 +230,7 @@ impl<M: Model> Silo<M> {
         };
         let mut sums: Vec<ElboTerm> = std::iter::repeat_with(zero).take(count).collect();
         for mut rows in self.locals.all_rows() {
-            let results = self.shares(globals, &mut rows, draw)?;
+            let results = self.elbo_terms(globals, &mut rows, draw)?;
             for (sum, Evaluated { found: own, .. }) in sums.iter_mut().zip(results) {
                 sum.elbo += rows.share() * own.elbo;
                 add_scaled(&mut sum.grad_mean, rows.share(), &own.grad_mean);
@@ -246,57 +246,58 @@ impl<M: Model> Silo<M> {
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
-        let shares = self.report_shares(&request.global, request.step, request.draws as usize)?;
-        Ok(self.vectors(request.step, &shares).write())
+        let elbo_terms = self.report_elbo_terms(&request.global, request.step, request.draws as usize)?;
+        Ok(self.vectors(request.step, &elbo_terms).write())
     }
 
     /// The answer to a step: two vectors a particle, or the pulled-back gradient where that is smaller.
-    fn terms(&self, step: u64, globals: &[f64], shares: &[ElboTerm], draw: Draws) -> Result<Terms> {
+    fn terms(&self, step: u64, globals: &[f64], elbo_terms: &[ElboTerm], draw: Draws) -> Result<Terms> {
         let coupled = self.locals.depend_on_globals();
-        let vector_numbers = shares.len() * self.family.len() * if coupled { 2 } else { 1 };
-        let by_variance = shares.iter().any(|share| !share.variance.is_empty());
+        let vector_numbers = elbo_terms.len() * self.family.len() * if coupled { 2 } else { 1 };
+        let by_variance = elbo_terms.iter().any(|elbo_term| !elbo_term.variance.is_empty());
         // Draws that the coordinator weighs have to stay apart.
         let apart = self.settings.estimator.weighs_draws();
         if apart || vector_numbers <= self.family.parameter_len() && !by_variance {
-            return Ok(self.vectors(step, shares));
+            return Ok(self.vectors(step, elbo_terms));
         }
         let mut gradient = vec![0.0; self.family.parameter_len()];
-        for (share, particle) in shares.iter().zip(0_u32..) {
+        for (elbo_term, particle) in elbo_terms.iter().zip(0_u32..) {
             let noise = draw.global_noise(&*self.family, &self.settings, particle);
-            share.vjp(&*self.family, globals, &noise, &mut gradient)?;
+            elbo_term.vjp(&*self.family, globals, &noise, &mut gradient)?;
         }
-        Ok(Terms { gradient: Some(gradient), ..self.bounds_and_theta(step, shares) })
+        Ok(Terms { gradient: Some(gradient), ..self.bounds_and_theta(step, elbo_terms) })
     }
 
     /// $(a_j, b_j)$ of every particle; $b_j$ only where it differs from $a_j$.
-    fn vectors(&self, step: u64, shares: &[ElboTerm]) -> Terms {
-        let grad_offset = self.locals.depend_on_globals().then(|| joined(shares, |share| &share.grad_offset));
-        let grad_mean = Some(joined(shares, |share| &share.grad_mean));
-        Terms { grad_mean, grad_offset, ..self.bounds_and_theta(step, shares) }
+    fn vectors(&self, step: u64, elbo_terms: &[ElboTerm]) -> Terms {
+        let grad_offset =
+            self.locals.depend_on_globals().then(|| joined(elbo_terms, |elbo_term| &elbo_term.grad_offset));
+        let grad_mean = Some(joined(elbo_terms, |elbo_term| &elbo_term.grad_mean));
+        Terms { grad_mean, grad_offset, ..self.bounds_and_theta(step, elbo_terms) }
     }
 
     /// The bound of every particle and the gradient by θ: of every particle where each has a weight, else the sum.
-    fn bounds_and_theta(&self, step: u64, shares: &[ElboTerm]) -> Terms {
-        let elbo = shares.iter().map(|share| share.elbo).collect();
-        let theta_gradient = if shares.iter().all(|share| share.theta.is_empty()) {
+    fn bounds_and_theta(&self, step: u64, elbo_terms: &[ElboTerm]) -> Terms {
+        let elbo = elbo_terms.iter().map(|elbo_term| elbo_term.elbo).collect();
+        let theta_gradient = if elbo_terms.iter().all(|elbo_term| elbo_term.theta.is_empty()) {
             Rows::default()
         } else if self.settings.estimator.weighs_draws() {
-            joined(shares, |share| &share.theta)
+            joined(elbo_terms, |elbo_term| &elbo_term.theta)
         } else {
             let mut theta = vec![0.0; self.theta_len];
-            shares.iter().for_each(|share| add(&mut theta, &share.theta));
+            elbo_terms.iter().for_each(|elbo_term| add(&mut theta, &elbo_term.theta));
             Rows { count: 1, values: theta }
         };
         Terms { step, grad_mean: None, grad_offset: None, gradient: None, elbo, theta_gradient }
     }
 
-    pub(crate) fn check(&self, shares: &[ElboTerm], step: u64) -> Result<()> {
-        for share in shares {
-            finite(&self.name, step, |_| "its share of the bound".into(), &[share.elbo])?;
-            for gradient in [&share.grad_mean, &share.grad_offset, &share.variance] {
+    pub(crate) fn check(&self, elbo_terms: &[ElboTerm], step: u64) -> Result<()> {
+        for elbo_term in elbo_terms {
+            finite(&self.name, step, |_| "its ELBO term".into(), &[elbo_term.elbo])?;
+            for gradient in [&elbo_term.grad_mean, &elbo_term.grad_offset, &elbo_term.variance] {
                 finite(&self.name, step, |index| describe_global(&self.table, index), gradient)?;
             }
-            finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &share.theta)?;
+            finite(&self.name, step, |index| format!("the gradient by θ[{index}]"), &elbo_term.theta)?;
         }
         Ok(())
     }
@@ -342,8 +343,11 @@ pub(crate) fn noise_of(family: &dyn Family, settings: &Settings, key: Key) -> Ve
 }
 
 /// One vector of every share.
-fn joined(shares: &[ElboTerm], of: fn(&ElboTerm) -> &Vec<f64>) -> Rows {
-    Rows { count: shares.len(), values: shares.iter().flat_map(|share| of(share).iter().copied()).collect() }
+fn joined(elbo_terms: &[ElboTerm], of: fn(&ElboTerm) -> &Vec<f64>) -> Rows {
+    Rows {
+        count: elbo_terms.len(),
+        values: elbo_terms.iter().flat_map(|elbo_term| of(elbo_term).iter().copied()).collect(),
+    }
 }
 
 impl<M: Model> Program for Silo<M> {

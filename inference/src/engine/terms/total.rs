@@ -11,7 +11,7 @@ use crate::engine::estimator::{DrawWeights, ElboTerm, add};
 
 impl<M: Model> Coordinator<M> {
     /// The coordinator's own share for one particle.
-    fn own_share(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
+    fn own_elbo_term(&self, purpose: Purpose, step: u64, particle: u32) -> Result<(Vec<f64>, ElboTerm)> {
         let noise = Draws::shared(purpose, step, 1).global_noise(self.family(), &self.settings, particle);
         let draw = self.trainer.family.draw(self.trainer.parameters(), &noise);
         let density = LogDensity::new(&self.model, &self.device, &self.table);
@@ -19,7 +19,7 @@ impl<M: Model> Coordinator<M> {
         let prior = density.global(&draw.latent).map_err(located)?;
         Ok((
             noise,
-            self.settings.estimator.global_share(prior, &*self.trainer.family, self.trainer.parameters(), &draw),
+            self.settings.estimator.global_elbo_term(prior, &*self.trainer.family, self.trainer.parameters(), &draw),
         ))
     }
 
@@ -30,29 +30,29 @@ impl<M: Model> Coordinator<M> {
         let mut total = Total::default();
         let parts: Vec<Part> = terms.into_iter().map(Part::of).collect::<Result<_>>()?;
         for (particle, index) in (0..draws).zip(0_u32..) {
-            let (noise, mut share) = self.own_share(purpose, first, index)?;
+            let (noise, mut elbo_term) = self.own_elbo_term(purpose, first, index)?;
             let range = particle * globals..(particle + 1) * globals;
             for part in &parts {
-                share.elbo += part.elbos[particle];
+                elbo_term.elbo += part.elbos[particle];
                 if let Some((grad_mean, grad_offset)) = &part.vectors {
-                    add(&mut share.grad_mean, &grad_mean[range.clone()]);
-                    add(&mut share.grad_offset, &grad_offset[range.clone()]);
+                    add(&mut elbo_term.grad_mean, &grad_mean[range.clone()]);
+                    add(&mut elbo_term.grad_offset, &grad_offset[range.clone()]);
                 }
             }
             let mut gradient = vec![0.0; self.trainer.parameters().len()];
             self.trainer.family.vjp(
                 self.trainer.parameters(),
                 &noise,
-                &share.grad_mean,
-                &share.grad_offset,
+                &elbo_term.grad_mean,
+                &elbo_term.grad_offset,
                 &mut gradient,
             );
             if self.settings.estimator.adds_entropy_gradient() {
                 self.trainer.family.add_entropy_gradient(self.trainer.parameters(), &mut gradient);
             }
-            share.theta.truncate(self.trainer.theta().len());
-            total.thetas.push((particle, share.theta));
-            total.elbos.push(share.elbo);
+            elbo_term.theta.truncate(self.trainer.theta().len());
+            total.thetas.push((particle, elbo_term.theta));
+            total.elbos.push(elbo_term.elbo);
             total.gradients.push(gradient);
         }
         for part in &parts {

@@ -1,4 +1,4 @@
-//! Serves rows never seen in training: their local posteriors and their share of the bound, from a trained encoder.
+//! Serves rows never seen in training: their local posteriors and their ELBO term, from a trained encoder.
 
 use partita_core::{Device, Encoded, Model, SiteTable, with_shared_theta};
 
@@ -50,7 +50,7 @@ pub fn encoded_posterior<M: Model>(model: &M, device: &Device, data: &M::Data) -
     Ok(all)
 }
 
-/// The share of the bound of rows never seen in training, at a fitted posterior and without training anything.
+/// The ELBO term of rows never seen in training, at a fitted posterior and without training anything.
 ///
 /// ```math
 /// \hat L_j = E_q[\log p_\theta(y_j, Z_{L_j} \mid Z_G) - \log q(Z_{L_j})]
@@ -87,7 +87,7 @@ pub fn held_out_bound<M: Model>(
         if count == 0 {
             break;
         }
-        let shares = silo.report_shares(posterior.parameters, offset, count)?;
+        let shares = silo.report_elbo_terms(posterior.parameters, offset, count)?;
         elbos.extend(shares.iter().map(|share| share.elbo));
     }
     let (elbo, variance) = mean_and_variance(&elbos);

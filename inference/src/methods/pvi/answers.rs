@@ -110,14 +110,14 @@ impl<M: Model> Pvi<M> {
     fn is_lost(&self, silo: usize) -> bool {
         let SiloSchedule::Asynchronous(delays) = self.options.schedule else { return false };
         // Of a real clock there is no work on this one.
-        self.work[silo].is_some() && Turn::is_lost(delays, silo, self.ledger.visits[silo])
+        self.work[silo].is_some() && Turn::is_lost(delays, silo, self.ledger.updates[silo])
     }
 
     /// Moves the virtual clock to the end of a silo's visit.
     fn pass_time(&mut self, silo: usize) {
         if let Some(work) = self.work[silo].take() {
             self.clock = work.until;
-            self.ledger.visits[silo] += 1;
+            self.ledger.updates[silo] += 1;
         }
     }
 

@@ -21,7 +21,7 @@ impl<M: Model> Asynchronous for Pvi<M> {
         if !self.ledger.present[silo] {
             return Ok(None);
         }
-        let request = self.visit(silo, self.version, &self.natural, &self.prior);
+        let request = self.local_update(silo, self.version, &self.natural, &self.prior);
         self.asked.push(Asked { silo, version: self.version, is_void: false });
         Ok(Some(request))
     }

@@ -13,7 +13,7 @@ pub(super) struct Ledger {
     /// The last expected log likelihood of each, in nats; infinite before the first.
     pub(super) log_likelihoods: Vec<f64>,
     /// Visits of an asynchronous schedule.
-    pub(super) visits: Vec<u64>,
+    pub(super) updates: Vec<u64>,
     /// Answers in a row that did not come; a run that goes on from a checkpoint counts anew.
     pub(super) silence: Vec<u64>,
     /// What each is to hear of its last answer.
@@ -44,7 +44,7 @@ impl Ledger {
             factors: vec![vec![0.0; natural_len]; silos],
             present: vec![true; silos],
             log_likelihoods: vec![f64::INFINITY; silos],
-            visits: vec![0; silos],
+            updates: vec![0; silos],
             silence: vec![0; silos],
             settled: vec![Settled { version: 0, share: 0.0, in_doubt: false }; silos],
         }
@@ -120,7 +120,7 @@ impl Ledger {
         let rows: Vec<f64> = (0..self.factors.len())
             .flat_map(|silo| {
                 let Settled { version, share, in_doubt } = self.settled[silo];
-                let words = [version, self.visits[silo]].map(f64::from_bits);
+                let words = [version, self.updates[silo]].map(f64::from_bits);
                 [flag(self.present[silo]), self.log_likelihoods[silo], words[0], words[1], share, flag(in_doubt)]
             })
             .collect();
@@ -138,7 +138,7 @@ impl Ledger {
             ledger.factors.push(factors[silo * length..(silo + 1) * length].to_vec());
             ledger.present.push(row[0] == 1.0);
             ledger.log_likelihoods.push(row[1]);
-            ledger.visits.push(row[3].to_bits());
+            ledger.updates.push(row[3].to_bits());
             ledger.silence.push(0);
             ledger.settled.push(Settled { version: row[2].to_bits(), share: row[4], in_doubt: row[5] == 1.0 });
         }

@@ -167,7 +167,7 @@ impl PviOptions {
         }
         if self.factors.is_shared() && self.missing_silo == MissingSilo::GoOn {
             return Err(Error::Setting {
-                setting: "absence",
+                setting: "missing_silo",
                 found: format!("GoOn with Factors::{:?}", self.factors),
                 expected: "MissingSilo::Fail, since one factor for all counts every silo that takes part; or Factors::Own",
             });

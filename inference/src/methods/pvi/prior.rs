@@ -45,14 +45,14 @@ pub(super) fn fitted_prior<M: Model>(
     let nothing = vec![0.0; family.natural_len()];
     let start = coordinator.settings.family.start(coordinator.family(), &coordinator.table);
     let received = family.natural_of_member(coordinator.family(), &start)?;
-    let visit = LocalUpdate {
+    let update = LocalUpdate {
         received,
         is_prior: true,
         first: 0,
         steps: options.local_steps,
         total: coordinator.settings.steps,
     };
-    Ok(solver.solve(&mut PriorProblem { coordinator, natural: family, cavity: &nothing }, &visit)?.natural)
+    Ok(solver.solve(&mut PriorProblem { coordinator, natural: family, cavity: &nothing }, &update)?.natural)
 }
 
 impl<M: Model> Pvi<M> {
@@ -62,9 +62,9 @@ impl<M: Model> Pvi<M> {
         let Some(solver) = &mut self.prior_solver else { return Ok(()) };
         let cavity: Vec<f64> = self.natural.iter().zip(&self.prior).map(|(all, own)| all - own).collect();
         let (steps, total) = (self.options.local_steps, self.coordinator.settings.steps);
-        let visit = LocalUpdate { received: self.natural.clone(), is_prior: false, first, steps, total };
+        let update = LocalUpdate { received: self.natural.clone(), is_prior: false, first, steps, total };
         let problem = &mut PriorProblem { coordinator: &self.coordinator, natural: &self.family, cavity: &cavity };
-        let solved = solver.solve(problem, &visit)?;
+        let solved = solver.solve(problem, &update)?;
         self.family.check("the factor of the prior", &solved.natural)?;
         // The coordinator answers after the silos, alone: undamped, the posterior is its local optimum.
         let change: Vec<f64> = solved.natural.iter().zip(&self.natural).map(|(new, old)| new - old).collect();
@@ -117,7 +117,7 @@ impl<M: Model> LocalProblem for PriorProblem<'_, M> {
             sum.log_likelihood += weight * prior.value;
             prior.value += dot(self.cavity, &self.natural.statistics(&draw.latent));
             add(&mut prior.globals, &self.natural.score(self.cavity, &draw.latent));
-            let share = estimator.global_share(prior, coordinator.family(), parameters, &draw);
+            let share = estimator.global_elbo_term(prior, coordinator.family(), parameters, &draw);
             let mut gradient = vec![0.0; parameters.len()];
             share.vjp(coordinator.family(), parameters, &noise, &mut gradient)?;
             if estimator.adds_entropy_gradient() {

@@ -146,19 +146,19 @@ impl Turn {
 
     /// How long the `visit`-th visit of a silo takes.
     #[expect(clippy::cast_precision_loss, reason = "silos are far fewer than 2^52")]
-    pub(crate) fn delay(delays: Delays, silo: usize, silos: usize, visit: u64) -> f64 {
-        let uniform = Self::clock(delays, silo, visit, 0);
+    pub(crate) fn delay(delays: Delays, silo: usize, silos: usize, update: u64) -> f64 {
+        let uniform = Self::clock(delays, silo, update, 0);
         let place = silo as f64 / (silos.max(2) - 1) as f64;
         (1.0 + (delays.longest - 1.0) * uniform) * (1.0 + (delays.straggle - 1.0) * place)
     }
 
     /// Whether the answer of the `visit`-th visit of a silo is lost.
-    pub(crate) fn is_lost(delays: Delays, silo: usize, visit: u64) -> bool {
-        Self::clock(delays, silo, visit, 1) < delays.loss
+    pub(crate) fn is_lost(delays: Delays, silo: usize, update: u64) -> bool {
+        Self::clock(delays, silo, update, 1) < delays.loss
     }
 
-    fn clock(delays: Delays, silo: usize, visit: u64, block: u32) -> f64 {
+    fn clock(delays: Delays, silo: usize, update: u64, block: u32) -> f64 {
         let silo = u32::try_from(silo).unwrap_or(u32::MAX);
-        Noise::new(delays.seed).stream(Key::new(Purpose::Schedule, visit).silo(silo).block(block)).uniform()
+        Noise::new(delays.seed).stream(Key::new(Purpose::Schedule, update).silo(silo).block(block)).uniform()
     }
 }

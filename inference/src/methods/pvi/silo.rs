@@ -127,15 +127,15 @@ impl<M: Model> PviSilo<M> {
             }
         };
         let improper_cavity = self.natural.impropriety(&cavity).is_some();
-        let visit = LocalUpdate { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
+        let update = LocalUpdate { received, is_prior: version == 1, first, steps, total: self.silo.settings.steps };
         let (index, divergence, trains_private) = (self.index, &self.options.divergence, self.options.theta_every > 0);
         let theta = Theta { shared: &theta, trains_private };
         let (silo, natural, rows) = (&mut self.silo, &self.natural, None);
         let mut problem = Problem { silo, index, natural, cavity: &cavity, divergence, theta, rows };
-        let solved = self.solver.solve(&mut problem, &visit)?;
+        let solved = self.solver.solve(&mut problem, &update)?;
         let operation = format!("the solution of a local problem, which damping by rho = {damping} would come after");
         self.natural.check(&operation, &solved.natural)?;
-        let mut change = difference(&solved.natural, &visit.received);
+        let mut change = difference(&solved.natural, &update.received);
         change.iter_mut().for_each(|change| *change *= damping);
         let held = if self.options.hold_improper { self.natural.hold_improper(&factor, &mut change) } else { 0 };
         self.silo.step = first + steps;
@@ -272,9 +272,9 @@ impl<M: Model> LocalProblem for Problem<'_, M> {
         let density = LogDensity::new(model, &self.silo.device, &self.silo.table)
             .minibatch(&rows.minibatch)
             .loss(self.silo.settings.loss);
-        let assessment = density.local(latents, data)?;
-        finite(&self.silo.name, step, |index| describe_global(&self.silo.table, index), &assessment.globals)?;
-        Ok((assessment.value, assessment.globals))
+        let evaluated = density.local(latents, data)?;
+        finite(&self.silo.name, step, |index| describe_global(&self.silo.table, index), &evaluated.globals)?;
+        Ok((evaluated.value, evaluated.globals))
     }
 }
 

@@ -193,7 +193,7 @@ pub trait SolverState: Debug + Send {
     ///
     /// # Errors
     /// What the problem reports; [`crate::Error::Improper`] if the solution is no density.
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved>;
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved>;
 
     /// What is kept between visits, as named vectors.
     fn save(&self) -> Vec<(String, Vec<f64>)> {

@@ -46,7 +46,7 @@ pub(crate) enum Members {
 impl Members {
     pub(crate) fn of(family: &dyn Family, members: &[Vec<f64>]) -> Self {
         let spreads: Vec<(Vec<f64>, CovarianceMatrix)> =
-            members.iter().map(|member| (family.mean(member), family.spread(member))).collect();
+            members.iter().map(|member| (family.mean(member), family.covariance_matrix(member))).collect();
         if spreads.iter().all(|(_, spread)| matches!(spread, CovarianceMatrix::Diagonal(_))) {
             let sds = |(mean, spread)| match spread {
                 CovarianceMatrix::Diagonal(sds) => (mean, sds),

@@ -69,7 +69,7 @@ message! {
 
 message! {
     /// Sampled bounds.
-    struct Bounds = "central.assessment", sizes: &Sizes {
+    struct Bounds = "central.evaluated", sizes: &Sizes {
         /// the sampled bounds
         elbo: Vec<f64> = Data <= sizes.draws,
     }

@@ -122,7 +122,7 @@ impl Method {
             run(&mut *algorithm, &mut exchange, &how, &mut Silent)?.counters;
         let posterior = algorithm.posterior();
         let mean = posterior.family.mean(posterior.parameters)[0];
-        let sd = posterior.family.spread(posterior.parameters).deviations()[0];
+        let sd = posterior.family.covariance_matrix(posterior.parameters).deviations()[0];
         let cost = Cost { rounds, messages, gradient_steps: silo_steps };
         Ok(Posterior { mean, sd, cost: Some(cost) })
     }

@@ -105,7 +105,10 @@ impl Method {
             if quiet >= sweeps_to_see_all * silos {
                 let posterior = pvi.posterior();
                 let mean = posterior.family.mean(posterior.parameters);
-                break Ok(Moments { mean, covariance: posterior.family.spread(posterior.parameters).dense() });
+                break Ok(Moments {
+                    mean,
+                    covariance: posterior.family.covariance_matrix(posterior.parameters).dense(),
+                });
             }
             if visits >= self.most_sweeps * silos {
                 break Err(format!("it still moved after {} sweeps", self.most_sweeps));

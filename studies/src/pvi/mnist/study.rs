@@ -319,7 +319,7 @@ impl<'a> World<'a> {
         let predictions = Predictions::new(&tested, self.test.classes(), &test.labels)?;
         let training = Predictions::new(&trained, self.test.classes(), &train.labels)?;
         let mean = posterior.family.mean(posterior.parameters);
-        let deviations = posterior.family.spread(posterior.parameters).deviations();
+        let deviations = posterior.family.covariance_matrix(posterior.parameters).deviations();
         // KL(N(m, s²) || N(0, 1)) of each weight.
         let divergence = |(mean, sd): (&f64, &f64)| 0.5 * (sd * sd + mean * mean - 1.0) - sd.ln();
         Ok(Point {

@@ -14,7 +14,7 @@ pub(crate) fn draw(world: &World, case: &Case, posterior: Posterior<'_>, predict
     let Posterior { family, parameters, theta } = posterior;
     // The latents are standardised: W is sigma_W times them.
     let sigma = theta[0].exp();
-    let (mean, deviation) = (family.mean(parameters), family.spread(parameters).deviations());
+    let (mean, deviation) = (family.mean(parameters), family.covariance_matrix(parameters).deviations());
     let tiles = |values: &[f64]| -> Vec<Tile> {
         let of = |class: usize| (0..pixels).map(|pixel| sigma * values[pixel * classes + class]).collect();
         let tile =

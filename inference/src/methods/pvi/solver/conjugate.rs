@@ -27,21 +27,21 @@ impl LocalSolver for Conjugate {
 }
 
 impl SolverState for Conjugate {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
         let family = problem.natural_family().clone();
         let len = family.len();
-        let found = quadratic(len, false, |point| Ok(problem.log_likelihood(point, visit.first)?.1))?;
+        let found = quadratic(len, false, |point| Ok(problem.log_likelihood(point, update.first)?.1))?;
         let likelihood = found.ok_or_else(refused)?;
         let natural = optimum(&family, problem.cavity(), &likelihood)?;
         let (mean, spread) = family.moments(&natural);
         for probe in 0..PROBES {
             let steps = spread.deviations().into_iter().zip(away(probe, len));
             let point: Vec<f64> = mean.iter().zip(steps).map(|(mean, (sd, away))| mean + sd * away).collect();
-            if !likelihood.holds_at(&point, |point| Ok(problem.log_likelihood(point, visit.first)?.1))? {
+            if !likelihood.holds_at(&point, |point| Ok(problem.log_likelihood(point, update.first)?.1))? {
                 return Err(refused());
             }
         }
-        let (constant, _) = problem.log_likelihood(&vec![0.0; len], visit.first)?;
+        let (constant, _) = problem.log_likelihood(&vec![0.0; len], update.first)?;
         let log_likelihood = constant + likelihood.expectation(&family, &natural);
         Ok(Solved { natural, log_likelihood, steps: 1, clipped: 0, shortened: 0 })
     }

@@ -83,8 +83,8 @@ impl Default for GradientDescent {
 
 impl GradientDescent {
     /// Where on the schedule a local step stands, and how long that is: of the whole run, or of its visit alone.
-    fn place(self, visit: &LocalUpdate, step: u64) -> (u64, u64) {
-        if self.keep_optimiser { (visit.first + step, visit.total) } else { (step, visit.steps) }
+    fn place(self, update: &LocalUpdate, step: u64) -> (u64, u64) {
+        if self.keep_optimiser { (update.first + step, update.total) } else { (step, update.steps) }
     }
 }
 
@@ -107,8 +107,8 @@ impl LocalSolver for GradientDescent {
             return refuse(found, "at least 1 step and 1 window");
         }
         if stop.window > local_steps {
-            let found = format!("windows of {} steps in visits of {local_steps} local_steps", stop.window);
-            return refuse(found, "a window that ends within a visit: shorten it, or raise local_steps");
+            let found = format!("windows of {} steps in local updates of {local_steps} local_steps", stop.window);
+            return refuse(found, "a window that ends within a local update: shorten it, or raise local_steps");
         }
         Ok(())
     }
@@ -125,8 +125,8 @@ impl LocalSolver for GradientDescent {
         true
     }
 
-    fn last_rate(&self, settings: &Settings, visit: &LocalUpdate) -> Option<f64> {
-        let (at, of) = self.place(visit, visit.steps.saturating_sub(1));
+    fn last_rate(&self, settings: &Settings, update: &LocalUpdate) -> Option<f64> {
+        let (at, of) = self.place(update, update.steps.saturating_sub(1));
         Some(settings.schedule.rate(at, of))
     }
 }
@@ -145,19 +145,19 @@ impl std::fmt::Debug for GradientSolver {
 }
 
 impl GradientSolver {
-    fn start(&self, problem: &dyn LocalProblem, visit: &LocalUpdate) -> Result<Vec<f64>> {
+    fn start(&self, problem: &dyn LocalProblem, update: &LocalUpdate) -> Result<Vec<f64>> {
         match self.options.start {
             Start::Previous if !self.previous.is_empty() => Ok(self.previous.clone()),
             Start::Plan => Ok(problem.initial()),
             Start::Cavity => {
                 let family = problem.natural_family();
-                family.check("starting a visit at its cavity", problem.cavity())?;
+                family.check("starting a local update at its cavity", problem.cavity())?;
                 family.member(problem.family(), problem.cavity())
             }
-            Start::Received | Start::Previous if visit.is_prior => Ok(problem.initial()),
-            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &visit.received),
+            Start::Received | Start::Previous if update.is_prior => Ok(problem.initial()),
+            Start::Received | Start::Previous => problem.natural_family().member(problem.family(), &update.received),
             Start::Tight { deviation } => {
-                let (mean, _) = problem.natural_family().moments(&visit.received);
+                let (mean, _) = problem.natural_family().moments(&update.received);
                 let mut parameters = problem.family().initial(deviation);
                 problem.family().set_mean(&mut parameters, &mean);
                 Ok(parameters)
@@ -172,7 +172,7 @@ impl GradientSolver {
         let (family, divergence) = (problem.family(), problem.divergence(step));
         let mut halvings = 0;
         loop {
-            let (mean, spread) = (family.mean(parameters), family.spread(parameters));
+            let (mean, spread) = (family.mean(parameters), family.covariance_matrix(parameters));
             match divergence.evaluate_at(problem.natural_family(), &mean, &spread, problem.cavity()) {
                 Err(Error::DivergenceDomain { .. }) if halvings < self.options.halvings => {
                     parameters.iter_mut().zip(before).for_each(|(now, then)| *now = 0.5 * (*now + then));
@@ -185,28 +185,28 @@ impl GradientSolver {
 }
 
 impl SolverState for GradientSolver {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
-        let mut parameters = self.start(problem, visit)?;
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
+        let mut parameters = self.start(problem, update)?;
         if !self.options.keep_optimiser {
             self.descent.restart();
         }
         let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
-        let has_domain = problem.divergence(visit.first).has_domain();
+        let has_domain = problem.divergence(update.first).has_domain();
         let mut watch = self.options.stop.map(Watch::new);
-        for step in 0..visit.steps {
-            let (at, of) = self.options.place(visit, step);
+        for step in 0..update.steps {
+            let (at, of) = self.options.place(update, step);
             let rate = self.descent.rate_of(at, of);
-            let mut sampled = problem.sample(&parameters, visit.first + step, rate)?;
+            let mut sampled = problem.sample(&parameters, update.first + step, rate)?;
             // Where a step came from is kept only where it may have to be halved.
             let before = if has_domain { parameters.clone() } else { Vec::new() };
             let moved = self.descent.step_at(rate, &mut parameters, &mut sampled.gradient);
             clipped += u64::from(moved.is_clipped);
             steps += 1;
             if has_domain {
-                shortened += u64::from(self.shorten(problem, visit.first + step, &before, &mut parameters)?);
+                shortened += u64::from(self.shorten(problem, update.first + step, &before, &mut parameters)?);
             }
             // The log likelihood reported is the mean over the last tenth of the visit.
-            if step >= visit.steps - visit.steps.div_ceil(10) {
+            if step >= update.steps - update.steps.div_ceil(10) {
                 last.push(sampled.log_likelihood);
             }
             if let Some(watch) = &mut watch

@@ -148,21 +148,21 @@ impl Memory {
 }
 
 impl SolverState for Lbfgs {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
         let Self { expectation, memory, tolerance } = *self;
         let family = problem.natural_family().clone();
-        let mut parameters = match visit.is_prior {
+        let mut parameters = match update.is_prior {
             true => problem.initial(),
-            false => family.member(problem.family(), &visit.received)?,
+            false => family.member(problem.family(), &update.received)?,
         };
-        let (noise, key) = problem.noise(visit.first);
+        let (noise, key) = problem.noise(update.first);
         let rule = expectation.rule(problem.family().noise_len(), noise, key)?;
-        let divergence = problem.divergence(visit.first);
-        let mut objective = Objective { problem, family, divergence, rule, step: visit.first };
+        let divergence = problem.divergence(update.first);
+        let mut objective = Objective { problem, family, divergence, rule, step: update.first };
         let mut place = objective.at(&parameters)?;
         let mut memory = Memory { pairs: Vec::new(), most: memory };
         let mut steps = 0;
-        while steps < visit.steps && place.gradient.iter().any(|g| g.abs() > tolerance) {
+        while steps < update.steps && place.gradient.iter().any(|g| g.abs() > tolerance) {
             let direction = memory.direction(&place.gradient);
             let size = dot(&direction, &direction).sqrt();
             // The first step knows no curvature: it moves by one unit of the parameters at most.

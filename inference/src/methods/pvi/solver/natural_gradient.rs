@@ -88,12 +88,12 @@ impl NaturalGradientSolver {
 }
 
 impl SolverState for NaturalGradientSolver {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
         let rate = self.options.rate;
         let family = problem.natural_family().clone();
-        let mut natural = visit.received.clone();
+        let mut natural = update.received.clone();
         let (mut steps, mut log_likelihood) = (0, f64::NAN);
-        for step in visit.first..visit.first + visit.steps {
+        for step in update.first..update.first + update.steps {
             let expected = self.rule(problem, step)?.expected(problem, &family, &natural, step)?;
             let up = family.by_means(&expected.gradient, &family.moments(&natural).0);
             let down = problem.divergence(step).by_mean_parameters(&family, &natural, problem.cavity())?;
@@ -111,7 +111,7 @@ impl SolverState for NaturalGradientSolver {
             }
         }
         // The last step has no other after it that would notice.
-        let divergence = problem.divergence(visit.first);
+        let divergence = problem.divergence(update.first);
         if divergence.has_domain() {
             divergence.evaluate(&family, &natural, problem.cavity())?;
         }

@@ -87,7 +87,7 @@ impl LocalSolver for PowerExpectation {
 }
 
 impl SolverState for PowerExpectation {
-    fn solve(&mut self, problem: &mut dyn LocalProblem, visit: &LocalUpdate) -> Result<Solved> {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved> {
         let Self { alpha, points } = *self;
         let family = problem.natural_family().clone();
         if family.len() > LONGEST {
@@ -97,18 +97,18 @@ impl SolverState for PowerExpectation {
                 expected: "at most 2 components; NaturalGradient takes any number",
             });
         }
-        let (noise, key) = problem.noise(visit.first);
+        let (noise, key) = problem.noise(update.first);
         let rule = Expectation::GaussHermite { points }.rule(family.len(), noise, key)?;
         let cavity = problem.cavity().to_vec();
-        let mut natural = visit.received.clone();
-        for _ in 0..visit.steps {
+        let mut natural = update.received.clone();
+        for _ in 0..update.steps {
             // q (p/t)^α = q^{1-α} cavity^α p^α.
             let base: Vec<f64> =
                 natural.iter().zip(&cavity).map(|(q, cavity)| (1.0 - alpha) * q + alpha * cavity).collect();
             let mut guess = natural.clone();
             for moves in 1..=MOVES {
                 let next = Self::matched(&rule, &family, &guess, |point, statistics| {
-                    Ok(alpha * problem.log_likelihood(point, visit.first)?.0 + dot(&base, statistics))
+                    Ok(alpha * problem.log_likelihood(point, update.first)?.0 + dot(&base, statistics))
                 })?;
                 let change = next.iter().zip(&guess).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                 let size = next.iter().map(|eta| eta.abs()).fold(0.0, f64::max);
@@ -129,7 +129,7 @@ impl SolverState for PowerExpectation {
             natural.iter_mut().zip(&guess).for_each(|(eta, tilted)| *eta += (tilted - *eta) / alpha);
             family.check("a step of power expectation propagation (damp it, or choose a larger alpha)", &natural)?;
         }
-        let log_likelihood = rule.expected(problem, &family, &natural, visit.first)?.value;
-        Ok(Solved { natural, log_likelihood, steps: visit.steps, clipped: 0, shortened: 0 })
+        let log_likelihood = rule.expected(problem, &family, &natural, update.first)?.value;
+        Ok(Solved { natural, log_likelihood, steps: update.steps, clipped: 0, shortened: 0 })
     }
 }

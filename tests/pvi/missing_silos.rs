@@ -106,7 +106,7 @@ fn a_silo_that_answers_with_an_error_is_not_absent() {
 }
 
 #[test]
-fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_not_taken() {
+fn a_silo_that_is_removed_is_not_asked_asynchronously_and_its_answer_under_way_is_not_taken() {
     let data = four_silos();
     let schedule = SiloSchedule::Asynchronous(Delays::default());
     let mut run = Run::new(&LINEAR, &data, &settings(1_000), conjugate_options(schedule));
@@ -138,7 +138,7 @@ fn a_silo_that_is_removed_is_not_asked_by_arrival_and_its_answer_under_way_is_no
 }
 
 #[test]
-fn a_run_by_arrival_goes_on_with_the_same_parties_after_it_ended() {
+fn an_asynchronous_run_goes_on_with_the_same_parties_after_it_ended() {
     let data = four_silos();
     let schedule = SiloSchedule::Asynchronous(Delays::default());
     let run = Run::new(&LINEAR, &data, &settings(3_000), conjugate_options(schedule));
@@ -410,7 +410,7 @@ impl Exchange for Endless {
 }
 
 #[test]
-fn a_run_by_arrival_that_is_over_does_not_wait_for_work_that_is_not_taken() {
+fn an_asynchronous_run_that_is_over_does_not_wait_for_work_that_is_not_taken() {
     let data = four_silos();
     let options = conjugate_options(SiloSchedule::Asynchronous(Delays::default()));
     let Run { mut pvi, silos } = Run::new(&LINEAR, &data, &settings(10_000), options);
