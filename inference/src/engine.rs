@@ -10,6 +10,7 @@ pub(crate) mod estimator;
 pub(crate) mod exchange;
 pub(crate) mod family;
 pub mod metrics;
+pub(crate) mod moments;
 pub(crate) mod natural;
 pub(crate) mod on_device;
 pub(crate) mod optimiser;

@@ -56,7 +56,7 @@ pub trait Algorithm: Send {
 
     /// The most draws of all latents in one request of an estimate, so that memory and messages stay bounded.
     fn draws_a_request(&self) -> usize {
-        crate::engine::trust::estimate::DRAWS_A_REQUEST
+        crate::engine::settings::DRAWS_A_REQUEST
     }
 
     /// This algorithm as one that is asked silo by silo, if it is one.

@@ -11,6 +11,9 @@ use crate::engine::family::FamilyPlan;
 use crate::engine::optimiser::{Adam, Clip, Optimiser, Schedule};
 use crate::engine::plug::Plug;
 
+/// Draws of all latents asked for in one request, so that memory stays bounded.
+pub(crate) const DRAWS_A_REQUEST: usize = 64;
+
 /// The settings of a fit, the same for coordinator and silos.
 ///
 /// # Example
@@ -104,6 +107,11 @@ impl Settings {
     /// The learning rate of a step of the run.
     pub(crate) fn rate(&self, step: u64) -> f64 {
         self.schedule.rate(step, self.steps)
+    }
+
+    /// The most draws that a party lets itself be asked for in one request, and answers one number each for.
+    pub(crate) fn most_draws(&self) -> usize {
+        self.particles.max(DRAWS_A_REQUEST)
     }
 
     /// The threads of one silo.

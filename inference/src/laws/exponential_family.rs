@@ -8,8 +8,8 @@ use partita_core::laws::{Violation, derivative};
 use partita_core::{Key, Noise, Purpose};
 
 use super::family::within;
+use crate::engine::moments::mean_and_variance;
 use crate::engine::natural::{ExponentialFamily, dot};
-use crate::engine::trust::estimate::mean_and_variance;
 use integral::integral;
 
 const SEED: u64 = 264_575;

@@ -6,7 +6,7 @@ use partita_core::{Key, Noise, NoiseStream, Purpose};
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
 use crate::engine::family::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
-use crate::engine::trust::estimate::mean_and_variance;
+use crate::engine::moments::mean_and_variance;
 
 const SEED: u64 = 141_421;
 /// Points of parameters and noise at which gradients are checked.

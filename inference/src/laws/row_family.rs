@@ -7,7 +7,7 @@ use super::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, ST
 use super::gaussian::Closed;
 use super::violation::FamilyViolation;
 use crate::engine::family::RowGaussian;
-use crate::engine::trust::estimate::mean_and_variance;
+use crate::engine::moments::mean_and_variance;
 
 const SEED: u64 = 173_205;
 /// Points of parameters, globals and noise at which gradients are checked.

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{Diverged, Divergence};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceGradient, MomentGradient};
+use crate::engine::moments::mean_and_variance;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 use crate::engine::plug::Plug;
-use crate::engine::trust::estimate::mean_and_variance;
 
 /// What makes an f-divergence, $`D_f(q \,\|\, p) = \mathrm{E}_q[f(p/q)]`$ with convex $`f`$ and $`f(1) = 0`$.
 ///

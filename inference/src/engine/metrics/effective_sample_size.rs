@@ -2,7 +2,7 @@
 
 use super::chains::Chains;
 use super::{MetricError, real};
-use crate::engine::trust::estimate::mean_and_variance;
+use crate::engine::moments::mean_and_variance;
 
 /// The probability below the lower quantile of the tails, and above the upper one.
 const TAIL: f64 = 0.05;

@@ -2,7 +2,7 @@
 
 use super::chains::Chains;
 use super::{MetricError, real};
-use crate::engine::trust::estimate::mean_and_variance;
+use crate::engine::moments::mean_and_variance;
 
 /// Rank-normalised split $`\hat R`$ of one number over Markov chains.
 ///

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
-use crate::engine::trust::estimate::mean_and_variance;
+use crate::engine::moments::mean_and_variance;
 
 /// The posterior of one number of a site, on its natural scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::engine::algorithm::StepInfo;
 use crate::engine::error::Result;
-use crate::engine::trust::estimate::mean_and_variance;
+use crate::engine::moments::mean_and_variance;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// Stops when the bound has not risen by more than its noise from one window of steps to the next.

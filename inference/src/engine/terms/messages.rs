@@ -3,7 +3,6 @@
 use crate::engine::estimator::Estimator;
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
-use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::manifest::{Field, Manifest};
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::{Rows, message};
@@ -40,7 +39,7 @@ impl Sizes {
 
     /// The largest of a run: those that a manifest allows.
     pub(crate) fn largest(family: &dyn Family, theta: usize, settings: &Settings) -> Self {
-        Self::new(family, theta, most_draws(settings), settings)
+        Self::new(family, theta, settings.most_draws(), settings)
     }
 }
 

@@ -86,7 +86,7 @@ impl<M: Model> Silo<M> {
         for gradient in &gradients {
             self.check_local(gradient, step)?;
         }
-        let likelihood = crate::engine::trust::estimate::mean_and_variance(
+        let likelihood = crate::engine::moments::mean_and_variance(
             &elbo_terms.iter().map(|elbo_term| elbo_term.elbo).collect::<Vec<_>>(),
         )
         .0;

@@ -14,7 +14,6 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, StepRequest, Terms};
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
-use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::Rows;
 
@@ -359,7 +358,7 @@ impl<M: Model> Program for Silo<M> {
         match request.kind.as_str() {
             StepRequest::KIND => self.step(&StepRequest::read(request, &self.sizes(self.settings.particles))?),
             EstimateRequest::KIND => {
-                self.estimate(&EstimateRequest::read(request, &self.sizes(most_draws(&self.settings)))?)
+                self.estimate(&EstimateRequest::read(request, &self.sizes(self.settings.most_draws()))?)
             }
             other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
         }

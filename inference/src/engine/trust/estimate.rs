@@ -7,16 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::engine::algorithm::{Algorithm, ElboFollowUp};
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
+use crate::engine::moments::mean_and_variance;
 use crate::engine::run::{Counters, counted};
-use crate::engine::settings::Settings;
-
-/// Draws of all latents asked for in one request, so that memory stays bounded.
-pub(crate) const DRAWS_A_REQUEST: usize = 64;
-
-/// The most draws that a party lets itself be asked for in one request, and answers one number each for.
-pub(crate) fn most_draws(settings: &Settings) -> usize {
-    settings.particles.max(DRAWS_A_REQUEST)
-}
 
 /// The bound at a posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -93,13 +85,4 @@ pub(crate) fn estimate_elbo_within(
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
     Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance })
-}
-
-/// The mean and the unbiased variance of a list.
-#[expect(clippy::cast_precision_loss, reason = "lists are far shorter than 2^52")]
-pub(crate) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    (mean, variance)
 }

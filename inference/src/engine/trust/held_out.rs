@@ -4,9 +4,10 @@ use partita_core::{Device, Encoded, Model, SiteTable, with_shared_theta};
 
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::{Error, Result};
-use crate::engine::settings::Settings;
+use crate::engine::moments::mean_and_variance;
+use crate::engine::settings::{DRAWS_A_REQUEST, Settings};
 use crate::engine::terms::Silo;
-use crate::engine::trust::estimate::{DRAWS_A_REQUEST, ElboEstimate, mean_and_variance};
+use crate::engine::trust::estimate::ElboEstimate;
 
 /// The index that keys the noise of rows no silo of a run has.
 const HELD_OUT: u32 = u32::MAX - 1;

@@ -13,7 +13,7 @@ use crate::engine::algorithm::{Algorithm, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request};
 use crate::engine::run::{Counters, counted};
-use crate::engine::trust::estimate::DRAWS_A_REQUEST;
+use crate::engine::settings::DRAWS_A_REQUEST;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::typed::length;
 use crate::methods::columns::messages::{Contributions, EstimateRequest, PredictRequest, Sizes};

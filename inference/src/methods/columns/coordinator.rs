@@ -11,10 +11,9 @@ use crate::engine::algorithm::{
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::panic::COORDINATOR;
-use crate::engine::settings::Settings;
+use crate::engine::settings::{DRAWS_A_REQUEST, Settings};
 use crate::engine::terms::silo::global_signature as signature;
 use crate::engine::trainer::{Descent, Trainer};
-use crate::engine::trust::estimate::DRAWS_A_REQUEST;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::methods::columns::messages::{

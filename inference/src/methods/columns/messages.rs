@@ -3,7 +3,7 @@
 use partita_core::vertical::Augmentation;
 
 use crate::engine::error::{Error, Result};
-use crate::engine::trust::estimate::DRAWS_A_REQUEST;
+use crate::engine::settings::DRAWS_A_REQUEST;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::{Carried, Rows, length, message};

@@ -8,7 +8,7 @@ use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::party::{Commit, Program, Standing};
-use crate::engine::trust::estimate::DRAWS_A_REQUEST;
+use crate::engine::settings::DRAWS_A_REQUEST;
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::{Rows, length};
 use crate::methods::columns::VerticalOptions;

@@ -327,8 +327,8 @@ mod tests {
     use super::*;
     use crate::engine::estimator::Estimator;
     use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI};
+    use crate::engine::moments::mean_and_variance;
     use crate::engine::settings::Settings;
-    use crate::engine::trust::estimate::mean_and_variance;
 
     #[derive(Module, Debug)]
     struct Mean {}

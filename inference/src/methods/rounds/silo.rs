@@ -5,12 +5,12 @@ use partita_core::{Model, Part, Purpose};
 use super::messages::{AverageRound, PointRound, RoundAnswer, Sizes};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
+use crate::engine::moments::mean_and_variance;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::Draws;
 use crate::engine::terms::silo::Silo;
 use crate::engine::trainer::{Descent, with_prefix};
-use crate::engine::trust::estimate::mean_and_variance;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// What names of the state of the optimiser of globals begin with.

@@ -2,7 +2,6 @@
 
 use crate::engine::family::Family;
 use crate::engine::settings::Settings;
-use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
 
@@ -23,7 +22,7 @@ impl Sizes {
     /// The largest of a run.
     pub(super) fn largest(family: &dyn Family, theta: usize, steps: u64, settings: &Settings) -> Self {
         let (parameters, theta) = (family.parameter_len() as u64, theta as u64);
-        Self { parameters, theta, steps, draws: most_draws(settings) as u64 }
+        Self { parameters, theta, steps, draws: settings.most_draws() as u64 }
     }
 }
 

@@ -20,7 +20,6 @@ use crate::engine::optimiser::Adam;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::Choices;
 use crate::engine::settings::Settings;
-use crate::engine::trust::estimate::most_draws;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::engine::wire::typed::length;
 
@@ -280,7 +279,7 @@ impl<M: Model> Program for OnDeviceSilo<M> {
     }
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
-        let sizes = Sizes { parameters: 0, theta: 0, steps: LARGEST_COUNT, draws: most_draws(&self.settings) as u64 };
+        let sizes = Sizes { parameters: 0, theta: 0, steps: LARGEST_COUNT, draws: self.settings.most_draws() as u64 };
         match request.kind.as_str() {
             StepsRequest::KIND => self.steps(&StepsRequest::read(request, &sizes)?),
             BoundsRequest::KIND => self.bounds(&BoundsRequest::read(request, &sizes)?),

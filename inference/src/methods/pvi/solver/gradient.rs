@@ -224,7 +224,7 @@ impl SolverState for GradientSolver {
         }
         Ok(Solved {
             natural,
-            log_likelihood: crate::engine::trust::estimate::mean_and_variance(&last).0,
+            log_likelihood: crate::engine::moments::mean_and_variance(&last).0,
             steps,
             clipped,
             shortened,
