@@ -5,7 +5,8 @@
 //! ```
 //!
 //! What you should see: partitioned variational inference over three silos has the mean 1.53 of the exact posterior
-//! (held to 1e-9) after six messages, as many as one gradient step over the silos takes. Half a second on a laptop.
+//! (held to 1e-9) after six messages, as many as one gradient step over the silos takes; the other 96 of the report are
+//! those of the bound. Half a second on a laptop.
 //! Ashman and others (2022), Partitioned variational inference, section 3; `output/partitioned/result.json` has the
 //! report.
 

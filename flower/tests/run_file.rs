@@ -267,7 +267,7 @@ fn entries_that_there_are_not_are_elsewhere_or_mean_nothing_are_refused_by_name(
         ("[pvi]\ndamping = 0.5\n", "`damping` is said before the first table"),
         ("[pvi]\nschedule = \"synchronous\"\n", "`schedule` is said before"),
         ("[pvi]\nlocal_steps = 3\n", "`local_steps` is said before"),
-        ("[pvi]\nabsence = \"GoOn\"\n", "`lost_silo`"),
+        ("[pvi]\nmissing_silo = \"GoOn\"\n", "`lost_silo`"),
         ("[pvi]\ndivergence = { Reny = 0.5 }\n", "Reny"),
         ("[pvi]\nsolver = { Gradient = { haltings = 3 } }\n", "`solver.Gradient.haltings`"),
         ("[pvi]\nsolver = { Lbfgs = { memory = 3 } }\n", "missing field `expectation`"),

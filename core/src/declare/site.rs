@@ -90,7 +90,8 @@ impl Site {
     }
 }
 
-/// Local latents that are independent row by row given the globals: those of one plate, or of none.
+/// Local latents that are independent row by row given the globals: those of one plate, or of none. A plate without
+/// latents is a block of width 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalBlock {
     /// The plate, or `None` for local latents outside any plate (one row).

@@ -225,7 +225,8 @@ impl<const D: usize> Distribution<D, Continuous> {
     ///
     /// For location-scale distributions the latent becomes $z = (x - \text{location})/\text{scale}$, and `sample`
     /// returns $x = \text{location} + \text{scale}\cdot z$. Use it for random effects whose scale is itself unknown
-    /// (Papaspiliopoulos, Roberts and Sköld, 2007).
+    /// and that have few data each (Papaspiliopoulos, Roberts and Sköld, 2007), and for a global far from zero, whose
+    /// posterior mean then starts at the location of its prior.
     #[must_use]
     pub fn non_centred(mut self) -> Self {
         self.law.non_centred = true;

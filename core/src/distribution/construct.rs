@@ -10,10 +10,17 @@ use crate::handle::Handle;
 
 /// The parameters of a univariate distribution: a tuple of numbers and tensors of one rank.
 ///
+/// A tensor with one element serves every event, and still needs the rank of the others: beside a predictor of rank 2 a
+/// scale of shape `[1]` is `scale.unsqueeze()`.
+///
 /// Numbers alone give a distribution of shape `[1]`, to be repeated with [`Distribution::iid`] or by a plate.
 ///
 /// # Laws
 /// A number is equivalent to a tensor of that number: both make the same density (`tests/laws/densities.rs`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no parameters of a distribution",
+    note = "parameters are `f64` and tensors; all tensors have one rank: `unsqueeze()` raises that of a tensor"
+)]
 pub trait Parameters<S> {
     /// The distribution these parameters make: its rank is that of the tensors.
     type Distribution;

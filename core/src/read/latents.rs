@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 /// Unconstrained values of all latents of one silo.
 ///
 /// # Shapes
-/// `globals`: [`SiteTable::global_len`]; `locals[k]`: rows × width of block k, row-major (the rows of the minibatch
-/// where there is one).
+/// `globals`: [`SiteTable::global_len`]; `locals[k]`: rows × width of block k of [`SiteTable::blocks`], row-major (the
+/// rows of the minibatch where there is one). A plate without latents is a block of width 0, and has an empty vector.
 #[derive(Debug, Clone, Copy)]
 pub struct Latents<'a> {
     /// The global vector.

@@ -33,6 +33,10 @@ pub trait Algorithm: Send {
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
     /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
+    ///
+    /// `offset` counts the requests of one assessment, from 0. Noise depends on it and on the draw, as that of a
+    /// [`partita_core::Key`] with `offset` as step and the draw as particle: draws that two requests share would make the
+    /// standard error too small. There are at most [`Algorithm::draws_a_request`] in one.
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request>;
 
     /// What the outcomes of [`Algorithm::elbo_requests`] call for: nothing more, unless a bound takes two exchanges.

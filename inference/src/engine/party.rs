@@ -13,7 +13,7 @@ use crate::engine::wire::message::Message;
 pub struct Standing<'a> {
     /// The silo's name.
     pub name: &'a str,
-    /// The seed of the run it was set up for; requests with another are refused.
+    /// The seed of the run it was set up for; requests whose word `seed` is another are refused.
     pub seed: u64,
     /// The steps it has done.
     pub step: u64,

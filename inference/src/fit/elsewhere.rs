@@ -16,6 +16,9 @@ pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
 /// The run, the bound and the summary of [`super::fit()`] with parties that exist already: a [`super::coordinator`], and
 /// silos behind any exchange.
 ///
+/// `options` are those that the parties were made of: algorithm, settings and families of the report are theirs, also
+/// where `algorithm` is a method of a user's own.
+///
 /// # Errors
 /// As for [`super::fit()`].
 pub fn fit_parties<M: Model + 'static>(
