@@ -541,7 +541,6 @@ mod pictures {
 
 /// Encoders that stay in their silos.
 mod private {
-    use std::collections::BTreeMap;
     use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -680,26 +679,54 @@ mod private {
         }
     }
 
+    /// Values around a level and an offset that is trained, in each silo or for all.
+    #[derive(Module, Debug)]
+    struct Offset {
+        offset: Param<Tensor<1>>,
+        #[module(skip)]
+        private: usize,
+    }
+
+    impl Model for Offset {
+        type Globals = Tensor<1>;
+        type Data = Tensor<1>;
+
+        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+            scope.sample("level", Normal::new(0.0, 1.0))
+        }
+
+        fn local(&self, scope: &mut Scope<'_>, level: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+            scope.plate("row", data.dims()[0], |scope, rows| {
+                let mean = level.clone() + self.offset.val();
+                scope.observe("y", Normal::new(mean, 1.0).over(rows), rows.take(data)?)
+            })
+        }
+
+        fn private_len(&self) -> usize {
+            self.private
+        }
+    }
+
     #[test]
-    fn importance_weights_weigh_a_private_encoder_as_a_shared_one_or_are_refused() {
+    fn importance_weights_weigh_private_parameters_as_shared_ones_or_are_refused() {
         let device = Device::flex();
-        let data = named(&[observations(20, 8)], &device);
+        let model = |private| Offset { offset: Param::from_tensor(device.tensor(vec![0.3], [1])), private };
+        let data = [("one".to_owned(), device.tensor(vec![1.0, 2.5, 0.5], [3]))];
         let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total };
-        let settings = Settings { estimator, minibatch: BTreeMap::new(), ..settings() };
-        let with = |algorithm: AlgorithmChoice| FitOptions {
-            algorithm,
-            settings: settings.clone(),
-            elbo_draws: 4,
-            ..FitOptions::default()
+        let settings = Settings { estimator, steps: STEPS, particles: 4, ..Settings::default() };
+        let fitted = |algorithm: AlgorithmChoice, private| {
+            let settings = settings.clone();
+            let options = FitOptions { algorithm, settings, elbo_draws: 4, ..FitOptions::default() };
+            fit(&model(private), &data, &device, &options, None)
         };
         let rounds = AlgorithmChoice::SfviAvg(RoundOptions { keep_optimiser: true, ..RoundOptions::paper(3) });
-        for options in [with(AlgorithmChoice::Central), with(rounds)] {
-            let shared = fit(&mixed(&device), &data, &device, &options, None).unwrap();
-            let mut private = fit(&model(&device), &data, &device, &options, None).unwrap();
-            let own = private.exchange.programs()[0].private_theta();
-            close(&[private.report.theta.as_slice(), &own].concat(), &shared.report.theta, 1e-10, "θ");
+        for algorithm in [AlgorithmChoice::Central, rounds] {
+            let shared = fitted(algorithm.clone(), 0).unwrap();
+            let own = fitted(algorithm.clone(), 1).unwrap().exchange.programs()[0].private_theta();
+            close(&own, &shared.report.theta, 1e-10, "θ");
+            assert!((own[0] - 0.3).abs() > 1e-3, "{algorithm:?} {own:?}");
         }
-        let found = fit(&model(&device), &data, &device, &with(AlgorithmChoice::Sfvi), None).unwrap_err();
+        let found = fitted(AlgorithmChoice::Sfvi, 1).map(|_| ()).unwrap_err();
         assert!(found.to_string().contains("private θ"), "{found}");
     }
 
