@@ -35,7 +35,7 @@ pub(crate) fn gradients_of(
     collect(outcome, table, ValueAndGradient::default(), &[], theta)
 }
 
-/// Runs the tape of a reading backward and puts every gradient in its place of `estimate`.
+/// Runs the tape of a reading backward and puts every gradient in its place of `evaluated`.
 pub(super) fn collect(
     outcome: Outcome,
     table: &SiteTable,

@@ -92,7 +92,7 @@ impl ElboTerm {
         if self.variance.is_empty() { Ok(()) } else { family.vjp_variance(parameters, &self.variance, out) }
     }
 
-    /// Adds a silo's share to that of the prior.
+    /// Adds a silo's ELBO term to that of the prior.
     pub(crate) fn take(&mut self, silo: Self) {
         self.elbo += silo.elbo;
         add(&mut self.grad_mean, &silo.grad_mean);
@@ -104,7 +104,8 @@ impl ElboTerm {
 }
 
 impl Estimator {
-    /// The coordinator's share, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from the prior's estimate at a draw.
+    /// The coordinator's ELBO term, $\hat L_0 = \log p(Z_G) - \log q(Z_G)$, from value and gradient of the prior at a
+    /// draw.
     #[must_use]
     pub fn global_elbo_term(
         self,

@@ -371,16 +371,16 @@ impl RowGaussian {
         let (out_log_scale, rest) = rest.split_at_mut(cells);
         let (out_lower, rest) = rest.split_at_mut(rows * self.lower_len());
         let (out_linear, out_scale_linear) = rest.split_at_mut(if self.given { cells * self.globals } else { 0 });
-        let by_covariance_matrix: Vec<f64> = gradient.iter().zip(&draw.spread).map(|(g, s)| g * s).collect();
+        let by_log_scale: Vec<f64> = gradient.iter().zip(&draw.spread).map(|(g, s)| g * s).collect();
         out_mean.iter_mut().zip(gradient).for_each(|(slot, g)| *slot += g);
-        out_log_scale.iter_mut().zip(&by_covariance_matrix).for_each(|(slot, g)| *slot += g);
+        out_log_scale.iter_mut().zip(&by_log_scale).for_each(|(slot, g)| *slot += g);
         if self.dense {
             self.vjp_lower(noise, &draw.scale, gradient, out_lower);
         }
         let mut by_deviation = vec![0.0; self.globals];
         let (linear, scale) = (
             Self::masked(gradient, &self.options.given_globals),
-            Self::masked(&by_covariance_matrix, &self.options.scale_given_globals),
+            Self::masked(&by_log_scale, &self.options.scale_given_globals),
         );
         for (gradient, column, out) in
             [(linear, parts.linear, out_linear), (scale, parts.scale_linear, out_scale_linear)]
