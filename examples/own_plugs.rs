@@ -13,8 +13,9 @@
 use std::path::Path;
 
 use partita::inference::{
-    Averaging, Barycentre, CovarianceMatrix, Family, FamilyDraw, MomentGradient, Result, SiteFamily, laws,
+    Averaging, Barycentre, CovarianceMatrix, Family, FamilyDraw, MomentGradient, Result, SiteFamily,
 };
+use partita::laws;
 use partita::models::GaussianMean;
 use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Plug, RoundOptions, Schedule, Settings, fit};
 

@@ -16,6 +16,8 @@ pub use partita_datasets as datasets;
 pub use partita_flower as flower;
 pub use partita_gpu as gpu;
 pub use partita_inference as inference;
+#[cfg(feature = "laws")]
+pub use partita_laws as laws;
 pub use partita_models as models;
 
 // The prelude: the names of most programs. All others are under their crates, `partita::core`, `partita::inference` and

@@ -107,8 +107,15 @@ impl Device {
         Tensor::from_data(data, self.options(&self.plain))
     }
 
-    /// Makes a tracked leaf, the start of a gradient tape.
-    pub(crate) fn leaf<'v, const D: usize>(&self, values: impl Into<Cow<'v, [f64]>>, shape: [usize; D]) -> Tensor<D> {
+    /// Makes a tracked leaf, the start of a gradient tape, of `values` in row-major order.
+    ///
+    /// # Examples
+    /// ```
+    /// let x = partita_core::Device::flex().leaf::<1>(vec![3.0], [1]);
+    /// let gradients = (x.clone() * x.clone()).backward();
+    /// assert_eq!(x.grad(&gradients).unwrap().into_scalar::<f64>(), 6.0);
+    /// ```
+    pub fn leaf<'v, const D: usize>(&self, values: impl Into<Cow<'v, [f64]>>, shape: [usize; D]) -> Tensor<D> {
         Tensor::from_data(self.data(values.into(), &shape), self.options(&self.tracked)).require_grad()
     }
 

@@ -9,7 +9,6 @@
 //! | `data` | tables, partitions, minibatches, alignment by key |
 //! | `declare` | models: the trait, the scope, sites, rows, matrices, layers, encoders |
 //! | `read` | the five readings of a model: site table, draws, density, predictive, pointwise |
-//! | `laws` | one callable suite for each trait (feature `laws`) |
 
 pub use burn;
 
@@ -21,8 +20,6 @@ mod device;
 mod distribution;
 mod error;
 mod handle;
-#[cfg(feature = "laws")]
-pub mod laws;
 mod math;
 mod noise;
 mod read;

@@ -2,8 +2,6 @@
 
 mod engine;
 mod fit;
-#[cfg(feature = "laws")]
-pub mod laws;
 mod methods;
 
 pub use engine::algorithm::{

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
 use fixtures::vertical_run::{Hand, normals};
-use partita::core::laws::model;
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose};
 use partita::inference::{Sgd, SiloProgram, VerticalOptions};
 use partita::models::{Activation, Mlp};
@@ -11,6 +10,7 @@ use partita::vertical::{
     Multilevel, Party, PointNetwork, PoissonHead, Pooled, by_level,
 };
 use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings, SiteTable};
+use partita_laws::model;
 
 const ROWS: usize = 5;
 const SEED: u64 = 9;

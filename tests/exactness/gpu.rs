@@ -7,7 +7,6 @@
 
 use fixtures::worlds::{Visit, every_world};
 use fixtures::{six_cities_data, six_cities_family, six_cities_model};
-use partita::core::laws::{DensityCase, bijector_on_device, density_on_device};
 use partita::core::{
     Density, ExponentialMap, IdentityMap, IntervalMap, Key, Latents, LogDensity, Noise, Purpose, SimplexMap,
     SoftplusMap, host_reads,
@@ -19,6 +18,7 @@ use partita::{
     FamilyPlan, FitOptions, Gamma, Gaussian, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Model,
     Multinomial, NegativeBinomial, Normal, Poisson, Settings, SiteTable, StudentT, Uniform, fit,
 };
+use partita_laws::{DensityCase, bijector_on_device, density_on_device};
 
 /// Runs `test` on every available GPU device; prints why the others are skipped.
 fn on_every_gpu(test: impl Fn(&str, &Device)) {

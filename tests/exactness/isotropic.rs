@@ -16,7 +16,7 @@ use partita::{
     Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, PviOptions, Result, Schedule, Scope, Settings,
     SiloSchedule, SiteTable, fit,
 };
-use partita_core::laws::derivative;
+use partita_laws::derivative;
 
 /// Closed form against closed form.
 const EXACT: f64 = 1e-12;

@@ -3,7 +3,7 @@
 
 use partita::burn::module::{Module, ModuleMapper, Param};
 use partita::burn::tensor::Tensor;
-use partita::core::{Key, LogDensity, Minibatch, Moments, Noise, Purpose, laws};
+use partita::core::{Key, LogDensity, Minibatch, Moments, Noise, Purpose};
 use partita::inference::{
     Algorithm, BlockDraw, Central, CentralSilo, DiagonalGaussian, Error, Exchange, Family, InProcess, PointMass,
     RowGaussian, RowOptions, Sfvi, Silo, SiloProgram,
@@ -13,6 +13,7 @@ use partita::{
     AlgorithmChoice, BayesianLinear, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Normal, Result,
     Schedule, Scope, Settings, SiteTable, fit,
 };
+use partita_laws as laws;
 
 type Classifier = BayesianNetwork<Mlp>;
 

@@ -1,10 +1,10 @@
 //! Holds every bijector to the laws of its trait: one row for each, and planted faults that the laws must detect.
 
-use partita_core::laws::{BijectorViolation, bijector, bijector_on_device};
 use partita_core::{
     AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Device, Error, ExponentialMap, IdentityMap,
     IntervalMap, OrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
 };
+use partita_laws::{BijectorViolation, bijector, bijector_on_device};
 
 #[test]
 fn the_identity_keeps_the_laws() {

@@ -1,12 +1,12 @@
 //! Holds every density to the laws of densities, one row each.
 
-use partita_core::laws::{DensityCase, DensityLaw, density, density_on_device};
 use partita_core::{
     Array, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution, Exponential,
     Gamma, Gradient, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal,
     NegativeBinomial, NoiseStream, Normal, ParameterRule, Poisson, Signature, StudentT, Support, SymmetricDirichlet,
     Uniform,
 };
+use partita_laws::{DensityCase, DensityLaw, density, density_on_device};
 
 /// One case: the value, then the parameters.
 type Row<'a> = (&'a [f64], &'a [&'a [f64]]);

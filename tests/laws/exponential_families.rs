@@ -1,8 +1,8 @@
 //! Holds every exponential family to its laws, the laws to faults planted in one, and both to known numbers.
 
-use partita::inference::laws::{ExponentialFamilyLaw, exponential_family};
 use partita::inference::{CovarianceForm, Error, ExponentialFamily, GammaFamily, Impropriety, NormalFamily};
 use partita_core::NoiseStream;
+use partita_laws::{ExponentialFamilyLaw, exponential_family};
 
 #[test]
 fn independent_normals_keep_the_laws() {

@@ -1,11 +1,11 @@
 //! Holds every variational family and every optimiser to their laws, and the laws to faults planted in a family.
 
-use partita::inference::laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 use partita::inference::{
     Adam, AdamW, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
     LowRankGaussian, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowGaussian, RowOptions, Sgd, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
+use partita_laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
 
 #[test]
 fn the_diagonal_family_keeps_the_laws() {

@@ -4,7 +4,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use fixtures::{six_cities_data, six_cities_model};
-use partita::core::{Array, Density, Gradient, Latents, LogDensity, Minibatch, NoiseKind, laws};
+use partita::core::{Array, Density, Gradient, Latents, LogDensity, Minibatch, NoiseKind};
 use partita::inference::ImportanceGradient;
 use partita::inference::{AlgorithmChoice, Conjugate, Error as FitError, GradientDescent};
 use partita::models::RepeatedBinary;
@@ -14,6 +14,7 @@ use partita::{
     NegativeBinomial, Normal, Poisson, PviOptions, Result, Schedule, Scope, Settings, SiteTable, StudentT, Uniform,
     burn, fit,
 };
+use partita_laws as laws;
 
 /// log∫p^β of a density, without derivatives.
 fn log_integral(density: &dyn Density, power: f64, parameters: [&[f64]; 3]) -> f64 {

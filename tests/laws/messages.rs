@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use partita::inference::laws::{ExchangeViolation, exchange, message};
 use partita::inference::{Arrival, Error, Exchange, InProcess, Manifest, Message, Request, Result, Threads};
+use partita_laws::{ExchangeViolation, exchange, message};
 use proptest::prelude::*;
 
 /// One field of a message.

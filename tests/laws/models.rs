@@ -2,7 +2,6 @@
 
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
-use partita::core::laws::{ModelViolation, model};
 use partita::core::{Latents, LogDensity};
 use partita::models::{
     BinaryPictures, BinaryRows, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian,
@@ -13,6 +12,7 @@ use partita::{
     Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal,
     Result, Scope, SiteTable, SparseRows, StudentT, Uniform,
 };
+use partita_laws::{ModelViolation, model};
 
 /// Differences cost four evaluations for every latent: a few rows suffice.
 const CHILDREN: usize = 5;

@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita_core::burn::tensor::Tensor;
-use partita_core::laws::{OperationViolation, operation};
 use partita_core::{
     Array, Device, Error, Key, Noise, Precision, Purpose, SparseRows, cholesky, digamma, ln_gamma, log_sum_exp,
     low_rank_multinomial, triangular_solve,
 };
+use partita_laws::{OperationViolation, operation};
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;

@@ -1,10 +1,6 @@
 //! Holds every divergence, average, server rule and solver of a fit to its laws, and the laws to planted faults.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use partita::inference::laws::{
-    AveragingViolation, DivergenceViolation, LocalSolverViolation, ServerRuleViolation, SolverCheck, averaging,
-    divergence, family, local_solver, server_rule,
-};
 use partita::inference::{
     Averaging, Barycentre, BetaDivergence, Conjugate, Diverged, Divergence, Expectation, FDivergence, Family,
     GammaDivergence, JensenShannon, KullbackLeibler, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, LogPool,
@@ -12,6 +8,10 @@ use partita::inference::{
     ServerMean, ServerOptimiser, ServerRule, SiteFamily, Solved, SolverState, Start,
 };
 use partita::{Device, Gaussian, GradientDescent, Plug, Renyi, Schedule, Settings};
+use partita_laws::{
+    AveragingViolation, DivergenceViolation, LocalSolverViolation, ServerRuleViolation, SolverCheck, averaging,
+    divergence, family, local_solver, server_rule,
+};
 
 #[test]
 fn the_families_that_a_plan_takes_keep_the_laws() {

@@ -2,15 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use partita::core::{Key, Noise, Purpose};
-use partita::inference::laws;
 use partita::inference::{
     BetaDivergence, CovarianceForm, DiagonalGaussian, Divergence, Error, ExponentialFamily, FDivergence, Family,
     FullRankGaussian, GammaDivergence, Generator, IsotropicGaussian, JensenShannon, KullbackLeibler, NoDivergence,
     NormalFamily, Plug, Renyi, ReverseKullbackLeibler,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
-use partita_core::laws::derivative;
 use partita_core::special::sigmoid;
+use partita_laws as laws;
+use partita_laws::derivative;
 
 /// The trapezoidal rule on a fine grid is exact to rounding for functions that decay like normal densities.
 const QUADRATURE: f64 = 1e-11;

@@ -1,12 +1,17 @@
 //! Compares the solvers of local problems with each other, with quadrature, and with the properties of PVI.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use fixtures::local::{Partitioned, Toy, logistic, quadratic};
-use partita::inference::laws;
 use partita::inference::{
-    Conjugate, Error, Expectation, ExponentialFamily, GammaDivergence, Lbfgs, LocalSolver, NaturalGradient,
-    NormalFamily, Plug, PowerExpectation, Renyi, ReverseKullbackLeibler,
+    Conjugate, Error, Expectation, ExponentialFamily, GammaDivergence, Lbfgs, LocalProblem, LocalSolver, LocalUpdate,
+    NaturalGradient, NormalFamily, Plug, PowerExpectation, Renyi, ReverseKullbackLeibler, Solved, SolverState,
 };
+use partita::models::GaussianMean;
+use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, GradientDescent, PviOptions, Settings, fit};
+use partita_laws as laws;
 
 /// Sums of a few dozen points, and the condition of the problems here.
 const ROUNDING: f64 = 1e-12;
@@ -326,5 +331,52 @@ fn moments_that_do_not_settle_are_refused_by_the_number_of_points() {
             assert!(setting.contains("points") && found.starts_with('3'), "{found}")
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// A solver that puts the problem of its silo to the laws, and then solves it by gradient descent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Examiner;
+
+/// What it starts in a silo.
+#[derive(Debug)]
+struct Examining(Box<dyn SolverState>);
+
+/// How many problems were put to the laws.
+static EXAMINED: AtomicU32 = AtomicU32::new(0);
+
+impl LocalSolver for Examiner {
+    fn start(&self, settings: &Settings, device: &Device) -> Box<dyn SolverState> {
+        Box::new(Examining(GradientDescent::default().start(settings, device)))
+    }
+
+    fn check_settings(&self, _: &Settings, _: bool) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl SolverState for Examining {
+    fn solve(&mut self, problem: &mut dyn LocalProblem, update: &LocalUpdate) -> Result<Solved, Error> {
+        laws::local_problem(problem, &[0.4, -0.7]).unwrap();
+        EXAMINED.fetch_add(1, Ordering::Relaxed);
+        self.0.solve(problem, update)
+    }
+}
+
+#[test]
+fn the_problem_of_a_silo_keeps_the_laws() {
+    let device = Device::flex();
+    let silos = vec![
+        ("a".to_owned(), GaussianMean::data(&[0.4, -1.1, 2.3], &device)),
+        ("b".to_owned(), GaussianMean::data(&[0.9, 0.2], &device)),
+    ];
+    for minibatch in [BTreeMap::new(), BTreeMap::from([("row".to_owned(), 2)])] {
+        let family = FamilyPlan::new().global(Gaussian::diagonal());
+        let settings = Settings { family, minibatch, steps: 4, ..Settings::default() };
+        let pvi = PviOptions { solver: Examiner.into(), ..PviOptions::new(2) };
+        let options = FitOptions { algorithm: AlgorithmChoice::Pvi(pvi), settings, ..FitOptions::default() };
+        let before = EXAMINED.load(Ordering::Relaxed);
+        fit(&GaussianMean {}, &silos, &device, &options, None).unwrap();
+        assert!(EXAMINED.load(Ordering::Relaxed) > before);
     }
 }

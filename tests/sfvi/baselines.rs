@@ -9,7 +9,6 @@ use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::Mask;
-use partita::inference::laws;
 use partita::inference::metrics::{Predictions, accuracy};
 use partita::inference::{
     Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, Plug,
@@ -20,6 +19,7 @@ use partita::{
     AlgorithmChoice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Loss, Model, Normal, Result, Schedule,
     Scope, Settings, SparseRows, fit,
 };
+use partita_laws as laws;
 use serde_json::Value;
 
 // Some tens of steps, each with sums of some tens of terms of size one in another order.

@@ -131,7 +131,13 @@ impl Term {
     }
 
     /// The sum of terms over `events` events: a number, and a tensor of shape `[1]` if any term is a tensor.
-    pub(crate) fn total(terms: Vec<Self>, events: usize) -> (f64, Option<Tensor<1>>) {
+    ///
+    /// # Examples
+    /// ```
+    /// let (constant, tensor) = partita_core::Term::total(vec![partita_core::Term::Number(-0.5)], 4);
+    /// assert_eq!((constant, tensor.is_none()), (-2.0, true));
+    /// ```
+    pub fn total(terms: Vec<Self>, events: usize) -> (f64, Option<Tensor<1>>) {
         let (mut constant, mut sum) = (0.0, None);
         #[expect(clippy::cast_precision_loss, reason = "event counts are far below 2^52")]
         for term in terms {

@@ -180,11 +180,11 @@ impl fmt::Display for Report {
         };
         writeln!(
             formatter,
-            "{} steps in {:.1} s on {} ({ending}); {} silos, {} rounds, {} messages, {} bytes ({} of them left silos)",
+            "{} steps in {:.1} s on {} ({ending}); {}, {} rounds, {} messages, {} bytes ({} of them left silos)",
             self.gradient_steps,
             self.seconds,
             self.device,
-            self.silos.len(),
+            if self.silos.len() == 1 { "1 silo".into() } else { format!("{} silos", self.silos.len()) },
             self.rounds,
             self.messages,
             self.bytes,

@@ -24,7 +24,7 @@ use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::wire::manifest::Manifest;
 
 /// How a run is carried out; none of it changes a number of the fit, except where it stops.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Steps of the whole run.
     pub steps: u64,

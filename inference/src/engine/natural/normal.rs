@@ -215,10 +215,21 @@ impl NormalFamily {
         Ok((pack(&precision, -0.5, -1.0), Precision::Full(precision)))
     }
 
-    /// Natural parameters of the factor whose logarithm has this gradient at zero, and minus these second derivatives,
-    /// column by column, or their diagonal alone; those between independent components are left out, and components of
-    /// one variance all have the mean of theirs.
-    pub(crate) fn natural_of_curvature(&self, linear: &[f64], curvature: &[Vec<f64>]) -> Vec<f64> {
+    /// Natural parameters of the factor whose logarithm has the gradient `linear` at zero, and minus the second
+    /// derivatives `curvature`, column by column, or their diagonal alone; those between independent components are
+    /// left out, and components of one variance all have the mean of theirs.
+    ///
+    /// # Shapes
+    /// `linear` as many numbers as the family has components $`d`$; `curvature` $`d`$ columns of $`d`$, or one of
+    /// $`d`$.
+    ///
+    /// # Examples
+    /// ```
+    /// // exp(2x − 3x²/2): precision 3, mean 2/3.
+    /// let natural = partita_inference::NormalFamily::diagonal(1).natural_of_curvature(&[2.0], &[vec![3.0]]);
+    /// assert_eq!(natural, [2.0, -1.5]);
+    /// ```
+    pub fn natural_of_curvature(&self, linear: &[f64], curvature: &[Vec<f64>]) -> Vec<f64> {
         let at = |i: usize, j: usize| match curvature {
             [diagonal] => {
                 if i == j {

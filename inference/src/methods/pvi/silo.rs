@@ -318,7 +318,6 @@ impl<M: Model> Program for PviSilo<M> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use partita_core::burn::module::Module;
     use partita_core::burn::tensor::Tensor;
@@ -350,23 +349,6 @@ mod tests {
     const REST: Theta<'static> = Theta { shared: &[], trains_private: false };
 
     const OUTCOMES: [f64; 3] = [0.4, -1.1, 2.3];
-
-    #[cfg(feature = "laws")]
-    #[test]
-    fn the_problem_of_a_silo_keeps_the_laws() {
-        let device = Device::flex();
-        let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
-        for minibatch in [BTreeMap::new(), BTreeMap::from([("row".to_owned(), 2)])] {
-            let settings =
-                Settings { family: FamilyPlan::new().global(Gaussian::diagonal()), minibatch, ..Settings::default() };
-            let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
-            let (natural, divergence) = (NormalFamily::diagonal(1), &KullbackLeibler.into());
-            let cavity = &[-0.2, 0.5];
-            let mut problem =
-                Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
-            crate::laws::local_problem(&mut problem, &[0.4, -0.7]).unwrap();
-        }
-    }
 
     /// Free energies of a density at so many steps, before a cavity of natural parameters.
     fn free_energies(estimator: Estimator, cavity: &[f64], standard: [f64; 2], steps: u64) -> Vec<f64> {

@@ -2,11 +2,12 @@
 
 use partita_core::{Device, Key, Noise, Purpose};
 
-use crate::engine::error::{Error, Result as Fallible};
-use crate::engine::family::{Family, FullRankGaussian};
-use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
-use crate::engine::settings::Settings;
-use crate::methods::pvi::solver::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved, SolverState};
+use crate::moments::dot;
+use partita_inference::Settings;
+use partita_inference::{Error, Result as Fallible};
+use partita_inference::{ExponentialFamily, NormalFamily};
+use partita_inference::{Family, FullRankGaussian};
+use partita_inference::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved, SolverState};
 
 use super::family::within;
 
@@ -91,7 +92,8 @@ pub struct SolverCheck {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{Conjugate, Settings, laws};
+/// use partita_inference::{Conjugate, Settings};
+/// use partita_laws as laws;
 /// let check = laws::SolverCheck { steps: 1, bound: 1e-9, settings: Settings::default() };
 /// laws::local_solver(&Conjugate, &check, &partita_core::Device::flex())?;
 /// # Ok::<(), laws::LocalSolverViolation>(())

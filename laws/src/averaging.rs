@@ -2,8 +2,8 @@
 
 use partita_core::{Key, Noise, Purpose};
 
-use crate::engine::family::{DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian};
-use crate::methods::rounds::average::Averaging;
+use partita_inference::Averaging;
+use partita_inference::{DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian};
 
 use super::family::within;
 
@@ -77,8 +77,8 @@ pub enum AveragingViolation {
 ///
 /// # Example
 /// ```
-/// partita_inference::laws::averaging(&partita_inference::Barycentre)?;
-/// # Ok::<(), partita_inference::laws::AveragingViolation>(())
+/// partita_laws::averaging(&partita_inference::Barycentre)?;
+/// # Ok::<(), partita_laws::AveragingViolation>(())
 /// ```
 pub fn averaging(average: &dyn Averaging) -> Result<(), AveragingViolation> {
     let families: [Box<dyn Family>; 3] = [

@@ -6,7 +6,7 @@ use partita_core::kernel::{AdamUpdate, adam as kernel};
 use partita_core::{Device, Key, Noise, Purpose};
 
 use super::family::within;
-use crate::engine::optimiser::{Adam, Optimiser, UpdateRule};
+use partita_inference::{Adam, Optimiser, UpdateRule};
 
 const SEED: u64 = 223_606;
 /// Parameters of a checked rule: no multiple of a vector register.
@@ -76,7 +76,8 @@ pub enum UpdateRuleViolation {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{Adam, Optimiser, laws};
+/// use partita_inference::{Adam, Optimiser};
+/// use partita_laws as laws;
 /// let device = partita_core::Device::flex();
 /// laws::update_rule("Adam", || Adam::default().start(&device))?;
 /// # Ok::<(), laws::UpdateRuleViolation>(())
@@ -121,8 +122,8 @@ pub fn update_rule(name: &str, start: impl Fn() -> Box<dyn UpdateRule>) -> Resul
 ///
 /// # Example
 /// ```
-/// partita_inference::laws::adam(&partita_core::Device::flex())?;
-/// # Ok::<(), partita_inference::laws::UpdateRuleViolation>(())
+/// partita_laws::adam(&partita_core::Device::flex())?;
+/// # Ok::<(), partita_laws::UpdateRuleViolation>(())
 /// ```
 pub fn adam(device: &Device) -> Result<(), UpdateRuleViolation> {
     let burn = AdamConfig::new().with_beta_1(DECAY[0]).with_beta_2(DECAY[1]).with_epsilon(EPSILON).build();

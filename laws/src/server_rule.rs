@@ -1,6 +1,6 @@
 //! Checks the laws of server rules: they rest where no silo moved, and a saved state goes on with the same bits.
 
-use crate::methods::rounds::server::ServerRule;
+use partita_inference::ServerRule;
 
 /// Numbers of a point, from small to large.
 const BEFORE: [f64; 3] = [0.1, -7.3, 1e9];
@@ -73,7 +73,8 @@ pub enum ServerRuleViolation {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{FedAdam, ServerOptimiser, laws};
+/// use partita_inference::{FedAdam, ServerOptimiser};
+/// use partita_laws as laws;
 /// let server = FedAdam { rate: 0.1, decay: [0.9, 0.99], adaptivity: 1e-3 };
 /// laws::server_rule("FedAdam", || server.start())?;
 /// # Ok::<(), laws::ServerRuleViolation>(())

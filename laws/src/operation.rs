@@ -3,11 +3,11 @@
 use burn::tensor::Tensor;
 
 use super::difference::{derivative, within};
-use crate::array::Array;
-use crate::device::Device;
-use crate::error::Error;
-use crate::handle::Handle;
-use crate::noise::{Key, Noise, Purpose};
+use partita_core::Array;
+use partita_core::Device;
+use partita_core::Error;
+use partita_core::Handle;
+use partita_core::{Key, Noise, Purpose};
 
 const SEED: u64 = 271_828;
 /// Relative to the largest number: a few hundred last digits, for values that sum that many terms.
@@ -66,12 +66,11 @@ pub enum OperationViolation {
 ///
 /// # Example
 /// ```
-/// # #[cfg(feature = "flex")] {
-/// use partita_core::{Array, Device, laws, log_sum_exp};
+/// use partita_core::{Array, Device, log_sum_exp};
+/// use partita_laws as laws;
 /// let input = Array::new(vec![0.0, 0.0], vec![1, 2])?;
 /// let function = |x: &[partita_core::burn::tensor::Tensor<2>]| Ok(log_sum_exp::<2>(x[0].clone()));
 /// laws::operation("log-sum-exp", &Device::flex(), &[input], &[2.0_f64.ln()], function)?;
-/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn operation<const D: usize>(

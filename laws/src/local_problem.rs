@@ -1,9 +1,9 @@
 //! Checks that a local problem says the same at a step whenever it is asked, and that its gradient is one.
 
-use partita_core::laws::derivative;
+use crate::derivative;
 use partita_core::{Key, Noise, Purpose};
 
-use crate::methods::pvi::solver::LocalProblem;
+use partita_inference::LocalProblem;
 
 const SEED: u64 = 264_575;
 /// Points, and steps, at which a problem is asked.
@@ -71,7 +71,8 @@ pub enum LocalProblemViolation {
 /// One observation of 1 with unit variance, before a cavity $`N(0, 1)`$: the posterior is $`N(1/2, 1/2)`$.
 /// ```
 /// use partita_core::{Key, Noise, Purpose};
-/// use partita_inference::{DiagonalGaussian, Family, LocalProblem, NormalFamily, Result, Sampled, laws};
+/// use partita_inference::{DiagonalGaussian, Family, LocalProblem, NormalFamily, Result, Sampled};
+/// use partita_laws as laws;
 ///
 /// struct One(DiagonalGaussian, NormalFamily);
 ///
@@ -113,8 +114,8 @@ pub fn local_problem(problem: &mut dyn LocalProblem, parameters: &[f64]) -> Resu
     let initial = problem.initial().len();
     let lengths = [
         ("the vector of initial parameters", initial, family),
-        ("the cavity", problem.cavity().len(), crate::ExponentialFamily::natural_len(&natural)),
-        ("a point of the natural family", crate::ExponentialFamily::len(&natural), problem.family().len()),
+        ("the cavity", problem.cavity().len(), partita_inference::ExponentialFamily::natural_len(&natural)),
+        ("a point of the natural family", partita_inference::ExponentialFamily::len(&natural), problem.family().len()),
     ];
     if let Some((vector, found, expected)) = lengths.into_iter().find(|(_, found, expected)| found != expected) {
         return Err(LocalProblemViolation::Length { vector, found, expected });
@@ -126,7 +127,7 @@ pub fn local_problem(problem: &mut dyn LocalProblem, parameters: &[f64]) -> Resu
     Ok(())
 }
 
-fn failed(step: u64) -> impl Fn(crate::Error) -> LocalProblemViolation {
+fn failed(step: u64) -> impl Fn(partita_inference::Error) -> LocalProblemViolation {
     move |error| LocalProblemViolation::Failed { step, reason: error.to_string() }
 }
 

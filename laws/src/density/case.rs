@@ -20,7 +20,7 @@ impl DensityCase {
         Self { value: value.to_vec(), parameters: std::array::from_fn(parameter) }
     }
 
-    pub(in crate::laws) fn parameters(&self) -> [&[f64]; 3] {
+    pub(crate) fn parameters(&self) -> [&[f64]; 3] {
         self.parameters.each_ref().map(Vec::as_slice)
     }
 

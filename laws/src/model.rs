@@ -1,13 +1,13 @@
 //! Checks the laws of models: gradients of every reading against differences, and that the joint density splits.
 
 use super::difference::{derivative, within};
-use crate::declare::model::Model;
-use crate::declare::site::SiteTable;
-use crate::declare::theta::{theta, with_theta};
-use crate::device::Device;
-use crate::error::Error;
-use crate::noise::{Key, Noise, Purpose};
-use crate::read::{Latents, LogDensity, ValueAndGradient};
+use partita_core::Device;
+use partita_core::Error;
+use partita_core::Model;
+use partita_core::SiteTable;
+use partita_core::{Key, Noise, Purpose};
+use partita_core::{Latents, LogDensity, ValueAndGradient};
+use partita_core::{theta, with_theta};
 
 const SEED: u64 = 161_803;
 /// Points of the latents at which a model is checked.
@@ -65,12 +65,12 @@ pub enum ModelViolation {
 ///
 /// # Example
 /// ```
-/// # #[cfg(feature = "flex")] {
-/// use partita_core::{Device, HalfNormal, Model, Normal, Result, Scope, burn, laws};
+/// use partita_core::{Device, HalfNormal, Model, Normal, Result, Scope, burn};
+/// use partita_laws as laws;
 /// use burn::{module::Module, tensor::Tensor};
 /// #[derive(Module, Debug)]
-/// struct CovarianceMatrix {}
-/// impl Model for CovarianceMatrix {
+/// struct Level {}
+/// impl Model for Level {
 ///     type Globals = Tensor<1>;
 ///     type Data = Tensor<1>;
 ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("sd", HalfNormal::new(1.0)) }
@@ -81,9 +81,8 @@ pub enum ModelViolation {
 ///     }
 /// }
 /// let device = Device::flex();
-/// laws::model(&CovarianceMatrix {}, &device, &device.tensor(vec![0.3, -1.2], [2]))?;
-/// # }
-/// # Ok::<(), partita_core::laws::ModelViolation>(())
+/// laws::model(&Level {}, &device, &device.tensor(vec![0.3, -1.2], [2]))?;
+/// # Ok::<(), partita_laws::ModelViolation>(())
 /// ```
 pub fn model<M: Model>(model: &M, device: &Device, data: &M::Data) -> Result<(), ModelViolation> {
     let table = SiteTable::of(model, device, data)?;
@@ -199,7 +198,7 @@ impl<M: Model> Checked<'_, M> {
     }
 }
 
-/// The gradients of an estimate in the order of a [`Point`].
+/// The gradients of an evaluation in the order of a [`Point`].
 fn vectors(evaluated: ValueAndGradient) -> Point {
     let mut vectors = vec![evaluated.globals, evaluated.theta];
     vectors.extend(evaluated.locals);

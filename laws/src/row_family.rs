@@ -1,13 +1,13 @@
 //! Checks the laws of the row-wise family of local latents: as for families, and with the path through the globals.
 
-use partita_core::laws::derivative;
+use crate::derivative;
 use partita_core::{Key, Noise, Purpose};
 
 use super::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, dot, random, within};
+use super::family_violation::FamilyViolation;
 use super::gaussian::Closed;
-use super::violation::FamilyViolation;
-use crate::engine::family::RowGaussian;
-use crate::engine::moments::mean_and_variance;
+use crate::moments::mean_and_variance;
+use partita_inference::RowGaussian;
 
 const SEED: u64 = 173_205;
 /// Points of parameters, globals and noise at which gradients are checked.
@@ -27,7 +27,8 @@ const WEIGHT: f64 = 1.7;
 ///
 /// # Example
 /// ```
-/// use partita_inference::{RowGaussian, RowOptions, laws};
+/// use partita_inference::{RowGaussian, RowOptions};
+/// use partita_laws as laws;
 /// let yes = || vec![true; 2];
 /// let options = RowOptions { dense: yes(), given_globals: yes(), scale_given_globals: yes(), delta: vec![false; 2] };
 /// laws::row_family(&RowGaussian::new(2, 2, 3, options))?;

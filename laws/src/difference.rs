@@ -16,7 +16,7 @@ const STEP: f64 = 1e-3;
 ///
 /// # Example
 /// ```
-/// let slope = partita_core::laws::derivative(|x| x[0].sin(), &[0.5], 0);
+/// let slope = partita_laws::derivative(|x| x[0].sin(), &[0.5], 0);
 /// assert!((slope - 0.5_f64.cos()).abs() < 1e-12);
 /// ```
 #[must_use]

@@ -4,12 +4,12 @@ use burn::tensor::Tensor;
 
 use super::DensityCase;
 use super::difference::within;
-use crate::bijector::Bijector;
-use crate::device::Device;
-use crate::distribution::{Density, Gradient, Support, Term};
-use crate::error::Error;
-use crate::handle::Handle;
-use crate::noise::{Key, Noise, Purpose};
+use partita_core::Bijector;
+use partita_core::Device;
+use partita_core::Error;
+use partita_core::Handle;
+use partita_core::{Density, Gradient, Support, Term};
+use partita_core::{Key, Noise, Purpose};
 
 const SEED: u64 = 161_803;
 /// Points of each scale.
@@ -89,7 +89,8 @@ fn read(terms: Vec<Term>, leaves: &[Tensor<2>]) -> Result<(f64, Vec<Vec<f64>>), 
 ///
 /// # Example
 /// ```
-/// use partita_core::{Device, Normal, laws};
+/// use partita_core::{Device, Normal};
+/// use partita_laws as laws;
 /// let case = laws::DensityCase::new(&[0.3], &[&[1.0], &[2.0]]);
 /// assert!(laws::density_on_device(&Normal, &[case], &Device::flex(), 1e-14)?);
 /// # Ok::<(), laws::DeviceViolation>(())

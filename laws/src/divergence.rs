@@ -1,12 +1,11 @@
 //! Checks the laws of divergences: zero at the cavity, positive elsewhere, with the gradient that differences give.
 
-use partita_core::laws::derivative;
+use crate::derivative;
 use partita_core::{Key, Noise, Purpose};
 
-use crate::engine::divergence::{Diverged, Divergence};
-use crate::engine::error;
-use crate::engine::family::{DiagonalGaussian, Family, FullRankGaussian};
-use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use partita_inference::{DiagonalGaussian, Family, FullRankGaussian};
+use partita_inference::{Diverged, Divergence};
+use partita_inference::{ExponentialFamily, NormalFamily};
 
 use super::family::within;
 
@@ -86,8 +85,8 @@ pub enum DivergenceViolation {
 ///
 /// # Example
 /// ```
-/// partita_inference::laws::divergence(&partita_inference::Renyi { alpha: 0.5 })?;
-/// # Ok::<(), partita_inference::laws::DivergenceViolation>(())
+/// partita_laws::divergence(&partita_inference::Renyi { alpha: 0.5 })?;
+/// # Ok::<(), partita_laws::DivergenceViolation>(())
 /// ```
 pub fn divergence(divergence: &dyn Divergence) -> Result<(), DivergenceViolation> {
     let families: [(Box<dyn Family>, NormalFamily); 2] = [
@@ -106,11 +105,11 @@ pub fn divergence(divergence: &dyn Divergence) -> Result<(), DivergenceViolation
 /// Why a check ended.
 enum Broken {
     Law(DivergenceViolation),
-    Failed(error::Error),
+    Failed(partita_inference::Error),
 }
 
-impl From<error::Error> for Broken {
-    fn from(error: error::Error) -> Self {
+impl From<partita_inference::Error> for Broken {
+    fn from(error: partita_inference::Error) -> Self {
         Self::Failed(error)
     }
 }
@@ -161,7 +160,7 @@ impl Pair<'_> {
         }
         let mut by_parameters = vec![0.0; parameters.len()];
         self.family.vjp_moments(&parameters, &gradient, &mut by_parameters);
-        let at = |q: error::Result<Vec<f64>>| {
+        let at = |q: partita_inference::Result<Vec<f64>>| {
             q.and_then(|q| self.divergence.evaluate(self.natural, &q, &p)).map_or(f64::NAN, |found| found.value)
         };
         let by_family = |parameters: &[f64]| at(self.natural(parameters));
@@ -195,7 +194,7 @@ impl Pair<'_> {
         parameters
     }
 
-    fn natural(&self, parameters: &[f64]) -> error::Result<Vec<f64>> {
+    fn natural(&self, parameters: &[f64]) -> partita_inference::Result<Vec<f64>> {
         self.natural.natural_of_member(self.family, parameters)
     }
 }

@@ -1,6 +1,7 @@
 //! Names the laws that a variational family can break, with the numbers that show it.
 
-/// A law of [`Family`](crate::Family) or of [`RowGaussian`](crate::RowGaussian) that does not hold.
+/// A law of [`Family`](partita_inference::Family) or of [`RowGaussian`](partita_inference::RowGaussian) that does not
+/// hold.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FamilyViolation {

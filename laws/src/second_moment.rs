@@ -1,6 +1,6 @@
 //! Checks that a second moment stays one: never negative, and moved towards the squares that it hears of.
 
-use crate::methods::rounds::server::SecondMoment;
+use partita_inference::SecondMoment;
 
 /// Moments and squares of changes, from the smallest that rules divide by to large ones.
 const SIZES: [f64; 6] = [0.0, 1e-12, 1e-3, 0.5, 1.0, 1e6];
@@ -29,7 +29,8 @@ pub struct SecondMomentViolation {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{FedYogi, laws};
+/// use partita_inference::{FedYogi};
+/// use partita_laws as laws;
 /// laws::second_moment("FedYogi", &FedYogi { rate: 0.1, decay: [0.9, 0.99], adaptivity: 1e-3 })?;
 /// # Ok::<(), laws::SecondMomentViolation>(())
 /// ```

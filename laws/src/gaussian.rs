@@ -3,7 +3,7 @@
 use faer::Mat;
 use faer::linalg::solvers::{Llt, Solve};
 
-use crate::engine::family::HALF_LOG_TWO_PI;
+use partita_core::special::HALF_LOG_TWO_PI;
 
 /// A Gaussian whose components of variance zero are point masses, left out of its density by convention.
 pub(super) struct Closed {

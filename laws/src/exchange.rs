@@ -1,9 +1,9 @@
 //! Checks the laws of exchanges: one outcome a request, failures kept apart, and nothing beside the manifest.
 
-use crate::engine::error::{Error, Result as Answer};
-use crate::engine::exchange::{Arrival, Exchange, Outcome, Request, SiloProgram};
-use crate::engine::wire::manifest::{Field, Manifest};
-use crate::engine::wire::message::Message;
+use partita_inference::Message;
+use partita_inference::{Arrival, Exchange, Outcome, Request, SiloProgram};
+use partita_inference::{Error, Result as Answer};
+use partita_inference::{Field, Manifest};
 
 /// Silos of a checked exchange; the reply of a later one is ready before that of an earlier one.
 const SILOS: usize = 4;
@@ -58,7 +58,7 @@ pub enum ExchangeViolation {
 
 /// Checks an exchange that `make` builds over the silos of the suite.
 ///
-/// What is sent and received silo by silo gives one outcome a request, and what is exchanged at once stands in the order
+/// What is sent and received silo by silo gives one outcome a request; what is exchanged at once stands in the order
 /// of the requests: for all silos, for some, and for one asked twice; a silo that fails, or
 /// that does not exist, harms no other; a reply with a field beside the manifest, or a field longer than listed, is
 /// [`Error::Manifest`] with the silo's name; and the same requests give the same replies again.
@@ -68,7 +68,8 @@ pub enum ExchangeViolation {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{InProcess, laws};
+/// use partita_inference::{InProcess};
+/// use partita_laws as laws;
 /// laws::exchange(|programs| InProcess::new(programs, 2))?;
 /// # Ok::<(), laws::ExchangeViolation>(())
 /// ```
@@ -108,7 +109,7 @@ fn manifest() -> Manifest {
     Manifest { fields: vec![field("silo"), field("number")] }
 }
 
-/// Sends one numbered request to each of `silos` and compares the outcomes, place by place: as they are handed over, and
+/// Sends one numbered request to each of `silos` and compares the outcomes, place by place: as handed over, and
 /// all at once.
 fn hold(
     exchange: &mut dyn Exchange,
@@ -167,6 +168,7 @@ fn describe(outcome: &Outcome) -> String {
         Outcome::Failed(_) => "a failure".into(),
         Outcome::Lost { .. } => "a lost silo".into(),
         Outcome::Timeout => "a timeout".into(),
+        _ => "an outcome that the suite does not know".into(),
     }
 }
 

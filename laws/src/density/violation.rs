@@ -1,11 +1,11 @@
 //! Names the laws that a density can break, with the numbers that show it.
 
-use crate::laws::Violation;
+use crate::Violation;
 
-/// A law of [`Density`](crate::Density) that does not hold in a case, which is named by its place in the list.
+/// A law of [`Density`](partita_core::Density) that does not hold in a case, which is named by its place in the list.
 pub type DensityViolation = Violation<DensityLaw>;
 
-/// A law of [`Density`](crate::Density).
+/// A law of [`Density`](partita_core::Density).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DensityLaw {

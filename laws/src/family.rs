@@ -1,12 +1,12 @@
 //! Checks the laws of variational families: density, score, pull-back, entropy and moments, at random parameters.
 
-use partita_core::laws::derivative;
+use crate::derivative;
 use partita_core::{Key, Noise, NoiseStream, Purpose};
 
+use super::family_violation::FamilyViolation;
 use super::gaussian::Closed;
-use super::violation::FamilyViolation;
-use crate::engine::family::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
-use crate::engine::moments::mean_and_variance;
+use crate::moments::mean_and_variance;
+use partita_inference::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
 
 const SEED: u64 = 141_421;
 /// Points of parameters and noise at which gradients are checked.
@@ -29,16 +29,16 @@ pub(super) const BEFORE: f64 = 1.0;
 
 /// Checks all laws of a Gaussian `family` at random parameters.
 ///
-/// Components whose variance is zero are point masses: by convention (see [`crate::Delta`]) they contribute 0 nats to
-/// log density and entropy and have score 0, and only their location is checked.
+/// Components whose variance is zero are point masses: by convention ([`partita_inference::Delta`]) they contribute 0
+/// nats to log density and entropy and have score 0, and only their location is checked.
 ///
 /// # Errors
 /// The first [`FamilyViolation`] found.
 ///
 /// # Example
 /// ```
-/// partita_inference::laws::family(&partita_inference::FullRankGaussian::new(3))?;
-/// # Ok::<(), partita_inference::laws::FamilyViolation>(())
+/// partita_laws::family(&partita_inference::FullRankGaussian::new(3))?;
+/// # Ok::<(), partita_laws::FamilyViolation>(())
 /// ```
 pub fn family(family: &dyn Family) -> Result<(), FamilyViolation> {
     let checked = Checked { family, name: format!("{family:?}") };

@@ -2,15 +2,16 @@
 
 mod integral;
 
+use crate::{Violation, derivative};
 use faer::Mat;
 use faer::linalg::solvers::Llt;
-use partita_core::laws::{Violation, derivative};
 use partita_core::{Key, Noise, Purpose};
 
 use super::family::within;
-use crate::engine::moments::mean_and_variance;
-use crate::engine::natural::{ExponentialFamily, dot};
+use crate::moments::dot;
+use crate::moments::mean_and_variance;
 use integral::integral;
+use partita_inference::ExponentialFamily;
 
 const SEED: u64 = 264_575;
 /// Differences of fourth order lose about 1e-11 of the largest number in them.
@@ -119,9 +120,10 @@ use ExponentialFamilyLaw as Law;
 ///
 /// # Example
 /// ```
-/// use partita_inference::{GammaFamily, laws::exponential_family};
+/// use partita_inference::GammaFamily;
+/// use partita_laws::exponential_family;
 /// exponential_family(&GammaFamily::new(1), &[vec![2.0, 0.5], vec![0.7, 1.5]])?;
-/// # Ok::<(), partita_inference::laws::ExponentialFamilyViolation>(())
+/// # Ok::<(), partita_laws::ExponentialFamilyViolation>(())
 /// ```
 pub fn exponential_family(
     family: &dyn ExponentialFamily,
@@ -130,7 +132,7 @@ pub fn exponential_family(
     let name = format!("{family:?}");
     let mut naturals = Vec::new();
     for standard in members {
-        let refused = |error: crate::Error| refused(&name, "standard parameters", &error);
+        let refused = |error: partita_inference::Error| refused(&name, "standard parameters", &error);
         naturals.push(family.natural_of_standard(standard).map_err(refused)?);
     }
     for (number, (natural, standard)) in naturals.iter().zip(members).enumerate() {
@@ -151,7 +153,7 @@ pub fn exponential_family(
 
 type Checked = Result<(), ExponentialFamilyViolation>;
 
-fn refused(family: &str, what: &'static str, error: &crate::Error) -> ExponentialFamilyViolation {
+fn refused(family: &str, what: &'static str, error: &partita_inference::Error) -> ExponentialFamilyViolation {
     Violation { subject: family.to_owned(), law: Law::Refused { what, reason: error.to_string() } }
 }
 
@@ -260,7 +262,7 @@ impl Member<'_> {
     fn inverses(&self, standard: &[f64]) -> Checked {
         let (family, natural) = (self.family, self.natural);
         let size = natural.iter().fold(1.0_f64, |size, value| size.max(value.abs()));
-        let back = |through, found: crate::Result<Vec<f64>>| {
+        let back = |through, found: partita_inference::Result<Vec<f64>>| {
             let found = found.map_err(|error| refused(&self.name, through, &error))?;
             let mut pairs = found.iter().zip(natural).enumerate();
             match pairs.find(|(_, (found, expected))| !within(**found, **expected, EXACT * size)) {

@@ -1,0 +1,54 @@
+//! Holds one callable law suite for each trait of Partita, so that a new implementation adds one row to a test.
+//!
+//! | of | suites |
+//! |---|---|
+//! | models and their parts | [`model()`], [`density()`], [`bijector()`], [`operation()`], and the same on a device |
+//! | families | [`family()`], [`row_family()`], [`exponential_family()`] |
+//! | plugs of a fit | [`averaging()`], [`divergence()`], [`generator()`], [`local_solver()`], [`server_rule()`], [`update_rule()`] |
+//! | what is between silos | [`exchange()`], [`message()`] |
+
+mod averaging;
+mod bijector;
+mod density;
+mod device;
+mod difference;
+mod divergence;
+mod exchange;
+mod exponential_family;
+mod family;
+mod family_violation;
+mod gaussian;
+mod generator;
+mod local_problem;
+mod local_solver;
+mod message;
+mod model;
+mod moments;
+mod operation;
+mod row_family;
+mod second_moment;
+mod server_rule;
+mod update_rule;
+mod violation;
+
+pub use averaging::{AveragingViolation, averaging};
+pub use bijector::{BijectorViolation, bijector};
+pub use density::{DensityCase, DensityLaw, DensityViolation, density};
+pub use device::{DeviceViolation, bijector_on_device, density_on_device};
+pub use difference::derivative;
+pub use divergence::{DivergenceViolation, divergence};
+pub use exchange::{ExchangeViolation, exchange};
+pub use exponential_family::{ExponentialFamilyLaw, ExponentialFamilyViolation, exponential_family};
+pub use family::family;
+pub use family_violation::FamilyViolation;
+pub use generator::{GeneratorLaw, GeneratorViolation, generator};
+pub use local_problem::{LocalProblemViolation, local_problem};
+pub use local_solver::{LocalSolverViolation, SolverCheck, local_solver};
+pub use message::{MessageLaw, MessageViolation, message};
+pub use model::{ModelViolation, model};
+pub use operation::{OperationViolation, operation};
+pub use row_family::row_family;
+pub use second_moment::{SecondMomentViolation, second_moment};
+pub use server_rule::{ServerRuleViolation, server_rule};
+pub use update_rule::{UpdateRuleViolation, adam, update_rule};
+pub use violation::Violation;
