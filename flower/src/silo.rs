@@ -146,7 +146,10 @@ fn answer(
         Ok((mut objects, root, line)) => {
             let sent = task.push(head, &mut objects, &root);
             let problem = sent.as_ref().err().map(|_| "the answer was not taken");
-            log(&sent.map_or_else(|error| format!("an answer was not taken: {error}"), |_| line));
+            log(&line);
+            if let Err(error) = sent {
+                log(&format!("that answer was not taken: {error}"));
+            }
             // The engine has received the answer's head, or expects none: it would take an error now for the next
             // answer.
             report(task.end(problem), log);

@@ -1,11 +1,9 @@
 //! Checks the laws of averages: of equal members it is that member, and equal weights know no order.
 
 use partita_core::{Key, Noise, Purpose};
+use partita_inference::{Averaging, DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian};
 
-use partita_inference::Averaging;
-use partita_inference::{DiagonalGaussian, Family, FullRankGaussian, IsotropicGaussian};
-
-use super::family::within;
+use crate::difference::within;
 
 const SEED: u64 = 141_421;
 /// Components of the families whose members are averaged.

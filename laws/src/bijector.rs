@@ -1,9 +1,8 @@
 //! Checks the laws of bijectors: inverses, log-determinants and pull-backs, near the middle and far in the tails.
 
-use super::difference::{derivative, log_abs_det, within};
-use partita_core::Bijector;
-use partita_core::Error;
-use partita_core::{Key, Noise, NoiseStream, Purpose};
+use partita_core::{Bijector, Error, Key, Noise, NoiseStream, Purpose};
+
+use crate::difference::{derivative, log_abs_det, within};
 
 const SEED: u64 = 314_159;
 /// Points of each scale.
@@ -77,7 +76,7 @@ pub enum BijectorViolation {
 ///
 /// # Example
 /// ```
-/// use partita_core::{SimplexMap};
+/// use partita_core::SimplexMap;
 /// use partita_laws as laws;
 /// laws::bijector(&SimplexMap, 4, &[0, 1, 2])?;
 /// # Ok::<(), laws::BijectorViolation>(())

@@ -6,9 +6,9 @@ mod violation;
 pub use case::DensityCase;
 pub use violation::{DensityLaw, DensityViolation};
 
-use super::difference::within;
-use partita_core::{Density, Domain, Gradient, Support};
-use partita_core::{Key, Noise, Purpose};
+use partita_core::{Density, Domain, Gradient, Key, Noise, Purpose, Support};
+
+use crate::difference::within;
 
 const SEED: u64 = 271_828;
 /// Draws of each case.
@@ -35,7 +35,7 @@ const ROUNDING: f64 = 1e-9;
 ///
 /// # Example
 /// ```
-/// use partita_core::{Normal};
+/// use partita_core::Normal;
 /// use partita_laws as laws;
 /// laws::density(&Normal, &[laws::DensityCase::new(&[0.3], &[&[1.0], &[2.0]])])?;
 /// # Ok::<(), laws::DensityViolation>(())

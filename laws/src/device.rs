@@ -1,15 +1,10 @@
 //! Checks that the device forms of densities and bijectors agree with their twins on the host, gradients included.
 
 use burn::tensor::Tensor;
+use partita_core::{Bijector, Density, Device, Error, Gradient, Handle, Key, Noise, Purpose, Support, Term};
 
-use super::DensityCase;
-use super::difference::within;
-use partita_core::Bijector;
-use partita_core::Device;
-use partita_core::Error;
-use partita_core::Handle;
-use partita_core::{Density, Gradient, Support, Term};
-use partita_core::{Key, Noise, Purpose};
+use crate::DensityCase;
+use crate::difference::within;
 
 const SEED: u64 = 161_803;
 /// Points of each scale.

@@ -1,13 +1,12 @@
 //! Checks the laws of divergences: zero at the cavity, positive elsewhere, with the gradient that differences give.
 
-use crate::derivative;
 use partita_core::{Key, Noise, Purpose};
+use partita_inference::{
+    DiagonalGaussian, Diverged, Divergence, ExponentialFamily, Family, FullRankGaussian, NormalFamily,
+};
 
-use partita_inference::{DiagonalGaussian, Family, FullRankGaussian};
-use partita_inference::{Diverged, Divergence};
-use partita_inference::{ExponentialFamily, NormalFamily};
-
-use super::family::within;
+use crate::derivative;
+use crate::difference::within;
 
 const SEED: u64 = 161_803;
 /// Components of the densities.

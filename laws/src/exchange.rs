@@ -1,9 +1,8 @@
 //! Checks the laws of exchanges: one outcome a request, failures kept apart, and nothing beside the manifest.
 
-use partita_inference::Message;
-use partita_inference::{Arrival, Exchange, Outcome, Request, SiloProgram};
-use partita_inference::{Error, Result as Answer};
-use partita_inference::{Field, Manifest};
+use partita_inference::{
+    Arrival, Error, Exchange, Field, Manifest, Message, Outcome, Request, Result as Answer, SiloProgram,
+};
 
 /// Silos of a checked exchange; the reply of a later one is ready before that of an earlier one.
 const SILOS: usize = 4;
@@ -59,16 +58,16 @@ pub enum ExchangeViolation {
 /// Checks an exchange that `make` builds over the silos of the suite.
 ///
 /// What is sent and received silo by silo gives one outcome a request; what is exchanged at once stands in the order
-/// of the requests: for all silos, for some, and for one asked twice; a silo that fails, or
-/// that does not exist, harms no other; a reply with a field beside the manifest, or a field longer than listed, is
-/// [`Error::Manifest`] with the silo's name; and the same requests give the same replies again.
+/// of the requests: for all silos, for some, and for one asked twice; a silo that fails, or that does not exist, harms
+/// no other; a reply with a field beside the manifest, or a field longer than listed, is [`Error::Manifest`] with the
+/// silo's name; and the same requests give the same replies again.
 ///
 /// # Errors
 /// The first [`ExchangeViolation`] found.
 ///
 /// # Example
 /// ```
-/// use partita_inference::{InProcess};
+/// use partita_inference::InProcess;
 /// use partita_laws as laws;
 /// laws::exchange(|programs| InProcess::new(programs, 2))?;
 /// # Ok::<(), laws::ExchangeViolation>(())

@@ -2,16 +2,16 @@
 
 mod integral;
 
-use crate::{Violation, derivative};
 use faer::Mat;
 use faer::linalg::solvers::Llt;
+use integral::integral;
 use partita_core::{Key, Noise, Purpose};
+use partita_inference::ExponentialFamily;
 
-use super::family::within;
+use crate::difference::within;
 use crate::moments::dot;
 use crate::moments::mean_and_variance;
-use integral::integral;
-use partita_inference::ExponentialFamily;
+use crate::{Violation, derivative};
 
 const SEED: u64 = 264_575;
 /// Differences of fourth order lose about 1e-11 of the largest number in them.

@@ -1,12 +1,13 @@
 //! Checks the laws of variational families: density, score, pull-back, entropy and moments, at random parameters.
 
-use crate::derivative;
 use partita_core::{Key, Noise, NoiseStream, Purpose};
-
-use super::family_violation::FamilyViolation;
-use super::gaussian::Closed;
-use crate::moments::mean_and_variance;
 use partita_inference::{CovarianceGradient, DrawGradient, Family, FamilyDraw, MomentGradient};
+
+use crate::derivative;
+use crate::difference::within;
+use crate::family_violation::FamilyViolation;
+use crate::gaussian::Closed;
+use crate::moments::{dot, mean_and_variance};
 
 const SEED: u64 = 141_421;
 /// Points of parameters and noise at which gradients are checked.
@@ -302,13 +303,4 @@ impl Place<'_> {
 
 pub(super) fn random(stream: &mut NoiseStream, length: usize) -> Vec<f64> {
     (0..length).map(|_| stream.standard_normal()).collect()
-}
-
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// Whether two numbers are at most `bound` apart; never if one of them is NaN.
-pub(super) fn within(found: f64, expected: f64, bound: f64) -> bool {
-    (found - expected).abs() <= bound
 }

@@ -2,7 +2,6 @@
 
 use faer::Mat;
 use faer::linalg::solvers::{Llt, Solve};
-
 use partita_core::special::HALF_LOG_TWO_PI;
 
 /// A Gaussian whose components of variance zero are point masses, left out of its density by convention.

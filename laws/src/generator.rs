@@ -1,8 +1,8 @@
 //! Checks that the two methods of a generator are of one convex function that vanishes at one.
 
-use crate::{Violation, derivative};
-
 use partita_inference::Generator;
+
+use crate::{Violation, derivative};
 
 /// Log ratios $`\log q - \log p`$ at which generators are looked at.
 const LOG_RATIOS: [f64; 9] = [-6.0, -2.5, -1.0, -0.2, 0.0, 0.3, 1.1, 2.5, 6.0];
@@ -44,7 +44,7 @@ pub enum GeneratorLaw {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{JensenShannon};
+/// use partita_inference::JensenShannon;
 /// use partita_laws as laws;
 /// laws::generator("Jensen-Shannon", &JensenShannon)?;
 /// # Ok::<(), laws::GeneratorViolation>(())

@@ -1,9 +1,9 @@
 //! Checks that a local problem says the same at a step whenever it is asked, and that its gradient is one.
 
-use crate::derivative;
 use partita_core::{Key, Noise, Purpose};
-
 use partita_inference::LocalProblem;
+
+use crate::derivative;
 
 const SEED: u64 = 264_575;
 /// Points, and steps, at which a problem is asked.

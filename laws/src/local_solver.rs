@@ -1,15 +1,13 @@
 //! Checks the laws of local solvers: the exact answer to a conjugate problem, and saved states that go on alike.
 
 use partita_core::{Device, Key, Noise, Purpose};
+use partita_inference::{
+    Error, ExponentialFamily, Family, FullRankGaussian, LocalProblem, LocalSolver, LocalUpdate, NormalFamily,
+    Result as Fallible, Sampled, Settings, Solved, SolverState,
+};
 
+use crate::difference::within;
 use crate::moments::dot;
-use partita_inference::Settings;
-use partita_inference::{Error, Result as Fallible};
-use partita_inference::{ExponentialFamily, NormalFamily};
-use partita_inference::{Family, FullRankGaussian};
-use partita_inference::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved, SolverState};
-
-use super::family::within;
 
 const SEED: u64 = 173_205;
 /// Linear and second-order coefficients of the log likelihood, $`a^\top\theta - \tfrac12\theta^\top B\,\theta`$.

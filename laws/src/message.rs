@@ -1,9 +1,8 @@
 //! Checks the laws of messages: bytes there and back, the counted size, and the refusal of anything damaged.
 
-use crate::Violation;
+use partita_inference::{Error, MESSAGE_VERSION, Message};
 
-use partita_inference::Error;
-use partita_inference::{MESSAGE_VERSION, Message};
+use crate::Violation;
 
 /// Shorter messages are cut at every byte, longer ones at this many places.
 const CUTS: usize = 512;
@@ -52,7 +51,7 @@ pub enum MessageLaw {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{Message};
+/// use partita_inference::Message;
 /// use partita_laws as laws;
 /// laws::message(&Message::new("hello").floats("x", &[1.0, f64::NAN]).setting("to", "you"))?;
 /// # Ok::<(), laws::MessageViolation>(())

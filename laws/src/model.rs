@@ -1,13 +1,10 @@
 //! Checks the laws of models: gradients of every reading against differences, and that the joint density splits.
 
-use super::difference::{derivative, within};
-use partita_core::Device;
-use partita_core::Error;
-use partita_core::Model;
-use partita_core::SiteTable;
-use partita_core::{Key, Noise, Purpose};
-use partita_core::{Latents, LogDensity, ValueAndGradient};
-use partita_core::{theta, with_theta};
+use partita_core::{
+    Device, Error, Key, Latents, LogDensity, Model, Noise, Purpose, SiteTable, ValueAndGradient, theta, with_theta,
+};
+
+use crate::difference::{derivative, within};
 
 const SEED: u64 = 161_803;
 /// Points of the latents at which a model is checked.

@@ -1,13 +1,9 @@
 //! Checks the laws of differentiable operations: closed-form values, and gradients against differences.
 
 use burn::tensor::Tensor;
+use partita_core::{Array, Device, Error, Handle, Key, Noise, Purpose};
 
-use super::difference::{derivative, within};
-use partita_core::Array;
-use partita_core::Device;
-use partita_core::Error;
-use partita_core::Handle;
-use partita_core::{Key, Noise, Purpose};
+use crate::difference::{derivative, within};
 
 const SEED: u64 = 271_828;
 /// Relative to the largest number: a few hundred last digits, for values that sum that many terms.

@@ -1,13 +1,14 @@
 //! Checks the laws of the row-wise family of local latents: as for families, and with the path through the globals.
 
-use crate::derivative;
 use partita_core::{Key, Noise, Purpose};
-
-use super::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, dot, random, within};
-use super::family_violation::FamilyViolation;
-use super::gaussian::Closed;
-use crate::moments::mean_and_variance;
 use partita_inference::RowGaussian;
+
+use crate::derivative;
+use crate::difference::within;
+use crate::family::{BEFORE, DIFFERENCE, DRAWS, EXACT, MOVED, STANDARD_ERRORS, START, random};
+use crate::family_violation::FamilyViolation;
+use crate::gaussian::Closed;
+use crate::moments::{dot, mean_and_variance};
 
 const SEED: u64 = 173_205;
 /// Points of parameters, globals and noise at which gradients are checked.

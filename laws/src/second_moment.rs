@@ -29,7 +29,7 @@ pub struct SecondMomentViolation {
 ///
 /// # Example
 /// ```
-/// use partita_inference::{FedYogi};
+/// use partita_inference::FedYogi;
 /// use partita_laws as laws;
 /// laws::second_moment("FedYogi", &FedYogi { rate: 0.1, decay: [0.9, 0.99], adaptivity: 1e-3 })?;
 /// # Ok::<(), laws::SecondMomentViolation>(())

@@ -2,11 +2,13 @@
 
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::Tensor;
-use partita_core::kernel::{AdamUpdate, adam as kernel};
-use partita_core::{Device, Key, Noise, Purpose};
-
-use super::family::within;
+use partita_core::{
+    Device, Key, Noise, Purpose,
+    kernel::{AdamUpdate, adam as kernel},
+};
 use partita_inference::{Adam, Optimiser, UpdateRule};
+
+use crate::difference::within;
 
 const SEED: u64 = 223_606;
 /// Parameters of a checked rule: no multiple of a vector register.
