@@ -251,7 +251,23 @@ pub trait Density: Signature + Debug + Send + Sync {
     }
 
     /// The cumulative distribution function at one number, if it is known in closed form.
+    ///
+    /// Equals $e$ to the power [`Density::log_cdf`] where both are known.
     fn cumulative(&self, _value: f64, _parameters: [&[f64]; 3]) -> Option<f64> {
+        None
+    }
+
+    /// $\log F(x)$ of a univariate density with $F(x) = P(X \le x)$; adds its derivatives to `gradient`.
+    ///
+    /// The value may be any number: where $F$ is zero the result is minus infinity with no derivative added, and where
+    /// $F$ is one it is zero. For a discrete density $F$ is constant between counts, and the derivative by the value is
+    /// zero. Accurate in relative terms where $F$ is small. `None` if it is not known.
+    fn log_cdf(&self, _value: f64, _parameters: [&[f64]; 3], _gradient: &mut Gradient<'_>) -> Option<f64> {
+        None
+    }
+
+    /// $\log(1 - F(x))$, with derivatives and ends as for [`Density::log_cdf`]: accurate where $F$ is near one.
+    fn log_survival(&self, _value: f64, _parameters: [&[f64]; 3], _gradient: &mut Gradient<'_>) -> Option<f64> {
         None
     }
 
