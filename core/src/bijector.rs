@@ -8,6 +8,7 @@ mod affine;
 mod correlation_cholesky;
 mod covariance_cholesky;
 mod exponential;
+mod half_line;
 mod identity;
 mod interval;
 mod ordered;
@@ -18,6 +19,7 @@ pub use affine::AffineMap;
 pub use correlation_cholesky::CorrelationCholeskyMap;
 pub use covariance_cholesky::CovarianceCholeskyMap;
 pub use exponential::ExponentialMap;
+pub use half_line::HalfLineMap;
 pub use identity::IdentityMap;
 pub use interval::IntervalMap;
 pub use ordered::OrderedMap;
@@ -91,8 +93,20 @@ pub fn for_support(support: &Support) -> Result<Box<dyn Bijector>> {
         Support::Real | Support::RealVector => Ok(Box::new(IdentityMap)),
         Support::Positive => Ok(Box::new(ExponentialMap)),
         Support::Interval(low, high) => Ok(Box::new(IntervalMap::new(*low, *high)?)),
+        Support::GreaterThan(low) => Ok(Box::new(HalfLineMap::above(*low)?)),
+        Support::LessThan(high) => Ok(Box::new(HalfLineMap::below(*high)?)),
         Support::Simplex => Ok(Box::new(SimplexMap)),
-        Support::Boolean | Support::Count | Support::CountUpTo(_) | Support::CountVector => Err(Error::Argument {
+        Support::NonNegative => Err(Error::Argument {
+            operation: "choosing a bijector".into(),
+            argument: "support",
+            found: support.describe(),
+            expected: "a support without a point of positive probability: a latent with one has no density",
+        }),
+        Support::Boolean
+        | Support::Count
+        | Support::CountUpTo(_)
+        | Support::CountBetween(..)
+        | Support::CountVector => Err(Error::Argument {
             operation: "choosing a bijector".into(),
             argument: "support",
             found: support.describe(),
@@ -105,7 +119,7 @@ pub fn for_support(support: &Support) -> Result<Box<dyn Bijector>> {
 fn outside(map: &'static str, support: &str, index: usize, found: f64) -> Error {
     Error::Support {
         operation: format!("inverse of the {map}"),
-        distribution: "the map's values",
+        distribution: "the map's values".into(),
         found,
         index,
         support: support.into(),

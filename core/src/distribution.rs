@@ -18,6 +18,8 @@ mod declared;
 mod dirichlet;
 mod evaluate;
 mod exponential;
+mod few;
+mod formula;
 mod gamma;
 mod half_cauchy;
 mod half_normal;
@@ -35,6 +37,7 @@ mod poisson;
 mod power;
 mod student_t;
 mod symmetric_dirichlet;
+mod tape;
 mod term;
 mod uniform;
 
@@ -81,6 +84,12 @@ pub enum Support {
     Positive,
     /// The open interval between two numbers.
     Interval(f64, f64),
+    /// Numbers above a number.
+    GreaterThan(f64),
+    /// Numbers below a number.
+    LessThan(f64),
+    /// Zero, and numbers above it.
+    NonNegative,
     /// Vectors of numbers above zero that sum to one.
     Simplex,
     /// Vectors of real numbers.
@@ -91,6 +100,8 @@ pub enum Support {
     Count,
     /// 0, 1, ..., the largest.
     CountUpTo(f64),
+    /// The counts from one to another, which may be infinite.
+    CountBetween(f64, f64),
     /// Vectors of counts.
     CountVector,
 }
@@ -103,11 +114,16 @@ impl Support {
             Self::Real => "the real numbers".into(),
             Self::Positive => "numbers > 0".into(),
             Self::Interval(low, high) => format!("the open interval ({low}, {high})"),
+            Self::GreaterThan(low) => format!("numbers > {low}"),
+            Self::LessThan(high) => format!("numbers < {high}"),
+            Self::NonNegative => "numbers >= 0".into(),
             Self::Simplex => "vectors of positive numbers that sum to 1".into(),
             Self::RealVector => "vectors of real numbers".into(),
             Self::Boolean => "0 or 1".into(),
             Self::Count => "the counts 0, 1, 2, ...".into(),
             Self::CountUpTo(largest) => format!("the counts 0 to {largest}"),
+            Self::CountBetween(first, f64::INFINITY) => format!("the counts from {first}"),
+            Self::CountBetween(first, last) => format!("the counts {first} to {last}"),
             Self::CountVector => "vectors of counts".into(),
         }
     }
@@ -121,17 +137,74 @@ impl Support {
             Self::Real | Self::RealVector => event.iter().all(|v| v.is_finite()),
             Self::Positive => event.iter().all(|v| *v > 0.0 && v.is_finite()),
             Self::Interval(low, high) => event.iter().all(|v| *v > low && *v < high),
+            Self::GreaterThan(low) => event.iter().all(|v| *v > low && v.is_finite()),
+            Self::LessThan(high) => event.iter().all(|v| *v < high && v.is_finite()),
+            Self::NonNegative => event.iter().all(|v| *v >= 0.0 && v.is_finite()),
             Self::Simplex => event.iter().all(|v| *v > 0.0) && (event.iter().sum::<f64>() - 1.0).abs() < 1e-6,
             Self::Boolean => event.iter().all(|v| *v == 0.0 || *v == 1.0),
             Self::Count | Self::CountVector => event.iter().all(|v| count(*v)),
             Self::CountUpTo(largest) => event.iter().all(|v| count(*v) && *v <= largest),
+            Self::CountBetween(first, last) => event.iter().all(|v| count(*v) && *v >= first && *v <= last),
         }
     }
 
     /// Whether values are counts or classes, which have probabilities and not densities.
     #[must_use]
     pub fn is_discrete(&self) -> bool {
-        matches!(self, Self::Boolean | Self::Count | Self::CountUpTo(_) | Self::CountVector)
+        matches!(self, Self::Boolean | Self::Count | Self::CountUpTo(_) | Self::CountBetween(..) | Self::CountVector)
+    }
+
+    /// The ends of a support of numbers, infinite where there are none; `None` for vectors.
+    pub(crate) fn ends(&self) -> Option<(f64, f64)> {
+        match *self {
+            Self::Real => Some((f64::NEG_INFINITY, f64::INFINITY)),
+            Self::Positive | Self::NonNegative | Self::Count => Some((0.0, f64::INFINITY)),
+            Self::Interval(low, high) | Self::CountBetween(low, high) => Some((low, high)),
+            Self::GreaterThan(low) => Some((low, f64::INFINITY)),
+            Self::LessThan(high) => Some((f64::NEG_INFINITY, high)),
+            Self::Boolean => Some((0.0, 1.0)),
+            Self::CountUpTo(last) => Some((0.0, last)),
+            Self::Simplex | Self::RealVector | Self::CountVector => None,
+        }
+    }
+
+    /// The part of a support of numbers between two numbers; counts at the ends belong to it.
+    #[must_use]
+    pub(crate) fn between(self, low: f64, high: f64) -> Self {
+        let Some((first, last)) = self.ends() else { return self };
+        let (low, high) = (low.max(first), high.min(last));
+        if self.is_discrete() {
+            return match (low.ceil(), high.floor()) {
+                (0.0, f64::INFINITY) => Self::Count,
+                (0.0, last) => Self::CountUpTo(last),
+                (first, last) => Self::CountBetween(first, last),
+            };
+        }
+        match (low, high) {
+            (f64::NEG_INFINITY, f64::INFINITY) => Self::Real,
+            (0.0, f64::INFINITY) => Self::Positive,
+            (low, f64::INFINITY) => Self::GreaterThan(low),
+            (f64::NEG_INFINITY, high) => Self::LessThan(high),
+            (low, high) => Self::Interval(low, high),
+        }
+    }
+
+    /// A support of counts or of positive numbers, with zero.
+    #[must_use]
+    pub(crate) fn with_zero(self) -> Self {
+        match self.ends() {
+            Some((_, high)) if self.is_discrete() => self.from_zero(high),
+            Some(_) => Self::NonNegative,
+            None => self,
+        }
+    }
+
+    fn from_zero(self, last: f64) -> Self {
+        match self {
+            Self::Boolean => self,
+            _ if last.is_infinite() => Self::Count,
+            _ => Self::CountUpTo(last),
+        }
     }
 }
 
@@ -147,6 +220,12 @@ pub enum Domain {
     Count,
     /// A lower-triangular matrix with positive diagonal.
     CholeskyFactor,
+    /// Any number, or an infinity for no bound.
+    Bound,
+    /// 0 to 1.
+    Probability,
+    /// 0 or 1.
+    Boolean,
 }
 
 impl Domain {
@@ -158,6 +237,9 @@ impl Domain {
             Self::Positive => "a finite number > 0",
             Self::Count => "a count 0, 1, 2, ...",
             Self::CholeskyFactor => "a lower-triangular matrix with diagonal > 0",
+            Self::Bound => "a number, or an infinity for no bound",
+            Self::Probability => "a probability from 0 to 1",
+            Self::Boolean => "0 or 1",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Names every way in which declaring or evaluating a model can fail, with what to try.
 
+use std::borrow::Cow;
+
 /// The result of declaring or evaluating a model.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -27,7 +29,7 @@ pub enum Error {
     )]
     Parameter {
         /// The distribution.
-        distribution: &'static str,
+        distribution: Cow<'static, str>,
         /// The parameter.
         parameter: &'static str,
         /// The value found.
@@ -45,7 +47,7 @@ pub enum Error {
         /// The operation, with the site.
         operation: String,
         /// The distribution.
-        distribution: &'static str,
+        distribution: Cow<'static, str>,
         /// The value found.
         found: f64,
         /// Its flat index.
@@ -155,7 +157,7 @@ pub enum Error {
         /// The loss, with its index.
         loss: String,
         /// The distribution.
-        distribution: &'static str,
+        distribution: Cow<'static, str>,
         /// The reason and the remedy.
         problem: &'static str,
     },

@@ -548,7 +548,7 @@ fn a_distribution_without_the_integral_is_refused_by_name() {
     let pole = Gamma::new(0.2, 1.0).loss_of(Loss::Beta(1.5), &Array::scalar(1.0)).unwrap_err();
     assert!(matches!(&pole, Error::Loss { problem, .. } if problem.contains("diverges")), "{pole:?}");
     let many = Poisson::log_rate(40.0).loss_of(Loss::Gamma(1.5), &Array::scalar(1.0)).unwrap_err();
-    assert!(matches!(&many, Error::Loss { distribution: "Poisson", .. }), "{many:?}");
+    assert!(matches!(&many, Error::Loss { distribution, .. } if distribution == "Poisson"), "{many:?}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn what_is_no_density_or_has_run_away_is_something_to_find_out_and_a_lost_silo_o
     assert!(is_outcome(&improper()) && is_outcome(&of(improper())));
     let scale = |found: f64| {
         let (parameter, expected) = ("scale", "a finite number > 0");
-        Error::Model(partita::Error::Parameter { distribution: "Normal", parameter, found, index: 0, expected })
+        Error::Model(partita::Error::Parameter { distribution: "Normal".into(), parameter, found, index: 0, expected })
     };
     assert!(is_outcome(&of(scale(f64::NAN))) && !is_outcome(&of(scale(-1.0))));
     let found = f64::INFINITY;

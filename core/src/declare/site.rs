@@ -1,5 +1,6 @@
 //! Lists what a model declares: every site with its role, shape, support and place in the latent vectors.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ pub struct Site {
     /// The plate it stands in.
     pub plate: Option<String>,
     /// The name of its distribution, empty for deterministic sites and factors.
-    pub distribution: &'static str,
+    pub distribution: Cow<'static, str>,
     /// The support of its values.
     pub support: Option<Support>,
     /// The shape of its value, the plate's rows first.
@@ -181,7 +182,7 @@ impl fmt::Display for SiteTable {
                 part,
                 role,
                 site.plate.as_deref().unwrap_or("-"),
-                if site.distribution.is_empty() { "-" } else { site.distribution },
+                if site.distribution.is_empty() { "-" } else { &*site.distribution },
                 format!("{:?}", site.shape),
                 site.support.map_or_else(|| "-".into(), |support| support.describe()),
             )?;

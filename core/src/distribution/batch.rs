@@ -7,6 +7,7 @@ use burn::tensor::{Tensor, TensorCreationOptions};
 
 use super::evaluate;
 use super::law::Law;
+use super::tape::ScoredRows;
 use super::{Loss, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
@@ -55,8 +56,8 @@ pub struct Discrete;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a discrete distribution cannot be latent: variational inference needs gradients, and a count has none",
-    label = "this is discrete",
+    message = "a discrete distribution cannot be latent: variational inference needs gradients, and a count has none; nor can a censored one",
+    label = "this may only be observed",
     note = "observe it with `scope.observe(...)`, or sum it out of the density by hand and add the result with `scope.factor(...)`"
 )]
 pub trait Latent {}
@@ -155,7 +156,7 @@ impl<const D: usize, S> Distribution<D, S> {
         self.law.check_shape(|| "log_prob_of".into(), &value.shape)?;
         let view = self.law.view(&arrays);
         view.check("log_prob_of", &value.values)?;
-        Ok(view.evaluate(&value.values, 1.0, evaluate::Wanted::default()).total)
+        Ok(view.evaluate(&value.values, 1.0, &evaluate::Wanted::default()).total)
     }
 
     /// The `loss` of a value on the host, summed over the events of the batch; see [`Loss`].
@@ -179,12 +180,45 @@ impl<const D: usize, S> Distribution<D, S> {
         let view = self.law.view(&arrays);
         view.check("loss_of", &value.values)?;
         if loss.is_log() {
-            return Ok(-view.evaluate(&value.values, 1.0, evaluate::Wanted::default()).total);
+            return Ok(-view.evaluate(&value.values, 1.0, &evaluate::Wanted::default()).total);
         }
-        let found = view.evaluate_loss(loss, &value.values, 1.0, evaluate::Wanted::default());
+        let found = view.evaluate_loss(loss, &value.values, 1.0, &evaluate::Wanted::default());
         let total = -found.map_err(|error| error.at(|| "loss_of".into()))?.total;
         view.finite(&value.values, total).map_err(|error| error.at(|| "loss_of".into()))?;
         Ok(total)
+    }
+
+    /// The log density of each event of a tensor, in nats: one node of the tape.
+    ///
+    /// # Shapes
+    /// `value`: the shape of the distribution. Returns the same, but with length 1 in the dimension of a vector event.
+    ///
+    /// # Errors
+    /// As for [`Distribution::log_prob_of`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Exponential};
+    /// let times = Device::flex().tensor(vec![1.0, 3.0], [2]);
+    /// let each = Exponential::new(1.0).iid([2]).log_prob_each(times)?;
+    /// assert_eq!(each.into_data().try_into_vec::<f64>().unwrap(), [-1.0, -3.0]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn log_prob_each(&self, value: Tensor<D>) -> Result<Tensor<D>> {
+        let handle = Handle::from(value);
+        let array = handle.read()?;
+        self.law.check_shape(|| "log_prob_each".into(), &array.shape)?;
+        self.law.check("log_prob_each", &array.values)?;
+        let found = self.law.clone().score_events(handle.clone());
+        let ScoredRows { rows, tape } = found.map_err(|error| error.at(|| "log_prob_each".into()))?;
+        let mut shape = [1; D];
+        shape.iter_mut().zip(&self.law.batch).for_each(|(slot, length)| *slot = *length);
+        if let Some(tape) = tape {
+            return Ok(tape.typed::<1>().reshape(shape));
+        }
+        let value: Tensor<D> = handle.typed();
+        let options = TensorCreationOptions::new(value.device()).with_dtype(value.dtype());
+        Ok(Tensor::<1>::from_data(rows.as_slice(), options).reshape(shape))
     }
 
     /// The log density of a tensor, summed over the batch, in nats: one node of the tape.

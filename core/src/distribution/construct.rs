@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::batch::{Discrete, Distribution};
+use super::formula::{Form, Leaf};
 use super::law::{Law, Parameter};
 use super::{Categorical, Density, Dirichlet, Multinomial, MultivariateNormal, SymmetricDirichlet};
 use crate::error::Error;
@@ -103,6 +104,7 @@ fn assemble(density: &'static dyn Density, parameters: Vec<Parameter>, vector: u
             batch = front.to_vec();
         }
     }
+    let density = Form::Leaf(Leaf(density));
     Law { density, parameters, batch, event, non_centred: false, defect }
 }
 

@@ -1,20 +1,23 @@
-//! Evaluates a whole batch of a density: checks, value and derivatives, and the fused node on Burn's tape.
+//! Evaluates a whole batch of a law on the host: checks, log densities, and the derivatives asked for.
 
-use std::sync::{Arc, OnceLock};
-
-use super::law::{Law, Parameter};
-use super::loss::Loss;
-use super::{Batch, Density, Domain, Gradient, Support};
-use crate::array::Array;
+use super::few::Few;
+use super::formula::{Form, Refusal, Slots, three};
+use super::tape::Wish;
+use super::{Batch, Domain, Support};
 use crate::error::{Error, Result};
-use crate::handle::Handle;
-use crate::math::operation::{self, Vjp};
 
-/// Which derivatives are asked for: by the value, and by each parameter.
-#[derive(Debug, Clone, Copy, Default)]
+/// Which derivatives are asked for: by the value, and by each parameter (none where the list ends early).
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) value: bool,
-    pub(crate) parameters: [bool; 3],
+    pub(crate) parameters: Few<bool>,
+}
+
+impl Wanted {
+    /// Whether the derivative by the parameter at `index` is asked for.
+    pub(super) fn by(&self, index: usize) -> bool {
+        self.parameters.get(index).is_some_and(|wanted| *wanted)
+    }
 }
 
 /// The log density of a batch and the derivatives asked for (empty where not).
@@ -22,73 +25,66 @@ pub(crate) struct Wanted {
 pub(crate) struct Evaluation {
     pub(crate) total: f64,
     pub(crate) value: Vec<f64>,
-    pub(crate) parameters: [Vec<f64>; 3],
-    /// Lengths of parameters that serve all events but have derivatives event by event; 0 for the others.
-    pub(crate) shared: [usize; 4],
+    pub(crate) parameters: Few<Vec<f64>>,
+    /// Lengths of parameters that serve all events but have derivatives event by event; 0 for the others, and none if
+    /// there is no such parameter.
+    pub(crate) shared: Few<usize>,
 }
 
-/// The way an observation is scored.
-#[derive(Debug, Clone, Copy)]
-struct Wish {
-    /// Row by row, with this number of rows; only for log densities.
-    rows: Option<usize>,
-    loss: Loss,
-}
-
-/// A log density as part of a joint density: its value, and its node where gradients flow.
-#[derive(Debug)]
-pub(crate) struct Scored {
-    pub(crate) total: f64,
-    pub(crate) tape: Option<Handle>,
-}
-
-/// Log densities of a batch, row by row, with their node where gradients flow.
-#[derive(Debug)]
-pub(crate) struct ScoredRows {
-    pub(crate) rows: Vec<f64>,
-    pub(crate) tape: Option<Handle>,
-}
-
-/// A density with its parameters read to the host.
-#[derive(Debug, Clone, Copy)]
+/// A law with its parameters read to the host.
+#[derive(Debug, Clone)]
 pub(crate) struct View<'a> {
-    pub(crate) density: &'static dyn Density,
-    pub(crate) parameters: [&'a [f64]; 3],
+    pub(crate) density: &'a Form,
+    pub(crate) parameters: Few<&'a [f64]>,
     /// The length of each parameter of one event.
-    pub(crate) widths: [usize; 3],
+    pub(crate) widths: Few<usize>,
     /// Numbers in one event.
     pub(crate) event: usize,
 }
 
 impl<'a> View<'a> {
     /// The parameters of event `index`.
-    pub(crate) fn at(&self, index: usize) -> [&'a [f64]; 3] {
-        let mut parameters = self.parameters;
-        for (slot, width) in parameters.iter_mut().zip(self.widths) {
-            if slot.len() > width {
-                *slot = &slot[index * width..(index + 1) * width];
-            }
-        }
+    pub(crate) fn at(&self, index: usize) -> Few<&'a [f64]> {
+        let mut parameters = self.parameters.clone();
+        self.move_to(index, &mut parameters);
         parameters
     }
 
+    /// Writes the parameters of event `index` in place of those of another event.
+    pub(crate) fn move_to(&self, index: usize, parameters: &mut [&'a [f64]]) {
+        for ((slot, all), width) in parameters.iter_mut().zip(&*self.parameters).zip(&*self.widths) {
+            if all.len() > *width {
+                *slot = &all[index * width..(index + 1) * width];
+            }
+        }
+    }
+
+    /// Whether each parameter serves all events.
+    pub(super) fn is_shared(&self, index: usize) -> bool {
+        self.parameters[index].len() <= self.widths[index]
+    }
+
     pub(crate) fn support(&self) -> Support {
-        self.density.support(self.at(0))
+        self.density.support(&self.at(0))
     }
 
     /// Refuses parameters outside their domain; `numbers` is the length of the whole value.
     pub(crate) fn check_parameters(&self, numbers: usize) -> Result<()> {
-        for (rule, (values, width)) in self.density.parameters().iter().zip(self.parameters.iter().zip(self.widths)) {
+        let rules = self.density.rules().iter().zip(self.parameters.iter().zip(&*self.widths));
+        for (place, (rule, (values, &width))) in rules.enumerate() {
             for (index, &found) in values.iter().enumerate() {
                 let fits = match rule.domain {
                     Domain::Real => found.is_finite(),
                     Domain::Positive => found.is_finite() && found > 0.0,
                     Domain::Count => found.is_finite() && found >= 0.0 && found.fract() == 0.0,
                     Domain::CholeskyFactor => found.is_finite() && fits_cholesky(found, index % width, width),
+                    Domain::Bound => !found.is_nan(),
+                    Domain::Probability => (0.0..=1.0).contains(&found),
+                    Domain::Boolean => Support::Boolean.contains(&[found]),
                 };
                 if !fits {
                     return Err(Error::Parameter {
-                        distribution: self.density.name(),
+                        distribution: self.density.owner(place),
                         parameter: rule.name,
                         found,
                         index,
@@ -97,11 +93,10 @@ impl<'a> View<'a> {
                 }
             }
         }
+        let mut at = self.at(0);
         for index in 0..numbers / self.event.max(1) {
-            if let Some((parameter, found, expected)) = self.density.conflict(self.at(index)) {
-                let distribution = self.density.name();
-                return Err(Error::Parameter { distribution, parameter, found, index, expected });
-            }
+            self.move_to(index, &mut at);
+            self.density.check(&at, index)?;
         }
         Ok(())
     }
@@ -109,24 +104,23 @@ impl<'a> View<'a> {
     /// Refuses parameters outside their domain and values that are not finite or outside the support.
     pub(crate) fn check(&self, operation: &str, values: &[f64]) -> Result<()> {
         self.check_parameters(values.len())?;
+        let mut at = self.at(0);
         for (event, value) in values.chunks_exact(self.event.max(1)).enumerate() {
-            let index = event * self.event;
-            if let Some(offset) = value.iter().position(|v| !v.is_finite()) {
-                let found = value[offset];
-                return Err(Error::NotFinite { operation: operation.into(), found, index: index + offset });
-            }
-            let support = self.density.support(self.at(event));
-            if !support.contains(value) {
-                // The first number that is outside by itself; a simplex is outside as a whole.
-                let offset = value.iter().position(|v| !support.contains(std::slice::from_ref(v))).unwrap_or(0);
-                return Err(Error::Support {
-                    operation: operation.into(),
-                    distribution: self.density.name(),
-                    found: value[offset],
-                    index: index + offset,
-                    support: support.describe(),
-                });
-            }
+            self.move_to(event, &mut at);
+            let Err(refusal) = self.density.check_value(value, &at) else { continue };
+            let (operation, distribution, index) = (operation.to_owned(), self.density.name(), event * self.event);
+            return Err(match refusal {
+                Refusal::NotFinite(place) => Error::NotFinite { operation, found: value[place], index: index + place },
+                Refusal::Outside(place, support) => {
+                    Error::Support { operation, distribution, found: value[place], index: index + place, support }
+                }
+                Refusal::Argument(argument, found, expected) => Error::Argument {
+                    operation: if operation.is_empty() { distribution.into_owned() } else { operation },
+                    argument,
+                    found: format!("{found} at index {event}"),
+                    expected,
+                },
+            });
         }
         Ok(())
     }
@@ -134,15 +128,16 @@ impl<'a> View<'a> {
     /// Whether all numbers that must be positive are, among the parameters that change between evaluations (`moving`).
     ///
     /// A log density alone does not show it: that of a gamma distribution is finite for some negative concentrations.
-    fn in_domain(&self, moving: [bool; 3]) -> bool {
-        let rules = self.density.parameters().iter().zip(self.parameters.iter().zip(self.widths)).zip(moving);
-        rules.filter(|(_, moves)| *moves).all(|((rule, (values, width)), _)| match rule.domain {
+    pub(super) fn in_domain(&self, moving: &[bool]) -> bool {
+        let rules = self.density.rules().iter().zip(self.parameters.iter().zip(&*self.widths)).zip(moving);
+        rules.filter(|(_, moves)| **moves).all(|((rule, (values, &width)), _)| match rule.domain {
             Domain::Positive => values.iter().all(|value| *value > 0.0),
+            Domain::Probability => values.iter().all(|value| (0.0..=1.0).contains(value)),
             Domain::CholeskyFactor => {
                 let diagonal = |matrix: &[f64]| matrix.iter().step_by(width.isqrt() + 1).all(|value| *value > 0.0);
                 values.chunks_exact(width.max(1)).all(diagonal)
             }
-            Domain::Real | Domain::Count => true,
+            Domain::Real | Domain::Count | Domain::Bound | Domain::Boolean => true,
         })
     }
 
@@ -157,37 +152,46 @@ impl<'a> View<'a> {
 
     /// The log density of each event.
     pub(crate) fn pointwise(&self, values: &[f64]) -> Vec<f64> {
-        let mut nothing = Gradient::default();
-        values
-            .chunks_exact(self.event.max(1))
-            .enumerate()
-            .map(|(index, value)| self.density.log_prob(value, self.at(index), &mut nothing))
-            .collect()
+        let mut at = self.at(0);
+        let one = |(index, value): (usize, &[f64])| {
+            self.move_to(index, &mut at);
+            self.density.log_prob(value, &at, &mut Slots::none())
+        };
+        values.chunks_exact(self.event.max(1)).enumerate().map(one).collect()
     }
 
     /// `scale` times the log density summed over events, with the derivatives asked for.
-    pub(crate) fn evaluate(&self, values: &[f64], scale: f64, wanted: Wanted) -> Evaluation {
+    pub(crate) fn evaluate(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Evaluation {
         self.evaluate_batch(values, scale, wanted).unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
     }
 
     /// As [`View::evaluate`]. If rows are asked for, the derivatives of a parameter that is one number for all events
     /// stay event by event, so that the backward pass can weight them by row.
-    fn evaluate_for(&self, values: &[f64], scale: f64, wanted: Wanted, rows: Option<usize>) -> Evaluation {
+    pub(super) fn evaluate_for(&self, values: &[f64], scale: f64, wanted: &Wanted, rows: Option<usize>) -> Evaluation {
         let events = values.len() / self.event.max(1);
-        let single = |k: usize| wanted.parameters[k] && events > 1 && self.parameters[k].len() == self.widths[k];
-        if rows.is_none() || ![0, 1, 2].into_iter().any(single) {
+        let single = |k: usize| wanted.by(k) && events > 1 && self.parameters[k].len() == self.widths[k];
+        let places = 0..self.parameters.len();
+        if rows.is_none() || !places.clone().any(single) {
             return self.evaluate(values, scale, wanted);
         }
         // Repeated for every event, a shared parameter has a derivative for every event.
-        let spread = [0, 1, 2].map(|k| if single(k) { self.parameters[k].repeat(events) } else { Vec::new() });
-        let parameters = [0, 1, 2].map(|k| if single(k) { spread[k].as_slice() } else { self.parameters[k] });
-        let width = |k: usize| if single(k) { self.widths[k] } else { 0 };
-        let shared = [0, width(0), width(1), width(2)];
-        Evaluation { shared, ..View { parameters, ..*self }.evaluate(values, scale, wanted) }
+        let repeated = |k: usize| if single(k) { self.parameters[k].repeat(events) } else { Vec::new() };
+        let spread: Few<Vec<f64>> = places.clone().map(repeated).collect();
+        let own = |k: usize| if single(k) { spread[k].as_slice() } else { self.parameters[k] };
+        let parameters = places.clone().map(own).collect();
+        let shared = places.map(|k| if single(k) { self.widths[k] } else { 0 }).collect();
+        let view = View { density: self.density, parameters, widths: self.widths.clone(), event: self.event };
+        Evaluation { shared, ..view.evaluate(values, scale, wanted) }
     }
 
     /// The contribution of the observation to the joint density, with its derivatives: in all, or row by row.
-    fn evaluate_by(&self, values: &[f64], scale: f64, wanted: Wanted, wish: Wish) -> Result<(Evaluation, Vec<f64>)> {
+    pub(super) fn evaluate_by(
+        &self,
+        values: &[f64],
+        scale: f64,
+        wanted: &Wanted,
+        wish: &Wish,
+    ) -> Result<(Evaluation, Vec<f64>)> {
         let evaluation = if wish.loss.is_log() {
             self.evaluate_for(values, scale, wanted, wish.rows)
         } else {
@@ -204,48 +208,52 @@ impl<'a> View<'a> {
         events.chunks((events.len() / rows.max(1)).max(1)).map(|row| row.iter().sum()).collect()
     }
 
-    fn evaluate_events(&self, values: &[f64], scale: f64, wanted: Wanted) -> Evaluation {
+    fn evaluate_events(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Evaluation {
         let mut value = vec![0.0; if wanted.value { values.len() } else { 0 }];
-        let mut parameters =
-            [0, 1, 2].map(|k| vec![0.0; if wanted.parameters[k] { self.parameters[k].len() } else { 0 }]);
+        let zeros = |k: usize| vec![0.0; if wanted.by(k) { self.parameters[k].len() } else { 0 }];
+        let mut parameters: Few<Vec<f64>> = (0..self.parameters.len()).map(zeros).collect();
+        // The derivatives of later events, and those of the event being evaluated.
+        let mut later: Few<&mut [f64]> = parameters.iter_mut().map(Vec::as_mut_slice).collect();
+        let take_shared = |k: usize| if self.is_shared(k) { std::mem::take(&mut later[k]) } else { &mut [] };
+        let mut own: Few<&mut [f64]> = (0..self.parameters.len()).map(take_shared).collect();
+        let mut later_value = value.as_mut_slice();
+        let mut at = self.at(0);
         let mut total = 0.0;
         for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
-            let mut rest = parameters.iter_mut();
-            let mut slot = |k: usize| {
-                let width = self.widths[k];
-                match rest.next() {
-                    Some(gradient) if gradient.len() > width => &mut gradient[index * width..(index + 1) * width],
-                    Some(gradient) => gradient.as_mut_slice(),
-                    None => &mut [],
+            for ((later, own), width) in later.iter_mut().zip(&mut *own).zip(&*self.widths) {
+                if !later.is_empty() {
+                    (*own, *later) = std::mem::take(later).split_at_mut(*width);
                 }
-            };
-            let slots = [slot(0), slot(1), slot(2)];
-            let own = if wanted.value { &mut value[index * self.event..(index + 1) * self.event] } else { &mut [] };
-            let mut gradient = Gradient { scale, value: own, parameters: slots };
-            total += self.density.log_prob(event, self.at(index), &mut gradient);
+            }
+            let width = if wanted.value { self.event } else { 0 };
+            let (own_value, rest) = std::mem::take(&mut later_value).split_at_mut(width);
+            later_value = rest;
+            self.move_to(index, &mut at);
+            total += self.density.log_prob(event, &at, &mut Slots { scale, value: own_value, parameters: &mut own });
         }
-        Evaluation { total: scale * total, value, parameters, shared: [0; 4] }
+        Evaluation { total: scale * total, value, parameters, shared: Few::default() }
     }
 
-    fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: Wanted) -> Option<Evaluation> {
+    fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
+        let density = self.density.leaf()?;
         let length = values.len();
         let mut value = vec![0.0; if wanted.value { length } else { 0 }];
-        let zeros = |k: usize| vec![0.0; if wanted.parameters[k] { length * self.widths[k] } else { 0 }];
+        let zeros = |k: usize| vec![0.0; if wanted.by(k) { length * self.widths[k] } else { 0 }];
         let [mut a, mut b, mut c] = [zeros(0), zeros(1), zeros(2)];
-        let total = self.density.batch(&mut Batch {
+        let total = density.batch(&mut Batch {
             values,
-            parameters: self.parameters,
+            parameters: three(&self.parameters),
             scale,
             value_gradient: &mut value,
             parameter_gradients: [&mut a, &mut b, &mut c],
         })?;
-        let mut parameters = [a, b, c];
-        for (gradient, given) in parameters.iter_mut().zip(self.parameters) {
+        let mut parameters: Few<Vec<f64>> = [a, b, c].into_iter().take(self.parameters.len()).collect();
+        for (gradient, given) in parameters.iter_mut().zip(&*self.parameters) {
             if given.len() == 1 && gradient.len() > 1 {
                 *gradient = vec![gradient.iter().sum()];
             }
         }
-        Some(Evaluation { total: scale * total, value, parameters, shared: [0; 4] })
+        Some(Evaluation { total: scale * total, value, parameters, shared: Few::default() })
     }
 }
 
@@ -257,139 +265,4 @@ fn fits_cholesky(found: f64, position: usize, width: usize) -> bool {
         std::cmp::Ordering::Equal => found > 0.0,
         std::cmp::Ordering::Less => found.abs() < f64::MIN_POSITIVE,
     }
-}
-
-impl Law {
-    /// Refuses bad parameters and bad values of a site.
-    pub(crate) fn check(&self, operation: &str, values: &[f64]) -> Result<()> {
-        let arrays = self.arrays()?;
-        self.view(&arrays).check(operation, values)
-    }
-
-    /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.
-    ///
-    /// Consumes its arguments: a tensor without other owners is moved to the host instead of copied. The caller adds
-    /// the operation of an error with [`Error::at`].
-    pub(crate) fn score(self, value: Handle, scale: f64) -> Result<Scored> {
-        self.score_by(Loss::NegativeLogLikelihood, value, scale)
-    }
-
-    /// Minus `scale` times the loss of `value`, as [`Law::score`] for the log density.
-    pub(crate) fn score_by(self, loss: Loss, value: Handle, scale: f64) -> Result<Scored> {
-        let (totals, tape) = self.on_tape(value, scale, Wish { rows: None, loss })?;
-        Ok(Scored { total: totals[0], tape })
-    }
-
-    /// The log density of `value` summed within each of `rows` rows; a node of the tape as for [`Law::score`].
-    pub(crate) fn score_rows(self, value: Handle, rows: usize) -> Result<ScoredRows> {
-        let (rows, tape) = self.on_tape(value, 1.0, Wish { rows: Some(rows), loss: Loss::NegativeLogLikelihood })?;
-        Ok(ScoredRows { rows, tape })
-    }
-
-    /// One total, or one for each row, and the node.
-    fn on_tape(self, value: Handle, scale: f64, wish: Wish) -> Result<(Vec<f64>, Option<Handle>)> {
-        self.sound()?;
-        let tracked = [value.is_tracked(), self.tracks(0), self.tracks(1), self.tracks(2)];
-        let wanted = Wanted { value: tracked[0], parameters: [tracked[1], tracked[2], tracked[3]] };
-        if tracked == [false; 4] {
-            let (arrays, value) = (self.arrays()?, value.read()?);
-            let view = self.view(&arrays);
-            let (_, totals) = view.evaluate_by(&value.values, scale, wanted, wish)?;
-            return view.finite(&value.values, totals.iter().sum()).map(|()| (totals, None));
-        }
-        let (density, widths, event) = (self.density, self.widths(), self.event_len());
-        let mut constants: [Option<Array>; 4] = [const { None }; 4];
-        let mut inputs = Vec::with_capacity(4);
-        let all = std::iter::once(Parameter::Tensor(value)).chain(self.parameters);
-        for ((slot, is_tracked), parameter) in constants.iter_mut().zip(tracked).zip(all) {
-            match parameter {
-                Parameter::Tensor(handle) if is_tracked => inputs.push(handle),
-                parameter => *slot = Some(parameter.read()?),
-            }
-        }
-        let cell = Arc::new(OnceLock::new());
-        let result = Arc::clone(&cell);
-        let tape = operation::apply(
-            inputs,
-            Box::new(move |arrays| {
-                let mut arrays = arrays.into_iter();
-                let mut all = constants;
-                for (slot, _) in all.iter_mut().zip(tracked).filter(|(_, is_tracked)| *is_tracked) {
-                    *slot = arrays.next();
-                }
-                let slice = |k: usize| all[k].as_ref().map_or(&[] as &[f64], |array| array.values.as_slice());
-                let view = View { density, parameters: [slice(1), slice(2), slice(3)], widths, event };
-                let (evaluation, totals) = match view.evaluate_by(slice(0), scale, wanted, wish) {
-                    Ok(found) => found,
-                    Err(error) => {
-                        let _ = result.set(Err(error));
-                        return (Array::scalar(f64::NAN), Box::new(|_| Vec::new()));
-                    }
-                };
-                let total = if view.in_domain(wanted.parameters) { totals.iter().sum() } else { f64::NAN };
-                let shape = vec![totals.len()];
-                let output = Array { values: totals.clone(), shape };
-                let _ = result.set(view.finite(slice(0), total).map(|()| totals));
-                (output, vjp(evaluation, tracked))
-            }),
-        );
-        match cell.get() {
-            Some(Ok(totals)) => Ok((totals.clone(), Some(tape))),
-            Some(Err(error)) => Err(error.clone()),
-            None => unreachable!("invariant: a host function runs when it is applied"),
-        }
-    }
-
-    fn tracks(&self, index: usize) -> bool {
-        self.parameters.get(index).is_some_and(Parameter::is_tracked)
-    }
-
-    pub(crate) fn constant_parameters(&self) -> bool {
-        !self.parameters.iter().any(Parameter::is_tracked)
-    }
-
-    pub(crate) fn event_len(&self) -> usize {
-        self.event.iter().product()
-    }
-
-    /// The length of each parameter of one event.
-    pub(crate) fn widths(&self) -> [usize; 3] {
-        let mut widths = [1; 3];
-        for ((slot, parameter), rule) in widths.iter_mut().zip(&self.parameters).zip(self.density.parameters()) {
-            if let Parameter::Tensor(handle) = parameter {
-                *slot = handle.shape().iter().rev().take(rule.event_rank).product();
-            }
-        }
-        widths
-    }
-
-    pub(crate) fn view<'a>(&self, arrays: &'a [Array]) -> View<'a> {
-        let mut parameters: [&[f64]; 3] = [&[]; 3];
-        for (slot, array) in parameters.iter_mut().zip(arrays) {
-            *slot = &array.values;
-        }
-        View { density: self.density, parameters, widths: self.widths(), event: self.event_len() }
-    }
-}
-
-/// Multiplies the derivatives of the tracked inputs by the gradient of the outputs: one scalar, or one for each row.
-fn vjp(evaluation: Evaluation, tracked: [bool; 4]) -> Vjp {
-    let [a, b, c] = evaluation.parameters;
-    let all = [evaluation.value, a, b, c].into_iter().zip(evaluation.shared);
-    let mut derivatives: Vec<(Vec<f64>, usize)> =
-        all.zip(tracked).filter_map(|(derivative, wanted)| wanted.then_some(derivative)).collect();
-    Box::new(move |output| {
-        for (derivative, shared) in &mut derivatives {
-            let each = derivative.len().div_ceil(output.len()).max(1);
-            for (row, factor) in derivative.chunks_mut(each).zip(output) {
-                row.iter_mut().for_each(|derivative| *derivative *= factor);
-            }
-            if *shared > 0 {
-                let mut sum = vec![0.0; *shared];
-                derivative.chunks(*shared).for_each(|own| sum.iter_mut().zip(own).for_each(|(slot, d)| *slot += d));
-                *derivative = sum;
-            }
-        }
-        derivatives.into_iter().map(|(derivative, _)| derivative).collect()
-    })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Density;
+use super::formula::{Form, Formula};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -31,7 +31,7 @@ impl Parameter {
 /// The rank-free content of a distribution.
 #[derive(Debug, Clone)]
 pub(crate) struct Law {
-    pub(crate) density: &'static dyn Density,
+    pub(crate) density: Form,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) batch: Vec<usize>,
     pub(crate) event: Vec<usize>,
@@ -53,6 +53,11 @@ impl Law {
             Parameter::Tensor(handle) if numbers > 1 && handle.shape() == [numbers] => {
                 let part = handle.clone().typed::<1>().slice([range.clone()]).reshape(shape);
                 Parameter::Tensor(Handle::from(part))
+            }
+            // One vector an event, such as the weights of a mixture.
+            Parameter::Tensor(handle) if numbers > 1 && handle.shape().len() == 2 && handle.shape()[0] == numbers => {
+                let width = handle.shape()[1];
+                Parameter::Tensor(Handle::from(handle.clone().typed::<2>().slice([range.clone(), 0..width])))
             }
             shared => shared.clone(),
         };
@@ -104,20 +109,22 @@ impl Law {
         let shape = self.shape();
         let mut values = vec![0.0; shape.iter().product()];
         view.check_parameters(values.len())?;
+        let mut at = view.at(0);
         for (index, out) in values.chunks_exact_mut(view.event).enumerate() {
-            self.density.draw(view.at(index), noise, out);
+            view.move_to(index, &mut at);
+            self.density.draw(&at, noise, out);
         }
         Array::new(values, shape)
     }
 
-    pub(super) fn moment(&self, of: impl Fn(&dyn Density, [&[f64]; 3]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
+    pub(super) fn moment(&self, of: impl Fn(&dyn Formula, &[&[f64]]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
         let arrays = self.arrays()?;
         let view = self.view(&arrays);
         let shape = self.shape();
         let events = shape.iter().product::<usize>() / view.event;
         let mut values = Vec::new();
         for index in 0..events {
-            match of(self.density, view.at(index)) {
+            match of(&*self.density, &view.at(index)) {
                 Some(moment) => values.extend(moment),
                 None => return Ok(None),
             }

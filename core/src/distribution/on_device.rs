@@ -10,10 +10,8 @@ impl Law {
     /// The terms of the log density of `value`, or `None` if the density has no device form.
     pub(crate) fn on_device(self, value: Handle) -> Option<Vec<Term>> {
         let (widths, event) = (self.widths(), self.event_len());
-        let mut parameters = [const { Term::Number(0.0) }; 3];
-        for ((slot, parameter), width) in parameters.iter_mut().zip(self.parameters).zip(widths) {
-            *slot = parameter.term(width);
-        }
+        let term = |(parameter, width): (Parameter, &usize)| parameter.term(*width);
+        let parameters = self.parameters.into_iter().zip(&*widths).map(term).collect();
         self.density.on_device(Term::Tensor(value.by_event(event)), parameters)
     }
 }

@@ -1,5 +1,7 @@
 //! Enters the sites of a model in the table being written, or checks them against the known table.
 
+use std::borrow::Cow;
+
 use super::{Scope, Table};
 use crate::bijector;
 use crate::declare::site::{LocalBlock, Part, Role, Site};
@@ -13,7 +15,7 @@ impl Scope<'_> {
         let name = &*full;
         let plate = self.place.plate.as_ref().map(|plate| plate.name.as_str());
         let shape = law.map(Law::shape).unwrap_or_default();
-        let distribution = law.map_or("", |law| law.density.name());
+        let distribution = law.map_or(Cow::Borrowed(""), |law| law.density.name());
         let non_centred = law.is_some_and(|law| law.non_centred);
         match &mut self.table {
             Table::Known(table) => {
@@ -23,7 +25,8 @@ impl Scope<'_> {
                     site.name == name
                         && site.role == role
                         && site.plate.as_deref() == plate
-                        && (site.distribution, site.non_centred) == (distribution, non_centred)
+                        && site.distribution == distribution
+                        && site.non_centred == non_centred
                         && same_shape(site, &shape)
                 };
                 let known = table.sites.get(index);
@@ -31,7 +34,7 @@ impl Scope<'_> {
                     return Ok(index);
                 }
                 Err(Error::ChangingStructure {
-                    found: describe(name, distribution, &shape),
+                    found: describe(name, &distribution, &shape),
                     expected: known.map_or_else(|| NO_SITE.to_owned(), describe_site),
                 })
             }
@@ -130,7 +133,7 @@ impl Scope<'_> {
 const NO_SITE: &str = "no further site";
 
 fn describe_site(site: &Site) -> String {
-    describe(&site.name, site.distribution, &site.shape)
+    describe(&site.name, &site.distribution, &site.shape)
 }
 
 fn describe(name: &str, distribution: &str, shape: &[usize]) -> String {

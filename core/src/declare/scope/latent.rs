@@ -7,7 +7,7 @@ use burn::tensor::Tensor;
 use super::affine::{Affine, affine};
 use super::{Leaf, Origin, Quantity, Reading, Scope, Score, Tape};
 use crate::declare::site::{Part, Role};
-use crate::distribution::{Law, Parameter, Support, Wanted};
+use crate::distribution::{Law, Parameter, ParameterRule, Support, Wanted};
 use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::noise::{Key, Purpose};
@@ -121,7 +121,7 @@ impl<'a> Scope<'a> {
         let arrays = entered.law.arrays()?;
         let wanted = Wanted { value: true, ..Wanted::default() };
         let view = entered.law.view(&arrays);
-        let evaluation = view.evaluate(constrained, weight, wanted);
+        let evaluation = view.evaluate(constrained, weight, &wanted);
         let finite = view.finite(constrained, evaluation.total);
         finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
         if score == Score::ByRow {
@@ -172,7 +172,7 @@ impl<'a> Scope<'a> {
         if site.support == Some(Support::Real) {
             return Ok(Values::plain(vector.unwrap_or_else(|| vec![0.0; numbers].into())));
         }
-        if let Some(Support::Interval(..)) = site.support {
+        if let Some(Support::Interval(..) | Support::GreaterThan(_) | Support::LessThan(_)) = site.support {
             self.same_support(name, *index, law)?;
         }
         let events = numbers / site.event.max(1);
@@ -203,7 +203,8 @@ impl<'a> Scope<'a> {
         let view = law.view(&arrays);
         let events = law.shape().iter().product::<usize>() / law.event_len().max(1);
         let expected = self.table().sites[index].support;
-        match (0..events).map(|event| view.density.support(view.at(event))).find(|support| Some(*support) != expected) {
+        match (0..events).map(|event| view.density.support(&view.at(event))).find(|support| Some(*support) != expected)
+        {
             None => Ok(()),
             Some(found) => Err(Error::Argument {
                 operation: self.operation(name),
@@ -241,7 +242,8 @@ impl Law {
 
     /// The location and scale of a location-scale family.
     fn location_and_scale(&self) -> Result<Affine> {
-        let find = |wanted: &str| self.density.parameters().iter().position(|rule| rule.name == wanted);
+        let rules = self.density.leaf().map_or(&[] as &[ParameterRule], |density| density.parameters());
+        let find = |wanted: &str| rules.iter().position(|rule| rule.name == wanted);
         match (find("location"), find("scale")) {
             (Some(location), Some(scale)) if self.density.event_rank() == 0 => {
                 Ok(Affine { location: self.parameters[location].clone(), scale: self.parameters[scale].clone() })
@@ -249,7 +251,7 @@ impl Law {
             _ => Err(Error::Argument {
                 operation: format!("{}::non_centred", self.density.name()),
                 argument: "distribution",
-                found: self.density.name().into(),
+                found: self.density.name().into_owned(),
                 expected: "a location-scale family (Normal, StudentT, Cauchy, Laplace); leave out `.non_centred()`",
             }),
         }
@@ -258,7 +260,7 @@ impl Law {
     /// The same family at location 0 and scale 1.
     fn standardised(&self) -> Self {
         let mut law = self.clone();
-        for (parameter, rule) in law.parameters.iter_mut().zip(self.density.parameters()) {
+        for (parameter, rule) in law.parameters.iter_mut().zip(self.density.rules()) {
             match rule.name {
                 "location" => *parameter = Parameter::Number(0.0),
                 "scale" => *parameter = Parameter::Number(1.0),

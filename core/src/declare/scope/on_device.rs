@@ -61,7 +61,7 @@ impl Scope<'_> {
     /// Adds the log density of a value that stays on the device.
     pub(super) fn score_on_device(&mut self, name: &str, law: Law, value: Handle) -> Result<()> {
         let (distribution, events, weight) = (law.density.name(), law.batch.iter().product(), self.weight_here());
-        let Some(terms) = law.on_device(value) else { return Err(self.no_device_form(name, distribution)) };
+        let Some(terms) = law.on_device(value) else { return Err(self.no_device_form(name, &distribution)) };
         self.add_terms(terms, events, weight);
         Ok(())
     }

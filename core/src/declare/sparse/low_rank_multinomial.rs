@@ -87,7 +87,7 @@ fn check(counts: &SparseRows, factors: [usize; 2], loadings: [usize; 2]) -> Resu
         if let Some(found) = counts.row(row).1.iter().find(|count| **count < 0.0) {
             return Err(Error::Support {
                 operation: "low-rank multinomial".into(),
-                distribution: "Multinomial",
+                distribution: "Multinomial".into(),
                 found: *found,
                 index: row,
                 support: "counts that are not negative (the index is that of the row)".into(),

@@ -61,7 +61,7 @@ pub fn triangular_solve<const D: usize>(factor: Tensor<D>, right: Tensor<D>) -> 
         if let Some(row) = (0..n).find(|row| is_singular(matrix[row * n + row])) {
             let cell = row * n + row;
             return Err(Error::Parameter {
-                distribution: OPERATION,
+                distribution: OPERATION.into(),
                 parameter: "factor",
                 found: matrix[cell],
                 index: number * n * n + cell,
