@@ -23,10 +23,10 @@ pub use partita_models as models;
 // The prelude: the names of most programs. All others are under their crates, `partita::core`, `partita::inference` and
 // so on.
 pub use partita_core::{
-    Amortised, BayesianLinear, Bernoulli, Beta, Binomial, Categorical, Cauchy, Design, Device, Dirichlet, Encoder,
-    Encoding, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Loss, Model,
-    Multinomial, MultivariateNormal, NegativeBinomial, Normal, Poisson, Precision, Result, Rows, Scope, SiteTable,
-    SparseRows, StudentT, Table, Uniform,
+    Amortised, BayesianLinear, Bernoulli, Beta, Binomial, Categorical, Cauchy, Censoring, Chance, Design, Device,
+    Dirichlet, Encoder, Encoding, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal,
+    Loss, Mixture, Model, Multinomial, MultivariateNormal, NegativeBinomial, Normal, Poisson, Precision, Result, Rows,
+    Scope, SiteTable, SparseRows, StudentT, Table, Uniform,
 };
 pub use partita_inference::{
     Adam, AlgorithmChoice, Clip, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions, Gaussian, GradientDescent,

@@ -13,6 +13,7 @@ mod beta;
 mod binomial;
 mod categorical;
 mod cauchy;
+mod composite;
 mod construct;
 mod declared;
 mod dirichlet;
@@ -47,6 +48,7 @@ pub use beta::Beta;
 pub use binomial::Binomial;
 pub use categorical::Categorical;
 pub use cauchy::Cauchy;
+pub use composite::{Censoring, Chance, Mixture, NumberOrTensor, ObservedOnly};
 pub use construct::Parameters;
 pub(crate) use declared::distribution;
 pub use dirichlet::Dirichlet;
@@ -193,13 +195,13 @@ impl Support {
     #[must_use]
     pub(crate) fn with_zero(self) -> Self {
         match self.ends() {
-            Some((_, high)) if self.is_discrete() => self.from_zero(high),
+            Some((_, high)) if self.is_discrete() => self.up_to(high),
             Some(_) => Self::NonNegative,
             None => self,
         }
     }
 
-    fn from_zero(self, last: f64) -> Self {
+    fn up_to(self, last: f64) -> Self {
         match self {
             Self::Boolean => self,
             _ if last.is_infinite() => Self::Count,

@@ -1,8 +1,8 @@
 //! Holds every bijector to the laws of its trait: one row for each, and planted faults that the laws must detect.
 
 use partita_core::{
-    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Device, Error, ExponentialMap, IdentityMap,
-    IntervalMap, OrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
+    AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Device, Error, ExponentialMap, HalfLineMap,
+    IdentityMap, IntervalMap, OrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
 };
 use partita_laws::{BijectorViolation, bijector, bijector_on_device};
 
@@ -25,6 +25,13 @@ fn the_softplus_map_keeps_the_laws() {
 fn the_interval_map_keeps_the_laws() {
     bijector(&IntervalMap::new(-2.0, 0.5).unwrap(), 3, &[0, 1, 2]).unwrap();
     bijector(&IntervalMap::new(0.0, 1.0).unwrap(), 1, &[0]).unwrap();
+}
+
+#[test]
+fn the_half_line_maps_keep_the_laws() {
+    bijector(&HalfLineMap::above(-2.0).unwrap(), 3, &[0, 1, 2]).unwrap();
+    bijector(&HalfLineMap::below(0.5).unwrap(), 3, &[0, 1, 2]).unwrap();
+    assert!(matches!(HalfLineMap::above(f64::INFINITY), Err(Error::Argument { argument: "end", .. })));
 }
 
 #[test]
@@ -64,15 +71,23 @@ fn device_forms_agree_with_the_maps_on_the_host() {
     bijector_on_device(&ExponentialMap, 3, &device, 1e-13).unwrap();
     bijector_on_device(&SoftplusMap, 3, &device, 1e-13).unwrap();
     bijector_on_device(&IntervalMap::new(-2.0, 0.5).unwrap(), 3, &device, 1e-13).unwrap();
+    bijector_on_device(&HalfLineMap::above(-2.0).unwrap(), 3, &device, 1e-13).unwrap();
+    bijector_on_device(&HalfLineMap::below(0.5).unwrap(), 3, &device, 1e-13).unwrap();
     bijector_on_device(&SimplexMap, 2, &device, 1e-12).unwrap();
     bijector_on_device(&SimplexMap, 7, &device, 1e-12).unwrap();
 }
 
 #[test]
 fn every_continuous_support_has_a_map_into_it() {
-    for support in
-        [Support::Real, Support::RealVector, Support::Positive, Support::Interval(2.0, 3.0), Support::Simplex]
-    {
+    for support in [
+        Support::Real,
+        Support::RealVector,
+        Support::Positive,
+        Support::Interval(2.0, 3.0),
+        Support::GreaterThan(2.0),
+        Support::LessThan(-2.0),
+        Support::Simplex,
+    ] {
         let map = for_support(&support).unwrap();
         let unconstrained = vec![0.7; map.unconstrained_len(3).unwrap()];
         let mut event = [0.0; 3];
@@ -83,7 +98,13 @@ fn every_continuous_support_has_a_map_into_it() {
 
 #[test]
 fn discrete_supports_are_refused_with_a_way_out() {
-    for support in [Support::Boolean, Support::Count, Support::CountUpTo(4.0), Support::CountVector] {
+    for support in [
+        Support::Boolean,
+        Support::Count,
+        Support::CountUpTo(4.0),
+        Support::CountBetween(1.0, f64::INFINITY),
+        Support::CountVector,
+    ] {
         let error = for_support(&support).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Argument { argument: "support", .. }));
         assert!(error.to_string().contains("sum it out of the model"));
@@ -97,6 +118,7 @@ fn an_inverse_outside_the_support_names_the_number() {
         (Box::new(ExponentialMap) as Box<dyn Bijector>, [1.0, -2.0, 3.0]),
         (Box::new(SoftplusMap), [1.0, 0.0, 3.0]),
         (Box::new(IntervalMap::new(0.0, 4.0).unwrap()), [1.0, 4.0, 3.0]),
+        (Box::new(HalfLineMap::below(4.0).unwrap()), [1.0, 4.0, 3.0]),
         (Box::new(SimplexMap), [0.5, -0.5, 1.0]),
         (Box::new(OrderedMap), [1.0, 0.5, 3.0]),
         (Box::new(IdentityMap), [1.0, f64::INFINITY, 3.0]),

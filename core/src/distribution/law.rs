@@ -123,11 +123,16 @@ impl Law {
         let shape = self.shape();
         let events = shape.iter().product::<usize>() / view.event;
         let mut values = Vec::new();
-        for index in 0..events {
+        // Events with the same parameters have the same moments.
+        let one = (0..view.parameters.len()).all(|index| view.is_shared(index));
+        for index in 0..if one { events.min(1) } else { events } {
             match of(&*self.density, &view.at(index)) {
                 Some(moment) => values.extend(moment),
                 None => return Ok(None),
             }
+        }
+        if one {
+            values = values.repeat(events);
         }
         Array::new(values, shape).map(Some)
     }
