@@ -11,6 +11,7 @@ mod exponential;
 mod identity;
 mod interval;
 mod ordered;
+mod positive_ordered;
 mod simplex;
 mod softplus;
 
@@ -21,6 +22,7 @@ pub use exponential::ExponentialMap;
 pub use identity::IdentityMap;
 pub use interval::IntervalMap;
 pub use ordered::OrderedMap;
+pub use positive_ordered::PositiveOrderedMap;
 pub use simplex::SimplexMap;
 pub use softplus::SoftplusMap;
 
@@ -92,6 +94,10 @@ pub fn for_support(support: &Support) -> Result<Box<dyn Bijector>> {
         Support::Positive => Ok(Box::new(ExponentialMap)),
         Support::Interval(low, high) => Ok(Box::new(IntervalMap::new(*low, *high)?)),
         Support::Simplex => Ok(Box::new(SimplexMap)),
+        Support::Ordered => Ok(Box::new(OrderedMap)),
+        Support::PositiveOrdered => Ok(Box::new(PositiveOrderedMap)),
+        Support::CorrelationCholesky => Ok(Box::new(CorrelationCholeskyMap)),
+        Support::CovarianceCholesky => Ok(Box::new(CovarianceCholeskyMap)),
         Support::Boolean | Support::Count | Support::CountUpTo(_) | Support::CountVector => Err(Error::Argument {
             operation: "choosing a bijector".into(),
             argument: "support",

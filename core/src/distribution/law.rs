@@ -36,11 +36,19 @@ pub(crate) struct Law {
     pub(crate) batch: Vec<usize>,
     pub(crate) event: Vec<usize>,
     pub(crate) non_centred: bool,
+    /// Whether the numbers of the last dimension increase.
+    pub(crate) ordered: bool,
     /// The error found when it was assembled.
     pub(crate) defect: Option<Error>,
 }
 
 impl Law {
+    /// The law of one event of a density without parameters.
+    pub(super) fn of(density: &'static dyn Density) -> Self {
+        let (parameters, batch, event) = (Vec::new(), vec![1], Vec::new());
+        Self { density, parameters, batch, event, non_centred: false, ordered: false, defect: None }
+    }
+
     /// Whether it has shape `[1]`.
     pub(crate) fn is_single(&self) -> bool {
         self.batch == [1] && self.event.is_empty()
@@ -100,6 +108,9 @@ impl Law {
 
     pub(crate) fn draw(&self, noise: &mut NoiseStream) -> Result<Array> {
         let arrays = self.arrays()?;
+        if self.density.is_improper() {
+            return Err(Error::Improper { operation: "draw".into(), distribution: self.density.name() });
+        }
         let view = self.view(&arrays);
         let shape = self.shape();
         let mut values = vec![0.0; shape.iter().product()];
@@ -107,10 +118,14 @@ impl Law {
         for (index, out) in values.chunks_exact_mut(view.event).enumerate() {
             self.density.draw(view.at(index), noise, out);
         }
+        self.put_in_order(&mut values);
         Array::new(values, shape)
     }
 
     pub(super) fn moment(&self, of: impl Fn(&dyn Density, [&[f64]; 3]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
+        if self.ordered {
+            return Ok(None);
+        }
         let arrays = self.arrays()?;
         let view = self.view(&arrays);
         let shape = self.shape();
