@@ -12,6 +12,7 @@ mod half_line;
 mod identity;
 mod interval;
 mod ordered;
+mod positive_ordered;
 mod simplex;
 mod softplus;
 
@@ -23,6 +24,7 @@ pub use half_line::HalfLineMap;
 pub use identity::IdentityMap;
 pub use interval::IntervalMap;
 pub use ordered::OrderedMap;
+pub use positive_ordered::PositiveOrderedMap;
 pub use simplex::SimplexMap;
 pub use softplus::SoftplusMap;
 
@@ -96,6 +98,10 @@ pub fn for_support(support: &Support) -> Result<Box<dyn Bijector>> {
         Support::GreaterThan(low) => Ok(Box::new(HalfLineMap::above(*low)?)),
         Support::LessThan(high) => Ok(Box::new(HalfLineMap::below(*high)?)),
         Support::Simplex => Ok(Box::new(SimplexMap)),
+        Support::Ordered => Ok(Box::new(OrderedMap)),
+        Support::PositiveOrdered => Ok(Box::new(PositiveOrderedMap)),
+        Support::CorrelationCholesky => Ok(Box::new(CorrelationCholeskyMap)),
+        Support::CovarianceCholesky => Ok(Box::new(CovarianceCholeskyMap)),
         Support::NonNegative => Err(Error::Argument {
             operation: "choosing a bijector".into(),
             argument: "support",

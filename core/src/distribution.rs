@@ -10,6 +10,7 @@ mod batch;
 mod batch_loss;
 mod bernoulli;
 mod beta;
+mod beta_binomial;
 mod binomial;
 mod categorical;
 mod cauchy;
@@ -20,31 +21,45 @@ mod dirichlet;
 mod evaluate;
 mod exponential;
 mod few;
+mod flat;
 mod formula;
 mod gamma;
+mod geometric;
 mod half_cauchy;
 mod half_normal;
+mod half_student_t;
 mod inverse_gamma;
+mod inverse_gaussian;
 mod laplace;
 mod law;
+mod lkj_cholesky;
 mod log_normal;
 mod loss;
 mod multinomial;
 mod multivariate_normal;
+mod multivariate_student_t;
 mod negative_binomial;
 mod normal;
 mod on_device;
+mod ordered;
+mod ordered_response;
 mod poisson;
 mod power;
+mod skew_normal;
 mod student_t;
 mod symmetric_dirichlet;
+mod tail;
 mod tape;
 mod term;
 mod uniform;
+mod von_mises;
+mod weibull;
+mod wishart_cholesky;
 
 pub use batch::{Continuous, Discrete, Distribution, Latent};
 pub use bernoulli::Bernoulli;
 pub use beta::Beta;
+pub use beta_binomial::BetaBinomial;
 pub use binomial::Binomial;
 pub use categorical::Categorical;
 pub use cauchy::Cauchy;
@@ -54,23 +69,34 @@ pub(crate) use declared::distribution;
 pub use dirichlet::Dirichlet;
 pub(crate) use evaluate::Wanted;
 pub use exponential::Exponential;
+pub use flat::Flat;
 pub use gamma::Gamma;
+pub use geometric::Geometric;
 pub use half_cauchy::HalfCauchy;
 pub use half_normal::HalfNormal;
+pub use half_student_t::HalfStudentT;
 pub use inverse_gamma::InverseGamma;
+pub use inverse_gaussian::InverseGaussian;
 pub use laplace::Laplace;
 pub(crate) use law::{Law, Parameter};
+pub use lkj_cholesky::LkjCholesky;
 pub use log_normal::LogNormal;
 pub use loss::Loss;
 pub use multinomial::Multinomial;
 pub use multivariate_normal::MultivariateNormal;
+pub use multivariate_student_t::MultivariateStudentT;
 pub use negative_binomial::NegativeBinomial;
 pub use normal::Normal;
+pub use ordered_response::{OrderedLogistic, OrderedProbit};
 pub use poisson::Poisson;
+pub use skew_normal::SkewNormal;
 pub use student_t::StudentT;
 pub use symmetric_dirichlet::SymmetricDirichlet;
 pub use term::Term;
 pub use uniform::Uniform;
+pub use von_mises::VonMises;
+pub use weibull::Weibull;
+pub use wishart_cholesky::WishartCholesky;
 
 use std::fmt::Debug;
 
@@ -96,6 +122,14 @@ pub enum Support {
     Simplex,
     /// Vectors of real numbers.
     RealVector,
+    /// Vectors of real numbers, each above the one before.
+    Ordered,
+    /// Vectors of numbers above zero, each above the one before.
+    PositiveOrdered,
+    /// Lower-triangular matrices with positive diagonal and rows of length one.
+    CorrelationCholesky,
+    /// Lower-triangular matrices with positive diagonal.
+    CovarianceCholesky,
     /// 0 or 1.
     Boolean,
     /// 0, 1, 2, ...
@@ -121,6 +155,10 @@ impl Support {
             Self::NonNegative => "numbers >= 0".into(),
             Self::Simplex => "vectors of positive numbers that sum to 1".into(),
             Self::RealVector => "vectors of real numbers".into(),
+            Self::Ordered => "strictly increasing vectors".into(),
+            Self::PositiveOrdered => "strictly increasing vectors of numbers > 0".into(),
+            Self::CorrelationCholesky => "Cholesky factors of correlation matrices".into(),
+            Self::CovarianceCholesky => "Cholesky factors of covariance matrices".into(),
             Self::Boolean => "0 or 1".into(),
             Self::Count => "the counts 0, 1, 2, ...".into(),
             Self::CountUpTo(largest) => format!("the counts 0 to {largest}"),
@@ -142,6 +180,12 @@ impl Support {
             Self::GreaterThan(low) => event.iter().all(|v| *v > low && v.is_finite()),
             Self::LessThan(high) => event.iter().all(|v| *v < high && v.is_finite()),
             Self::NonNegative => event.iter().all(|v| *v >= 0.0 && v.is_finite()),
+            Self::Ordered => increasing(f64::NEG_INFINITY, event),
+            Self::PositiveOrdered => increasing(0.0, event),
+            Self::CovarianceCholesky => factor_rows(event).is_some(),
+            Self::CorrelationCholesky => {
+                factor_rows(event).is_some_and(|mut rows| rows.all(|length| (length - 1.0).abs() < 1e-6))
+            }
             Self::Simplex => event.iter().all(|v| *v > 0.0) && (event.iter().sum::<f64>() - 1.0).abs() < 1e-6,
             Self::Boolean => event.iter().all(|v| *v == 0.0 || *v == 1.0),
             Self::Count | Self::CountVector => event.iter().all(|v| count(*v)),
@@ -166,7 +210,13 @@ impl Support {
             Self::LessThan(high) => Some((f64::NEG_INFINITY, high)),
             Self::Boolean => Some((0.0, 1.0)),
             Self::CountUpTo(last) => Some((0.0, last)),
-            Self::Simplex | Self::RealVector | Self::CountVector => None,
+            Self::Simplex
+            | Self::RealVector
+            | Self::Ordered
+            | Self::PositiveOrdered
+            | Self::CorrelationCholesky
+            | Self::CovarianceCholesky
+            | Self::CountVector => None,
         }
     }
 
@@ -208,6 +258,24 @@ impl Support {
             _ => Self::CountUpTo(last),
         }
     }
+}
+
+/// Whether each number is finite and above the one before, the first above `low`.
+fn increasing(low: f64, event: &[f64]) -> bool {
+    let mut previous = low;
+    event.iter().all(|v| v.is_finite() && *v > std::mem::replace(&mut previous, *v))
+}
+
+/// The lengths of the rows of a lower-triangular matrix with positive diagonal; `None` of another matrix.
+fn factor_rows(event: &[f64]) -> Option<impl Iterator<Item = f64>> {
+    let order = event.len().isqrt();
+    let fits = |(place, v): (usize, &f64)| match (place / order).cmp(&(place % order)) {
+        std::cmp::Ordering::Less => v.abs() < f64::MIN_POSITIVE,
+        std::cmp::Ordering::Equal => *v > 0.0 && v.is_finite(),
+        std::cmp::Ordering::Greater => v.is_finite(),
+    };
+    let whole = order > 0 && order * order == event.len() && event.iter().enumerate().all(fits);
+    whole.then(|| event.chunks_exact(order).map(|row| row.iter().map(|v| v * v).sum::<f64>().sqrt()))
 }
 
 /// The domain of a parameter.
@@ -329,16 +397,19 @@ pub trait Density: Signature + Debug + Send + Sync {
     /// The variance of each number of one event, or `None` where it does not exist.
     fn variance(&self, parameters: [&[f64]; 3]) -> Option<Vec<f64>>;
 
-    /// The rank of one event: 0 for numbers, 1 for vectors.
+    /// Whether its integral is infinite, so that nothing can be drawn from it.
+    fn is_improper(&self) -> bool {
+        false
+    }
+
+    /// The rank of one event: 0 for numbers, 1 for vectors, 2 for matrices.
     fn event_rank(&self) -> usize {
         0
     }
 
-    /// The cumulative distribution function at one number, if it is known in closed form.
-    ///
-    /// Equals $e$ to the power [`Density::log_cdf`] where both are known.
-    fn cumulative(&self, _value: f64, _parameters: [&[f64]; 3]) -> Option<f64> {
-        None
+    /// The cumulative distribution function at one number, if it is known: $e$ to the power [`Density::log_cdf`].
+    fn cumulative(&self, value: f64, parameters: [&[f64]; 3]) -> Option<f64> {
+        self.log_cdf(value, parameters, &mut Gradient::default()).map(f64::exp)
     }
 
     /// $\log F(x)$ of a univariate density with $F(x) = P(X \le x)$; adds its derivatives to `gradient`.

@@ -139,6 +139,16 @@ pub enum Error {
         /// The value expected, and the remedy.
         expected: &'static str,
     },
+    /// A draw was asked of an improper distribution.
+    #[error(
+        "{operation}: {distribution} is improper, since its integral is infinite, and nothing can be drawn from it. Give the latent a proper prior to draw from it; fits and draws of the posterior need none."
+    )]
+    Improper {
+        /// The operation, with the site.
+        operation: String,
+        /// The distribution.
+        distribution: Cow<'static, str>,
+    },
     /// A statement cannot be evaluated without the host.
     #[error(
         "{operation}: {what} has no device form, so that a fit which stays on the device cannot evaluate it. Fit with another algorithm than `OnDevice`: the host path takes every model, on every device."
@@ -180,6 +190,7 @@ impl Error {
             Self::Support { distribution, found, index, support, .. } => {
                 Self::Support { operation: named(), distribution, found, index, support }
             }
+            Self::Improper { distribution, .. } => Self::Improper { operation: named(), distribution },
             Self::NotFinite { found, index, .. } => Self::NotFinite { operation: named(), found, index },
             Self::NotFiniteMade { found, .. } => Self::NotFiniteMade { operation: named(), found },
             Self::Loss { loss, distribution, problem, .. } => {

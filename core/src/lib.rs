@@ -27,7 +27,7 @@ mod read;
 pub use array::Array;
 pub use bijector::{
     AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, ExponentialMap, HalfLineMap, IdentityMap,
-    IntervalMap, OrderedMap, SimplexMap, SoftplusMap, for_support,
+    IntervalMap, OrderedMap, PositiveOrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
     Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyKeys, PartyRows, RepeatedKey,

@@ -1,6 +1,7 @@
 //! Checks the laws of densities: derivatives, draws inside the support, moments, and the distribution of the draws.
 
 mod case;
+mod tails;
 mod violation;
 
 pub use case::DensityCase;
@@ -25,10 +26,13 @@ const ROUNDING: f64 = 1e-9;
 /// Checks all laws of `density` in each of `cases`.
 ///
 /// Derivatives against central differences (1e-6 relative), 20,000 draws inside the support, their mean and variance
-/// within five standard errors, and their distribution function within the bound of Massart (1990),
+/// within five standard errors (none of an improper density), and their distribution function within the bound of Massart (1990),
 /// $\sqrt{\log(2/p)/2n}$ at $p = 10^{-6}$: against `cumulative` where there is one, against the summed probabilities
 /// for counts (for which the bound errs on the safe side). Where [`Density::log_power_integral`] is known, that it is 0
-/// at power 1, its derivatives against differences, and at power 1.5 the mean of $`p^{0.5}`$ over the draws.
+/// at power 1, its derivatives against differences, and at power 1.5 the mean of $`p^{0.5}`$ over the draws. Where
+/// [`Density::log_cdf`] and [`Density::log_survival`] are known, that the two tails sum to one and rise as the density
+/// integrates (by Simpson's rule over the middle of the draws; sums for counts), that `cumulative` is the lower one, and
+/// their derivatives against differences.
 ///
 /// # Errors
 /// The first [`DensityViolation`] found.
@@ -46,7 +50,11 @@ pub fn density(density: &dyn Density, cases: &[DensityCase]) -> Result<(), Densi
         checked.event()?;
         checked.derivatives()?;
         checked.cumulative()?;
+        checked.tails()?;
         checked.power_integral()?;
+        if density.is_improper() {
+            continue;
+        }
         let draws = checked.draws()?;
         checked.moments(&draws)?;
         checked.distribution(draws.clone())?;
@@ -111,7 +119,8 @@ impl Checked<'_> {
 
     fn cumulative(&self) -> Result<(), DensityViolation> {
         let (value, parameters) = (self.case.value[0], self.case.parameters());
-        if self.density.event_rank() > 0 || self.density.cumulative(value, parameters).is_none() {
+        let vector = self.density.event_rank() > 0 || self.support.is_discrete();
+        if vector || self.density.cumulative(value, parameters).is_none() {
             return Ok(());
         }
         let at = |amount| self.density.cumulative(value + amount, parameters).unwrap_or(f64::NAN);

@@ -49,6 +49,8 @@ pub struct Site {
     pub shape: Vec<usize>,
     /// Whether the latent is the standardised value.
     pub non_centred: bool,
+    /// Whether its distribution is improper, so that the data must make the posterior proper.
+    pub improper: bool,
     /// Numbers in one event.
     pub(crate) event: usize,
     /// The local block it belongs to; 0 for globals.
@@ -175,6 +177,11 @@ impl fmt::Display for SiteTable {
                 Role::Deterministic => "deterministic",
                 Role::Factor => "factor",
             };
+            let distribution = match (&*site.distribution, site.improper) {
+                ("", _) => "-".to_owned(),
+                (name, true) => format!("{name} (improper)"),
+                (name, false) => name.to_owned(),
+            };
             writeln!(
                 formatter,
                 "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} {}",
@@ -182,7 +189,7 @@ impl fmt::Display for SiteTable {
                 part,
                 role,
                 site.plate.as_deref().unwrap_or("-"),
-                if site.distribution.is_empty() { "-" } else { &*site.distribution },
+                distribution,
                 format!("{:?}", site.shape),
                 site.support.map_or_else(|| "-".into(), |support| support.describe()),
             )?;

@@ -156,6 +156,7 @@ impl<const D: usize, S> Distribution<D, S> {
         self.law.check_shape(|| "log_prob_of".into(), &value.shape)?;
         let view = self.law.view(&arrays);
         view.check("log_prob_of", &value.values)?;
+        self.law.check_order("log_prob_of", &view, &value.values)?;
         Ok(view.evaluate(&value.values, 1.0, &evaluate::Wanted::default()).total)
     }
 

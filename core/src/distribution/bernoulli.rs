@@ -1,5 +1,6 @@
 //! Gives the Bernoulli distribution by its log odds.
 
+use super::tail::{Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::bernoulli_logit;
 use crate::math::special::{sigmoid, softplus};
@@ -70,5 +71,21 @@ impl Density for Bernoulli {
         }
         batch.value_gradient.fill(0.0);
         Some(bernoulli_logit(logits, batch.values, batch.scale, batch.parameter_gradients[0]))
+    }
+
+    tails!();
+}
+
+impl Bernoulli {
+    fn log_tail(tail: Tail, value: f64, [logits, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value < 0.0 {
+            return tail.below();
+        }
+        if value >= 1.0 {
+            return tail.above();
+        }
+        let other = tail.sign() * logits[0];
+        gradient.add([0.0, -tail.sign() * sigmoid(other), 0.0, 0.0]);
+        -softplus(other)
     }
 }

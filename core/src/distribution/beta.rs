@@ -1,9 +1,10 @@
 //! Gives the beta distribution on numbers between zero and one.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw};
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{
-    Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, regularised_beta, sigmoid,
+    Chance, LogChance, binomial_kernel, digamma_difference, ln_beta, log_incomplete_beta, regularised_beta, sigmoid,
 };
 use crate::noise::NoiseStream;
 
@@ -98,5 +99,24 @@ impl Density for Beta {
 
     fn cumulative(&self, value: f64, [one, zero, _]: [&[f64]; 3]) -> Option<f64> {
         Some(regularised_beta(one[0], zero[0], Chance { success: value, failure: 1.0 - value }))
+    }
+
+    tails!();
+}
+
+impl Beta {
+    fn log_tail(tail: Tail, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        if value >= 1.0 {
+            return tail.above();
+        }
+        let [one, zero, _] = parameters;
+        let at = Chance { success: value, failure: 1.0 - value };
+        let (log, [by_one, by_zero]) = tail.shapes(&log_incomplete_beta(one[0], zero[0], at));
+        let by_value = tail.rate(Self.log_prob(&[value], parameters, &mut Gradient::default()), log);
+        gradient.add([by_value, by_one, by_zero, 0.0]);
+        log
     }
 }

@@ -1,8 +1,11 @@
 //! Gives the binomial distribution by its total and its log odds.
 
 use super::power::{Counts, log_power_sum};
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmoid, softplus};
+use crate::math::special::{
+    Chance, LogChance, binomial_kernel, digamma_difference, log_incomplete_beta, sigmoid, softplus,
+};
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -75,5 +78,27 @@ impl Density for Binomial {
 
     fn variance(&self, [total, logits, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         Some(vec![total[0] * sigmoid(logits[0]) * sigmoid(-logits[0])])
+    }
+
+    tails!();
+}
+
+impl Binomial {
+    fn log_tail(tail: Tail, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let [total, logits, _] = parameters;
+        let count = value.floor();
+        if count < 0.0 {
+            return tail.below();
+        }
+        if count >= total[0] {
+            return tail.above();
+        }
+        let at = Chance { success: sigmoid(-logits[0]), failure: sigmoid(logits[0]) };
+        let (log, [by_total, _]) = tail.shapes(&log_incomplete_beta(total[0] - count, count + 1.0, at));
+        // dF/dl = -(n - k) σ(l) p(k).
+        let log_slope = Self.log_prob(&[count], parameters, &mut Gradient::default()) + (total[0] - count).ln()
+            - softplus(-logits[0]);
+        gradient.add([0.0, by_total, -tail.rate(log_slope, log), 0.0]);
+        log
     }
 }

@@ -1,5 +1,6 @@
 //! Gives the Cauchy distribution, whose tails are too heavy for a mean.
 
+use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{ln_gamma_difference, log1p_square};
 use crate::noise::NoiseStream;
@@ -60,6 +61,18 @@ impl Density for Cauchy {
     fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
         // The angle form of ½ + atan(z)/π keeps the digits of the lower tail.
         Some(1.0_f64.atan2((location[0] - value) / scale[0]) / PI)
+    }
+
+    tails!();
+}
+
+impl Cauchy {
+    fn log_tail(tail: Tail, value: f64, [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let standard = Standard { z: (value - location[0]) / scale[0], scale: scale[0] };
+        // The angle form of ½ ± atan(z)/π keeps the digits of the tail.
+        let log = tail.log(1.0_f64.atan2(-standard.z) / PI, 1.0_f64.atan2(standard.z) / PI);
+        let rate = tail.rate(-PI.ln() - log1p_square(standard.z), log);
+        standard.add((log, rate), gradient)
     }
 }
 

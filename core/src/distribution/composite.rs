@@ -114,6 +114,7 @@ fn compose<F: Formula + 'static>(
         batch: laws.first().map_or_else(|| vec![1], |law| law.batch.clone()),
         event: laws.first().map(|law| law.event.clone()).unwrap_or_default(),
         non_centred: laws.iter().any(|law| law.non_centred),
+        ordered: laws.iter().any(|law| law.ordered),
         defect: laws.iter().find_map(|law| law.defect.clone()),
     };
     for law in laws {

@@ -3,9 +3,9 @@
 use burn::tensor::Tensor;
 
 use super::batch::{Discrete, Distribution};
-use super::formula::{Form, Leaf};
 use super::law::{Law, Parameter};
-use super::{Categorical, Density, Dirichlet, Multinomial, MultivariateNormal, SymmetricDirichlet};
+use super::{Categorical, Continuous, Density, Dirichlet, Multinomial, MultivariateNormal, SymmetricDirichlet};
+use super::{LkjCholesky, MultivariateStudentT, OrderedLogistic, OrderedProbit, WishartCholesky};
 use crate::error::Error;
 use crate::handle::Handle;
 
@@ -104,8 +104,7 @@ fn assemble(density: &'static dyn Density, parameters: Vec<Parameter>, vector: u
             batch = front.to_vec();
         }
     }
-    let density = Form::Leaf(Leaf(density));
-    Law { density, parameters, batch, event, non_centred: false, defect }
+    Law { parameters, batch, event, defect, ..Law::of(density) }
 }
 
 impl Dirichlet {
@@ -168,6 +167,127 @@ impl MultivariateNormal {
         }
         Distribution::from_law(law)
     }
+}
+
+/// The refusal of a factor that is not square with the length of a vector.
+fn square_defect(name: &str, found: [usize; 2], order: usize) -> Option<Error> {
+    (found != [order, order]).then(|| Error::Shape {
+        operation: format!("parameter `scale_tril` of {name}"),
+        found: found.to_vec(),
+        expected: vec![order, order],
+        remedy: "Give a lower Cholesky factor, square with the length of the vector.".into(),
+    })
+}
+
+/// One number of `parameter`, for densities whose parameter serves all events.
+fn single(name: &str, distribution: Distribution<1>) -> (Parameter, Option<Error>) {
+    let Law { mut parameters, batch, defect, .. } = distribution.law;
+    let rule = (batch != [1]).then(|| Error::Shape {
+        operation: format!("the first parameter of {name}"),
+        found: batch,
+        expected: vec![1],
+        remedy: "Give one number for all events.".into(),
+    });
+    (parameters.swap_remove(0), defect.or(rule))
+}
+
+impl MultivariateStudentT {
+    /// Student's t distribution of vectors with these `degrees_of_freedom`, `location` and lower factor `scale_tril`.
+    ///
+    /// # Shapes
+    /// `degrees_of_freedom`: a number or `[1]`; `location`: `[batch..., k]`; `scale_tril`: `[k, k]`, shared by the
+    /// batch. One vector may be rank 1: `[k]`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<N, const D: usize>(degrees_of_freedom: N, location: Tensor<D>, scale_tril: Tensor<2>) -> Distribution<D>
+    where
+        (N,): Parameters<Continuous, Distribution = Distribution<1>>,
+    {
+        let (degrees, defect) = single("MultivariateStudentT", (degrees_of_freedom,).build(&Self));
+        let (event, found) = (location.dims()[D - 1], scale_tril.dims());
+        let mut law = vector_law(&Self, vec![degrees, location.into(), scale_tril.into()], D);
+        law.defect = law.defect.or(defect).or(square_defect("MultivariateStudentT", found, event));
+        Distribution::from_law(law)
+    }
+}
+
+impl LkjCholesky {
+    /// The LKJ distribution of one Cholesky factor of `order` rows.
+    ///
+    /// # Shapes
+    /// `concentration`: a number or `[1]`; a value is `[order, order]`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<C>(concentration: C, order: usize) -> Distribution<2>
+    where
+        (C,): Parameters<Continuous, Distribution = Distribution<1>>,
+    {
+        Self::of_shape(concentration, [order, order])
+    }
+
+    /// Independent Cholesky factors in a batch: `shape` is `[batch..., order, order]`.
+    pub fn of_shape<C, const D: usize>(concentration: C, shape: [usize; D]) -> Distribution<D>
+    where
+        (C,): Parameters<Continuous, Distribution = Distribution<1>>,
+    {
+        let (concentration, defect) = single("LkjCholesky", (concentration,).build(&Self));
+        let (batch, event) = shape.split_at(D.saturating_sub(2));
+        let square = matches!(event, [rows, columns] if rows == columns).then_some(());
+        let shape_defect = square.is_none().then(|| Error::Shape {
+            operation: "shape of LkjCholesky".into(),
+            found: shape.to_vec(),
+            expected: [batch, &[event[0], event[0]]].concat(),
+            remedy: "The last two dimensions are those of a square matrix.".into(),
+        });
+        let defect = defect.or(shape_defect);
+        let (batch, event) = (batch.to_vec(), event.to_vec());
+        Distribution::from_law(Law { parameters: vec![concentration], batch, event, defect, ..Law::of(&Self) })
+    }
+}
+
+impl WishartCholesky {
+    /// The distribution of the Cholesky factor of a Wishart matrix, whose mean is `degrees_of_freedom` times the matrix
+    /// of factor `scale_tril`.
+    ///
+    /// # Shapes
+    /// `degrees_of_freedom`: a number or `[1]`; `scale_tril` and a value: `[k, k]`.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<N>(degrees_of_freedom: N, scale_tril: Tensor<2>) -> Distribution<2>
+    where
+        (N,): Parameters<Continuous, Distribution = Distribution<1>>,
+    {
+        let (degrees, defect) = single("WishartCholesky", (degrees_of_freedom,).build(&Self));
+        let found = scale_tril.dims();
+        let defect = defect.or(square_defect("WishartCholesky", found, found[0]));
+        let parameters = vec![degrees, scale_tril.into()];
+        Distribution::from_law(Law { parameters, batch: Vec::new(), event: found.to_vec(), defect, ..Law::of(&Self) })
+    }
+}
+
+impl OrderedLogistic {
+    /// The ordered logistic distribution of classes 0 to K - 1 with this `predictor` and `cutpoints`.
+    ///
+    /// # Shapes
+    /// `predictor`: the shape of a value; `cutpoints`: `[K - 1]`, increasing.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<const D: usize>(predictor: Tensor<D>, cutpoints: Tensor<1>) -> Distribution<D, Discrete> {
+        Distribution::from_law(ordered_law(&Self, predictor, cutpoints))
+    }
+}
+
+impl OrderedProbit {
+    /// The ordered probit distribution of classes 0 to K - 1 with this `predictor` and `cutpoints`.
+    ///
+    /// # Shapes
+    /// `predictor`: the shape of a value; `cutpoints`: `[K - 1]`, increasing.
+    #[expect(clippy::new_ret_no_self, reason = "the density is a marker; what a model uses is the distribution")]
+    pub fn new<const D: usize>(predictor: Tensor<D>, cutpoints: Tensor<1>) -> Distribution<D, Discrete> {
+        Distribution::from_law(ordered_law(&Self, predictor, cutpoints))
+    }
+}
+
+/// A law of classes with one predictor for each event and cutpoints that serve all.
+fn ordered_law<const D: usize>(density: &'static dyn Density, predictor: Tensor<D>, cutpoints: Tensor<1>) -> Law {
+    let batch = predictor.dims().to_vec();
+    Law { parameters: vec![predictor.into(), cutpoints.into()], batch, ..Law::of(density) }
 }
 
 impl Categorical {

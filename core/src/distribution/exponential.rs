@@ -1,5 +1,6 @@
 //! Gives the exponential distribution on numbers above zero.
 
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::noise::NoiseStream;
 
@@ -54,5 +55,19 @@ impl Density for Exponential {
 
     fn cumulative(&self, value: f64, [rate, ..]: [&[f64]; 3]) -> Option<f64> {
         Some(-(-rate[0] * value).exp_m1())
+    }
+
+    tails!();
+}
+
+impl Exponential {
+    fn log_tail(tail: Tail, value: f64, [rate, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        let t = rate[0] * value;
+        let (log, by_log) = tail.exponential(t, t.ln());
+        gradient.add([by_log / value, by_log / rate[0], 0.0, 0.0]);
+        log
     }
 }

@@ -99,6 +99,10 @@ pub(crate) trait Formula: Debug + Send + Sync {
         0
     }
 
+    fn is_improper(&self) -> bool {
+        false
+    }
+
     fn log_cdf(&self, _value: f64, _parameters: &[&[f64]], _slots: &mut Slots<'_, '_>) -> Option<f64> {
         None
     }
@@ -203,6 +207,10 @@ impl Formula for Leaf {
 
     fn event_rank(&self) -> usize {
         self.0.event_rank()
+    }
+
+    fn is_improper(&self) -> bool {
+        self.0.is_improper()
     }
 
     fn log_cdf(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {

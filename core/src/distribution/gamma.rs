@@ -1,7 +1,8 @@
 //! Gives the gamma distribution on numbers above zero.
 
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
+use crate::math::special::{digamma, ln_gamma, log_incomplete_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
 
 /// Loader's form is the more accurate one from this concentration on.
@@ -92,6 +93,21 @@ impl Density for Gamma {
 
     fn cumulative(&self, value: f64, [concentration, rate, _]: [&[f64]; 3]) -> Option<f64> {
         Some(regularised_gamma(concentration[0], rate[0] * value)[0])
+    }
+
+    tails!();
+}
+
+impl Gamma {
+    fn log_tail(tail: Tail, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        let [concentration, rate, _] = parameters;
+        let (log, [by_concentration, _]) = tail.shapes(&log_incomplete_gamma(concentration[0], rate[0] * value));
+        let by_value = tail.rate(Self.log_prob(&[value], parameters, &mut Gradient::default()), log);
+        gradient.add([by_value, by_concentration, by_value * (value / rate[0]), 0.0]);
+        log
     }
 }
 

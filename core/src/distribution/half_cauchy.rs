@@ -1,6 +1,7 @@
 //! Gives the half-Cauchy distribution on numbers above zero.
 
 use super::cauchy::{log_standard_integral, slopes};
+use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::math::special::log1p_square;
 use crate::noise::NoiseStream;
@@ -63,5 +64,21 @@ impl Density for HalfCauchy {
 
     fn cumulative(&self, value: f64, [scale, ..]: [&[f64]; 3]) -> Option<f64> {
         Some(FRAC_2_PI * (value / scale[0]).atan())
+    }
+
+    tails!();
+}
+
+impl HalfCauchy {
+    fn log_tail(tail: Tail, value: f64, [scale, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        let standard = Standard { z: value / scale[0], scale: scale[0] };
+        let log = tail.log(FRAC_2_PI * standard.z.atan(), FRAC_2_PI * 1.0_f64.atan2(standard.z));
+        let rate = tail.rate(FRAC_2_PI.ln() - log1p_square(standard.z), log);
+        let [by_value, _, by_scale] = standard.partials(rate);
+        gradient.add([by_value, by_scale, 0.0, 0.0]);
+        log
     }
 }

@@ -1,7 +1,8 @@
 //! Gives the half-normal distribution on numbers above zero.
 
+use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::HALF_LOG_TWO_PI;
+use crate::math::special::{HALF_LOG_TWO_PI, log_normal_cumulative};
 use crate::noise::NoiseStream;
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, LN_2};
@@ -58,5 +59,28 @@ impl Density for HalfNormal {
 
     fn cumulative(&self, value: f64, [scale, ..]: [&[f64]; 3]) -> Option<f64> {
         Some(libm::erf(value / scale[0] * FRAC_1_SQRT_2))
+    }
+
+    tails!();
+}
+
+impl HalfNormal {
+    fn log_tail(tail: Tail, value: f64, [scale, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        let standard = Standard { z: value / scale[0], scale: scale[0] };
+        let scaled = standard.z * FRAC_1_SQRT_2;
+        // The logarithm of the upper tail outlives the tail itself.
+        let far = tail == Tail::Upper && standard.z > 1.0;
+        let log = if far {
+            LN_2 + log_normal_cumulative(-standard.z)
+        } else {
+            tail.log(libm::erf(scaled), libm::erfc(scaled))
+        };
+        let rate = tail.rate(LN_2 - 0.5 * standard.z * standard.z - HALF_LOG_TWO_PI, log);
+        let [by_value, _, by_scale] = standard.partials(rate);
+        gradient.add([by_value, by_scale, 0.0, 0.0]);
+        log
     }
 }

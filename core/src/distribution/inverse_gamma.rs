@@ -1,8 +1,9 @@
 //! Gives the inverse gamma distribution, by shape and scale.
 
 use super::gamma::{LARGE_CONCENTRATION, log_gamma_draw, log_of};
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{digamma, ln_gamma, poisson_kernel, regularised_gamma};
+use crate::math::special::{digamma, ln_gamma, log_incomplete_gamma, poisson_kernel, regularised_gamma};
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -87,5 +88,21 @@ impl Density for InverseGamma {
 
     fn cumulative(&self, value: f64, [concentration, scale, _]: [&[f64]; 3]) -> Option<f64> {
         Some(if value <= 0.0 { 0.0 } else { regularised_gamma(concentration[0], scale[0] / value)[1] })
+    }
+
+    tails!();
+}
+
+impl InverseGamma {
+    fn log_tail(tail: Tail, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        let [concentration, scale, _] = parameters;
+        let tails = log_incomplete_gamma(concentration[0], scale[0] / value);
+        let (log, [by_concentration, _]) = tail.other().shapes(&tails);
+        let by_value = tail.rate(Self.log_prob(&[value], parameters, &mut Gradient::default()), log);
+        gradient.add([by_value, by_concentration, -by_value * (value / scale[0]), 0.0]);
+        log
     }
 }

@@ -1,5 +1,6 @@
 //! Gives the Laplace (double exponential) distribution.
 
+use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::noise::NoiseStream;
 
@@ -70,5 +71,17 @@ impl Density for Laplace {
     fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
         let z = (value - location[0]) / scale[0];
         Some(if z < 0.0 { 0.5 * z.exp() } else { 1.0 - 0.5 * (-z).exp() })
+    }
+
+    tails!();
+}
+
+impl Laplace {
+    fn log_tail(tail: Tail, value: f64, [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let standard = Standard { z: (value - location[0]) / scale[0], scale: scale[0] };
+        let z = tail.sign() * standard.z;
+        let half = 0.5 * (-z.abs()).exp();
+        let (log, rate) = if z < 0.0 { (z - LN_2, 1.0) } else { ((-half).ln_1p(), half / (1.0 - half)) };
+        standard.add((log, tail.sign() * rate), gradient)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::formula::{Form, Formula};
+use super::Density;
+use super::formula::{Form, Formula, Leaf};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -36,11 +37,20 @@ pub(crate) struct Law {
     pub(crate) batch: Vec<usize>,
     pub(crate) event: Vec<usize>,
     pub(crate) non_centred: bool,
+    /// Whether the numbers of the last dimension increase.
+    pub(crate) ordered: bool,
     /// The error found when it was assembled.
     pub(crate) defect: Option<Error>,
 }
 
 impl Law {
+    /// The law of one event of a density without parameters.
+    pub(super) fn of(density: &'static dyn Density) -> Self {
+        let (parameters, batch, event) = (Vec::new(), vec![1], Vec::new());
+        let density = Form::Leaf(Leaf(density));
+        Self { density, parameters, batch, event, non_centred: false, ordered: false, defect: None }
+    }
+
     /// Whether it has shape `[1]`.
     pub(crate) fn is_single(&self) -> bool {
         self.batch == [1] && self.event.is_empty()
@@ -105,6 +115,9 @@ impl Law {
 
     pub(crate) fn draw(&self, noise: &mut NoiseStream) -> Result<Array> {
         let arrays = self.arrays()?;
+        if self.density.is_improper() {
+            return Err(Error::Improper { operation: "draw".into(), distribution: self.density.name() });
+        }
         let view = self.view(&arrays);
         let shape = self.shape();
         let mut values = vec![0.0; shape.iter().product()];
@@ -114,10 +127,14 @@ impl Law {
             view.move_to(index, &mut at);
             self.density.draw(&at, noise, out);
         }
+        self.put_in_order(&mut values);
         Array::new(values, shape)
     }
 
     pub(super) fn moment(&self, of: impl Fn(&dyn Formula, &[&[f64]]) -> Option<Vec<f64>>) -> Result<Option<Array>> {
+        if self.ordered {
+            return Ok(None);
+        }
         let arrays = self.arrays()?;
         let view = self.view(&arrays);
         let shape = self.shape();

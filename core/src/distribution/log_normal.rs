@@ -1,5 +1,6 @@
 //! Gives the log-normal distribution on numbers above zero.
 
+use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
 use crate::noise::NoiseStream;
@@ -80,5 +81,20 @@ impl Density for LogNormal {
 
     fn cumulative(&self, value: f64, [location, scale, _]: [&[f64]; 3]) -> Option<f64> {
         Some(normal_cumulative((value.ln() - location[0]) / scale[0]))
+    }
+
+    tails!();
+}
+
+impl LogNormal {
+    fn log_tail(tail: Tail, value: f64, [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        if value <= 0.0 {
+            return tail.below();
+        }
+        let standard = Standard { z: (value.ln() - location[0]) / scale[0], scale: scale[0] };
+        let (log, rate) = tail.normal(standard.z);
+        let [by_log_value, by_location, by_scale] = standard.partials(rate);
+        gradient.add([by_log_value / value, by_location, by_scale, 0.0]);
+        log
     }
 }

@@ -37,20 +37,13 @@ impl Density for MultivariateNormal {
     }
 
     fn log_prob(&self, value: &[f64], [mean, scale_tril, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
-        let order = mean.len();
-        let mut z = Vec::with_capacity(order);
-        let (mut square, mut log_det) = (0.0, 0.0);
-        for (i, row) in scale_tril.chunks_exact(order.max(1)).enumerate() {
-            let known: f64 = row.iter().zip(&z).map(|(l, z)| l * z).sum();
-            let solved = (value[i] - mean[i] - known) / row[i];
-            square += solved * solved;
-            log_det += row[i].ln();
-            z.push(solved);
-        }
+        let Whitened { z, square, log_det } = Whitened::of(value, mean, scale_tril);
         if gradient.is_wanted() {
-            add_gradient(&z, scale_tril, gradient);
+            let [by_mean, by_factor, _] = &mut gradient.parameters;
+            let sinks = Sinks { value: gradient.value, mean: by_mean, factor: by_factor };
+            sinks.add(&z, scale_tril, gradient.scale, 1.0);
         }
-        -0.5 * square - log_det - order as f64 * HALF_LOG_TWO_PI
+        -0.5 * square - log_det - mean.len() as f64 * HALF_LOG_TWO_PI
     }
 
     fn log_power_integral(
@@ -91,31 +84,64 @@ impl Density for MultivariateNormal {
     }
 }
 
-/// Adds the derivatives, given $z$.
-///
-/// With $w = L^{-\top} z$: $\partial\log p/\partial x = -w$, $\partial/\partial\mu = w$, and, as
-/// $dz = -L^{-1}\thinspace dL\thinspace z$,
-/// $\partial/\partial L = \operatorname{tril}(w z^\top) - \operatorname{diag}(1/L_{ii})$.
-fn add_gradient(z: &[f64], scale_tril: &[f64], gradient: &mut Gradient<'_>) {
-    let order = z.len();
-    let mut w = z.to_vec();
-    for i in (0..order).rev() {
-        w[i] /= scale_tril[i * order + i];
-        for j in 0..i {
-            w[j] -= scale_tril[i * order + j] * w[i];
+/// A value in the coordinates in which the covariance is the identity.
+pub(super) struct Whitened {
+    /// $L z = x - \mu$.
+    pub(super) z: Vec<f64>,
+    /// $z^\top z$.
+    pub(super) square: f64,
+    /// $\sum_i\log L_{ii}$.
+    pub(super) log_det: f64,
+}
+
+impl Whitened {
+    pub(super) fn of(value: &[f64], mean: &[f64], scale_tril: &[f64]) -> Self {
+        let order = mean.len();
+        let mut z: Vec<f64> = Vec::with_capacity(order);
+        let (mut square, mut log_det) = (0.0, 0.0);
+        for (i, row) in scale_tril.chunks_exact(order.max(1)).enumerate() {
+            let known: f64 = row.iter().zip(&z).map(|(l, z)| l * z).sum();
+            let solved = (value[i] - mean[i] - known) / row[i];
+            square += solved * solved;
+            log_det += row[i].ln();
+            z.push(solved);
         }
+        Self { z, square, log_det }
     }
-    let [by_mean, by_factor, _] = &mut gradient.parameters;
-    for (slot, w) in gradient.value.iter_mut().zip(&w) {
-        *slot -= gradient.scale * w;
-    }
-    for (slot, w) in by_mean.iter_mut().zip(&w) {
-        *slot += gradient.scale * w;
-    }
-    for (i, row) in by_factor.chunks_exact_mut(order.max(1)).enumerate() {
-        for (slot, z) in row[..=i].iter_mut().zip(z) {
-            *slot += gradient.scale * w[i] * z;
+}
+
+/// The sinks of the derivatives by value, mean and factor.
+pub(super) struct Sinks<'a> {
+    pub(super) value: &'a mut [f64],
+    pub(super) mean: &'a mut [f64],
+    pub(super) factor: &'a mut [f64],
+}
+
+impl Sinks<'_> {
+    /// Adds the derivatives of $-\tfrac{c}{2} z^\top z - \sum_i\log L_{ii}$ with $c$ = `weight`, times `scale`.
+    ///
+    /// With $w = c L^{-\top} z$: $-w$ by $x$, $w$ by $\mu$, and, as $dz = -L^{-1}\thinspace dL\thinspace z$,
+    /// $\operatorname{tril}(w z^\top) - \operatorname{diag}(1/L_{ii})$ by $L$.
+    pub(super) fn add(self, z: &[f64], scale_tril: &[f64], scale: f64, weight: f64) {
+        let order = z.len();
+        let mut w: Vec<f64> = z.iter().map(|z| weight * z).collect();
+        for i in (0..order).rev() {
+            w[i] /= scale_tril[i * order + i];
+            for j in 0..i {
+                w[j] -= scale_tril[i * order + j] * w[i];
+            }
         }
-        row[i] -= gradient.scale / scale_tril[i * order + i];
+        for (slot, w) in self.value.iter_mut().zip(&w) {
+            *slot -= scale * w;
+        }
+        for (slot, w) in self.mean.iter_mut().zip(&w) {
+            *slot += scale * w;
+        }
+        for (i, row) in self.factor.chunks_exact_mut(order.max(1)).enumerate() {
+            for (slot, z) in row[..=i].iter_mut().zip(z) {
+                *slot += scale * w[i] * z;
+            }
+            row[i] -= scale / scale_tril[i * order + i];
+        }
     }
 }

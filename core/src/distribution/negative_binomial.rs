@@ -3,8 +3,11 @@
 use super::gamma::log_gamma_draw;
 use super::poisson::count_draw;
 use super::power::{Counts, log_power_sum};
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{LogChance, binomial_kernel, digamma_difference, sigmoid, softplus};
+use crate::math::special::{
+    Chance, LogChance, binomial_kernel, digamma_difference, log_incomplete_beta, sigmoid, softplus,
+};
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -79,5 +82,27 @@ impl Density for NegativeBinomial {
     fn variance(&self, [concentration, logits, _]: [&[f64]; 3]) -> Option<Vec<f64>> {
         let odds = logits[0].exp();
         Some(vec![concentration[0] * odds * (1.0 + odds)])
+    }
+
+    tails!();
+}
+
+impl NegativeBinomial {
+    fn log_tail(tail: Tail, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let count = value.floor();
+        if count < 0.0 {
+            return tail.below();
+        }
+        if count.is_infinite() {
+            return tail.above();
+        }
+        let [concentration, logits, _] = parameters;
+        let at = Chance { success: sigmoid(-logits[0]), failure: sigmoid(logits[0]) };
+        let (log, [by_concentration, _]) = tail.shapes(&log_incomplete_beta(concentration[0], count + 1.0, at));
+        // dF/dl = -(k + r) σ(l) p(k).
+        let log_slope = Self.log_prob(&[count], parameters, &mut Gradient::default()) + (count + concentration[0]).ln()
+            - softplus(-logits[0]);
+        gradient.add([0.0, by_concentration, -tail.rate(log_slope, log), 0.0]);
+        log
     }
 }

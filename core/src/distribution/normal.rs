@@ -1,5 +1,6 @@
 //! Gives the normal distribution, by location and standard deviation.
 
+use super::tail::{Standard, Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::{NormalTerms, normal};
 use crate::math::special::{HALF_LOG_TWO_PI, normal_cumulative};
@@ -68,5 +69,14 @@ impl Density for Normal {
         let [by_location, by_scale, _] = &mut batch.parameter_gradients;
         let (x, factor) = (batch.values, batch.scale);
         Some(normal(&mut NormalTerms { x, location, scale, factor, by_x: batch.value_gradient, by_location, by_scale }))
+    }
+
+    tails!();
+}
+
+impl Normal {
+    fn log_tail(tail: Tail, value: f64, [location, scale, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let standard = Standard { z: (value - location[0]) / scale[0], scale: scale[0] };
+        standard.add(tail.normal(standard.z), gradient)
     }
 }

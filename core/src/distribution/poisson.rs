@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use super::power::{Counts, log_power_sum};
+use super::tail::{Tail, tails};
 use super::{Batch, Density, Gradient, Term, distribution};
 use crate::math::kernel::poisson_log;
-use crate::math::special::{ln_gamma, poisson_kernel};
+use crate::math::special::{ln_gamma, log_incomplete_gamma, poisson_kernel};
 use crate::noise::NoiseStream;
 
 distribution! {
@@ -76,6 +77,24 @@ impl Density for Poisson {
         let constant = log_factorials(batch.values)?;
         batch.value_gradient.fill(0.0);
         Some(poisson_log(log_rate, batch.values, batch.scale, batch.parameter_gradients[0]) - constant)
+    }
+
+    tails!();
+}
+
+impl Poisson {
+    fn log_tail(tail: Tail, value: f64, [log_rate, ..]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let count = value.floor();
+        if count < 0.0 {
+            return tail.below();
+        }
+        if count.is_infinite() {
+            return tail.above();
+        }
+        let rate = log_rate[0].exp();
+        let (log, _) = tail.other().shapes(&log_incomplete_gamma(count + 1.0, rate));
+        gradient.add([0.0, -tail.rate(poisson_kernel(count, rate, log_rate[0]) + log_rate[0], log), 0.0, 0.0]);
+        log
     }
 }
 

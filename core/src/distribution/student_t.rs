@@ -1,10 +1,14 @@
 //! Gives Student's t distribution with location and scale.
 
+use super::tail::{Standard, Tail, tails};
 use super::{Density, Gradient, Term, distribution};
-use crate::math::special::{Chance, digamma_difference, ln_gamma_difference, log1p_square, regularised_beta};
+use crate::math::special::{
+    Chance, LogTails, digamma_difference, ln_gamma_difference, log_incomplete_beta, log_one_minus_exp, log1p_square,
+    regularised_beta,
+};
 use crate::noise::NoiseStream;
 
-use std::f64::consts::PI;
+use std::f64::consts::{LN_2, PI};
 
 distribution! {
     /// Student's t distribution with location and scale.
@@ -106,4 +110,59 @@ impl Density for StudentT {
         let tail = 0.5 * regularised_beta(0.5 * degrees[0], 0.5, at);
         Some(if value < location[0] { tail } else { 1.0 - tail })
     }
+
+    tails!();
+}
+
+impl StudentT {
+    fn log_tail(tail: Tail, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let [degrees, location, scale] = parameters;
+        let standard = Standard { z: (value - location[0]) / scale[0], scale: scale[0] };
+        // The tail beyond |t|, and the other one.
+        let own = if standard.z < 0.0 { Tail::Lower } else { Tail::Upper };
+        let (outer, by_degrees) = log_outer_tail(standard.z.abs(), degrees[0]);
+        let outer = outer - LN_2;
+        let (log, by_degrees) = if tail == own {
+            (outer, by_degrees)
+        } else {
+            let log = log_one_minus_exp(outer);
+            (log, -by_degrees * (outer - log).exp())
+        };
+        let log_density = Self.log_prob(&[value], parameters, &mut Gradient::default()) + scale[0].ln();
+        let [by_value, by_location, by_scale] = standard.partials(tail.rate(log_density, log));
+        gradient.add([by_value, by_degrees, by_location, by_scale]);
+        log
+    }
+}
+
+/// $\log P(|T| > t)$ for `t` ≥ 0 and standard $T$, and its derivative by the degrees of freedom.
+///
+/// With $x = \nu/(\nu + t^2)$ it is $\log I_x(\nu/2, \tfrac12)$, and $x$ changes with $\nu$ as with
+/// $-t\thinspace dt/2\nu$.
+pub(super) fn log_outer_tail(t: f64, degrees: f64) -> (f64, f64) {
+    let LogTails { lower, lower_by, .. } = outer_tails(t, degrees);
+    (lower, outer_by_degrees(t, degrees, lower, lower_by[0]))
+}
+
+/// $\log P(|T| \le t)$ for `t` ≥ 0 and standard $T$, and its derivative by the degrees of freedom.
+pub(super) fn log_inner_tail(t: f64, degrees: f64) -> (f64, f64) {
+    let LogTails { upper, upper_by, .. } = outer_tails(t, degrees);
+    (upper, -outer_by_degrees(t, degrees, upper, -upper_by[0]))
+}
+
+fn outer_tails(t: f64, degrees: f64) -> LogTails {
+    let ratio = (t / degrees.sqrt()).powi(2);
+    let at = Chance { success: 1.0 / (1.0 + ratio), failure: 1.0 / (1.0 + 1.0 / ratio) };
+    log_incomplete_beta(0.5 * degrees, 0.5, at)
+}
+
+/// The change of $I_x$ with $\nu$, relative to $e$ to the power `log`; `by_shape` is that by the first shape.
+fn outer_by_degrees(t: f64, degrees: f64, log: f64, by_shape: f64) -> f64 {
+    if t <= 0.0 {
+        return 0.0;
+    }
+    let log_density = LN_2 + ln_gamma_difference(0.5 * degrees, 0.5)
+        - 0.5 * (PI * degrees).ln()
+        - 0.5 * (degrees + 1.0) * log1p_square(t / degrees.sqrt());
+    0.5 * by_shape + 0.5 * t / degrees * (log_density - log).exp()
 }

@@ -41,7 +41,9 @@ impl Law {
     /// Refuses bad parameters and bad values of a site.
     pub(crate) fn check(&self, operation: &str, values: &[f64]) -> Result<()> {
         let arrays = self.arrays()?;
-        self.view(&arrays).check(operation, values)
+        let view = self.view(&arrays);
+        view.check(operation, values)?;
+        self.check_order(operation, &view, values)
     }
 
     /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.

@@ -1,5 +1,6 @@
 //! Gives the continuous uniform distribution on an interval.
 
+use super::tail::{Tail, tails};
 use super::{Density, Gradient, Term, distribution};
 use crate::noise::NoiseStream;
 
@@ -69,5 +70,25 @@ impl Density for Uniform {
 
     fn cumulative(&self, value: f64, [low, high, _]: [&[f64]; 3]) -> Option<f64> {
         Some(((value - low[0]) / (high[0] - low[0])).clamp(0.0, 1.0))
+    }
+
+    tails!();
+}
+
+impl Uniform {
+    fn log_tail(tail: Tail, value: f64, [low, high, _]: [&[f64]; 3], gradient: &mut Gradient<'_>) -> f64 {
+        let (width, below, above) = (high[0] - low[0], value - low[0], high[0] - value);
+        if below <= 0.0 {
+            return tail.below();
+        }
+        if above <= 0.0 {
+            return tail.above();
+        }
+        let partials = match tail {
+            Tail::Lower => [1.0 / below, -above / below / width, -1.0 / width, 0.0],
+            Tail::Upper => [-1.0 / above, 1.0 / width, below / above / width, 0.0],
+        };
+        gradient.add(partials);
+        (tail.of(below, above) / width).ln()
     }
 }

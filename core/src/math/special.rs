@@ -1,13 +1,22 @@
 //! Gathers the special functions that densities and bijectors need, in f64 on the host and safe in the tails.
 
+mod bessel;
+mod dual;
 mod gamma;
 mod incomplete;
 mod kernel;
+mod log_incomplete;
+mod normal_tail;
+mod owen;
 mod quantile;
 
+pub use bessel::{bessel_ratios, log_bessel_zero};
 pub use gamma::{digamma, digamma_difference, ln_beta, ln_gamma, ln_gamma_difference, stirling_error, trigamma};
 pub use incomplete::{regularised_beta, regularised_gamma};
 pub use kernel::{Chance, LogChance, binomial_kernel, deviance, poisson_kernel};
+pub use log_incomplete::{LogTails, log_incomplete_beta, log_incomplete_gamma};
+pub use normal_tail::{log_normal_cumulative, mills_ratio, normal_hazard};
+pub use owen::log_skew_normal_cumulative;
 pub use quantile::normal_quantile;
 
 /// $\tfrac12\log 2\pi$, the constant of every normal log density.
@@ -45,6 +54,18 @@ pub fn sigmoid(x: f64) -> f64 {
         let exponential = x.exp();
         exponential / (1.0 + exponential)
     }
+}
+
+/// $\log(1 - e^x)$ for `x` ≤ 0, without cancellation at either end.
+///
+/// # Example
+/// ```
+/// let log = partita_core::special::log_one_minus_exp(-1e-20);
+/// assert!((log / 1e-20_f64.ln() - 1.0).abs() < 1e-15);
+/// ```
+#[must_use]
+pub fn log_one_minus_exp(x: f64) -> f64 {
+    if x > -std::f64::consts::LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
 }
 
 /// $\log(1 + z^2)$ without overflow for large `z`.

@@ -79,4 +79,24 @@ pub enum DensityLaw {
         /// The exponential of the log density.
         expected: f64,
     },
+    /// The two tails do not sum to one, or only one is known.
+    #[error("at {value} the tails sum to {sum}")]
+    Tails {
+        /// The value.
+        value: f64,
+        /// The sum of the two.
+        sum: f64,
+    },
+    /// A tail does not change as the density integrates.
+    #[error("the {tail} tail changes by {found} to {value}, the density integrates to {expected}")]
+    TailChange {
+        /// `lower` or `upper`.
+        tail: &'static str,
+        /// The end of the step.
+        value: f64,
+        /// The change found.
+        found: f64,
+        /// The integral of the density.
+        expected: f64,
+    },
 }

@@ -51,7 +51,8 @@ impl Scope<'_> {
                     support: None,
                     shape,
                     non_centred,
-                    event: law.map_or(0, Law::event_len),
+                    improper: law.is_some_and(|law| law.density.is_improper()),
+                    event: law.map_or(0, Law::mapped_len),
                     block: 0,
                     offset: 0,
                     width: 0,
@@ -70,10 +71,10 @@ impl Scope<'_> {
         let view = law.view(&arrays);
         let numbers = law.shape().iter().product::<usize>();
         view.check_parameters(numbers)?;
-        let support = view.support();
-        let events = numbers / law.event_len().max(1);
+        let support = law.mapped_support(&view)?;
+        let events = numbers / law.mapped_len().max(1);
         let bijector = bijector::for_support(&support)?;
-        let one = bijector.unconstrained_len(law.event_len())?;
+        let one = bijector.unconstrained_len(law.mapped_len())?;
         let rows = self.place.plate.as_ref().map_or(1, |plate| plate.total);
         let plate = self.place.plate.as_ref().map(|plate| plate.name.clone());
         let local = self.place.part == Part::Local;

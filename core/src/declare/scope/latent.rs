@@ -163,7 +163,8 @@ impl<'a> Scope<'a> {
         let Some(bijector) = &site.bijector else { unreachable!("invariant: a latent site has a bijector") };
         let vector = match given {
             Origin::Prior(draw) => {
-                let values = law.draw(&mut draw.noise.stream(self.key(Purpose::Prior, draw.index)))?.values;
+                let values = law.draw(&mut draw.noise.stream(self.key(Purpose::Prior, draw.index)));
+                let values = values.map_err(|error| error.at(|| self.operation(name)))?.values;
                 return Ok(Values::plain(values.into()));
             }
             Origin::Start => None,

@@ -52,7 +52,8 @@ impl Scope<'_> {
             Reading::SiteTable => law.check(&self.operation(name), &handle.read()?.values),
             Reading::Values | Reading::NaturalValues => Ok(()),
             Reading::Simulate(draw) => {
-                let draw = law.draw(&mut draw.noise.stream(self.key(Purpose::Predictive, draw.index)))?;
+                let draw = law.draw(&mut draw.noise.stream(self.key(Purpose::Predictive, draw.index)));
+                let draw = draw.map_err(|error| error.at(|| self.operation(name)))?;
                 self.observed(name, draw);
                 Ok(())
             }

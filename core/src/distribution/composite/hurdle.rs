@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use super::chance::{Chance, Scale};
-use super::mass::log_1m_exp;
 use super::{Component, ObservedOnly, compose};
 use crate::distribution::batch::{Continuous, Discrete, Distribution};
 use crate::distribution::formula::{Formula, Refusal, Slots};
 use crate::distribution::law::Law;
 use crate::distribution::{ParameterRule, Support};
 use crate::error::{Error, Result};
+use crate::math::special::log_one_minus_exp;
 use crate::noise::NoiseStream;
 
 /// The chance of a zero of a distribution above which counts are drawn one after the other, not by rejection.
@@ -108,7 +108,7 @@ impl Hurdle {
         if log_zero == f64::NEG_INFINITY {
             return 0.0;
         }
-        let log = -log_1m_exp(log_zero);
+        let log = -log_one_minus_exp(log_zero);
         if slots.is_wanted() {
             let mut own = slots.part(self.base().range.clone(), (log_zero + log).exp(), &mut []);
             self.base().form.log_prob(&[0.0], self.base().at(parameters), &mut own);
@@ -164,7 +164,7 @@ impl Formula for Hurdle {
             return;
         }
         let log_share = self.above_zero(parameters, &mut Slots::none());
-        if log_share > -log_1m_exp(REJECTION.ln()) {
+        if log_share > -log_one_minus_exp(REJECTION.ln()) {
             out[0] = self.draw_in_order(parameters, log_share, noise);
             return;
         }
@@ -189,7 +189,7 @@ impl Formula for Hurdle {
 
     fn log_cdf(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {
         let survival = self.log_survival(value, parameters, &mut Slots::none())?;
-        let log = log_1m_exp(survival);
+        let log = log_one_minus_exp(survival);
         if slots.is_wanted() && survival > f64::NEG_INFINITY && log > f64::NEG_INFINITY {
             let scale = slots.scale;
             slots.scale *= -(survival - log).exp();

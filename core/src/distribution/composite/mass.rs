@@ -5,11 +5,7 @@ use std::f64::consts::LN_2;
 use super::Component;
 use super::cumulative::Tail;
 use crate::distribution::formula::Slots;
-
-/// $\log(1 - e^x)$ for $x \le 0$.
-pub(super) fn log_1m_exp(x: f64) -> f64 {
-    if x > -LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
-}
+use crate::math::special::log_one_minus_exp;
 
 /// $\log(e^a + e^b)$.
 pub(super) fn log_add_exp(a: f64, b: f64) -> f64 {
@@ -77,11 +73,11 @@ impl Mass {
             (log, [piece(Tail::Lower, true, -1.0, before), piece(Tail::Upper, false, -1.0, after)])
         } else if before >= -LN_2 {
             let more = tail(Tail::Upper, below);
-            let log = more + log_1m_exp((after - more).min(0.0));
+            let log = more + log_one_minus_exp((after - more).min(0.0));
             (log, [piece(Tail::Upper, true, 1.0, more), piece(Tail::Upper, false, -1.0, after)])
         } else {
             let more = tail(Tail::Lower, high);
-            let log = more + log_1m_exp((before - more).min(0.0));
+            let log = more + log_one_minus_exp((before - more).min(0.0));
             (log, [piece(Tail::Lower, false, 1.0, more), piece(Tail::Lower, true, -1.0, before)])
         };
         // An interval beyond an end of the support has no mass.

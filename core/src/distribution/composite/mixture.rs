@@ -249,6 +249,10 @@ impl Formula for Mixture {
         self.components.first().map_or(0, |component| component.form.event_rank())
     }
 
+    fn is_improper(&self) -> bool {
+        self.components.iter().any(|component| component.form.is_improper())
+    }
+
     fn log_cdf(&self, value: f64, parameters: &[&[f64]], slots: &mut Slots<'_, '_>) -> Option<f64> {
         self.mix(parameters, slots, |component, slots| component.form.log_cdf(value, component.at(parameters), slots))
     }

@@ -145,6 +145,14 @@ pub fn trigamma(x: f64) -> f64 {
     sum + inverse + square * (0.5 + inverse * polynomial(&SERIES, square))
 }
 
+/// $\log x - \psi(a)$ for `x`, $a$ = `shape` > 0, without cancellation where both are large and close.
+pub(super) fn log_minus_digamma(x: f64, shape: f64) -> f64 {
+    if shape < ASYMPTOTIC_FROM {
+        return x.ln() - digamma(shape);
+    }
+    ((x - shape) / shape).ln_1p() + digamma_rest(shape)
+}
+
 /// $\log x - \psi(x)$ for large `x`.
 fn digamma_rest(x: f64) -> f64 {
     0.5 / x + digamma_series(x)
