@@ -1,15 +1,19 @@
 //! Holds every implementation to the laws of its trait, and formulas to golden numbers.
 
+mod adam;
 mod bijectors;
 mod densities;
 mod exponential_families;
 mod families;
 mod generalised;
 mod golden;
+mod kernels;
 mod losses;
 mod messages;
 mod metrics;
 mod models;
+mod noise;
 mod operations;
 mod plugs;
 mod readings;
+mod special;
