@@ -3,17 +3,11 @@
 //! All matrices are row-major and their rows padded to a multiple of [`BLOCK`] columns; the rows of a block are
 //! [`ROWS`], the last of them zero where there are fewer.
 
-use super::block::{BLOCK, total};
+use super::block::{BLOCK, add, total};
 
 /// Rows that the low-rank kernels work on at a time.
 pub const ROWS: usize = 8;
 const HALF: usize = ROWS / 2;
-
-/// One multiplication and addition, with one rounding where the machine has the instruction.
-#[inline(always)]
-fn add<const FUSED: bool>(sum: f64, a: f64, b: f64) -> f64 {
-    if FUSED { a.mul_add(b, sum) } else { sum + a * b }
-}
 
 /// A block of columns of a row.
 #[inline(always)]

@@ -6,7 +6,7 @@ mod forward;
 pub use back::{TanhNetworkBack, tanh_network_back};
 pub use forward::tanh_network;
 
-use super::block::{BLOCK, Padded, Whole};
+use super::block::{BLOCK, Padded, Whole, add};
 use super::polynomial::exp_below_zero;
 
 /// A network of one hidden layer with a linear path beside it.
@@ -71,12 +71,6 @@ fn tanh<const FAST: bool>(x: f64) -> f64 {
     }
     let t = exp_below_zero(-2.0 * x.abs());
     ((1.0 - t) / (1.0 + t)).copysign(x)
-}
-
-/// One multiplication and addition, with one rounding where the machine has the instruction.
-#[inline(always)]
-fn add<const FAST: bool>(sum: f64, a: f64, b: f64) -> f64 {
-    if FAST { a.mul_add(b, sum) } else { sum + a * b }
 }
 
 /// The block from `start` on of a column of `count` rows.
