@@ -7,7 +7,7 @@ use partita::inference::{Sgd, SiloProgram, VerticalOptions};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{
     Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
-    Multilevel, Party, PointNetwork, PoissonHead, Pooled, by_level,
+    Multilevel, Party, PointNetwork, PoissonHead, Pooled, WithIntercept, by_level,
 };
 use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings, SiteTable};
 use partita_laws::model;
@@ -41,22 +41,25 @@ fn worlds() -> Vec<(Vec<Party>, Labels)> {
     let features = || device.tensor(normals(ROWS * 2, 3), [ROWS, 2]);
     let counts = Counts::new(vec![3.0, 0.0, 1.0, 7.0, 2.0], &[2.0, 0.5, 1.0, 4.0, 3.0], &device).unwrap();
     vec![
-        (pair(multilevel(Multilevel::new(2, 3)), 1), Labels::new(PoissonHead::new(prior()), counts)),
+        (pair(multilevel(Multilevel::new(2, 3)), 1), Labels::new(WithIntercept::new(PoissonHead {}, prior()), counts)),
         (
             pair(multilevel(Multilevel::new(2, 3).scales_by_level().non_centred()), 1),
-            Labels::new(GaussianHead::new(prior(), None), column(&[0.4, -1.0, 2.0, 0.1, 0.9])),
+            Labels::new(WithIntercept::new(GaussianHead::new(None), prior()), column(&[0.4, -1.0, 2.0, 0.1, 0.9])),
         ),
         (
             pair(Party::new("lab", LastLayer::new(network(4), 4), features()), 1),
-            Labels::new(BernoulliHead::without_intercept(), column(&[1.0, 0.0, 0.0, 1.0, 1.0])),
+            Labels::new(BernoulliHead {}, column(&[1.0, 0.0, 0.0, 1.0, 1.0])),
         ),
         (
             pair(Party::new("lab", LatentNetwork::new(network(3), Normal::new(0.0, 0.7)), features()), 3),
-            Labels::new(CategoricalHead::new(3, prior()), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
+            Labels::new(
+                WithIntercept::new(CategoricalHead::new(3), prior()),
+                device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS]),
+            ),
         ),
         (
             pair(Party::new("lab", LastLayer::new(network(4), 4).outputs(3), features()), 3),
-            Labels::new(CategoricalHead::without_intercept(3), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
+            Labels::new(CategoricalHead::new(3), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
         ),
     ]
 }
@@ -173,8 +176,10 @@ fn parties_of_every_kind_have_the_gradient_of_the_pooled_model() {
 fn point_weights_move_by_the_gradient_of_the_sampled_bound() {
     let device = Device::flex();
     let features = device.tensor(normals(ROWS * 2, 3), [ROWS, 2]);
-    let labels =
-        Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), device.tensor(vec![1.0, 0.0, 0.0, 1.0, 1.0], [ROWS, 1]));
+    let labels = Labels::new(
+        WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)),
+        device.tensor(vec![1.0, 0.0, 0.0, 1.0, 1.0], [ROWS, 1]),
+    );
     let split = Party::new("lab", PointNetwork::new(network(1)), features.clone());
     let last = Party::new("lab", LastLayer::new(network(4), 4), features);
     for (party, how) in [

@@ -4,7 +4,8 @@
 #![allow(clippy::cast_precision_loss, reason = "counts of draws are small")]
 
 use fixtures::{
-    Parties, conjugate, exact_locals, groups, six_cities_data, six_cities_family, six_cities_model, split, structured,
+    ConjugateGaussian, Parties, conjugate, exact_locals, groups, six_cities_data, six_cities_family, six_cities_model,
+    split, structured,
 };
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
@@ -13,7 +14,6 @@ use partita::inference::{
     Adam, Algorithm, AveragingSilo, Barycentre, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian,
     Message, Outcome, Rounds, RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
 };
-use partita::models::ConjugateGaussian;
 use partita::{
     AlgorithmChoice, Device, Estimator, FitOptions, Model, RoundOptions, Schedule, Settings, SiteTable, fit,
 };

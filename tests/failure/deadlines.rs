@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use fixtures::ConjugateGaussian;
 use fixtures::interrupted::Interrupted;
 use fixtures::vertical_run::BinaryWorld;
 use fixtures::{conjugate, groups, split, structured};
@@ -10,7 +11,6 @@ use partita::inference::{
     Arrival, Counters, Error, Exchange, InProcess, Manifest, MissingSilo, Outcome, Request, Result, SiloProgram,
     VerticalOptions, evaluate, fit_parties, parties,
 };
-use partita::models::ConjugateGaussian;
 use partita::vertical::{self, PredictedModel, Predictive};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, RoundOptions, Settings};
 

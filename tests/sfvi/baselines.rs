@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fixtures::{conjugate, groups};
+use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
@@ -14,7 +14,7 @@ use partita::inference::{
     Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, Plug,
     PointMass, PointRounds, SecondMoment, ServerMean, ServerOptimiser, ServerRule, Sgd, Silo, SiloProgram,
 };
-use partita::models::{ClassifiedRows, ConjugateGaussian, MultinomialRegression};
+use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{
     AlgorithmChoice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Loss, Model, Normal, Result, Schedule,
     Scope, Settings, SparseRows, fit,

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fixtures::{conjugate, groups, latest_step, steps_shown, structured};
+use fixtures::{ConjugateGaussian, conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::StopRule;
 use partita::inference::{Adam, AdamW, Counters, Ending, Optimiser, Plug, Progress, RmsProp, RunRecord, Sgd, StepInfo};
-use partita::models::ConjugateGaussian;
 use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, RoundOptions, Schedule, Settings, fit};
 
 fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
