@@ -1,6 +1,7 @@
 //! Holds every implementation to the laws of its trait, and formulas to golden numbers.
 
 mod adam;
+mod adam_rows;
 mod bijectors;
 mod densities;
 mod exponential_families;

@@ -2,7 +2,7 @@
 
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
-    estimate_elbo, plot,
+    estimate_elbo,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::World;
 use super::study::{self, Case, SHAPE, WARM_ROUNDS};
 use crate::harness::{Result, real};
+use crate::pictures;
 
 /// Draws for each measured bound, the same at every step of every run, so that differences have little noise.
 const DRAWS: usize = 16;
@@ -56,7 +57,7 @@ fn compare(world: &World, case: &Case, cold: &Run, warm: &Run) -> Result<Value> 
     let after_rounds = format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({local_steps})");
     let curves = [curve("SFVI from scratch", cold, 0), curve(&after_rounds, warm, rounds_end)];
     let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
-    plot::curves(&world.session.file(&format!("figure3_{}.svg", case.name)), &curves, &title, Some(target))?;
+    pictures::curves(&world.session.file(&format!("figure3_{}.svg", case.name)), &curves, &title, Some(target))?;
     Ok(json!({
         "case": case.name,
         "elbo_at_start": start,
