@@ -1,10 +1,13 @@
-//! Claims that measures of predictions satisfy their identities, and that what is no prediction is refused.
+//! Claims that measures of predictions and topics satisfy their identities, and that coherence is gensim's.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+use partita::SparseRows;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::metrics::{
-    MetricError, Predictions, accuracy, calibration, expected_calibration_error, test_log_likelihood,
+    MetricError, Predictions, accuracy, calibration, expected_calibration_error, test_log_likelihood, top_words,
+    umass_coherence,
 };
+use serde_json::Value;
 
 /// Sums and quotients of at most a few thousand numbers near one, in double precision.
 const ROUNDING: f64 = 1e-12;
@@ -161,4 +164,73 @@ fn single_precision_is_precise_enough() {
     let mut stream = stream(4);
     let rounded: Vec<f64> = softmax(&mut stream, 500, 49, 3.0).iter().map(|p| f64::from(*p as f32)).collect();
     Predictions::new(&rounded, 49, &vec![0_u8; 500]).unwrap();
+}
+
+/// Four documents over four words; word 3 occurs in none.
+fn documents() -> SparseRows {
+    let rows = [vec![(0, 2.0), (1, 1.0)], vec![(0, 1.0)], vec![(0, 1.0), (1, 5.0), (2, 1.0)], vec![(2, 3.0)]];
+    SparseRows::new(&rows, 4).unwrap()
+}
+
+#[test]
+fn the_coherence_of_three_words_is_that_computed_by_hand() {
+    // Documents with word 0: 3, with 1: 2, with 2: 2; with 0 and 1: 2, with 0 and 2: 1, with 1 and 2: 1.
+    let expected = ((2.0_f64 / 3.0).ln() + (1.0_f64 / 3.0).ln() + (1.0_f64 / 2.0).ln()) / 3.0;
+    let found = umass_coherence(&[0, 1, 2], &documents()).unwrap();
+    // The epsilon moves each term by at most 4e-12.
+    assert!((found - expected).abs() < 1e-11, "{found} against {expected}");
+    // The order matters: the earlier word is the condition.
+    let turned = ((1.0_f64 / 2.0).ln() + (1.0_f64 / 2.0).ln() + (2.0_f64 / 2.0).ln()) / 3.0;
+    assert!((umass_coherence(&[2, 1, 0], &documents()).unwrap() - turned).abs() < 1e-11);
+}
+
+#[test]
+fn coherence_equals_the_golden_numbers_of_gensim() {
+    let golden: Value = serde_json::from_str(include_str!("../golden/coherence.json")).unwrap();
+    let whole = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    let entry = |pair: &Value| (u32::try_from(whole(&pair[0])).unwrap(), pair[1].as_f64().unwrap());
+    let rows: Vec<Vec<(u32, f64)>> = golden["corpus"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row.as_array().unwrap().iter().map(entry).collect())
+        .collect();
+    let counts = SparseRows::new(&rows, whole(&golden["words"])).unwrap();
+    let topics = golden["topics"].as_array().unwrap();
+    assert_eq!((topics.len(), counts.rows()), (5, 60));
+    for (topic, expected) in topics.iter().zip(golden["coherence"].as_array().unwrap()) {
+        let words: Vec<usize> = topic.as_array().unwrap().iter().map(whole).collect();
+        let (found, expected) = (umass_coherence(&words, &counts).unwrap(), expected.as_f64().unwrap());
+        assert!((found - expected).abs() < ROUNDING * expected.abs(), "{words:?}: {found}, gensim {expected}");
+    }
+}
+
+#[test]
+fn words_that_cannot_be_compared_are_refused() {
+    let refused = |words: &[usize], word: &str| {
+        let error = umass_coherence(words, &documents()).unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        error
+    };
+    assert!(matches!(refused(&[0, 3], "none of the 4 documents"), MetricError::NeverOccurs { word: 3, documents: 4 }));
+    assert!(matches!(refused(&[0, 4], "word 4 out of range"), MetricError::Word { word: 4, columns: 4, .. }));
+    assert!(matches!(refused(&[0, 1, 0], "word 0 twice"), MetricError::Word { word: 0, .. }));
+    assert!(matches!(refused(&[0], "1 words"), MetricError::Empty { .. }));
+    assert!(matches!(refused(&[], "0 words"), MetricError::Empty { .. }));
+    let nothing = SparseRows::new(&[], 4).unwrap();
+    assert!(matches!(umass_coherence(&[0, 1], &nothing).unwrap_err(), MetricError::NeverOccurs { documents: 0, .. }));
+    // An entry of zero is not an occurrence.
+    let zero = SparseRows::new(&[vec![(0, 1.0), (1, 0.0)]], 2).unwrap();
+    assert!(matches!(umass_coherence(&[0, 1], &zero).unwrap_err(), MetricError::NeverOccurs { word: 1, .. }));
+}
+
+#[test]
+fn top_words_are_ordered_by_weight_and_then_by_place() {
+    let weights = [-1.0, 0.0, f64::NEG_INFINITY, -0.0, 3.0];
+    assert_eq!(top_words(&weights, 5).unwrap(), [4, 1, 3, 0, 2]);
+    assert_eq!(top_words(&weights, 2).unwrap(), [4, 1]);
+    assert!(top_words(&weights, 0).unwrap().is_empty());
+    assert!(matches!(top_words(&weights, 6).unwrap_err(), MetricError::Empty { .. }));
+    let error = top_words(&[0.0, f64::NAN], 1).unwrap_err();
+    assert!(matches!(error, MetricError::Weight { word: 1, .. }), "{error}");
 }

@@ -1,24 +1,28 @@
-//! Judges predictions and Markov chains, one measure a file.
+//! Judges predictions, topics and Markov chains, one measure a file.
 
 mod accuracy;
 mod calibration;
 mod chains;
+mod coherence;
 mod effective_sample_size;
 mod error;
 mod log_likelihood;
 mod predictions;
 mod r_hat;
+mod top_words;
 
 pub use accuracy::accuracy;
 pub use calibration::{Calibration, CalibrationBin, calibration, expected_calibration_error};
+pub use coherence::umass_coherence;
 pub use effective_sample_size::{bulk_effective_sample_size, tail_effective_sample_size};
 pub use error::MetricError;
 pub use log_likelihood::test_log_likelihood;
 pub use predictions::Predictions;
 pub use r_hat::r_hat;
+pub use top_words::top_words;
 
-/// A number of rows or draws as a real number.
-#[expect(clippy::cast_precision_loss, reason = "rows and draws in memory are far fewer than 2^52")]
+/// A number of rows or words as a real number.
+#[expect(clippy::cast_precision_loss, reason = "rows and words in memory are far fewer than 2^52")]
 fn real(count: usize) -> f64 {
     count as f64
 }

@@ -1,6 +1,6 @@
 //! Names every input that a measure refuses, with what was found and what to try.
 
-/// What is wrong with predictions or chains that were to be judged.
+/// What is wrong with predictions, words or chains that were to be judged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricError {
@@ -59,6 +59,38 @@ pub enum MetricError {
         found: usize,
         /// The number of classes.
         classes: usize,
+    },
+    /// A weight of a word is not a number.
+    #[error(
+        "top words: found weight {found} of word {word}, expected a number. Look for the step at which the fit failed."
+    )]
+    Weight {
+        /// The word.
+        word: usize,
+        /// Its weight.
+        found: f64,
+    },
+    /// A word is not a column of the counts, or named twice.
+    #[error(
+        "coherence: found word {word} {problem}, expected each word once and below {columns}, the number of columns of the counts. Count words from 0."
+    )]
+    Word {
+        /// The word.
+        word: usize,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The number of columns.
+        columns: usize,
+    },
+    /// A word occurs in no document, so that its conditional probabilities do not exist.
+    #[error(
+        "coherence: word {word} occurs in none of the {documents} documents, expected at least one. Count over the corpus that the topics were fitted to, or leave the word out of the vocabulary."
+    )]
+    NeverOccurs {
+        /// The word.
+        word: usize,
+        /// The number of documents.
+        documents: usize,
     },
     /// Draws are not those of Markov chains that can be compared.
     #[error("{operation}: found {found}, expected {expected}.")]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use partita::core::{Array, Key, Noise, Purpose};
+use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
     Algorithm, AveragingSilo, Barycentre, ElboEstimate, InProcess, Posterior, Rounds, RunOptions, RunRecord, Sfvi,
     SfviAvg, Silent, Silo, SiloProgram, estimate_elbo, run, write_atomically,
@@ -16,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::memory::{cpu_seconds, peak, reset_peak};
 use super::{Options, Setup, Way, tokens};
 use crate::harness::{Result, mean};
-use crate::measures::{top_words, umass_coherence};
 
 /// Words of a topic that are compared and enter the coherence.
 const TOP: usize = 10;
