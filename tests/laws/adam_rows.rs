@@ -3,7 +3,7 @@
 #![allow(clippy::cast_precision_loss, reason = "steps and rows are few")]
 
 use partita::Device;
-use partita::inference::{Adam, Optimiser, RowPlaces, UpdateRule};
+use partita::inference::{Adam, Optimiser, RowPlaces};
 
 const ROWS: usize = 4;
 /// Two arrays, of two numbers and of one number a row.
