@@ -16,8 +16,8 @@ pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
 /// The run, the bound and the summary of [`super::fit()`] with parties that exist already: a [`super::coordinator`], and
 /// silos behind any exchange.
 ///
-/// `options` are those that the parties were made of: algorithm, settings and families of the report are theirs, also
-/// where `algorithm` is a method of a user's own.
+/// `options` are those that the parties were made of, and the report has their settings. Where `algorithm` is a method
+/// of a user's own it has the name of that ([`Algorithm::name`]) in place of options, and the family of its posterior.
 ///
 /// # Errors
 /// As for [`super::fit()`].

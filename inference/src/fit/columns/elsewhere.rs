@@ -115,7 +115,7 @@ pub fn fit_parties(
         bound,
         record: &record,
         counts: algorithm.counts(),
-        algorithm: described(options)?,
+        algorithm: described(options, algorithm)?,
         settings,
         device: format!("{:?}", device.burn()),
         silos: names,

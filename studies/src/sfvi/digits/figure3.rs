@@ -1,7 +1,7 @@
 //! Counts the steps SFVI needs to converge, from scratch and after a few rounds of SFVI-Avg (Figure 3 of the paper).
 
 use partita::inference::{
-    Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
+    Algorithm, AveragingSilo, Counters, Exchange, InProcess, RoundOptions, Sfvi, SfviAvg, Silo, SiloProgram,
     estimate_elbo, plot,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
@@ -94,16 +94,9 @@ fn measure(world: &World, silos: &[(String, ClassifiedRows)], rounds: u64) -> Re
     let mut algorithm: Box<dyn Algorithm> = if rounds == 0 {
         Box::new(Sfvi::new(&model, &world.device, &settings, &names)?)
     } else {
-        let how = Rounds {
-            local_steps,
-            averaging: Barycentre.into(),
-            sizes: silos.iter().map(|(_, data)| data.covariates().rows()).collect(),
-            by_size: false,
-            keep_optimiser: false,
-            most: Some(rounds),
-            scale_entropy: false,
-        };
-        Box::new(SfviAvg::new(&model, &world.device, &settings, &names, how)?)
+        let sizes = silos.iter().map(|(_, data)| data.covariates().rows()).collect();
+        let how = RoundOptions { most: Some(rounds), ..RoundOptions::paper(local_steps) };
+        Box::new(SfviAvg::new(&model, &world.device, &settings, &names, sizes, how)?)
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.shared.threads).build()?;
     let every = (options.steps / 100).max(1);
