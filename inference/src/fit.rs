@@ -24,7 +24,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{Found, Report, Warning, summary};
+use crate::engine::report::{Report, Warning};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
@@ -257,41 +257,6 @@ fn bound_of(
 ) -> Result<ElboEstimate> {
     let (draws, deadline) = (bounds_of(options)?, options.deadline);
     caught(COORDINATOR, || estimate_elbo_within(algorithm, exchange, draws, deadline, counters))
-}
-
-/// The bound and the summary after a run.
-fn finished<M: Model + 'static>(
-    model: &M,
-    device: &Device,
-    options: &FitOptions,
-    algorithm: &mut dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    mut record: RunRecord,
-) -> Result<Fitted> {
-    let names = exchange.silos().to_vec();
-    let settings = settled(options, names.len());
-    let (own, counters) = (&mut *algorithm, &mut record.counters);
-    let bound = pool(options.threads)?.install(move || bound_of(options, own, exchange, counters))?;
-    let posterior = algorithm.posterior();
-    let draws = match options.summary_draws {
-        0 => Vec::new(),
-        count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
-    };
-    let families = caught(COORDINATOR, || families(&settings, &SiteTable::globals(model, device)?, posterior.family))?;
-    let report = Report::new(Found {
-        sites: summary::summarise(&draws),
-        families,
-        warnings: Warning::of(&options.algorithm, LocalLatents::Unknown, names.len()),
-        bound,
-        record: &record,
-        counts: algorithm.counts(),
-        algorithm: described(options, algorithm)?,
-        settings: &settings,
-        device: format!("{:?}", device.burn()),
-        silos: names,
-        theta: posterior.theta.to_vec(),
-    });
-    Ok((report, record, draws))
 }
 
 /// The coordinator and the silos of a fit before its first step, for those who want to look in between:
