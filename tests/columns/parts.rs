@@ -3,7 +3,7 @@
 
 use fixtures::vertical_run::{Hand, normals};
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose};
-use partita::inference::{Sgd, SiloProgram, VerticalOptions};
+use partita::inference::{AuxiliaryFamily, Sgd, SiloProgram, VerticalOptions};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{
     Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
@@ -230,4 +230,74 @@ fn the_pooled_model_refuses_other_rows_and_two_parties_of_one_name() {
     refused(vec![parties[0].clone(), shorter], "`ward`");
     refused(vec![parties[0].clone(), parties[0].clone()], "clinic");
     refused(Vec::new(), "at least one party");
+}
+
+/// More rows than pass through a network of auxiliary variables together, in two linear parties and a head.
+fn many_rows(outputs: usize) -> (Vec<Party>, Labels) {
+    const MANY: usize = 600;
+    let (device, prior) = (Device::flex(), Normal::new(0.3, 0.8));
+    let classes: Vec<f64> = (0..MANY).map(|row| f64::from(u8::from(row * 7 % 5 < 2))).collect();
+    let labels = match outputs {
+        1 => Labels::new(BernoulliHead::new(prior), device.tensor(classes, [MANY, 1])),
+        _ => Labels::new(CategoricalHead::new(outputs, prior), device.tensor(classes, [MANY])),
+    };
+    let party = |name: &str, block: u32| {
+        Party::new(name, Linear::new(2).outputs(outputs), Design::new(normals(MANY * 2, block), [MANY, 1, 2]).unwrap())
+    };
+    (vec![party("clinic", 0), party("registry", 1)], labels)
+}
+
+const NETWORKS: [AuxiliaryFamily; 3] = [
+    AuxiliaryFamily::Amortised { hidden: 4, labels: false },
+    AuxiliaryFamily::Amortised { hidden: 4, labels: true },
+    AuxiliaryFamily::AmortisedScale { hidden: 4, start: 0.1 },
+];
+
+#[test]
+fn networks_of_auxiliary_variables_move_by_the_gradient_of_the_sampled_bound() {
+    for (outputs, auxiliary) in [1, 3].into_iter().flat_map(|outputs| NETWORKS.map(|network| (outputs, network))) {
+        let (parties, labels) = many_rows(outputs);
+        let how = VerticalOptions { auxiliary, ..VerticalOptions::augmented(0.7) };
+        let scattered = || {
+            let mut hand = Hand::new(&parties, &labels, &settings(), &how);
+            hand.scatter();
+            hand
+        };
+        let start = scattered().parties[1].auxiliary_parameters().to_vec();
+        let at = |parameters: &[f64]| {
+            let mut hand = scattered();
+            let latents = hand.parties[1].parameters().to_vec();
+            hand.parties[1].set_parameters(&latents, parameters).unwrap();
+            (hand.step().elbo, hand)
+        };
+        let (_, hand) = at(&start);
+        for (index, (after, before)) in hand.parties[1].auxiliary_parameters().iter().zip(&start).enumerate() {
+            let shifted = |step: f64| {
+                let mut moved = start.clone();
+                moved[index] += step;
+                at(&moved).0
+            };
+            let expected = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
+            let found = after - before;
+            assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{how:?} {index}: {found} {expected}");
+        }
+    }
+}
+
+#[test]
+fn networks_of_auxiliary_variables_start_at_the_contributions_with_the_scale_asked_for() {
+    let (parties, labels) = many_rows(1);
+    let sent = |how: &VerticalOptions| {
+        let replies = Hand::new(&parties, &labels, &settings(), how).exchange().0;
+        replies[0].get_floats("z").unwrap()
+    };
+    let contributions = sent(&VerticalOptions::direct());
+    let mut noise = vec![0.0; contributions.len()];
+    Noise::new(SEED).stream(Key::new(Purpose::Fit, 0).silo(0).block(1)).normal(&mut noise);
+    for (auxiliary, share) in NETWORKS.into_iter().zip([1.0, 1.0, 0.1]) {
+        let found = sent(&VerticalOptions { auxiliary, ..VerticalOptions::augmented(0.7) });
+        for ((z, g), tau) in found.iter().zip(&contributions).zip(&noise) {
+            assert!((z - g - share * 0.7 * tau).abs() < 1e-14, "{auxiliary:?}: {z} around {g}");
+        }
+    }
 }

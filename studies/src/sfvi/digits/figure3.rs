@@ -1,8 +1,13 @@
 //! Counts the steps SFVI needs to converge, from scratch and after a few rounds of SFVI-Avg (Figure 3 of the paper).
 
 use partita::inference::{
+<<<<<<< HEAD
     Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
     estimate_elbo,
+=======
+    Algorithm, AveragingSilo, Counters, Exchange, InProcess, RoundOptions, Sfvi, SfviAvg, Silo, SiloProgram,
+    estimate_elbo, plot,
+>>>>>>> lines-methods
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
@@ -95,16 +100,9 @@ fn measure(world: &World, silos: &[(String, ClassifiedRows)], rounds: u64) -> Re
     let mut algorithm: Box<dyn Algorithm> = if rounds == 0 {
         Box::new(Sfvi::new(&model, &world.device, &settings, &names)?)
     } else {
-        let how = Rounds {
-            local_steps,
-            averaging: Barycentre.into(),
-            sizes: silos.iter().map(|(_, data)| data.covariates().rows()).collect(),
-            by_size: false,
-            keep_optimiser: false,
-            most: Some(rounds),
-            scale_entropy: false,
-        };
-        Box::new(SfviAvg::new(&model, &world.device, &settings, &names, how)?)
+        let sizes = silos.iter().map(|(_, data)| data.covariates().rows()).collect();
+        let how = RoundOptions { most: Some(rounds), ..RoundOptions::paper(local_steps) };
+        Box::new(SfviAvg::new(&model, &world.device, &settings, &names, sizes, how)?)
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.shared.threads).build()?;
     let every = (options.steps / 100).max(1);
