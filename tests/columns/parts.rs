@@ -238,8 +238,8 @@ fn many_rows(outputs: usize) -> (Vec<Party>, Labels) {
     let (device, prior) = (Device::flex(), Normal::new(0.3, 0.8));
     let classes: Vec<f64> = (0..MANY).map(|row| f64::from(u8::from(row * 7 % 5 < 2))).collect();
     let labels = match outputs {
-        1 => Labels::new(BernoulliHead::new(prior), device.tensor(classes, [MANY, 1])),
-        _ => Labels::new(CategoricalHead::new(outputs, prior), device.tensor(classes, [MANY])),
+        1 => Labels::new(WithIntercept::new(BernoulliHead {}, prior), device.tensor(classes, [MANY, 1])),
+        _ => Labels::new(WithIntercept::new(CategoricalHead::new(outputs), prior), device.tensor(classes, [MANY])),
     };
     let party = |name: &str, block: u32| {
         Party::new(name, Linear::new(2).outputs(outputs), Design::new(normals(MANY * 2, block), [MANY, 1, 2]).unwrap())

@@ -1,13 +1,8 @@
 //! Counts the steps SFVI needs to converge, from scratch and after a few rounds of SFVI-Avg (Figure 3 of the paper).
 
 use partita::inference::{
-<<<<<<< HEAD
-    Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
-    estimate_elbo,
-=======
     Algorithm, AveragingSilo, Counters, Exchange, InProcess, RoundOptions, Sfvi, SfviAvg, Silo, SiloProgram,
-    estimate_elbo, plot,
->>>>>>> lines-methods
+    estimate_elbo,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
