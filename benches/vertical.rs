@@ -12,7 +12,7 @@ use std::hint::black_box;
 use criterion::Criterion;
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Algorithm, Exchange, InProcess, VerticalOptions, vertical};
-use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
+use partita::vertical::{BernoulliHead, Labels, Linear, Party, WithIntercept, binary_labels};
 use partita::{AlgorithmChoice, Design, Device, FamilyPlan, FitOptions, Gaussian, Normal, Schedule, Settings};
 
 #[global_allocator]
@@ -48,7 +48,8 @@ impl Run {
             parties.push(Party::new(name, Linear::new(each), design));
         }
         let labels: Vec<bool> = predictor.iter().map(|eta| stream.uniform() < 1.0 / (1.0 + (-eta).exp())).collect();
-        let labels = Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
+        let labels =
+            Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
         let family = FamilyPlan::new().global(Gaussian::full_rank());
         let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
         let options = FitOptions {

@@ -13,7 +13,7 @@
 use std::path::Path;
 
 use partita::core::{Key, Noise, Purpose};
-use partita::vertical::{self, BernoulliHead, Labels, Linear, Party, VerticalOptions, binary_labels};
+use partita::vertical::{self, BernoulliHead, Labels, Linear, Party, VerticalOptions, WithIntercept, binary_labels};
 use partita::{AlgorithmChoice, Design, FitOptions, Normal, Schedule, Settings};
 
 const ROWS: usize = 400;
@@ -30,7 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let design = |values: Vec<f64>| Design::new(values, [ROWS, 1, 1]);
     let parties =
         [Party::new("clinic", Linear::new(1), design(ages)?), Party::new("registry", Linear::new(1), design(incomes)?)];
-    let labels = Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
+    let labels =
+        Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
     let options = FitOptions {
         // Each party has an auxiliary variable a row; the labels stay with their holder.
         algorithm: AlgorithmChoice::Vertical(VerticalOptions::augmented(0.5)),

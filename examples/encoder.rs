@@ -6,8 +6,8 @@
 //!
 //! What you should see: the encoder finds the exact rule, mean 0.8 y and sd 0.447 (held to 0.01), so that the ELBO is
 //! the log evidence (held to 0.05 nats). The rows of a silo that never trained get their exact posteriors. Rows and
-//! latents stay in their silos; the encoder's four weights travel. Two seconds. Kingma and Welling (2014),
-//! Auto-encoding variational Bayes.
+//! latents stay; the encoder's four weights travel. Two seconds. Kingma and Welling (2014), Auto-encoding variational
+//! Bayes.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -63,8 +63,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let zeros = || Param::from_tensor(device.tensor(vec![0.0; 2], [1, 2]));
     let model = Amortised::new(Values {}, "row", Lines { slopes: zeros(), intercepts: zeros() });
     let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
-    let options =
-        FitOptions { settings: Settings { steps: 2_000, schedule, ..Settings::default() }, ..FitOptions::default() };
+    let settings = Settings { steps: 2_000, schedule, ..Settings::default() };
+    let options = FitOptions { settings, ..FitOptions::default() };
     let fit = fit(&model, &[("north".to_owned(), north), ("south".to_owned(), south)], &device, &options, None)?;
     println!("{}", fit.report);
 

@@ -15,42 +15,21 @@ use std::path::Path;
 use partita::burn::{self, module::Module, module::Param, tensor::Tensor};
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::write_atomically;
-use partita::{FamilyPlan, FitOptions, Gaussian, Model, Normal, Result, Schedule, Scope, Settings, SiteTable, fit};
+use partita::models::{BayesianNetwork, Head, LabelledRows, Network};
+use partita::{FamilyPlan, FitOptions, Gaussian, Normal, Result, Schedule, Settings, fit};
 use serde_json::json;
 
 /// Any Burn module works: this one has a hidden layer of hyperbolic tangents.
 #[derive(Module, Debug)]
-struct Network {
+struct Wave {
     hidden: Param<Tensor<2>>,
     shift: Param<Tensor<2>>,
     output: Param<Tensor<2>>,
 }
 
-impl Network {
-    fn forward(&self, x: &Tensor<1>) -> Tensor<1> {
-        let x = x.clone().reshape([-1, 1]);
-        (x.matmul(self.hidden.val()) + self.shift.val()).tanh().matmul(self.output.val()).reshape([-1])
-    }
-}
-
-#[derive(Module, Debug)]
-struct Regression {
-    #[module(skip)] // its parameters are latents, not point parameters
-    network: Network,
-}
-
-impl Model for Regression {
-    type Globals = Network;
-    type Data = [Tensor<1>; 2];
-
-    fn global(&self, scope: &mut Scope<'_>) -> Result<Network> {
-        scope.module("network", &self.network, Normal::new(0.0, 1.0)) // the same module with its parameters drawn
-    }
-
-    fn local(&self, scope: &mut Scope<'_>, network: &Network, [x, y]: &Self::Data) -> Result<()> {
-        scope.plate("row", x.dims()[0], |scope, rows| {
-            scope.observe("y", Normal::new(network.forward(&rows.take(x)?), 0.1), rows.take(y)?)
-        })
+impl Network for Wave {
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        (x.matmul(self.hidden.val()) + self.shift.val()).tanh().matmul(self.output.val())
     }
 }
 
@@ -61,13 +40,14 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let values = (0..shape[0] * shape[1]).map(|_| noise.standard_normal()).collect();
         Param::from_tensor(device.tensor(values, shape))
     };
-    let model =
-        Regression { network: Network { hidden: start([1, 20]), shift: start([1, 20]), output: start([20, 1]) } };
+    let network = Wave { hidden: start([1, 20]), shift: start([1, 20]), output: start([20, 1]) };
+    // Every parameter is a latent with this prior; measurements have an sd of 0.1.
+    let model = BayesianNetwork::new(network, Head::Gaussian(Some(0.1)), Normal::new(0.0, 1.0));
     let wave = |x: f64| (2.0 * x).sin();
-    let silo = |name: &str, from: f64| {
+    let silo = |name: &str, from: f64| -> Result<(String, LabelledRows)> {
         let x: Vec<f64> = (0..30).map(|place| from + f64::from(place) / 30.0).collect();
         let y = x.iter().map(|x| wave(*x)).collect();
-        (name.to_owned(), [device.tensor(x, [30]), device.tensor(y, [30])])
+        Ok((name.to_owned(), LabelledRows::new(x, y, 30, &device)?))
     };
     let settings = Settings {
         steps: 4_000,
@@ -76,14 +56,14 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         ..Settings::default()
     };
     let options = FitOptions { settings, summary_draws: 0, ..FitOptions::default() };
-    let fit = fit(&model, &[silo("north", -1.0), silo("south", 0.5)], &device, &options, None)?;
+    let fit = fit(&model, &[silo("north", -1.0)?, silo("south", 0.5)?], &device, &options, None)?;
 
     // Two hundred networks drawn from the posterior, at a measured point and at one far away.
-    let (table, places) = (SiteTable::globals(&model, &device)?, device.tensor(vec![1.0, 4.0], [2]));
+    let places = device.tensor(vec![1.0, 4.0], [2, 1]);
     let (mut mean, mut square) = ([0.0; 2], [0.0; 2]);
     for index in 0..200 {
-        let network = table.globals_at(&model, &device, &fit.posterior().draw(&Noise::new(2), index))?;
-        for (place, y) in network.forward(&places).into_data().iter::<f64>().enumerate() {
+        let drawn = fit.posterior().draw(&Noise::new(2), index);
+        for (place, y) in model.predict(&device, &places, [drawn])?.values.into_iter().enumerate() {
             mean[place] += y / 200.0;
             square[place] += y * y / 200.0;
         }

@@ -38,37 +38,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
         ..Settings::default()
     };
-    let mut silos = Vec::new();
-    for (children, place) in six_cities_silos().iter().zip(1..) {
-        silos.push((format!("hospital-{place}"), RepeatedBinary::six_cities(children, &device)?));
-    }
+    let [first, second] = six_cities_silos().map(|children| RepeatedBinary::six_cities(&children, &device));
+    let silos = [("hospital-1".to_owned(), first?), ("hospital-2".to_owned(), second?)];
     let model = MixedLogistic::new(4);
     let options = FitOptions { threads: 2, settings, ..FitOptions::default() };
     let mut metrics = Metrics::new(options.settings.steps, Some(&folder.join("metrics.jsonl")), 100)?;
     let federated = fit(&model, &silos, &device, &options, Some(&mut metrics))?;
     let alone = |place: usize| fit(&model, &silos[place..=place], &device, &options, None);
-    let [first, second] = [alone(0)?, alone(1)?];
 
-    let reference = six_cities_reference()?;
-    let [one, two] = reference.silos();
+    // Mean and sd of each global.
+    let found = |fit: &Fit| fit.report.sites.iter().map(|site| [site.mean, site.sd]).collect::<Vec<_>>();
+    let sampled = |known: &ReferencePosterior| (0..5).map(|row| [known.mean[row], known.sd[row]]).collect();
+    let [pooled, one, two] = six_cities_reference()?.posteriors.each_ref().map(sampled);
     let names = ["federated", "NUTS pooled", "silo 1 alone", "NUTS silo 1", "silo 2 alone", "NUTS silo 2"];
-    let [pooled, one, two] = [reference.pooled(), one, two].map(sampled);
-    let columns = [found(&federated), pooled, found(&first), one, found(&second), two];
+    let columns = [found(&federated), pooled, found(&alone(0)?), one, found(&alone(1)?), two];
     println!("Posterior mean / sd of each global (NUTS columns: reference runs on the data named)\n");
     println!("{:<10}{}", "", names.map(|name| format!(" {name:>17}")).concat());
     for (row, site) in federated.report.sites.iter().enumerate() {
-        let cell = |own: &Moments| format!(" {:>17}", format!("{:>8.3} / {:.3}", own[row][0], own[row][1]));
+        let cell = |own: &Vec<[f64; 2]>| format!(" {:>17}", format!("{:>8.3} / {:.3}", own[row][0], own[row][1]));
         println!("{:<10}{}", site.label, columns.each_ref().map(cell).concat());
     }
-    println!("\n{}", federated.report);
-    println!("What may leave a silo:\n{}", federated.algorithm.manifest());
+    println!("\n{}\nWhat may leave a silo:\n{}", federated.report, federated.algorithm.manifest());
 
     federated.report.write_json(&folder.join("result.json"))?;
     let point = |(step, elbo): &(u64, f64)| Ok((f64::from(u32::try_from(*step)?), *elbo));
     let trace = federated.record.trace.iter().map(point).collect::<Result<Vec<_>, std::num::TryFromIntError>>()?;
     plot::trace(&folder.join("elbo.svg"), &trace, "ELBO of the six-cities model", plot::StepAxis::Linear)?;
     let panel = |(row, site): (usize, &SiteSummary)| {
-        let density = |own: &Moments| plot::Density::Normal { mean: own[row][0], sd: own[row][1] };
+        let density = |own: &Vec<[f64; 2]>| plot::Density::Normal { mean: own[row][0], sd: own[row][1] };
         let curves = [0, 1, 2, 4].map(|column| (names[column].to_owned(), density(&columns[column]))).into();
         let unit = if site.site == "omega" { "minus log standard deviation" } else { "log odds" };
         Panel { title: site.label.clone(), unit: unit.into(), curves }
@@ -77,14 +74,4 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     plot::marginals(&folder.join("marginals.svg"), &panels)?;
     println!("Wrote result.json, metrics.jsonl, elbo.svg and marginals.svg to {}", folder.display());
     Ok(())
-}
-
-type Moments = Vec<[f64; 2]>;
-
-fn found(fit: &Fit) -> Moments {
-    fit.report.sites.iter().map(|site| [site.mean, site.sd]).collect()
-}
-
-fn sampled(reference: &ReferencePosterior) -> Moments {
-    reference.mean.iter().zip(&reference.sd).map(|(mean, sd)| [*mean, *sd]).collect()
 }

@@ -8,7 +8,6 @@
 //! bits of `fit` with all in one call (the difference printed is 0). Two seconds on a laptop. No engine is needed: the
 //! exchange is in this process. Over machines the silos' programs run beside their data and the coordinator has
 //! `partita::flower::Flower::connect` in place of `InProcess`: see `docs/src/how-to-flower.md` (flwr 1.41).
-//! `partita::flower::Flower::connect` in place of `InProcess`: see `docs/src/how-to-flower.md` (flwr 1.41).
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

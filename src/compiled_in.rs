@@ -6,7 +6,7 @@ use partita_core::vertical::{Labels, Party};
 use partita_core::{Design, Device, Normal, Table};
 use partita_flower::{Error, Result};
 use partita_inference::{FamilyPlan, Gaussian, Schedule, Settings};
-use partita_models::vertical::{BernoulliHead, Linear, binary_labels};
+use partita_models::vertical::{BernoulliHead, Linear, WithIntercept, binary_labels};
 use partita_models::{BinaryRows, Child, RepeatedBinary, six_cities_silos};
 
 /// A model of the executables.
@@ -125,7 +125,7 @@ pub fn party_of(path: &Path, name: &str, _: &Device) -> Result<Party> {
 /// [`Error::File`] for a table that cannot be read, without a column `label`, or with labels that are neither 0 nor 1.
 pub fn binary_head(path: &Path, device: &Device) -> Result<Labels> {
     let labels = labels_of(path, &open(path)?)?;
-    Ok(Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&labels, device)))
+    Ok(Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), binary_labels(&labels, device)))
 }
 
 fn wrong(path: &Path, problem: String) -> Error {

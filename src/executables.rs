@@ -2,7 +2,6 @@
 
 mod desk;
 mod files;
-mod keys;
 mod lost_silo;
 mod vertical;
 

@@ -33,11 +33,11 @@ pub fn cifar_10_from(name: &str, archive: &[u8]) -> Result<ImageSet, DatasetErro
             let bytes = tar::file(name, archive, file)?;
             let records = bytes.chunks_exact(1 + SHAPE[0] * SHAPE[1]);
             if !records.remainder().is_empty() {
-                return Err(DatasetError::Format {
-                    dataset: format!("{name}, {file}"),
-                    found: format!("{} bytes", bytes.len()),
-                    expected: "records of a label and 3072 bytes".into(),
-                });
+                return Err(DatasetError::format(
+                    format!("{name}, {file}"),
+                    format!("{} bytes", bytes.len()),
+                    "records of a label and 3072 bytes",
+                ));
             }
             for record in records {
                 labels.push(record[0]);

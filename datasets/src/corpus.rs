@@ -25,7 +25,7 @@ pub use octis::octis;
 /// let names = ["sport", "politics"].map(String::from).to_vec();
 /// let corpus = Corpus::new(counts, words, vec![0, 1], names, vec![Part::Train, Part::Test])?;
 /// assert_eq!(corpus.lengths(), [2.0, 5.0]);
-/// assert_eq!(corpus.test().counts().row(0), ([0, 2].as_slice(), [1.0, 4.0].as_slice()));
+/// assert_eq!(corpus.part(Part::Test).counts().row(0), ([0, 2].as_slice(), [1.0, 4.0].as_slice()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -65,9 +65,7 @@ impl Corpus {
         label_names: Vec<String>,
         parts: Vec<Part>,
     ) -> Result<Self, DatasetError> {
-        let wrong = |found, expected: &str| {
-            Err(DatasetError::Format { dataset: "corpus".into(), found, expected: expected.into() })
-        };
+        let wrong = |found, expected: &str| Err(DatasetError::format("corpus", found, expected));
         if counts.columns() != vocabulary.len() || labels.len() != counts.rows() || parts.len() != counts.rows() {
             let sizes = (counts.rows(), counts.columns(), vocabulary.len(), labels.len(), parts.len());
             return wrong(
@@ -144,25 +142,9 @@ impl Corpus {
         (0..self.len()).map(|document| self.counts.row(document).1.iter().sum()).collect()
     }
 
-    /// The documents for fitting.
+    /// The documents of one part of the corpus.
     #[must_use]
-    pub fn train(&self) -> Self {
-        self.part(Part::Train)
-    }
-
-    /// The documents for choosing settings.
-    #[must_use]
-    pub fn validation(&self) -> Self {
-        self.part(Part::Validation)
-    }
-
-    /// The documents for testing.
-    #[must_use]
-    pub fn test(&self) -> Self {
-        self.part(Part::Test)
-    }
-
-    fn part(&self, part: Part) -> Self {
+    pub fn part(&self, part: Part) -> Self {
         let documents: Vec<usize> = (0..self.len()).filter(|&document| self.parts[document] == part).collect();
         self.select(&documents).unwrap_or_else(|_| unreachable!("invariant: the indices come from this corpus"))
     }
@@ -224,11 +206,8 @@ struct Documents {
 
 impl Documents {
     fn corpus(self, file: &Path, vocabulary: Vec<String>, label_names: Vec<String>) -> Result<Corpus, DatasetError> {
-        let counts = SparseRows::new(&self.rows, vocabulary.len()).map_err(|error| DatasetError::Format {
-            dataset: file.display().to_string(),
-            found: error.to_string(),
-            expected: "counts of words".into(),
-        })?;
+        let counts = SparseRows::new(&self.rows, vocabulary.len())
+            .map_err(|error| DatasetError::format(file.display().to_string(), error.to_string(), "counts of words"))?;
         Corpus::new(counts, vocabulary, self.labels, label_names, self.parts)
     }
 }

@@ -162,10 +162,12 @@ impl Dataset {
         }
         let content = if path.extension().is_some_and(|ending| ending == "gz") {
             let mut content = Vec::new();
-            GzDecoder::new(bytes).read_to_end(&mut content).map_err(|error| DatasetError::Format {
-                dataset: format!("data set `{}` from {origin}", self.name),
-                found: error.to_string(),
-                expected: "a whole gzip file".into(),
+            GzDecoder::new(bytes).read_to_end(&mut content).map_err(|error| {
+                DatasetError::format(
+                    format!("data set `{}` from {origin}", self.name),
+                    error.to_string(),
+                    "a whole gzip file",
+                )
             })?;
             content
         } else {

@@ -104,11 +104,11 @@ impl LabelledTable {
     pub fn new(columns: Vec<Column>, labels: Vec<bool>) -> Result<Self, DatasetError> {
         let lengths: Vec<usize> = columns.iter().map(Column::len).collect();
         if labels.is_empty() || lengths.is_empty() || lengths.iter().any(|length| *length != labels.len()) {
-            return Err(DatasetError::Format {
-                dataset: "a labelled table".into(),
-                found: format!("{} labels and columns of {lengths:?} cells", labels.len()),
-                expected: "at least one row and column, and one cell a label".into(),
-            });
+            return Err(DatasetError::format(
+                "a labelled table",
+                format!("{} labels and columns of {lengths:?} cells", labels.len()),
+                "at least one row and column, and one cell a label",
+            ));
         }
         Ok(Self { columns, labels })
     }
@@ -148,11 +148,11 @@ impl LabelledTable {
     /// ```
     pub fn by_columns(&self, counts: &[usize]) -> Result<Vec<Self>, DatasetError> {
         if counts.contains(&0) || counts.iter().sum::<usize>() != self.columns.len() {
-            return Err(DatasetError::Format {
-                dataset: "columns of parties".into(),
-                found: format!("counts {counts:?} of {} columns", self.columns.len()),
-                expected: "one column a party or more, and every column with one party".into(),
-            });
+            return Err(DatasetError::format(
+                "columns of parties",
+                format!("counts {counts:?} of {} columns", self.columns.len()),
+                "one column a party or more, and every column with one party",
+            ));
         }
         let mut rest = self.columns.as_slice();
         let mut part = |count: &usize| {
@@ -251,11 +251,11 @@ fn moments(name: &str, values: &[f64], rows: &[usize]) -> Result<[f64; 2], Datas
     if variance > 0.0 && variance.is_finite() {
         return Ok([mean, variance.sqrt()]);
     }
-    Err(DatasetError::Format {
-        dataset: format!("column `{name}`"),
-        found: format!("variance {variance} in the {} rows to standardise by", rows.len()),
-        expected: "a finite number > 0; leave a constant column out".into(),
-    })
+    Err(DatasetError::format(
+        format!("column `{name}`"),
+        format!("variance {variance} in the {} rows to standardise by", rows.len()),
+        "a finite number > 0; leave a constant column out",
+    ))
 }
 
 /// The table with the column `label` as label; `values` are its texts for no and for yes.
@@ -280,11 +280,11 @@ pub(crate) fn labelled(
         match values.iter().position(|texts| texts.contains(&text)) {
             Some(value) => labels.push(value == 1),
             None => {
-                return Err(DatasetError::Format {
-                    dataset: format!("label of {name}"),
-                    found: format!("{text:?}"),
-                    expected: format!("one of {:?}", values.concat()),
-                });
+                return Err(DatasetError::format(
+                    format!("label of {name}"),
+                    format!("{text:?}"),
+                    format!("one of {:?}", values.concat()),
+                ));
             }
         }
     }
@@ -303,11 +303,11 @@ impl CovariateRows {
         if names.len().checked_mul(labels.len()) == Some(inputs.len()) {
             return Ok(Self { names, inputs, labels });
         }
-        Err(DatasetError::Format {
-            dataset: "encoded rows".into(),
-            found: format!("{} inputs, {} names and {} labels", inputs.len(), names.len(), labels.len()),
-            expected: "one input for each name and label".into(),
-        })
+        Err(DatasetError::format(
+            "encoded rows",
+            format!("{} inputs, {} names and {} labels", inputs.len(), names.len(), labels.len()),
+            "one input for each name and label",
+        ))
     }
 
     /// The names of the covariates.

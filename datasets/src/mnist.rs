@@ -47,7 +47,7 @@ pub struct ImageSet {
 /// LeCun, Bottou, Bengio and Haffner (1998), Gradient-based learning applied to document recognition, Proceedings of
 /// the IEEE 86, 2278-2324.
 pub fn mnist() -> Result<ImageSet, DatasetError> {
-    image_set("mnist")
+    image_set("mnist", 10, Images::from_idx)
 }
 
 /// The 70,000 pieces of clothing of Fashion-MNIST, 60,000 of them for training.
@@ -61,7 +61,7 @@ pub fn mnist() -> Result<ImageSet, DatasetError> {
 /// Xiao, Rasul and Vollgraf (2017), Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms,
 /// arXiv:1708.07747.
 pub fn fashion_mnist() -> Result<ImageSet, DatasetError> {
-    image_set("fashion_mnist")
+    image_set("fashion_mnist", 10, Images::from_idx)
 }
 
 /// The 270,912 handwritten characters of Kuzushiji-49, 232,365 of them for training: 48 hiragana and an iteration mark.
@@ -76,17 +76,16 @@ pub fn fashion_mnist() -> Result<ImageSet, DatasetError> {
 /// Clanuwat, Bober-Irizar, Kitamoto, Lamb, Yamamoto and Ha (2018), Deep learning for classical Japanese literature,
 /// arXiv:1812.01718.
 pub fn kuzushiji_49() -> Result<ImageSet, DatasetError> {
-    let part = |part: &str| {
-        let read = |kind: &str| dataset(&format!("kuzushiji_49_{part}_{kind}"))?.read();
-        Images::from_npz(&format!("kuzushiji_49, {part}"), &read("images")?, &read("labels")?, 49)
-    };
-    Ok(ImageSet { train: part("train")?, test: part("test")? })
+    image_set("kuzushiji_49", 49, Images::from_npz)
 }
 
-fn image_set(name: &str) -> Result<ImageSet, DatasetError> {
+/// A reader of pictures and labels in a format: the name, both files, and the number of classes.
+type Reader = fn(&str, &[u8], &[u8], usize) -> Result<Images, DatasetError>;
+
+fn image_set(name: &str, classes: usize, reader: Reader) -> Result<ImageSet, DatasetError> {
     let part = |part: &str| {
         let read = |kind: &str| dataset(&format!("{name}_{part}_{kind}"))?.read();
-        Images::from_idx(&format!("{name}, {part}"), &read("images")?, &read("labels")?, 10)
+        reader(&format!("{name}, {part}"), &read("images")?, &read("labels")?, classes)
     };
     Ok(ImageSet { train: part("train")?, test: part("test")? })
 }
@@ -135,11 +134,11 @@ impl Images {
         classes: usize,
     ) -> Result<Self, DatasetError> {
         if count != labels.len() {
-            return Err(DatasetError::Format {
-                dataset: name.into(),
-                found: format!("{count} images and {} labels", labels.len()),
-                expected: "one label for each image".into(),
-            });
+            return Err(DatasetError::format(
+                name,
+                format!("{count} images and {} labels", labels.len()),
+                "one label for each image",
+            ));
         }
         Self::named(name, pixels, labels, [rows, columns], classes)
     }
@@ -151,7 +150,7 @@ impl Images {
         shape: [usize; 2],
         classes: usize,
     ) -> Result<Self, DatasetError> {
-        let wrong = |found, expected| Err(DatasetError::Format { dataset: name.into(), found, expected });
+        let wrong = |found, expected| Err(DatasetError::format(name, found, expected));
         let [rows, columns] = shape;
         let cells = rows.checked_mul(columns).and_then(|size| size.checked_mul(labels.len()));
         if rows == 0 || columns == 0 || cells != Some(pixels.len()) {

@@ -64,10 +64,12 @@ pub fn rugged() -> Result<Vec<RuggedCountry>, DatasetError> {
             continue;
         }
         let log_gdp = gdp.parse().map(f64::ln).ok().filter(|log| log.is_finite());
-        let log_gdp = log_gdp.ok_or_else(|| DatasetError::Format {
-            dataset: format!("rugged.csv, {name}"),
-            found: format!("rgdppc_2000 {gdp:?}"),
-            expected: "a number above zero, or nothing".into(),
+        let log_gdp = log_gdp.ok_or_else(|| {
+            DatasetError::format(
+                format!("rugged.csv, {name}"),
+                format!("rgdppc_2000 {gdp:?}"),
+                "a number above zero, or nothing",
+            )
         })?;
         let (africa, ruggedness) = (africa[row] > 0.5, ruggedness[row]);
         countries.push(RuggedCountry { name: name.into(), log_gdp, africa, ruggedness });

@@ -46,8 +46,14 @@ fn a_corpus_in_the_layout_of_octis_is_counted() {
 #[test]
 fn parts_and_selections_keep_what_belongs_to_a_document() {
     let corpus = read(VOCABULARY, CORPUS).unwrap();
-    assert_eq!((corpus.train().len(), corpus.validation().len(), corpus.test().len()), (1, 1, 1));
-    assert_eq!((corpus.test().labels(), entries(&corpus.test(), 0)), ([0].as_slice(), entries(&corpus, 2)));
+    assert_eq!(
+        (corpus.part(Part::Train).len(), corpus.part(Part::Validation).len(), corpus.part(Part::Test).len()),
+        (1, 1, 1)
+    );
+    assert_eq!(
+        (corpus.part(Part::Test).labels(), entries(&corpus.part(Part::Test), 0)),
+        ([0].as_slice(), entries(&corpus, 2))
+    );
     let turned = corpus.select(&[2, 0, 2]).unwrap();
     assert_eq!((turned.labels(), turned.lengths()), ([0, 1, 0].as_slice(), vec![4.0, 3.0, 4.0]));
     assert_eq!(turned.vocabulary(), corpus.vocabulary());
@@ -109,7 +115,7 @@ fn the_prepared_newsgroups_have_their_published_counts() {
         return;
     }
     let corpus = newsgroups().unwrap();
-    assert_eq!((corpus.len(), corpus.train().len(), corpus.test().len()), (18_654, 11_205, 7_449));
+    assert_eq!((corpus.len(), corpus.part(Part::Train).len(), corpus.part(Part::Test).len()), (18_654, 11_205, 7_449));
     assert_eq!((corpus.vocabulary().len(), corpus.label_names().len()), (2_000, 20));
     assert_eq!((corpus.vocabulary()[0].as_str(), corpus.label_names()[0].as_str()), ("use", "alt.atheism"));
     let mut lengths = corpus.lengths();

@@ -6,7 +6,7 @@ use prost::Message as _;
 use crate::npy::npy_decode;
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
 use crate::record::unpack;
-use crate::wire::current::{
+use crate::wire::{
     AcquireTaskResponse, GetNodesResponse, PullAppMessagesResponse, PullObjectResponse, PullTaskInputResponse,
     PushAppMessagesResponse, StartRunResponse,
 };

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::object::{Limits, ObjectId, Objects, hexadecimal};
 use crate::record::pack;
 use crate::task::{COORDINATOR, Leftover, Task, now};
-use crate::wire::current::Metadata;
+use crate::wire::Metadata;
 use roster::Roster;
 use under_way::UnderWay;
 

@@ -6,7 +6,6 @@ mod decoders;
 mod envelope;
 mod error;
 mod exchange;
-mod fab;
 mod keeper;
 mod length;
 mod node_key;

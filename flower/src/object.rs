@@ -6,7 +6,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::wire::current::ObjectTree;
+use crate::wire::ObjectTree;
 
 /// The SHA-256 of an object's bytes, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

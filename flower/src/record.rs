@@ -10,7 +10,7 @@ use crate::envelope::{Envelope, LAYOUT_VERSION};
 use crate::error::{Error, Result};
 use crate::npy::{data_type_name, npy_decode, npy_encode, shown};
 use crate::object::{Object, ObjectId, Objects};
-use crate::wire::current::{
+use crate::wire::{
     ConfigRecord, ConfigRecordItem, ConfigRecordValue, ConfigValue, MetricRecord, MetricRecordItem, MetricRecordValue,
     MetricValue,
 };

@@ -13,7 +13,7 @@ use crate::keeper::Keeper;
 use crate::object::{Limits, ObjectId, Objects};
 use crate::record::{pack, unpack};
 use crate::task::{Arrived, COORDINATOR, Leftover, Task, Trouble, now};
-use crate::wire::current::Metadata;
+use crate::wire::Metadata;
 
 /// The identity of a silo, and what its owner allows.
 #[derive(Debug, Clone, PartialEq, Eq)]

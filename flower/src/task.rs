@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::object::{Limits, Object, ObjectId, Objects, identifiers};
-use crate::wire::current::{
+use crate::wire::{
     AcquireTaskRequest, AcquireTaskResponse, ConfirmMessageReceivedRequest, Empty, EngineError, GetNodesResponse, Head,
     Metadata, Node, NodeInfo, ObjectTree, PullAppMessagesRequest, PullAppMessagesResponse, PullObjectRequest,
     PullObjectResponse, PullTaskInputResponse, PushAppMessagesRequest, PushAppMessagesResponse, PushLogsRequest,

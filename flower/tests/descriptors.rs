@@ -10,7 +10,7 @@ use std::process::Command;
 /// Where a field stands, and what it is: message and number, then label, type and name.
 type Fields = BTreeMap<(String, u32), [String; 3]>;
 
-const DECLARATIONS: &str = include_str!("../src/wire/v1_41.rs");
+const DECLARATIONS: &str = include_str!("../src/wire.rs");
 
 /// The engine's name of a message, where ours is another: theirs are taken, or nested.
 fn engine_name(ours: &str) -> &str {
@@ -104,7 +104,7 @@ fn every_declaration_is_read_with_its_number_label_type_and_name() {
     let field = |message: &str, number| fields[&(message.to_owned(), number)].clone();
     assert_eq!(field("Metadata", 10), ["maybe", "uint64", "src_task_id"]);
     assert_eq!(field("ObjectTree", 2), ["many", "ObjectTree", "children"]);
-    assert_eq!(field("ConfigRecordValue", 2), ["of:value", "sint64", "sint64"]);
+    assert_eq!(field("MetricRecordValue", 2), ["of:value", "sint64", "sint64"]);
     assert_eq!(field("ConfigRecord.Item", 2), ["maybe", "ConfigRecordValue", "value"]);
     assert_eq!(field("PushObjectRequest", 4), ["one", "bytes", "object_content"]);
 }

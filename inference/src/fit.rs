@@ -3,13 +3,11 @@
 pub(crate) mod check;
 pub mod columns;
 mod elsewhere;
-mod fed_opt_options;
 mod party;
 mod start;
 mod warning;
 
 pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
-pub use fed_opt_options::FedOptOptions;
 pub use start::{Run, start};
 pub use warning::LocalLatents;
 
@@ -18,21 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use partita_core::{Device, Model, SiteTable, theta, with_shared_theta, with_theta};
+use partita_core::{Device, Model, Part, SiteTable, theta, with_shared_theta, with_theta};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
+use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::plug::Plug;
-use crate::engine::report::{Found, Report, Warning, summary};
+use crate::engine::report::{Report, Warning};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
-use crate::methods::rounds::average::{Averaging, Barycentre};
+use crate::methods::rounds::{FedOptOptions, RoundOptions};
 
 /// Which algorithm fits the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -58,32 +56,6 @@ pub enum AlgorithmChoice {
     },
     /// Parties that hold different columns of the same rows; [`crate::fit::columns::fit`] takes it.
     Vertical(VerticalOptions),
-}
-
-/// How [`AlgorithmChoice::SfviAvg`] takes its rounds; see [`crate::Rounds`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RoundOptions {
-    /// Local steps of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
-    pub local_steps: u64,
-    /// How global posteriors become one.
-    pub averaging: Plug<dyn Averaging>,
-    /// Averages with weights by the rows of each silo instead of equal ones.
-    pub by_size: bool,
-    /// Keeps the silos' optimiser for the globals between rounds.
-    pub keep_optimiser: bool,
-    /// Scales the entropy of local posteriors with their density, which the paper does not.
-    pub scale_entropy: bool,
-    /// Goes on as plain SFVI after this many rounds: a warm start.
-    pub most: Option<u64>,
-}
-
-impl RoundOptions {
-    /// The paper's SFVI-Avg($m$) with Wasserstein barycentres and equal weights.
-    #[must_use]
-    pub fn paper(local_steps: u64) -> Self {
-        let averaging = Barycentre.into();
-        Self { local_steps, averaging, by_size: false, keep_optimiser: false, scale_entropy: false, most: None }
-    }
 }
 
 /// How a fit in this process is carried out.
@@ -255,13 +227,25 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
     }
 }
 
-/// The algorithm with its options, as a report holds it.
-pub(crate) fn described(options: &FitOptions) -> Result<serde_json::Value> {
-    serde_json::to_value(&options.algorithm).map_err(|error| Error::Setting {
+/// The algorithm with its options, as a report holds it; of a method of a user's own its name.
+pub(crate) fn described(options: &FitOptions, algorithm: &dyn Algorithm) -> Result<serde_json::Value> {
+    let choice = serde_json::to_value(&options.algorithm).map_err(|error| Error::Setting {
         setting: "algorithm",
         found: format!("{:?} ({error})", options.algorithm),
         expected: "options that can be written into a report",
-    })
+    })?;
+    let chosen = choice.as_str().or_else(|| choice.as_object()?.keys().next().map(String::as_str));
+    Ok(if chosen == Some(algorithm.name()) { choice } else { algorithm.name().into() })
+}
+
+/// The families of the global sites: those of the settings, or the one that a method of a user's own has instead.
+fn families(settings: &Settings, table: &SiteTable, own: &dyn Family) -> Result<Vec<NamedFamily>> {
+    let family = format!("{own:?}");
+    if format!("{:?}", settings.family.global_family(table)?) == family {
+        return Ok(settings.family.named(table));
+    }
+    let sites = table.latents(Part::Global).map(|site| site.name.clone()).collect();
+    Ok(vec![NamedFamily { sites, family, numbers: own.len() }])
 }
 
 /// The bound at the present posterior, from as many sampled bounds as the options say.
@@ -273,41 +257,6 @@ fn bound_of(
 ) -> Result<ElboEstimate> {
     let (draws, deadline) = (bounds_of(options)?, options.deadline);
     caught(COORDINATOR, || estimate_elbo_within(algorithm, exchange, draws, deadline, counters))
-}
-
-/// The bound and the summary after a run.
-fn finished<M: Model + 'static>(
-    model: &M,
-    device: &Device,
-    options: &FitOptions,
-    algorithm: &mut dyn Algorithm,
-    exchange: &mut dyn Exchange,
-    mut record: RunRecord,
-) -> Result<Fitted> {
-    let names = exchange.silos().to_vec();
-    let settings = settled(options, names.len());
-    let (own, counters) = (&mut *algorithm, &mut record.counters);
-    let bound = pool(options.threads)?.install(move || bound_of(options, own, exchange, counters))?;
-    let posterior = algorithm.posterior();
-    let draws = match options.summary_draws {
-        0 => Vec::new(),
-        count => caught(COORDINATOR, || summary::natural_draws(model, device, posterior, settings.seed, count.max(2)))?,
-    };
-    let families = caught(COORDINATOR, || Ok(settings.family.named(&SiteTable::globals(model, device)?)))?;
-    let report = Report::new(Found {
-        sites: summary::summarise(&draws),
-        families,
-        warnings: Warning::of(&options.algorithm, LocalLatents::Unknown, names.len()),
-        bound,
-        record: &record,
-        counts: algorithm.counts(),
-        algorithm: described(options)?,
-        settings: &settings,
-        device: format!("{:?}", device.burn()),
-        silos: names,
-        theta: posterior.theta.to_vec(),
-    });
-    Ok((report, record, draws))
 }
 
 /// The coordinator and the silos of a fit before its first step, for those who want to look in between:
@@ -395,22 +344,4 @@ pub(crate) fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         found: format!("{threads} ({error})"),
         expected: "a number of threads the machine can start",
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_of_the_settings_are_kept_and_others_divided_among_silos() {
-        let threads = |own: Option<usize>, all: usize| {
-            let settings = Settings { threads: own, ..Settings::default() };
-            settled(&FitOptions { settings, threads: all, ..FitOptions::default() }, 2).threads
-        };
-        assert_eq!(threads(Some(3), 1), Some(3));
-        assert_eq!(threads(None, 8), Some(4));
-        assert_eq!(threads(None, 1), Some(1));
-        // To be refused.
-        assert_eq!(threads(None, 0), Some(0));
-    }
 }

@@ -42,8 +42,8 @@ pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{
-    AlgorithmChoice, FedOptOptions, Fit, FitOptions, Fitted, LocalLatents, RoundOptions, Run, coordinator,
-    evaluating_silo, fit, fit_asynchronous, fit_parties, parties, silo_program, start,
+    AlgorithmChoice, Fit, FitOptions, Fitted, LocalLatents, Run, coordinator, evaluating_silo, fit, fit_asynchronous,
+    fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 #[cfg(feature = "sampler")]
@@ -57,5 +57,5 @@ pub use methods::rounds::average::{Averaging, Barycentre, LogPool, ParameterMean
 pub use methods::rounds::server::{
     Adaptive, FedAdagrad, FedAdam, FedYogi, Mask, Masked, SecondMoment, ServerMean, ServerOptimiser, ServerRule,
 };
-pub use methods::rounds::{AveragingSilo, FedOpt, PointRounds, Rounds, SfviAvg};
+pub use methods::rounds::{AveragingSilo, FedOpt, FedOptOptions, RoundOptions, SfviAvg};
 pub use methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};

@@ -1,8 +1,7 @@
-//! Holds ready-made models, models with exact posteriors for tests, and the six-cities data.
+//! Holds ready-made models, some of them with exact posteriors, and the six-cities data.
 
 mod bayesian_network;
 mod coefficients;
-mod conjugate_gaussian;
 mod deep_latent_gaussian;
 mod eight_schools;
 mod gaussian_mean;
@@ -16,7 +15,6 @@ pub mod vertical;
 
 pub use bayesian_network::{Activation, BayesianNetwork, Head, LabelledRows, Mlp, Network, NetworkGlobals};
 pub use coefficients::Coefficients;
-pub use conjugate_gaussian::{ConjugateGaussian, ConjugatePosterior, ConjugateSettings};
 pub use deep_latent_gaussian::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 pub use eight_schools::{EIGHT_SCHOOLS, EightSchools, EightSchoolsGlobals, School, Schools};
 pub use gaussian_mean::{GaussianMean, MeanPosterior};
@@ -26,6 +24,6 @@ pub use mixed_logistic::{MixedLogistic, MixedLogisticGlobals, RepeatedBinary};
 pub use multinomial_regression::{ClassifiedRows, MultinomialRegression, MultinomialRegressionGlobals};
 pub use six_cities::{
     AGES, Child, ReferencePosterior, ReferenceQuantile, SixCitiesReference, six_cities, six_cities_reference,
-    six_cities_silo_a, six_cities_silos,
+    six_cities_silos,
 };
 pub use topic_model::{KnownTopics, TopicEncoder, TopicLink, TopicModel};

@@ -59,20 +59,10 @@ pub fn six_cities() -> Vec<Child> {
     group(false, NOT_SMOKING).chain(group(true, SMOKING)).collect()
 }
 
-/// The ids of the 300 children of silo A, ascending; the other 237 make silo B.
-///
-/// # Example
-/// ```
-/// assert_eq!(partita_models::six_cities_silo_a()[..5], [1, 2, 3, 4, 6]);
-/// ```
-#[must_use]
-pub fn six_cities_silo_a() -> Vec<usize> {
-    (0..six_cities().len()).filter(|&id| in_silo_a(id)).collect()
-}
-
 /// The children of silo A and of silo B, each in the order of their ids.
 ///
-/// This is the split behind the posteriors of [`six_cities_reference`].
+/// This is the split behind the posteriors of [`six_cities_reference`], which has the ids as
+/// [`SixCitiesReference::silo_a`].
 ///
 /// # Example
 /// ```
@@ -81,12 +71,9 @@ pub fn six_cities_silo_a() -> Vec<usize> {
 /// ```
 #[must_use]
 pub fn six_cities_silos() -> [Vec<Child>; 2] {
+    let in_silo_a = |id: usize| SILO_A.get(id / 64).is_some_and(|word| word >> (id % 64) & 1 == 1);
     let (a, b): (Vec<_>, Vec<_>) = six_cities().into_iter().enumerate().partition(|&(id, _)| in_silo_a(id));
     [a, b].map(|silo| silo.into_iter().map(|(_, child)| child).collect())
-}
-
-fn in_silo_a(id: usize) -> bool {
-    SILO_A.get(id / 64).is_some_and(|word| word >> (id % 64) & 1 == 1)
 }
 
 /// Summaries of long runs of the no-U-turn sampler for the logistic mixed model of [`six_cities`].

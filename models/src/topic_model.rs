@@ -70,15 +70,8 @@ impl TopicModel {
     #[must_use]
     pub fn new(topics: usize, vocabulary: usize, device: &Device) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 topics")]
-        let model = Self {
-            alpha: number(1.0, device),
-            log_beta: number(0.0, device),
-            topics,
-            vocabulary,
-            link: TopicLink::Experts,
-        }
-        .starting(1.0 / topics.max(1) as f64, 0.1, device);
-        model
+        let alpha = number(1.0 / topics.max(1) as f64, device);
+        Self { alpha, log_beta: number(f64::ln(0.1), device), topics, vocabulary, link: TopicLink::Experts }
     }
 
     /// The same model with another link.

@@ -5,7 +5,7 @@ mod linear;
 mod multilevel;
 mod network;
 
-pub use heads::{BernoulliHead, CategoricalHead, Counts, GaussianHead, GaussianLatents, PoissonHead, binary_labels};
+pub use heads::{BernoulliHead, CategoricalHead, Counts, GaussianHead, PoissonHead, WithIntercept, binary_labels};
 pub use linear::Linear;
 pub use multilevel::{Multilevel, MultilevelLatents, by_level};
 pub use network::{LastLayer, LatentNetwork, PointNetwork};

@@ -1,6 +1,8 @@
-//! Reads the missing-silo policy of the coordinator's file, for the exchange and for the algorithm.
+//! Turns the coordinator's file into the options of the exchange and of the algorithm: keys, and lost silos.
 
-use partita_flower::{CoordinatorOptions, Error, LostSilo, Result};
+use std::collections::BTreeMap;
+
+use partita_flower::{CoordinatorOptions, Error, LostSilo, NodeKey, Result};
 use partita_inference::{AlgorithmChoice, MissingSilo};
 
 use super::CoordinatorFile;
@@ -51,5 +53,21 @@ impl CoordinatorFile {
                 unwelcome(format!("`go-on` for {other:?}"), "`pvi`", remedy)
             }
         }
+    }
+
+    /// The keys of silos, by name.
+    ///
+    /// # Errors
+    /// [`Error::Unwelcome`] for a name that is not a silo's, [`Error::File`] for a file that holds no key.
+    fn read_keys(&self, silos: &[String]) -> Result<BTreeMap<String, NodeKey>> {
+        if let Some(name) = self.keys.keys().find(|name| !silos.contains(name)) {
+            return Err(Error::Unwelcome {
+                what: "a name among the keys",
+                found: format!("`{name}`"),
+                expected: format!("one of {}, the silos of the run", silos.join(", ")),
+                remedy: "Correct the name under `[keys]` in the coordinator's file, or the silos in the run's.",
+            });
+        }
+        self.keys.iter().map(|(name, path)| Ok((name.clone(), NodeKey::read(path)?))).collect()
     }
 }

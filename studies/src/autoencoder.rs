@@ -16,7 +16,6 @@
 use clap::{Args, ValueEnum};
 use partita::core::{Key, Noise, Purpose, partition_equally};
 use partita::datasets::mnist;
-use partita::inference::plot::{SheetOptions, Tile, contact_sheet};
 use partita::inference::{ElboEstimate, Metrics, encoded_posterior, held_out_bound, plot};
 use partita::models::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
 use partita::{AlgorithmChoice, Amortised, Device, Fit, FitOptions, Precision, RoundOptions, Schedule, Settings, fit};
@@ -24,6 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::harness::{Result, Session, Shared, State, curve_of, real};
+use crate::pictures::{SheetOptions, Tile, contact_sheet};
 
 type Autoencoder = Amortised<DeepLatentGaussian, PictureEncoder>;
 

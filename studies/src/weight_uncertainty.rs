@@ -19,7 +19,6 @@ use partita::core::{Noise, partition_equally};
 use partita::datasets::{ImageSet, Images, mnist};
 use partita::inference::Metrics;
 use partita::inference::metrics::{Calibration, Predictions, accuracy, calibration, test_log_likelihood};
-use partita::inference::plot::{self, SheetOptions, Tile};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Normal, Precision, Schedule, Settings,
@@ -28,6 +27,7 @@ use partita::{
 use serde_json::{Value, json};
 
 use crate::harness::{Failure, Result, Session, Shared, State, Table};
+use crate::pictures::{self, SheetOptions, Tile};
 
 /// A Bayesian neural network on MNIST digits.
 #[derive(Args, Debug)]
@@ -252,7 +252,7 @@ fn silos(options: &Options, digits: &Images, device: &Device) -> Result<Vec<(Str
 
 /// Draws the calibration of the predictions, and the digits they are least certain of.
 fn pictures(session: &Session, curves: &[(String, Calibration)], digits: &Images, probabilities: &[f64]) -> Result<()> {
-    plot::reliability(&session.file("reliability.svg"), curves, "Calibration on test digits")?;
+    pictures::reliability(&session.file("reliability.svg"), curves, "Calibration on test digits")?;
     let entropy = |row: &[f64]| -row.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();
     let mut order: Vec<(usize, f64)> = probabilities.chunks(digits.classes()).map(entropy).enumerate().collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -262,7 +262,7 @@ fn pictures(session: &Session, curves: &[(String, Calibration)], digits: &Images
         shape: digits.shape(),
     };
     let tiles: Vec<Tile> = order.iter().take(50).map(tile).collect();
-    Ok(plot::contact_sheet(&session.file("uncertain.png"), &tiles, &SheetOptions::default())?)
+    Ok(pictures::contact_sheet(&session.file("uncertain.png"), &tiles, &SheetOptions::default())?)
 }
 
 /// The report without the numbers of every weight, and the measures on test digits.

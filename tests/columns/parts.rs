@@ -3,11 +3,11 @@
 
 use fixtures::vertical_run::{Hand, normals};
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose};
-use partita::inference::{Sgd, SiloProgram, VerticalOptions};
+use partita::inference::{AuxiliaryFamily, Sgd, SiloProgram, VerticalOptions};
 use partita::models::{Activation, Mlp};
 use partita::vertical::{
     Augmentation, BernoulliHead, CategoricalHead, Counts, GaussianHead, Labels, LastLayer, LatentNetwork, Linear,
-    Multilevel, Party, PointNetwork, PoissonHead, Pooled, by_level,
+    Multilevel, Party, PointNetwork, PoissonHead, Pooled, WithIntercept, by_level,
 };
 use partita::{Design, Device, Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings, SiteTable};
 use partita_laws::model;
@@ -41,22 +41,25 @@ fn worlds() -> Vec<(Vec<Party>, Labels)> {
     let features = || device.tensor(normals(ROWS * 2, 3), [ROWS, 2]);
     let counts = Counts::new(vec![3.0, 0.0, 1.0, 7.0, 2.0], &[2.0, 0.5, 1.0, 4.0, 3.0], &device).unwrap();
     vec![
-        (pair(multilevel(Multilevel::new(2, 3)), 1), Labels::new(PoissonHead::new(prior()), counts)),
+        (pair(multilevel(Multilevel::new(2, 3)), 1), Labels::new(WithIntercept::new(PoissonHead {}, prior()), counts)),
         (
             pair(multilevel(Multilevel::new(2, 3).scales_by_level().non_centred()), 1),
-            Labels::new(GaussianHead::new(prior(), None), column(&[0.4, -1.0, 2.0, 0.1, 0.9])),
+            Labels::new(WithIntercept::new(GaussianHead::new(None), prior()), column(&[0.4, -1.0, 2.0, 0.1, 0.9])),
         ),
         (
             pair(Party::new("lab", LastLayer::new(network(4), 4), features()), 1),
-            Labels::new(BernoulliHead::without_intercept(), column(&[1.0, 0.0, 0.0, 1.0, 1.0])),
+            Labels::new(BernoulliHead {}, column(&[1.0, 0.0, 0.0, 1.0, 1.0])),
         ),
         (
             pair(Party::new("lab", LatentNetwork::new(network(3), Normal::new(0.0, 0.7)), features()), 3),
-            Labels::new(CategoricalHead::new(3, prior()), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
+            Labels::new(
+                WithIntercept::new(CategoricalHead::new(3), prior()),
+                device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS]),
+            ),
         ),
         (
             pair(Party::new("lab", LastLayer::new(network(4), 4).outputs(3), features()), 3),
-            Labels::new(CategoricalHead::without_intercept(3), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
+            Labels::new(CategoricalHead::new(3), device.tensor(vec![0.0, 2.0, 1.0, 1.0, 2.0], [ROWS])),
         ),
     ]
 }
@@ -173,8 +176,10 @@ fn parties_of_every_kind_have_the_gradient_of_the_pooled_model() {
 fn point_weights_move_by_the_gradient_of_the_sampled_bound() {
     let device = Device::flex();
     let features = device.tensor(normals(ROWS * 2, 3), [ROWS, 2]);
-    let labels =
-        Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), device.tensor(vec![1.0, 0.0, 0.0, 1.0, 1.0], [ROWS, 1]));
+    let labels = Labels::new(
+        WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)),
+        device.tensor(vec![1.0, 0.0, 0.0, 1.0, 1.0], [ROWS, 1]),
+    );
     let split = Party::new("lab", PointNetwork::new(network(1)), features.clone());
     let last = Party::new("lab", LastLayer::new(network(4), 4), features);
     for (party, how) in [
@@ -225,4 +230,74 @@ fn the_pooled_model_refuses_other_rows_and_two_parties_of_one_name() {
     refused(vec![parties[0].clone(), shorter], "`ward`");
     refused(vec![parties[0].clone(), parties[0].clone()], "clinic");
     refused(Vec::new(), "at least one party");
+}
+
+/// More rows than pass through a network of auxiliary variables together, in two linear parties and a head.
+fn many_rows(outputs: usize) -> (Vec<Party>, Labels) {
+    const MANY: usize = 600;
+    let (device, prior) = (Device::flex(), Normal::new(0.3, 0.8));
+    let classes: Vec<f64> = (0..MANY).map(|row| f64::from(u8::from(row * 7 % 5 < 2))).collect();
+    let labels = match outputs {
+        1 => Labels::new(WithIntercept::new(BernoulliHead {}, prior), device.tensor(classes, [MANY, 1])),
+        _ => Labels::new(WithIntercept::new(CategoricalHead::new(outputs), prior), device.tensor(classes, [MANY])),
+    };
+    let party = |name: &str, block: u32| {
+        Party::new(name, Linear::new(2).outputs(outputs), Design::new(normals(MANY * 2, block), [MANY, 1, 2]).unwrap())
+    };
+    (vec![party("clinic", 0), party("registry", 1)], labels)
+}
+
+const NETWORKS: [AuxiliaryFamily; 3] = [
+    AuxiliaryFamily::Amortised { hidden: 4, labels: false },
+    AuxiliaryFamily::Amortised { hidden: 4, labels: true },
+    AuxiliaryFamily::AmortisedScale { hidden: 4, start: 0.1 },
+];
+
+#[test]
+fn networks_of_auxiliary_variables_move_by_the_gradient_of_the_sampled_bound() {
+    for (outputs, auxiliary) in [1, 3].into_iter().flat_map(|outputs| NETWORKS.map(|network| (outputs, network))) {
+        let (parties, labels) = many_rows(outputs);
+        let how = VerticalOptions { auxiliary, ..VerticalOptions::augmented(0.7) };
+        let scattered = || {
+            let mut hand = Hand::new(&parties, &labels, &settings(), &how);
+            hand.scatter();
+            hand
+        };
+        let start = scattered().parties[1].auxiliary_parameters().to_vec();
+        let at = |parameters: &[f64]| {
+            let mut hand = scattered();
+            let latents = hand.parties[1].parameters().to_vec();
+            hand.parties[1].set_parameters(&latents, parameters).unwrap();
+            (hand.step().elbo, hand)
+        };
+        let (_, hand) = at(&start);
+        for (index, (after, before)) in hand.parties[1].auxiliary_parameters().iter().zip(&start).enumerate() {
+            let shifted = |step: f64| {
+                let mut moved = start.clone();
+                moved[index] += step;
+                at(&moved).0
+            };
+            let expected = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
+            let found = after - before;
+            assert!((found - expected).abs() < 1e-6 * (1.0 + expected.abs()), "{how:?} {index}: {found} {expected}");
+        }
+    }
+}
+
+#[test]
+fn networks_of_auxiliary_variables_start_at_the_contributions_with_the_scale_asked_for() {
+    let (parties, labels) = many_rows(1);
+    let sent = |how: &VerticalOptions| {
+        let replies = Hand::new(&parties, &labels, &settings(), how).exchange().0;
+        replies[0].get_floats("z").unwrap()
+    };
+    let contributions = sent(&VerticalOptions::direct());
+    let mut noise = vec![0.0; contributions.len()];
+    Noise::new(SEED).stream(Key::new(Purpose::Fit, 0).silo(0).block(1)).normal(&mut noise);
+    for (auxiliary, share) in NETWORKS.into_iter().zip([1.0, 1.0, 0.1]) {
+        let found = sent(&VerticalOptions { auxiliary, ..VerticalOptions::augmented(0.7) });
+        for ((z, g), tau) in found.iter().zip(&contributions).zip(&noise) {
+            assert!((z - g - share * 0.7 * tau).abs() < 1e-14, "{auxiliary:?}: {z} around {g}");
+        }
+    }
 }

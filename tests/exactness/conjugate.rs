@@ -1,10 +1,12 @@
 //! Holds SFVI to exact answers: zero gradient and the evidence at the posterior, and recovery of it from a cold start.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{Parties, conjugate, exact_locals, groups, split, structured};
+use fixtures::{
+    ConjugateGaussian, ConjugatePosterior, ConjugateSettings, Parties, conjugate, exact_locals, groups, split,
+    structured,
+};
 use partita::burn::tensor::Tensor;
 use partita::inference::{Algorithm, Exchange, Sgd, Silo};
-use partita::models::{ConjugateGaussian, ConjugatePosterior};
 use partita::{Device, Estimator, FitOptions, Schedule, Settings, fit};
 
 const GROUPS: usize = 10;
@@ -128,4 +130,13 @@ fn cold_start_recovers_the_exact_posterior_for_one_two_and_five_silos() {
         assert!((log_sd.exp() / exact.sd - 1.0).abs() < 0.01, "J = {silos}: sd {}, exact {}", log_sd.exp(), exact.sd);
         assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-3, "J = {silos}: bound {}", fit.report.elbo);
     }
+}
+
+#[test]
+fn the_evidence_of_one_observation_is_its_marginal_density() {
+    let settings = ConjugateSettings { prior_mean: 0.0, prior_sd: 1.0, group_sd: 1.0, noise_sd: 1.0 };
+    // y ~ N(0, 3) marginally, for one observation of one group.
+    let exact = ConjugateGaussian::new(settings).posterior(&[vec![0.6]]);
+    let marginal = -0.5 * (0.36 / 3.0 + (2.0 * std::f64::consts::PI * 3.0_f64).ln());
+    assert!((exact.log_evidence - marginal).abs() < 1e-12);
 }

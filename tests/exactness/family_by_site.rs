@@ -1,9 +1,9 @@
 //! Compares the choice of a family site by site with the same choice for all sites, and with the posterior mode.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{conjugate, groups};
+use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::inference::PointMass;
-use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
+use partita::models::{EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{Device, FamilyPlan, Fit, FitOptions, Gaussian, Schedule, Settings, fit};
 
 fn schools(family: FamilyPlan) -> Fit {

@@ -4,16 +4,16 @@
 #![allow(clippy::cast_precision_loss, reason = "counts of draws are small")]
 
 use fixtures::{
-    Parties, conjugate, exact_locals, groups, six_cities_data, six_cities_family, six_cities_model, split, structured,
+    ConjugateGaussian, Parties, conjugate, exact_locals, groups, six_cities_data, six_cities_family, six_cities_model,
+    split, structured,
 };
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, LogDensity, Noise, NoiseKind, Purpose};
 use partita::inference::ImportanceGradient;
 use partita::inference::{
-    Adam, Algorithm, AveragingSilo, Barycentre, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian,
-    Message, Outcome, Rounds, RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
+    Adam, Algorithm, AveragingSilo, BlockDraw, ElboTerm, Error, Exchange, Family, FullRankGaussian, Message, Outcome,
+    RowGaussian, RowOptions, SfviAvg, Sgd, Silo, SiloProgram,
 };
-use partita::models::ConjugateGaussian;
 use partita::{
     AlgorithmChoice, Device, Estimator, FitOptions, Model, RoundOptions, Schedule, Settings, SiteTable, fit,
 };
@@ -410,17 +410,9 @@ fn a_local_step_of_averaging_weighs_the_scaled_bound() {
         for scale_entropy in [false, true] {
             let settings = settings(Estimator::ImportanceWeighted { gradient }, 4);
             let mut parties = parties(&groups, 2, &start, &settings);
-            let rounds = Rounds {
-                local_steps: 1,
-                averaging: Barycentre.into(),
-                sizes: vec![3, 3],
-                by_size: false,
-                keep_optimiser: false,
-                most: None,
-                scale_entropy,
-            };
+            let rounds = RoundOptions { scale_entropy, ..RoundOptions::paper(1) };
             let names = ["silo-0".to_owned(), "silo-1".to_owned()];
-            let mut coordinator = SfviAvg::new(&model, &device, &settings, &names, rounds).unwrap();
+            let mut coordinator = SfviAvg::new(&model, &device, &settings, &names, vec![3, 3], rounds).unwrap();
             let mut request = coordinator.outgoing().unwrap().remove(1).message;
             // The same request with the start as its globals.
             request.records.retain(|record| record.name != "global");

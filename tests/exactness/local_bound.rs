@@ -1,12 +1,14 @@
 //! Holds the locally enhanced bound to exact evidences, to the ordinary bound, and its gradients to differences.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
+use fixtures::{
+    ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,
+};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Latents, LogDensity, Minibatch};
 use partita::inference::Error;
-use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
+use partita::models::{EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model, Normal, Result, Schedule, Scope,
     Settings, SiteTable, fit,

@@ -1,6 +1,7 @@
 //! Compares the no-U-turn sampler with exact and reference posteriors, and its diagnostics with ArviZ.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure in a test is to be loud")]
 
+use fixtures::ConjugateGaussian;
 use fixtures::vertical::LinearWorld;
 use fixtures::{conjugate, groups, six_cities_data, split};
 use partita::burn::module::Module;
@@ -8,7 +9,7 @@ use partita::burn::tensor::Tensor;
 use partita::core::elementwise;
 use partita::inference::metrics::{MetricError, bulk_effective_sample_size, r_hat, tail_effective_sample_size};
 use partita::inference::{Convergence, Error, SamplerWarning};
-use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, MixedLogistic, Schools, six_cities_reference};
+use partita::models::{EIGHT_SCHOOLS, EightSchools, MixedLogistic, Schools, six_cities_reference};
 use partita::vertical::Augmentation;
 use partita::{Device, HalfNormal, Model, Normal, Nuts, NutsFit, Result, Scope};
 use serde_json::Value;

@@ -150,7 +150,7 @@ fn ten_steps_on_the_device_are_one_read() {
 
 fn conjugate_fit(options: &FitOptions) -> Result<partita::Fit, partita::inference::Error> {
     let device = Device::flex();
-    let data = partita::models::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
     fit(&fixtures::conjugate(), &[("all".to_owned(), data)], &device, options, None)
 }
 
@@ -202,7 +202,7 @@ fn what_has_no_device_form_is_refused_in_words() {
 #[test]
 fn an_interval_that_fails_is_named_and_leaves_the_party_where_it_was() {
     let device = Device::flex();
-    let data = partita::models::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
+    let data = fixtures::ConjugateGaussian::data(&fixtures::groups(6, 3), &device).unwrap();
     // A rate of this size overflows within the interval.
     let schedule = partita::Schedule::Constant { rate: 1e200 };
     let settings = Settings { steps: 20, schedule, family: fixtures::structured(), ..Settings::default() };

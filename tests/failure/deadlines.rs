@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
+use fixtures::ConjugateGaussian;
 use fixtures::interrupted::Interrupted;
 use fixtures::vertical_run::BinaryWorld;
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
-    Arrival, Counters, Error, Exchange, InProcess, Manifest, MissingSilo, Outcome, Request, Result, SiloProgram,
-    VerticalOptions, evaluate, fit_parties, parties,
+    Arrival, Counters, Error, Exchange, Field, InProcess, Manifest, Message, MissingSilo, Outcome, Request, Result,
+    SiloProgram, Threads, VerticalOptions, evaluate, fit_parties, parties,
 };
-use partita::models::ConjugateGaussian;
 use partita::vertical::{self, PredictedModel, Predictive};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, RoundOptions, Settings};
 
@@ -132,4 +132,39 @@ fn a_party_that_never_answers_for_the_bound_or_a_prediction_ends_either_by_the_d
     let (found, predicted) = fitted(&["vertical.predict"]);
     assert!(found.unwrap().is_finite());
     assert_late(predicted, "p1");
+}
+
+/// Takes its time, and says what it was asked.
+struct Slow;
+
+impl SiloProgram for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        std::thread::sleep(Duration::from_millis(100));
+        Ok(Message::new("slow.reply").word("number", request.get_word("number")?))
+    }
+}
+
+#[test]
+fn an_answer_that_is_late_is_a_timeout_and_is_not_taken_for_that_to_the_next_request() {
+    let mut threads = Threads::start(vec![Box::new(Slow)]).unwrap();
+    let field = Field { name: "number", meaning: "what was asked", limit: 1, depends_on_data: false };
+    let manifest = Manifest { fields: vec![field] };
+    let ask = |number| vec![Request { silo: 0, message: Message::new("slow").word("number", number) }];
+    let late = threads.exchange(ask(1), &manifest, Some(Duration::from_millis(1))).unwrap();
+    assert!(matches!(late[..], [Outcome::Timeout]), "{late:?}");
+    let next = threads.exchange(ask(2), &manifest, None).unwrap().remove(0).reply("slow", 0).unwrap();
+    assert_eq!(next.get_word("number").unwrap(), 2);
+    // Of one that is patient nothing comes before its own deadline.
+    threads.send(ask(3), None).unwrap();
+    assert!(threads.receive(&manifest, Some(Duration::from_millis(1))).unwrap().is_none());
+    assert!(matches!(threads.receive(&manifest, None), Ok(Some(Arrival { silo: 0, outcome: Outcome::Reply(_) }))));
+    assert!(matches!(threads.receive(&manifest, None), Err(Error::Exchange { .. })));
 }

@@ -4,13 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use fixtures::ConjugateGaussian;
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
     Adam, Algorithm, DataType, Error, FedOptOptions, GradientDescent, Message, Outcome, Record, Request, SiloProgram,
     VerticalOptions, coordinator, silo_program,
 };
-use partita::models::{ConjugateGaussian, GaussianMean};
+use partita::models::GaussianMean;
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Model, PviOptions, RoundOptions, Settings, SiloSchedule,
 };

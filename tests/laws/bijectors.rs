@@ -128,6 +128,130 @@ fn an_inverse_outside_the_support_names_the_number() {
     }
 }
 
+#[test]
+fn a_scale_of_zero_is_refused() {
+    assert!(matches!(AffineMap::new(0.0, 0.0), Err(Error::Argument { argument: "scale", .. })));
+    assert!(matches!(AffineMap::new(f64::NAN, 1.0), Err(Error::Argument { argument: "shift", .. })));
+}
+
+#[test]
+fn correlations_near_one_keep_their_digits() -> Result<()> {
+    let u = [25.0, -30.0, 12.0];
+    let (mut factor, mut back) = ([0.0; 9], [0.0; 3]);
+    let log_det = CorrelationCholeskyMap.forward(&u, &mut factor);
+    CorrelationCholeskyMap.inverse(&factor, &mut back)?;
+    assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-12), "{back:?}");
+    // −2 Σ log cosh u, less log cosh once more for the one entry to the left of another.
+    let expected = -2.0 * (25.0 + 30.0 + 12.0) - 30.0 + (2.0 * 3.0 + 1.0) * std::f64::consts::LN_2;
+    assert!((log_det - expected).abs() < 1e-9, "{log_det} {expected}");
+    Ok(())
+}
+
+#[test]
+fn every_row_has_length_one() {
+    let mut factor = [0.0; 16];
+    CorrelationCholeskyMap.forward(&[0.3, -1.2, 2.0, 0.1, -0.4, 0.9], &mut factor);
+    for row in factor.chunks_exact(4) {
+        assert!((row.iter().map(|x| x * x).sum::<f64>() - 1.0).abs() < 1e-15);
+    }
+}
+
+#[test]
+fn a_row_of_another_length_is_refused() {
+    assert!(CorrelationCholeskyMap.inverse(&[1.0, 0.0, 0.5, 0.5], &mut [0.0]).is_err());
+}
+
+#[test]
+fn an_entry_above_the_diagonal_is_refused_by_index() {
+    let result = CovarianceCholeskyMap.inverse(&[1.0, 0.1, 0.0, 1.0], &mut [0.0; 3]);
+    assert!(matches!(result, Err(Error::Support { index: 1, .. })));
+}
+
+#[test]
+fn a_matrix_that_is_not_square_is_refused() {
+    assert!(matches!(CovarianceCholeskyMap.unconstrained_len(6), Err(Error::Length { found: 6, .. })));
+}
+
+#[test]
+fn far_tails_stay_inside_with_an_exact_log_determinant() -> Result<()> {
+    let map = IntervalMap::new(2.0, 5.0)?;
+    for u in [-800.0, 800.0] {
+        let mut x = [0.0];
+        let log_det = map.forward(&[u], &mut x);
+        assert!(x[0] > 2.0 && x[0] < 5.0);
+        assert!((log_det - (3.0_f64.ln() - 800.0)).abs() < 1e-12);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_interval_without_interior_is_refused() {
+    assert!(IntervalMap::new(1.0, 1.0).is_err());
+    assert!(IntervalMap::new(0.0, f64::INFINITY).is_err());
+    assert!(IntervalMap::new(f64::NAN, 1.0).is_err());
+}
+
+#[test]
+fn an_invisible_step_still_increases() {
+    let mut x = [0.0; 2];
+    OrderedMap.forward(&[1.0, -100.0], &mut x);
+    assert!(x[1] > x[0]);
+}
+
+#[test]
+fn equal_numbers_are_refused() {
+    assert!(OrderedMap.inverse(&[1.0, 1.0], &mut [0.0; 2]).is_err());
+}
+
+#[test]
+fn small_entries_keep_their_digits() -> Result<()> {
+    let u = [-200.0, 30.0, 150.0];
+    let (mut x, mut back) = ([0.0; 4], [0.0; 3]);
+    SimplexMap.forward(&u, &mut x);
+    SimplexMap.inverse(&x, &mut back)?;
+    assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-11), "{back:?}");
+    Ok(())
+}
+
+#[test]
+fn a_vector_that_does_not_sum_to_one_is_refused_by_name() {
+    let message = SimplexMap.inverse(&[0.5, 0.4], &mut [0.0]).map_err(|error| error.to_string());
+    assert!(matches!(message, Err(text) if text.contains("sum to 0.9")));
+}
+
+#[test]
+fn as_many_entries_as_a_vocabulary_start_equal_and_come_back() -> Result<()> {
+    let mut x = [0.0; 2_000];
+    SimplexMap.forward(&[0.0; 1_999], &mut x);
+    // Two thousand roundings on the way to the last piece of the stick.
+    assert!(x.iter().all(|x| (x * 2_000.0 - 1.0).abs() < 1e-12));
+    let u: Vec<f64> = (0..1_999).map(|i| 3.0 * f64::from(i).sin()).collect();
+    let mut back = vec![0.0; 1_999];
+    SimplexMap.forward(&u, &mut x);
+    SimplexMap.inverse(&x, &mut back)?;
+    assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-11));
+    Ok(())
+}
+
+#[test]
+fn a_single_category_has_nothing_to_learn() -> Result<()> {
+    let mut x = [0.0];
+    assert_eq!(SimplexMap.unconstrained_len(1)?, 0);
+    assert!(SimplexMap.forward(&[], &mut x).abs() < f64::EPSILON);
+    SimplexMap.inverse(&x, &mut [])
+}
+
+#[test]
+fn the_inverse_keeps_all_digits_in_both_tails() -> Result<()> {
+    for u in [-300.0, -20.0, -0.5, 0.0, 3.0, 40.0, 1e6] {
+        let (mut x, mut back) = ([0.0], [0.0]);
+        SoftplusMap.forward(&[u], &mut x);
+        SoftplusMap.inverse(&x, &mut back)?;
+        assert!((back[0] - u).abs() <= 1e-13 * u.abs().max(1.0), "{u}: {}", back[0]);
+    }
+    Ok(())
+}
+
 /// The exponential map with one fault.
 #[derive(Debug)]
 enum Faulty {

@@ -1,5 +1,7 @@
 //! Holds every implementation to the laws of its trait, and formulas to golden numbers.
 
+mod adam;
+mod adam_rows;
 mod bijectors;
 mod composites;
 mod densities;
@@ -7,10 +9,13 @@ mod exponential_families;
 mod families;
 mod generalised;
 mod golden;
+mod kernels;
 mod losses;
 mod messages;
 mod metrics;
 mod models;
+mod noise;
 mod operations;
 mod plugs;
 mod readings;
+mod special;

@@ -1,12 +1,13 @@
 //! Holds every model, in both parametrisations where it has two, to the laws of models, and the laws to planted faults.
 
+use fixtures::{ConjugateGaussian, ConjugateSettings};
 use partita::burn::module::{Module, Param};
 use partita::burn::tensor::Tensor;
 use partita::core::{Latents, LogDensity};
 use partita::models::{
-    BinaryPictures, BinaryRows, ClassifiedRows, ConjugateGaussian, ConjugateSettings, DeepLatentGaussian,
-    EIGHT_SCHOOLS, EightSchools, GaussianMean, KnownTopics, LinearRegression, LogisticRegression, MeasuredRows,
-    MixedLogistic, MultinomialRegression, RepeatedBinary, Schools, TopicLink, TopicModel, six_cities,
+    BinaryPictures, BinaryRows, ClassifiedRows, DeepLatentGaussian, EIGHT_SCHOOLS, EightSchools, GaussianMean,
+    KnownTopics, LinearRegression, LogisticRegression, MeasuredRows, MixedLogistic, MultinomialRegression,
+    RepeatedBinary, Schools, TopicLink, TopicModel, six_cities,
 };
 use partita::{
     Bernoulli, Beta, Design, Device, Dirichlet, Gamma, HalfCauchy, LogNormal, Model, MultivariateNormal, Normal,

@@ -47,6 +47,13 @@ fn impossible_cases_have_no_gradient() {
     assert_eq!(gradient, [0.0, 0.0]);
 }
 
+#[test]
+fn impossible_cases_contribute_nothing_and_a_missing_number_makes_the_sum_missing() {
+    let sum = |x: &[f64]| -> f64 { log_sum_exp(Device::flex().tensor::<1>(x.to_vec(), [x.len()])).into_scalar() };
+    assert!((sum(&[f64::NEG_INFINITY, 2.0]) - 2.0).abs() < f64::EPSILON);
+    assert!(sum(&[f64::NAN, 1.0]).is_nan() && sum(&[f64::NAN]).is_nan());
+}
+
 /// Two 3×3 matrices L Lᵀ and their factors L.
 fn factors() -> (Array, Array) {
     let factors = [2.0, 0.0, 0.0, 0.5, 1.5, 0.0, -1.0, 0.25, 3.0, 1.0, 0.0, 0.0, 0.9, 1.2, 0.0, 0.3, -0.7, 0.8];

@@ -1,7 +1,7 @@
 //! Holds the five readings of one declaration to each other and to closed forms.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{conjugate, groups};
+use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::burn;
 use partita::burn::module::Module;
 use partita::burn::nn::{Linear, LinearConfig};
@@ -10,7 +10,7 @@ use partita::core::{
     DrawNoise, Latents, LogDensity, Noise, Part, Predictive, Role, pointwise_log_likelihood, predictive_draw,
     prior_draw,
 };
-use partita::models::{ConjugateGaussian, EIGHT_SCHOOLS, EightSchools, Schools};
+use partita::models::{EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{Device, HalfNormal, Model, Normal, Result, Scope, SiteTable};
 
 fn noise(seed: u64, index: u64) -> DrawNoise {

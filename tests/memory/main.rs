@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::{Algorithm, Exchange, InProcess, VerticalOptions, vertical};
-use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
+use partita::vertical::{BernoulliHead, Labels, Linear, Party, WithIntercept, binary_labels};
 use partita::{AlgorithmChoice, Design, Device, FitOptions, Normal, Settings};
 
 /// The system's allocator, with counts of the live bytes and of their maximum.
@@ -49,7 +49,8 @@ fn peak(rows: usize, how: VerticalOptions) -> usize {
         Party::new(name, Linear::new(each), Design::new(columns, [rows, 1, each]).unwrap())
     });
     let labels: Vec<bool> = (0..rows).map(|_| stream.uniform() < 0.4).collect();
-    let labels = Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
+    let labels =
+        Labels::new(WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)), binary_labels(&labels, &device));
     let mut settings = Settings { steps: STEPS as u64, ..Settings::default() };
     settings.minibatch.insert("row".into(), BATCH);
     let options = FitOptions { algorithm: AlgorithmChoice::Vertical(how), settings, ..FitOptions::default() };

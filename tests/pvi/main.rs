@@ -16,6 +16,7 @@ mod options;
 mod prior_classes;
 mod priors;
 mod properties;
+mod sampled;
 mod schedules;
 mod solvers;
 mod structured;

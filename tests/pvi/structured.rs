@@ -1,9 +1,9 @@
 //! Tests local latents in silos with partitioned factors on the globals: in an exact model, and on six cities.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{conjugate, groups, six_cities_family, six_cities_model, split, structured};
+use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_family, six_cities_model, split, structured};
 use partita::inference::Order;
-use partita::models::{ConjugateGaussian, RepeatedBinary, six_cities_silos};
+use partita::models::{RepeatedBinary, six_cities_silos};
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, PviOptions, RoundOptions, Settings, SiloSchedule, fit};
 
 /// Six cities over two silos: the paper's random halves, or a silo with the children of mothers who smoke.

@@ -1,13 +1,14 @@
 //! Compares averages of posteriors with closed forms and POT, and SFVI-Avg with cases where it must be exact.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured};
+use fixtures::{
+    ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,
+};
 use partita::burn::tensor::Tensor;
 use partita::inference::{
     Averaging, Barycentre, CovarianceMatrix, DiagonalGaussian, Error, Family, FullRankGaussian, LogPool,
     LowRankGaussian, ParameterMean, Plug,
 };
-use partita::models::ConjugateGaussian;
 use partita::{AlgorithmChoice, Device, Fit, FitOptions, RoundOptions, Schedule, Settings, fit};
 
 /// The fixed point is iterated to a relative change of 1e-12; the error left is of that order.
@@ -103,7 +104,7 @@ fn a_covariance_that_is_not_positive_definite_is_refused() {
 }
 
 /// Two silos that hold the same groups, so that one, scaled, represents both exactly.
-fn twins(algorithm: AlgorithmChoice, steps: u64) -> (Fit, partita::models::ConjugatePosterior) {
+fn twins(algorithm: AlgorithmChoice, steps: u64) -> (Fit, fixtures::ConjugatePosterior) {
     let (device, half) = (Device::flex(), groups(6, 3));
     let data = ConjugateGaussian::data(&half, &device).unwrap();
     let silos: Vec<(String, Tensor<2>)> = vec![("a".into(), data.clone()), ("b".into(), data)];

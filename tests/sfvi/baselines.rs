@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use fixtures::{conjugate, groups};
+use fixtures::{ConjugateGaussian, conjugate, groups};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
@@ -12,9 +12,9 @@ use partita::inference::Mask;
 use partita::inference::metrics::{Predictions, accuracy};
 use partita::inference::{
     Algorithm, AveragingSilo, Error, Exchange, FedAdagrad, FedAdam, FedOpt, FedYogi, InProcess, Masked, Plug,
-    PointMass, PointRounds, SecondMoment, ServerMean, ServerOptimiser, ServerRule, Sgd, Silo, SiloProgram,
+    PointMass, SecondMoment, ServerMean, ServerOptimiser, ServerRule, Sgd, Silo, SiloProgram,
 };
-use partita::models::{ClassifiedRows, ConjugateGaussian, MultinomialRegression};
+use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{
     AlgorithmChoice, Design, Device, FamilyPlan, FedOptOptions, Fit, FitOptions, Loss, Model, Normal, Result, Schedule,
     Scope, Settings, SparseRows, fit,
@@ -431,20 +431,14 @@ fn parties(silos: &[Rows], silos_a_round: Option<usize>) -> (FedOpt<Line>, InPro
     let settings = Settings { family: FamilyPlan::new().point_masses(), optimiser, ..settings(1_000, 0.1) };
     let data = line_data(silos, &device);
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-    let rounds = PointRounds {
-        local_steps: 2,
-        proximal: 0.0,
-        server: ServerMean { rate: 1.0 }.start(),
-        silos_a_round,
-        prior: true,
-        sizes: silos.iter().map(Vec::len).collect(),
-    };
+    let rounds = FedOptOptions { silos_a_round, ..FedOptOptions::fed_avg(2) };
+    let sizes = silos.iter().map(Vec::len).collect();
     let silo = |((name, data), index): (&(String, <Line as Model>::Data), u32)| {
         let silo = Silo::new(name, index, &Line {}, data, &device, &settings).unwrap();
         Box::new(AveragingSilo::of_points(silo, index).unwrap()) as Box<dyn SiloProgram>
     };
     let programs = data.iter().zip(0..).map(silo).collect();
-    (FedOpt::new(&Line {}, &device, &settings, &names, rounds).unwrap(), InProcess::new(programs, 1).unwrap())
+    (FedOpt::new(&Line {}, &device, &settings, &names, sizes, rounds).unwrap(), InProcess::new(programs, 1).unwrap())
 }
 
 #[test]
@@ -559,15 +553,7 @@ fn what_has_no_meaning_for_points_is_refused() {
     assert!(matches!(local, Err(Error::Setting { setting: "algorithm", .. })), "{local:?}");
     // A coordinator with a Gaussian family reports the mistake.
     let names = ["a".to_owned()];
-    let rounds = PointRounds {
-        local_steps: 1,
-        proximal: 0.0,
-        server: Box::new(ServerMean { rate: 1.0 }),
-        silos_a_round: None,
-        prior: true,
-        sizes: vec![1],
-    };
-    let gaussian = FedOpt::new(&Line {}, &device, &Settings::default(), &names, rounds);
+    let gaussian = FedOpt::new(&Line {}, &device, &Settings::default(), &names, vec![1], FedOptOptions::fed_avg(1));
     assert!(matches!(gaussian, Err(Error::Setting { setting: "family", .. })));
 }
 

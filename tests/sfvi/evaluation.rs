@@ -3,12 +3,11 @@
 
 use std::f64::consts::PI;
 
-use fixtures::{conjugate, groups, structured};
+use fixtures::{ConjugateGaussian, conjugate, groups, structured};
 use partita::inference::{
     Algorithm, AlgorithmChoice, Counters, Error, InProcess, RunOptions, Silent, SiloProgram, coordinator, evaluate,
     evaluating_silo, parties, run, silo_program,
 };
-use partita::models::ConjugateGaussian;
 use partita::{Device, FitOptions, Settings};
 
 const SEED: u64 = 1;

@@ -6,12 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fixtures::{conjugate, groups, latest_step, steps_shown, structured};
+use fixtures::{ConjugateGaussian, conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
 use partita::inference::StopRule;
-use partita::inference::{Adam, AdamW, Counters, Ending, Optimiser, Plug, Progress, RmsProp, RunRecord, Sgd, StepInfo};
-use partita::models::ConjugateGaussian;
-use partita::{AlgorithmChoice, Clip, Device, Fit, FitOptions, Metrics, RoundOptions, Schedule, Settings, fit};
+use partita::inference::{
+    Adam, AdamW, Algorithm, Counters, ElboSamples, Ending, Manifest, Message, Optimiser, Outcome, Plug, Posterior,
+    Progress, Request, Result, RmsProp, RunRecord, Sfvi, Sgd, StepInfo, fit_parties, parties, start,
+};
+use partita::{
+    AlgorithmChoice, Clip, Device, FamilyPlan, Fit, FitOptions, Gaussian, Metrics, RoundOptions, Schedule, Settings,
+    fit,
+};
 
 fn silos(device: &Device) -> Vec<(String, Tensor<2>)> {
     let parts = fixtures::split(&groups(20, 3), 2);
@@ -221,4 +226,87 @@ fn counters_add_up_to_the_bytes_of_the_messages() {
     let size = |requests: Vec<partita::inference::Request>| requests[0].message.encode().len() as u64;
     let (step, evaluated) = (size(algorithm.outgoing().unwrap()), size(algorithm.elbo_requests(64, 0)));
     assert_eq!(bytes_to_silos, 2 * (10 * step + 2 * evaluated));
+}
+
+#[test]
+fn threads_of_the_settings_are_kept_and_others_divided_among_silos() {
+    let threads = |own: Option<usize>, all: usize| {
+        let settings = Settings { threads: own, steps: 1, ..Settings::default() };
+        fitted(settings, |options| options.threads = all).report.options.threads
+    };
+    assert_eq!(threads(Some(3), 1), Some(3));
+    assert_eq!(threads(None, 8), Some(4));
+    assert_eq!(threads(None, 1), Some(1));
+    let settings = Settings { family: structured(), ..Settings::default() };
+    let options = FitOptions { settings, threads: 0, ..FitOptions::default() };
+    let device = Device::flex();
+    assert!(fit(&conjugate(), &silos(&device), &device, &options, None).is_err());
+}
+
+#[test]
+fn steps_taken_one_by_one_are_those_of_a_fit() {
+    let device = Device::flex();
+    let settings = Settings { steps: 20, family: structured(), ..Settings::default() };
+    let options = FitOptions { settings, elbo_draws: 2, summary_draws: 0, ..FitOptions::default() };
+    let fitted = fit(&conjugate(), &silos(&device), &device, &options, None).unwrap();
+    let mut run = start(&conjugate(), &silos(&device), &device, &options).unwrap();
+    for number in 1..=20 {
+        assert_eq!(run.step().unwrap().step, number);
+    }
+    assert_eq!(run.posterior().parameters, fitted.posterior().parameters);
+    assert_eq!(run.elbo().unwrap().elbo.to_bits(), fitted.report.elbo.to_bits());
+    assert_eq!(run.counters().bytes_from_silos, fitted.record.counters.bytes_from_silos);
+}
+
+/// A method of a user's own, which does as SFVI does.
+struct Mine(Sfvi<ConjugateGaussian>);
+
+impl Algorithm for Mine {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        self.0.outgoing()
+    }
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        self.0.incoming(outcomes)
+    }
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
+        self.0.elbo_requests(draws, offset)
+    }
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
+        self.0.elbo_samples(outcomes, draws, offset)
+    }
+    fn manifest(&self) -> &Manifest {
+        self.0.manifest()
+    }
+    fn posterior(&self) -> Posterior<'_> {
+        self.0.posterior()
+    }
+    fn save(&self) -> Message {
+        self.0.save()
+    }
+    fn load(&mut self, state: &Message) -> Result<()> {
+        self.0.load(state)
+    }
+}
+
+#[test]
+fn the_report_of_a_method_of_ones_own_has_its_name_and_its_family() {
+    let device = Device::flex();
+    let settings = Settings { steps: 2, family: structured(), ..Settings::default() };
+    let how = FitOptions { settings: settings.clone(), elbo_draws: 2, ..FitOptions::default() };
+    let (mut sfvi, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
+    let ours = fit_parties(&conjugate(), &device, &how, &mut *sfvi, &mut exchange, None).unwrap().0;
+    assert_eq!(ours.algorithm, "Sfvi");
+
+    let (_, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
+    let mut mine = Mine(Sfvi::new(&conjugate(), &device, &settings, &["a".to_owned(), "b".to_owned()]).unwrap());
+    let report = fit_parties(&conjugate(), &device, &how, &mut mine, &mut exchange, None).unwrap().0;
+    assert_eq!((report.algorithm, report.families), ("Mine".into(), ours.families));
+
+    // Options that name another family than the method has.
+    let family = FamilyPlan::new().global(Gaussian::isotropic());
+    let other = FitOptions { settings: Settings { family, ..settings }, ..how.clone() };
+    let (_, mut exchange) = parties(&conjugate(), &silos(&device), &device, &how).unwrap();
+    let mut mine = Mine(Sfvi::new(&conjugate(), &device, &how.settings, &["a".to_owned(), "b".to_owned()]).unwrap());
+    let report = fit_parties(&conjugate(), &device, &other, &mut mine, &mut exchange, None).unwrap().0;
+    assert_eq!(report.families[0].family, format!("{:?}", mine.posterior().family));
 }

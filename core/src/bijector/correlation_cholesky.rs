@@ -124,35 +124,3 @@ fn log_cosh(u: f64) -> f64 {
         u + (-2.0 * u).exp().ln_1p() - LN_2
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn correlations_near_one_keep_their_digits() -> Result<()> {
-        let u = [25.0, -30.0, 12.0];
-        let (mut factor, mut back) = ([0.0; 9], [0.0; 3]);
-        let log_det = CorrelationCholeskyMap.forward(&u, &mut factor);
-        CorrelationCholeskyMap.inverse(&factor, &mut back)?;
-        assert!(u.iter().zip(back).all(|(u, b)| (u - b).abs() < 1e-12), "{back:?}");
-        // −2 Σ log cosh u, less log cosh once more for the one entry to the left of another.
-        let expected = -2.0 * (25.0 + 30.0 + 12.0) - 30.0 + (2.0 * 3.0 + 1.0) * LN_2;
-        assert!((log_det - expected).abs() < 1e-9, "{log_det} {expected}");
-        Ok(())
-    }
-
-    #[test]
-    fn every_row_has_length_one() {
-        let mut factor = [0.0; 16];
-        CorrelationCholeskyMap.forward(&[0.3, -1.2, 2.0, 0.1, -0.4, 0.9], &mut factor);
-        for row in factor.chunks_exact(4) {
-            assert!((row.iter().map(|x| x * x).sum::<f64>() - 1.0).abs() < 1e-15);
-        }
-    }
-
-    #[test]
-    fn a_row_of_another_length_is_refused() {
-        assert!(CorrelationCholeskyMap.inverse(&[1.0, 0.0, 0.5, 0.5], &mut [0.0]).is_err());
-    }
-}

@@ -74,20 +74,3 @@ impl Bijector for CovarianceCholeskyMap {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::Error;
-
-    #[test]
-    fn an_entry_above_the_diagonal_is_refused_by_index() {
-        let result = CovarianceCholeskyMap.inverse(&[1.0, 0.1, 0.0, 1.0], &mut [0.0; 3]);
-        assert!(matches!(result, Err(Error::Support { index: 1, .. })));
-    }
-
-    #[test]
-    fn a_matrix_that_is_not_square_is_refused() {
-        assert!(matches!(CovarianceCholeskyMap.unconstrained_len(6), Err(Error::Length { found: 6, .. })));
-    }
-}

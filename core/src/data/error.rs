@@ -1,12 +1,13 @@
 //! Names every way in which reading or splitting data can fail, with the file, the row and what to try.
 
-use std::fmt;
+use std::fmt::Display;
 
 /// The most bad cells or rows that a message lists; it counts the others.
 pub(super) const LISTED: usize = 20;
 
 /// A cell of a table that is not what its column was asked to hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("row {row} (line {line}), column `{column}`: {found:?}")]
 pub struct BadCell {
     /// The data row, from 1; the header does not count.
     pub row: usize,
@@ -18,14 +19,9 @@ pub struct BadCell {
     pub found: String,
 }
 
-impl fmt::Display for BadCell {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "row {} (line {}), column `{}`: {:?}", self.row, self.line, self.column, self.found)
-    }
-}
-
 /// A key that occurs more than once among the rows of a party.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` in rows {rows:?}")]
 pub struct RepeatedKey {
     /// The key.
     pub key: String,
@@ -33,14 +29,9 @@ pub struct RepeatedKey {
     pub rows: Vec<usize>,
 }
 
-impl fmt::Display for RepeatedKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` in rows {:?}", self.key, self.rows)
-    }
-}
-
 /// A cell of a party's rows that holds no finite number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column `{column}`, row {row}: {found}")]
 pub struct MissingCell {
     /// The name of the column.
     pub column: String,
@@ -48,12 +39,6 @@ pub struct MissingCell {
     pub row: usize,
     /// The content found.
     pub found: String,
-}
-
-impl fmt::Display for MissingCell {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "column `{}`, row {}: {}", self.column, self.row, self.found)
-    }
 }
 
 /// The error of reading, aligning or splitting data.
@@ -235,7 +220,7 @@ fn rows_of(parties: &[(String, usize)]) -> String {
     parties.iter().map(|(party, rows)| format!("`{party}` {rows} rows")).collect::<Vec<_>>().join(", ")
 }
 
-fn listed(cells: &[impl fmt::Display], count: usize) -> String {
+fn listed(cells: &[impl Display], count: usize) -> String {
     let text = cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     text + &more(cells.len(), count)
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::DataError;
+use super::partition::at_least_one;
 use crate::noise::{Key, Noise, Purpose};
 
 /// Minibatches without replacement, reshuffled every epoch.
@@ -50,12 +51,8 @@ impl Minibatches {
     /// # Errors
     /// [`DataError::Argument`] if either is zero.
     pub fn new(rows: usize, batch_size: usize) -> Result<Self, DataError> {
-        for (argument, value) in [("number of rows", rows), ("batch size", batch_size)] {
-            if value == 0 {
-                let (operation, found) = ("splitting rows into minibatches", "0".into());
-                return Err(DataError::Argument { operation, argument, found, expected: "at least one" });
-            }
-        }
+        at_least_one("splitting rows into minibatches", "number of rows", rows)?;
+        at_least_one("splitting rows into minibatches", "batch size", batch_size)?;
         Ok(Self { rows, batch_size: batch_size.min(rows), latest: Arc::default() })
     }
 

@@ -32,6 +32,22 @@ fn rows_by_key<K: Ord>(keys: &[K]) -> Vec<Vec<usize>> {
     rows.into_values().collect()
 }
 
+/// Refuses a count of zero.
+pub(super) fn at_least_one(operation: &'static str, name: &'static str, count: usize) -> Result<(), DataError> {
+    if count > 0 { Ok(()) } else { Err(argument(operation, name, 0.0, "at least one")) }
+}
+
+/// The first of `rows` in parts of these sizes.
+fn cut(rows: &[usize], sizes: impl Iterator<Item = usize>) -> Vec<Vec<usize>> {
+    let mut rest = rows;
+    let part = |size| {
+        let (own, others) = rest.split_at(size);
+        rest = others;
+        own.to_vec()
+    };
+    sizes.map(part).collect()
+}
+
 fn sort(silos: &mut [Vec<usize>]) {
     silos.iter_mut().for_each(|rows| rows.sort_unstable());
 }

@@ -114,20 +114,28 @@ impl Table {
     /// [`DataError::MissingColumns`] with every name the table lacks; [`DataError::BadCells`] with every cell of these
     /// columns that is not a finite number.
     pub fn numbers<const N: usize>(&self, names: [&str; N]) -> Result<[Vec<f64>; N], DataError> {
+        self.cells(names, finite)
+    }
+
+    /// The columns `names` as `read` makes them of the text of a cell; `None` is a bad cell.
+    fn cells<T, const N: usize>(
+        &self,
+        names: [&str; N],
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<[Vec<T>; N], DataError> {
         let places = self.places(&names)?;
         let mut columns = [const { Vec::new() }; N];
         let (mut cells, mut count) = (Vec::new(), 0);
         for (row, (line, record)) in self.rows.iter().enumerate() {
             for ((column, place), name) in columns.iter_mut().zip(&places).zip(names) {
                 let found = record.get(*place).unwrap_or_default();
-                match found.parse::<f64>() {
-                    Ok(number) if number.is_finite() => column.push(number),
-                    _ => {
-                        count += 1;
-                        if count <= LISTED {
-                            cells.push(BadCell { row: row + 1, line: *line, column: name.into(), found: found.into() });
-                        }
-                    }
+                if let Some(value) = read(found) {
+                    column.push(value);
+                    continue;
+                }
+                count += 1;
+                if count <= LISTED {
+                    cells.push(BadCell { row: row + 1, line: *line, column: name.into(), found: found.into() });
                 }
             }
         }
@@ -146,24 +154,8 @@ impl Table {
     /// [`DataError::MissingColumns`] if there is none; [`DataError::BadCells`] with every other cell that is not a
     /// finite number.
     pub fn numbers_or_missing(&self, name: &str) -> Result<Vec<Option<f64>>, DataError> {
-        let missing = |cell: &&str| ["", "NA", "NaN", "?"].contains(cell);
-        let (mut cells, mut count) = (Vec::new(), 0);
-        let mut column = Vec::with_capacity(self.rows());
-        for ((row, (line, _)), found) in self.rows.iter().enumerate().zip(self.text(name)?) {
-            match found.parse::<f64>() {
-                Ok(number) if number.is_finite() => column.push(Some(number)),
-                _ if missing(&found) => column.push(None),
-                _ => {
-                    count += 1;
-                    if count <= LISTED {
-                        cells.push(BadCell { row: row + 1, line: *line, column: name.into(), found: found.into() });
-                    }
-                }
-            }
-        }
-        if count > 0 {
-            return Err(DataError::BadCells { file: self.file.clone(), count, cells });
-        }
+        let missing = |cell: &str| ["", "NA", "NaN", "?"].contains(&cell).then_some(None);
+        let [column] = self.cells([name], |cell| finite(cell).map(Some).or_else(|| missing(cell)))?;
         Ok(column)
     }
 
@@ -189,4 +181,8 @@ impl Table {
             Err(DataError::MissingColumns { file: self.file.clone(), missing, present: self.names.clone() })
         }
     }
+}
+
+fn finite(cell: &str) -> Option<f64> {
+    cell.parse().ok().filter(|number: &f64| number.is_finite())
 }

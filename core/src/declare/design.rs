@@ -4,7 +4,7 @@ mod on_device;
 
 use std::sync::Arc;
 
-use burn::tensor::{Tensor, TensorCreationOptions, TensorData};
+use burn::tensor::Tensor;
 
 use crate::array::Array;
 use crate::declare::rows::Rows;
@@ -118,41 +118,13 @@ impl Design {
         if let Some(taken) = &self.taken {
             return Ok(self.predictor_on_device(taken, coefficients, intercepts));
         }
-        let options = TensorCreationOptions::new(coefficients.device()).with_dtype(coefficients.dtype());
-        let intercepts = intercepts.map(Handle::from);
-        let coefficients = Handle::from(coefficients);
-        let tracked = [coefficients.is_tracked(), intercepts.as_ref().is_some_and(Handle::is_tracked)];
         let values = Arc::clone(&self.values);
-        if tracked == [false, false] {
-            let intercepts = intercepts.map(|handle| handle.read()).transpose()?.map(|array| array.values);
-            let eta = multiply(&values, &coefficients.read()?.values, intercepts.as_deref(), [rows, repeats, columns]);
-            return Ok(Tensor::from_data(TensorData::new(eta, [rows, repeats]), options));
-        }
-        let mut inputs = Vec::with_capacity(2);
-        let mut constants: [Option<Vec<f64>>; 2] = [None, None];
-        if tracked[0] {
-            inputs.push(coefficients)
-        } else {
-            constants[0] = Some(coefficients.read()?.values)
-        }
-        let has_intercepts = intercepts.is_some();
-        match intercepts {
-            Some(handle) if tracked[1] => inputs.push(handle),
-            Some(handle) => constants[1] = Some(handle.read()?.values),
-            None => {}
-        }
-        let output = operation::apply(
-            inputs,
-            Box::new(move |arrays| {
-                let mut arrays = arrays.into_iter().map(|array| array.values);
-                let [first, second] = constants;
-                let beta = first.or_else(|| arrays.next()).unwrap_or_default();
-                let b = if has_intercepts { second.or_else(|| arrays.next()) } else { None };
-                let eta = multiply(&values, &beta, b.as_deref(), [rows, repeats, columns]);
-                let output = Array { values: eta, shape: vec![rows, repeats] };
-                (output, Box::new(move |gradient| vjp(&values, gradient, [rows, repeats, columns], tracked)))
-            }),
-        );
+        let inputs = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
+        let output = operation::apply_with_constants(inputs, move |[beta, intercepts], wanted| {
+            let eta = multiply(&values, &beta.unwrap_or_default(), intercepts.as_deref(), [rows, repeats, columns]);
+            let value = Array { values: eta, shape: vec![rows, repeats] };
+            (value, Box::new(move |gradient| vjp(&values, gradient, [rows, repeats, columns], wanted)))
+        })?;
         Ok(output.typed())
     }
 }

@@ -233,35 +233,14 @@ impl SparseRows {
         if self.on_device {
             return Ok(self.predictor_on_device(coefficients, intercepts));
         }
-        // One node cannot mix tracked tensors and constants: beside a tracked tensor a constant is read to the host.
-        let all = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
-        let tracked = all.each_ref().map(|handle| handle.as_ref().is_some_and(Handle::is_tracked));
-        let (mut inputs, mut constants, mut taken) = (Vec::with_capacity(2), [None, None], [false; 2]);
-        for (index, handle) in all.into_iter().enumerate() {
-            match handle {
-                Some(handle) if tracked[index] || tracked == [false; 2] => {
-                    inputs.push(handle);
-                    taken[index] = true;
-                }
-                Some(handle) => constants[index] = Some(handle.read()?.values),
-                None => {}
-            }
-        }
         let (matrix, rows) = (self.clone(), self.rows());
-        let output = operation::apply(
-            inputs,
-            Box::new(move |arrays| {
-                let mut arrays = arrays.into_iter().map(|array| array.values);
-                for (slot, _) in constants.iter_mut().zip(taken).filter(|(_, taken)| *taken) {
-                    *slot = arrays.next();
-                }
-                let [weights, intercepts] = constants;
-                let (weights, intercepts) =
-                    (weights.unwrap_or_default(), intercepts.unwrap_or_else(|| vec![0.0; outputs]));
-                let value = Array { values: matrix.product(&weights, &intercepts), shape: vec![rows, outputs] };
-                (value, Box::new(move |gradient| matrix.vjp(gradient, outputs, taken)))
-            }),
-        );
+        let inputs = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
+        let output = operation::apply_with_constants(inputs, move |[weights, intercepts], wanted| {
+            let intercepts = intercepts.unwrap_or_else(|| vec![0.0; outputs]);
+            let eta = matrix.product(&weights.unwrap_or_default(), &intercepts);
+            let value = Array { values: eta, shape: vec![rows, outputs] };
+            (value, Box::new(move |gradient| matrix.vjp(gradient, outputs, wanted)))
+        })?;
         Ok(output.typed())
     }
 

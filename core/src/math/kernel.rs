@@ -19,39 +19,50 @@
 //!
 //! A NaN among the inputs that matter gives a NaN result; nothing is clamped into looking finite.
 
-/// Defines a public kernel that runs `vector` under the widest instruction set of this machine, or else `scalar`.
+/// Defines a public kernel and the method of [`InstructionSet`] that runs it: `vector` under a vector set, or `scalar`.
 macro_rules! dispatch {
     (
         $(#[$attribute:meta])*
         $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $answer:ty
-        where $invariant:expr
+        where $invariant:expr;
+        $vector:expr, $scalar:expr
     ) => {
         $(#[$attribute])*
-        #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "calls follow a run-time check of the instruction set"))]
         pub fn $name($($argument: $kind),*) -> $answer {
-            assert!($invariant, concat!("invariant: the lengths given to `", stringify!($name), "` agree"));
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2($($argument: $kind),*) -> $answer {
-                    vector($($argument),*)
+            crate::math::kernel::InstructionSet::Avx512.$name($($argument),*)
+        }
+
+        impl crate::math::kernel::InstructionSet {
+            #[doc = concat!("`", stringify!($name), "` under this instruction set, or the widest of a machine without it.")]
+            ///
+            /// # Panics
+            /// If the lengths disagree.
+            #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "calls follow a run-time check of the instruction set"))]
+            pub fn $name(self, $($argument: $kind),*) -> $answer {
+                assert!($invariant, concat!("invariant: the lengths given to `", stringify!($name), "` agree"));
+                #[cfg(target_arch = "x86_64")]
+                {
+                    #[target_feature(enable = "avx2,fma")]
+                    fn avx2($($argument: $kind),*) -> $answer {
+                        $vector($($argument),*)
+                    }
+                    #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
+                    fn avx512($($argument: $kind),*) -> $answer {
+                        $vector($($argument),*)
+                    }
+                    match self.max(Self::of_this_machine()) {
+                        // SAFETY: `of_this_machine` found every feature that `avx512` is compiled with.
+                        Self::Avx512 => return unsafe { avx512($($argument),*) },
+                        // SAFETY: `of_this_machine` found every feature that `avx2` is compiled with.
+                        Self::Avx2 => return unsafe { avx2($($argument),*) },
+                        Self::Libm => {}
+                    }
                 }
-                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx2,fma")]
-                fn avx512($($argument: $kind),*) -> $answer {
-                    vector($($argument),*)
-                }
-                match crate::math::kernel::InstructionSet::of_this_machine() {
-                    // SAFETY: `of_this_machine` found every feature that `avx512` is compiled with.
-                    crate::math::kernel::InstructionSet::Avx512 => return unsafe { avx512($($argument),*) },
-                    // SAFETY: `of_this_machine` found every feature that `avx2` is compiled with.
-                    crate::math::kernel::InstructionSet::Avx2 => return unsafe { avx2($($argument),*) },
-                    crate::math::kernel::InstructionSet::Libm => {}
-                }
+                // On other machines the vectorised loop is compiled, checked and left out.
+                #[cfg(not(target_arch = "x86_64"))]
+                let _ = $vector;
+                $scalar($($argument),*)
             }
-            // On other machines the vectorised loop is compiled, checked and left out.
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = vector;
-            scalar($($argument),*)
         }
     };
 }
@@ -85,8 +96,8 @@ pub use sparse::{SparseColumns, SparseEntries, sparse_columns, sparse_product, s
 pub use stick::stick;
 pub use tanh_network::{TanhNetwork, TanhNetworkBack, tanh_network, tanh_network_back};
 
-/// The instruction set that the kernels use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An instruction set that kernels run under, the widest first; its methods are the kernels under this set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstructionSet {
     /// Eight numbers at a time.
     Avx512,
@@ -112,7 +123,7 @@ impl InstructionSet {
     }
 }
 
-/// Numbers and bounds shared by the tests of the kernels.
+/// Numbers shared by unit tests.
 #[cfg(test)]
 pub(crate) mod testing {
     /// Lengths around the block, and one long.
@@ -122,18 +133,6 @@ pub(crate) mod testing {
     pub(crate) fn scattered(length: usize, low: f64, high: f64) -> Vec<f64> {
         let golden = 0.618_033_988_749_894_9;
         (1..=length).map(|index| low + (high - low) * (index as f64 * golden).fract()).collect()
-    }
-
-    /// The largest difference between two lists, relative to the larger of the expected size and `floor`.
-    pub(crate) fn worst(found: &[f64], expected: &[f64], floor: f64) -> f64 {
-        assert_eq!(found.len(), expected.len());
-        let error = |(a, b): (&f64, &f64)| (a - b).abs() / b.abs().max(floor);
-        found.iter().zip(expected).map(error).fold(0.0, f64::max)
-    }
-
-    /// Whether this machine runs the vectorised loops, so that they can be compared to the last bit.
-    pub(crate) fn vectorised() -> bool {
-        super::InstructionSet::of_this_machine() != super::InstructionSet::Libm
     }
 
     /// The bits of a list, to compare exactly.

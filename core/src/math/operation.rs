@@ -37,6 +37,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 use crate::array::Array;
 use crate::device::data_to_array;
+use crate::error::Result;
 use crate::handle::{Handle, HostDispatch};
 
 /// The vector-Jacobian product of a host function: output gradient in, one gradient for each input out.
@@ -64,6 +65,37 @@ pub(crate) fn apply(inputs: Vec<Handle>, function: HostFunction) -> Handle {
     Handle { tensor }
 }
 
+/// As [`apply`] for inputs of which some are constants or absent. `function` gets the numbers of each, and which of them
+/// get a gradient.
+///
+/// One node cannot mix tracked tensors and constants: beside a tracked tensor a constant is read to the host first.
+///
+/// # Errors
+/// [`Error::Device`](crate::Error::Device) if a constant cannot be read.
+pub(crate) fn apply_with_constants<const N: usize>(
+    inputs: [Option<Handle>; N],
+    function: impl FnOnce([Option<Vec<f64>>; N], [bool; N]) -> (Array, Vjp) + Send + 'static,
+) -> Result<Handle> {
+    let any_tracked = inputs.iter().flatten().any(Handle::is_tracked);
+    let (mut nodes, mut numbers, mut is_node) = (Vec::with_capacity(N), [const { None }; N], [false; N]);
+    for (index, input) in inputs.into_iter().enumerate() {
+        match input {
+            Some(input) if any_tracked && !input.is_tracked() => numbers[index] = Some(input.read()?.values),
+            Some(input) => {
+                nodes.push(input);
+                is_node[index] = true;
+            }
+            None => {}
+        }
+    }
+    let function = move |arrays: Vec<Array>| {
+        let slots = numbers.iter_mut().zip(is_node).filter(|(_, is_node)| *is_node);
+        slots.zip(arrays).for_each(|((slot, _), array)| *slot = Some(array.values));
+        function(numbers, is_node)
+    };
+    Ok(apply(nodes, Box::new(function)))
+}
+
 /// Host functions of one to four tensors on every backend Partita is built with.
 #[backend_extension(
     Autodiff,
@@ -89,14 +121,15 @@ pub(crate) trait HostOperations: Backend {
     ) -> FloatTensor<Self>;
 }
 
-macro_rules! plain_backend {
-    ($backend:ty) => {
-        impl HostOperations for $backend {
+/// Implements host functions of one to four tensors by `$apply`, a function of an array of them.
+macro_rules! host_operations {
+    ([$($generics:tt)*] $backend:ty, $apply:expr) => {
+        impl<$($generics)*> HostOperations for $backend {
             fn host_1(a: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
-                forward::<Self, 1>([a], function).0
+                $apply([a], function)
             }
             fn host_2(a: FloatTensor<Self>, b: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
-                forward::<Self, 2>([a, b], function).0
+                $apply([a, b], function)
             }
             fn host_3(
                 a: FloatTensor<Self>,
@@ -104,7 +137,7 @@ macro_rules! plain_backend {
                 c: FloatTensor<Self>,
                 function: HostFunction,
             ) -> FloatTensor<Self> {
-                forward::<Self, 3>([a, b, c], function).0
+                $apply([a, b, c], function)
             }
             fn host_4(
                 a: FloatTensor<Self>,
@@ -113,43 +146,22 @@ macro_rules! plain_backend {
                 d: FloatTensor<Self>,
                 function: HostFunction,
             ) -> FloatTensor<Self> {
-                forward::<Self, 4>([a, b, c, d], function).0
+                $apply([a, b, c, d], function)
             }
         }
     };
 }
 
 #[cfg(feature = "flex")]
-plain_backend!(burn::backend::Flex);
+host_operations!([] burn::backend::Flex, untracked::<Self, _>);
 #[cfg(feature = "ndarray")]
-plain_backend!(burn::backend::NdArray);
+host_operations!([] burn::backend::NdArray, untracked::<Self, _>);
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
-plain_backend!(burn::backend::Cube);
+host_operations!([] burn::backend::Cube, untracked::<Self, _>);
+host_operations!([B: HostOperations, C: CheckpointStrategy] Autodiff<B, C>, tracked::<B, C, _>);
 
-impl<B: HostOperations, C: CheckpointStrategy> HostOperations for Autodiff<B, C> {
-    fn host_1(a: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
-        tracked::<B, C, 1>([a], function)
-    }
-    fn host_2(a: FloatTensor<Self>, b: FloatTensor<Self>, function: HostFunction) -> FloatTensor<Self> {
-        tracked::<B, C, 2>([a, b], function)
-    }
-    fn host_3(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        function: HostFunction,
-    ) -> FloatTensor<Self> {
-        tracked::<B, C, 3>([a, b, c], function)
-    }
-    fn host_4(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        d: FloatTensor<Self>,
-        function: HostFunction,
-    ) -> FloatTensor<Self> {
-        tracked::<B, C, 4>([a, b, c, d], function)
-    }
+fn untracked<B: Backend, const N: usize>(inputs: [FloatTensor<B>; N], function: HostFunction) -> FloatTensor<B> {
+    forward::<B, N>(inputs, function).0
 }
 
 fn tracked<B: Backend, C: CheckpointStrategy, const N: usize>(

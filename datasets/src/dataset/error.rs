@@ -118,3 +118,10 @@ pub enum DatasetError {
         count: usize,
     },
 }
+
+impl DatasetError {
+    /// A malformed file: its data set, what was found, and what was expected.
+    pub(crate) fn format(dataset: impl Into<String>, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Format { dataset: dataset.into(), found: found.into(), expected: expected.into() }
+    }
+}

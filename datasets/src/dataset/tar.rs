@@ -6,7 +6,7 @@ use super::error::DatasetError;
 
 /// The content of the file whose path ends in `name`; `archive` is the name of the archive in errors.
 pub(crate) fn file<'a>(archive: &str, bytes: &'a [u8], name: &str) -> Result<&'a [u8], DatasetError> {
-    let wrong = |found: String, expected: String| DatasetError::Format { dataset: archive.into(), found, expected };
+    let wrong = |found: String, expected: String| DatasetError::format(archive, found, expected);
     let mut names: Vec<String> = Vec::new();
     let broken = |error: std::io::Error, names: &[String]| {
         wrong(format!("{error} after the files {}", names.join(", ")), format!("a file {name}"))

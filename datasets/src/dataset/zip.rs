@@ -11,7 +11,7 @@ use super::error::DatasetError;
 /// Sizes come from the directory at the end of the archive, since those before the content may be unset. The cyclic
 /// redundancy check of the entry is verified.
 pub(crate) fn entry(archive: &str, bytes: &[u8], path: &str) -> Result<Vec<u8>, DatasetError> {
-    let wrong = |found: String, expected: String| DatasetError::Format { dataset: archive.into(), found, expected };
+    let wrong = |found: String, expected: String| DatasetError::format(archive, found, expected);
     let mut zip = ZipArchive::new(Cursor::new(bytes))
         .map_err(|error| wrong(format!("{} bytes ({error})", bytes.len()), "a whole zip archive".into()))?;
     let Some(index) = zip.index_for_name(path) else {

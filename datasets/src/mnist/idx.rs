@@ -14,7 +14,7 @@ pub(super) fn read<'a, const AXES: usize>(
     content: &str,
     axes: [&str; AXES],
 ) -> Result<([usize; AXES], &'a [u8]), DatasetError> {
-    let wrong = |found: String, expected: String| DatasetError::Format { dataset: file.into(), found, expected };
+    let wrong = |found: String, expected: String| DatasetError::format(file, found, expected);
     let word = |index: usize| {
         let chunk = bytes.get(4 * index..4 * index + 4).and_then(|chunk| chunk.try_into().ok());
         chunk.map(u32::from_be_bytes).ok_or_else(|| {

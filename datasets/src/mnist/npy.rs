@@ -13,11 +13,7 @@ const ENTRY: &str = "arr_0.npy";
 /// errors.
 pub(super) fn read_npz<const AXES: usize>(file: &str, bytes: &[u8]) -> Result<([usize; AXES], Vec<u8>), DatasetError> {
     let array = zip::entry(file, bytes, ENTRY)?;
-    let wrong = |found: String, expected: &str| DatasetError::Format {
-        dataset: format!("{file}, {ENTRY}"),
-        found,
-        expected: expected.into(),
-    };
+    let wrong = |found: String, expected: &str| DatasetError::format(format!("{file}, {ENTRY}"), found, expected);
     let short = || wrong(format!("{} bytes", array.len()), "a whole array in the NumPy format");
     // Version 1 has a header length of two bytes, versions 2 and 3 of four.
     let version = *array.get(MAGIC.len()).filter(|_| array.starts_with(MAGIC)).ok_or_else(short)?;

@@ -20,6 +20,12 @@ use crate::engine::wire::message::Message;
 /// # Laws
 /// Nothing depends on the order in which replies arrived. After `load(save())` a run goes on with the same bits.
 pub trait Algorithm: Send {
+    /// What a report calls the method: the name of its type, unless it says otherwise.
+    fn name(&self) -> &'static str {
+        let path = std::any::type_name::<Self>().split('<').next().unwrap_or_default();
+        path.rsplit("::").next().unwrap_or_default()
+    }
+
     /// The requests of the next step.
     ///
     /// # Errors

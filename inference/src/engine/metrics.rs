@@ -1,16 +1,12 @@
-//! Judges predictions, topics, posteriors and Markov chains, one measure a file.
+//! Judges predictions, topics and Markov chains, one measure a file.
 
 mod accuracy;
 mod calibration;
 mod chains;
 mod coherence;
-mod covariance_distance;
 mod effective_sample_size;
 mod error;
-mod fisher_rao;
-mod generalised_variance;
 mod log_likelihood;
-mod mean_distance;
 mod predictions;
 mod r_hat;
 mod top_words;
@@ -18,13 +14,9 @@ mod top_words;
 pub use accuracy::accuracy;
 pub use calibration::{Calibration, CalibrationBin, calibration, expected_calibration_error};
 pub use coherence::umass_coherence;
-pub use covariance_distance::covariance_distance;
 pub use effective_sample_size::{bulk_effective_sample_size, tail_effective_sample_size};
 pub use error::MetricError;
-pub use fisher_rao::fisher_rao_distance;
-pub use generalised_variance::generalised_variance_difference;
 pub use log_likelihood::test_log_likelihood;
-pub use mean_distance::mean_distance;
 pub use predictions::Predictions;
 pub use r_hat::r_hat;
 pub use top_words::top_words;

@@ -102,6 +102,12 @@ pub trait UpdateRule: Send + Sync {
     }
 }
 
+impl std::fmt::Debug for dyn UpdateRule {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("UpdateRule")
+    }
+}
+
 /// Where the numbers of some rows stand among those of all rows.
 #[derive(Debug, Clone)]
 pub struct RowPlaces<'a> {

@@ -67,7 +67,7 @@ pub struct Report {
     pub seed: u64,
     /// The device.
     pub device: String,
-    /// The algorithm with its options, as [`crate::AlgorithmChoice`] is written.
+    /// The algorithm with its options, as [`crate::AlgorithmChoice`] is written; the name of a method of a user's own.
     pub algorithm: serde_json::Value,
     /// The silos.
     pub silos: Vec<String>,

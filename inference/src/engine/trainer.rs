@@ -11,6 +11,7 @@ use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
 
 /// An update rule with the schedule and the clip of a run.
+#[derive(Debug)]
 pub(crate) struct Descent {
     rule: Box<dyn UpdateRule>,
     optimiser: Plug<dyn Optimiser>,
@@ -105,6 +106,7 @@ pub(crate) fn with_prefix(state: &[(String, Vec<f64>)], prefix: &str) -> NamedVe
 const RULE: &str = "rule.";
 
 /// A family with its parameters, the shared part of θ, and how both move: to the rule they are one vector.
+#[derive(Debug)]
 pub(crate) struct Trainer {
     pub(crate) family: Box<dyn Family>,
     /// The family's parameters, then θ.

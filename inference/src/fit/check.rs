@@ -162,10 +162,11 @@ impl<'a, M: Model> Checked<'a, M> {
     }
 
     fn finish(mut self, silos: usize) -> CheckReport {
+        let silos = if silos == 1 { "1 silo".to_owned() } else { format!("{silos} silos") };
         let value = relative(self.total.0, self.joint.0, 1.0);
-        self.report.checks.push((format!("bound: {silos} silos = one machine"), value, self.bound));
+        self.report.checks.push((format!("bound: {silos} = one machine"), value, self.bound));
         let discrepancy = gradient_discrepancy(&self.total.1, &self.joint.1);
-        self.report.checks.push((format!("gradient by globals: {silos} silos = one machine"), discrepancy, self.bound));
+        self.report.checks.push((format!("gradient by globals: {silos} = one machine"), discrepancy, self.bound));
         self.report
     }
 }

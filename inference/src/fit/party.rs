@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model, SiteTable};
 
-use super::{AlgorithmChoice, RoundOptions};
+use super::AlgorithmChoice;
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
@@ -11,7 +11,7 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
-use crate::methods::rounds::{AveragingSilo, FedOpt, Rounds, SfviAvg};
+use crate::methods::rounds::{AveragingSilo, FedOpt, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
 
 /// The coordinator, given the names of the silos and how many rows each has.
@@ -28,11 +28,9 @@ pub(super) fn coordinator<M: Model + 'static>(
         Ok(match choice {
             AlgorithmChoice::Sfvi => Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>,
             AlgorithmChoice::SfviAvg(how) => {
-                let RoundOptions { local_steps, by_size, keep_optimiser, scale_entropy, most, averaging } = how.clone();
-                let rounds = Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy };
-                Box::new(SfviAvg::new(model, device, settings, names, rounds)?)
+                Box::new(SfviAvg::new(model, device, settings, names, sizes, how.clone())?)
             }
-            AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, how.rounds(sizes)?)?),
+            AlgorithmChoice::FedOpt(how) => Box::new(FedOpt::new(model, device, settings, names, sizes, how.clone())?),
             AlgorithmChoice::Pvi(how) => Box::new(pvi(model, names, rows, device, how, settings)?),
             AlgorithmChoice::OnDevice { interval } => {
                 Box::new(Central::new(model, device, settings, only(names)?)?.every(*interval)?)

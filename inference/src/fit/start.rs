@@ -12,7 +12,7 @@ use crate::engine::trust::estimate::ElboEstimate;
 /// A fit whose steps its user takes.
 ///
 /// # Laws
-/// After as many steps the posterior has the bits of [`crate::fit()`] with the same options (the test below).
+/// After as many steps the posterior has the bits of [`crate::fit()`] with the same options (`tests/sfvi/run_loop.rs`).
 pub struct Run {
     algorithm: Box<dyn Algorithm>,
     exchange: InProcess,
@@ -117,51 +117,5 @@ impl Run {
     #[must_use]
     pub fn into_parties(self) -> (Box<dyn Algorithm>, InProcess) {
         (self.algorithm, self.exchange)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use partita_core::burn::module::Module;
-    use partita_core::burn::tensor::Tensor;
-    use partita_core::{Normal, Result, Scope};
-
-    use super::*;
-    use crate::engine::settings::Settings;
-
-    #[derive(Module, Debug)]
-    struct Level {}
-
-    impl Model for Level {
-        type Globals = Tensor<1>;
-        type Data = Tensor<1>;
-
-        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-            scope.sample("level", Normal::new(0.0, 10.0))
-        }
-
-        fn local(&self, scope: &mut Scope<'_>, level: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-            scope.plate("row", data.dims()[0], |scope, rows| {
-                let value = scope.sample("value", Normal::new(level.clone(), 1.0))?;
-                scope.observe("y", Normal::new(value, 0.5), rows.take(data)?)
-            })
-        }
-    }
-
-    #[test]
-    fn steps_taken_one_by_one_are_those_of_a_fit() {
-        let device = Device::flex();
-        let silo = |name: &str, y: f64| (name.to_owned(), device.tensor(vec![y, -y], [2]));
-        let silos = [silo("a", 1.0), silo("b", 2.5)];
-        let settings = Settings { steps: 20, ..Settings::default() };
-        let options = FitOptions { settings, elbo_draws: 2, summary_draws: 0, ..FitOptions::default() };
-        let fitted = crate::fit(&Level {}, &silos, &device, &options, None).unwrap();
-        let mut run = start(&Level {}, &silos, &device, &options).unwrap();
-        for number in 1..=20 {
-            assert_eq!(run.step().unwrap().step, number);
-        }
-        assert_eq!(run.posterior().parameters, fitted.posterior().parameters);
-        assert_eq!(run.elbo().unwrap().elbo.to_bits(), fitted.report.elbo.to_bits());
-        assert_eq!(run.counters().bytes_from_silos, fitted.record.counters.bytes_from_silos);
     }
 }

@@ -1,9 +1,10 @@
 //! Says what is known to go wrong with the method of a fit, what it does to the answer, and what to do about it.
 
-use super::{AlgorithmChoice, RoundOptions};
+use super::AlgorithmChoice;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
 use crate::engine::report::Warning;
+use crate::methods::rounds::RoundOptions;
 
 /// Whether a model has local latents, as far as the party knows that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

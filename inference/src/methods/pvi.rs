@@ -54,6 +54,7 @@ use crate::methods::pvi::solver::{LocalUpdate, SolverState};
 ///
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, Algorithm 1; with local latents, ours.
+#[derive(Debug)]
 pub struct Pvi<M: Model> {
     coordinator: Coordinator<M>,
     options: PviOptions,
@@ -93,16 +94,6 @@ struct Asked {
     is_void: bool,
 }
 
-impl<M: Model> std::fmt::Debug for Pvi<M> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Pvi")
-            .field("coordinator", &self.coordinator)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<M: Model> Pvi<M> {
     /// The coordinator of a run over the silos of these names, with these numbers of rows.
     ///
@@ -119,11 +110,8 @@ impl<M: Model> Pvi<M> {
     ) -> Result<Self> {
         options.check()?;
         check_estimator(settings)?;
-        if sizes.len() != silos.len() || sizes.contains(&0) {
-            let found = format!("{sizes:?} for {} silos", silos.len());
-            return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
-        }
         let coordinator = Coordinator::new(model, device, settings, silos)?;
+        coordinator.check_sizes(&sizes)?;
         options.check_theta(coordinator.trainer.theta())?;
         let family = settings.family.natural_family(&coordinator.table)?;
         let (prior, prior_solver) = match exact_prior(&coordinator, &family)? {

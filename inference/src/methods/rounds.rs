@@ -2,12 +2,14 @@
 
 pub(crate) mod average;
 pub(crate) mod fed_opt;
+mod fed_opt_options;
 mod join;
 mod messages;
 pub(crate) mod server;
 pub(crate) mod sfvi_avg;
 pub(crate) mod silo;
 
-pub use fed_opt::{FedOpt, PointRounds};
-pub use sfvi_avg::{Rounds, SfviAvg};
+pub use fed_opt::FedOpt;
+pub use fed_opt_options::FedOptOptions;
+pub use sfvi_avg::{RoundOptions, SfviAvg};
 pub use silo::AveragingSilo;

@@ -22,10 +22,10 @@ use std::path::PathBuf;
 use clap::Args;
 use partita::datasets::{heart_failure, heart_failure_from};
 use partita::inference::metrics::{Predictions, calibration};
-use partita::inference::plot;
 use serde_json::json;
 
 use crate::harness::{Claims, Result, Session, Shared};
+use crate::pictures;
 use study::{Method, Outcome, Study};
 
 /// Split networks on the heart-failure data, by ten-fold cross-validation.
@@ -119,10 +119,10 @@ fn draw(session: &Session, found: &[(Method, Vec<Outcome>)]) -> Result<()> {
     };
     let lines: Vec<_> = found.iter().map(|(method, outcomes)| (name(method), by_fold(outcomes))).collect();
     let title = "Mean log likelihood of the test rows of each fold";
-    plot::lines(&session.file("folds.svg"), &lines, title, ["fold", "nats a row"])?;
+    pictures::lines(&session.file("folds.svg"), &lines, title, ["fold", "nats a row"])?;
     let traces: Vec<_> =
         found.iter().filter_map(|(method, outcomes)| Some((name(method), outcomes.first()?.trace.clone()))).collect();
-    plot::curves(&session.file("bounds.svg"), &traces, "Bound a training row, fold 1", None)?;
+    pictures::curves(&session.file("bounds.svg"), &traces, "Bound a training row, fold 1", None)?;
     let mut predictors = Vec::new();
     for (method, outcomes) in found {
         let pairs: Vec<[f64; 2]> =
@@ -130,6 +130,6 @@ fn draw(session: &Session, found: &[(Method, Vec<Outcome>)]) -> Result<()> {
         let labels: Vec<u8> = outcomes.iter().flat_map(|own| own.labels.iter().copied().map(u8::from)).collect();
         predictors.push((name(method), calibration(&Predictions::new(&pairs.concat(), 2, &labels)?)));
     }
-    plot::reliability(&session.file("reliability.svg"), &predictors, "Test rows of all folds")?;
+    pictures::reliability(&session.file("reliability.svg"), &predictors, "Test rows of all folds")?;
     Ok(())
 }

@@ -23,6 +23,7 @@ use partita::inference::{Panel, plot};
 use serde_json::json;
 
 use crate::harness::{Claims, Result, Session, Shared};
+use crate::pictures;
 use study::{Algorithm, Found, Statement, Study};
 use world::World;
 
@@ -133,7 +134,7 @@ fn draw(options: &Options, session: &Session, shown: &Shown<'_>) -> Result<()> {
         let fits = truly.iter().copied().chain(of(kind)).filter(|one| one.curve.len() > 1);
         let runs: Vec<(String, Vec<(f64, f64)>)> = fits.map(|one| (one.name(), one.curve.clone())).collect();
         let path = session.file(&format!("elbo_{parties}_{}.svg", kind.replace(' ', "_")));
-        plot::curves(&path, &runs, &format!("{kind}, {parties} parties: bound in nats"), None)?;
+        pictures::curves(&path, &runs, &format!("{kind}, {parties} parties: bound in nats"), None)?;
     }
     let mut panels = Vec::new();
     for sampled in [true, false].into_iter().filter(|sampled| !(*sampled && options.no_sampler)) {

@@ -13,13 +13,12 @@ use clap::Args;
 use partita::Device;
 use partita::core::{Noise, partition_equally};
 use partita::datasets::{RuggedCountry, rugged};
-use partita::inference::plot;
-use partita::inference::plot::{Band, BandPanel, BandPoint};
 use partita::models::{LinearRegression, MeasuredRows};
 use serde_json::json;
 
 use super::schedules::{Experiment, Found, Runs, Small, Truth, draw_losses, print_costs, shown};
 use crate::harness::{Result, Session, Shared, Table};
+use crate::pictures::{self, Band, BandPanel, BandPoint};
 
 const NAMES: [&str; 4] = ["intercept", "Africa", "ruggedness", "both"];
 
@@ -124,7 +123,7 @@ fn draw(session: &Session, found: &[Found], countries: &[RuggedCountry]) -> Resu
         groups: [false, true].map(|africa| group(run, countries, africa)).into(),
     };
     let panels: Vec<BandPanel> = shown.iter().take(3).map(panel).collect();
-    Ok(plot::bands(&session.file("lines.svg"), &panels, ["ruggedness, 100 m", "log wealth"])?)
+    Ok(pictures::bands(&session.file("lines.svg"), &panels, ["ruggedness, 100 m", "log wealth"])?)
 }
 
 /// The countries in Africa or outside with the line through them and its 90 % interval.

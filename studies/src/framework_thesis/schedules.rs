@@ -5,12 +5,13 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use partita::inference::{
     Conjugate, Counters, Delays, ExponentialFamily, GradientDescent, InProcess, NormalFamily, Order, Pvi, PviSilo,
-    RunOptions, Silent, Silo, SiloProgram, Start, Threads, plot, run, run_asynchronous,
+    RunOptions, Silent, Silo, SiloProgram, Start, Threads, run, run_asynchronous,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Result, Session, Shared, Table, improper_cavities, real};
+use crate::pictures;
 
 /// How local problems are solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -328,5 +329,5 @@ pub(crate) fn draw_losses(path: &Path, found: &[&Found], title: &str) -> Result<
     // A run so short that only its last exchange has a loss of all silos has no curve.
     let drawn = found.iter().filter(|run| run.losses.len() > 1);
     let curves: Vec<_> = drawn.map(|run| (run.way.name().to_owned(), run.losses.clone())).collect();
-    Ok(plot::lines(path, &curves, title, ["communications", "loss, nats"])?)
+    Ok(pictures::lines(path, &curves, title, ["communications", "loss, nats"])?)
 }

@@ -22,11 +22,11 @@ use partita::SiloSchedule;
 use partita::core::{Key, Noise, Purpose};
 use partita::inference::Delays;
 use partita::inference::Order;
-use partita::inference::plot::lines;
 use serde_json::{Value, json};
 
 use super::{PlanarClutter, PlanarClutterSettings};
 use crate::harness::{Claim, Claims, Result, Session, Shared};
+use crate::pictures::lines;
 use method::{Method, Moments};
 use published::{BySchedule, BySilos, TABLE_3_1, TABLE_3_2, TABLE_4_1, TABLE_4_2};
 use row::{DataSet, Row};

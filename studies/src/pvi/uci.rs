@@ -23,10 +23,10 @@ use clap::{Args, ValueEnum};
 use partita::Device;
 use partita::core::SmallLarge;
 use partita::datasets::{LabelledTable, adult, bank, credit};
-use partita::inference::plot;
 use serde_json::json;
 
 use crate::harness::{Claims, Result, Session, Shared, real};
+use crate::pictures;
 use study::{Curve, Method};
 
 /// Logistic regression on UCI tables over ten silos by PVI and other methods.
@@ -225,7 +225,7 @@ impl Study {
         let level = panel.end(Method::GlobalVi);
         let title = format!("{}: test log likelihood by log10 of messages", panel.place());
         let path = self.session.file(&format!("{}.svg", panel.slug()));
-        plot::repeated(&path, &kinds, &title, level.is_finite().then_some(-level))?;
+        pictures::repeated(&path, &kinds, &title, level.is_finite().then_some(-level))?;
         Ok(())
     }
 }

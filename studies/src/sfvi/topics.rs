@@ -20,13 +20,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use partita::core::{Key, Noise, Purpose, partition_equally};
 use partita::datasets::{newsgroups, octis};
-use partita::inference::{held_out_bound, plot};
+use partita::inference::held_out_bound;
 use partita::models::{TopicEncoder, TopicLink, TopicModel};
 use partita::{Amortised, Device, SparseRows};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::harness::{Claims, Result, Session, Shared, real};
+use crate::pictures;
 use fit::Fitted;
 
 type Silos = Vec<(String, SparseRows)>;
@@ -250,6 +251,6 @@ fn draw(session: &Session, fits: &[Fitted]) -> Result<()> {
     };
     let lines: Vec<(String, Vec<(f64, f64)>)> = fits.iter().map(line).collect();
     let title = "Bound of each fit on its own documents";
-    plot::lines(&session.file("elbo.svg"), &lines, title, ["gradient evaluations", "nats a token"])?;
+    pictures::lines(&session.file("elbo.svg"), &lines, title, ["gradient evaluations", "nats a token"])?;
     words::draw(&session.file("topics.svg"), fits)
 }

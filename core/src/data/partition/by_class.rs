@@ -1,6 +1,6 @@
 //! Assigns whole classes to silos, or whole silos to classes: the most extreme label skew.
 
-use super::{argument, equal_sizes, rows_by_key, sort};
+use super::{at_least_one, equal_sizes, rows_by_key, sort};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
@@ -26,10 +26,8 @@ use crate::noise::{Key, Noise, Purpose};
 /// ```
 pub fn partition_by_class<K: Ord>(labels: &[K], silos: usize, noise: &Noise) -> Result<Vec<Vec<usize>>, DataError> {
     const OPERATION: &str = "splitting rows by class";
-    if silos == 0 || labels.is_empty() {
-        let name = if silos == 0 { "number of silos" } else { "number of rows" };
-        return Err(argument(OPERATION, name, 0.0, "at least one"));
-    }
+    at_least_one(OPERATION, "number of silos", silos)?;
+    at_least_one(OPERATION, "number of rows", labels.len())?;
     let classes = rows_by_key(labels);
     let mut result = vec![Vec::new(); silos];
     let mut stream = noise.stream(Key::new(Purpose::Partition, 0));

@@ -1,6 +1,6 @@
 //! Gives each key, or each row, a silo of its own, and keeps the rows of one group together.
 
-use super::{argument, rows_by_key, sort};
+use super::{at_least_one, rows_by_key, sort};
 use crate::data::error::DataError;
 
 /// Gives each distinct key a silo of its own, in ascending order of the keys: one silo for each hospital, say.
@@ -18,9 +18,7 @@ use crate::data::error::DataError;
 /// # Ok::<(), partita_core::DataError>(())
 /// ```
 pub fn partition_by_key<K: Ord>(keys: &[K]) -> Result<Vec<Vec<usize>>, DataError> {
-    if keys.is_empty() {
-        return Err(argument("splitting rows by key", "number of rows", 0.0, "at least one"));
-    }
+    at_least_one("splitting rows by key", "number of rows", keys.len())?;
     Ok(rows_by_key(keys))
 }
 
@@ -38,9 +36,7 @@ pub fn partition_by_key<K: Ord>(keys: &[K]) -> Result<Vec<Vec<usize>>, DataError
 /// # Ok::<(), partita_core::DataError>(())
 /// ```
 pub fn partition_each_row(rows: usize) -> Result<Vec<Vec<usize>>, DataError> {
-    if rows == 0 {
-        return Err(argument("giving each row a silo", "number of rows", 0.0, "at least one"));
-    }
+    at_least_one("giving each row a silo", "number of rows", rows)?;
     Ok((0..rows).map(|row| vec![row]).collect())
 }
 

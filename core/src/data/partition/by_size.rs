@@ -1,6 +1,6 @@
 //! Assigns rows at random to silos of equal or of given sizes: every silo sees the same distribution.
 
-use super::{argument, equal_sizes, sort};
+use super::{at_least_one, cut, equal_sizes, sort};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
@@ -21,9 +21,7 @@ use crate::noise::{Key, Noise, Purpose};
 /// ```
 pub fn partition_equally(rows: usize, silos: usize, noise: &Noise) -> Result<Vec<Vec<usize>>, DataError> {
     const OPERATION: &str = "splitting rows equally";
-    if silos == 0 {
-        return Err(argument(OPERATION, "number of silos", 0.0, "at least one"));
-    }
+    at_least_one(OPERATION, "number of silos", silos)?;
     if rows < silos {
         let remedy = "Ask for fewer silos.";
         return Err(DataError::EmptySilo { operation: OPERATION, silo: rows, silos, rows, remedy });
@@ -50,9 +48,7 @@ pub fn partition_equally(rows: usize, silos: usize, noise: &Noise) -> Result<Vec
 /// ```
 pub fn partition_by_sizes(rows: usize, sizes: &[usize], noise: &Noise) -> Result<Vec<Vec<usize>>, DataError> {
     const OPERATION: &str = "splitting rows by given sizes";
-    if sizes.is_empty() {
-        return Err(argument(OPERATION, "number of silos", 0.0, "at least one"));
-    }
+    at_least_one(OPERATION, "number of silos", sizes.len())?;
     if let Some(silo) = sizes.iter().position(|size| *size == 0) {
         let remedy = "Give every silo at least one row.";
         return Err(DataError::EmptySilo { operation: OPERATION, silo, silos: sizes.len(), rows, remedy });
@@ -63,13 +59,7 @@ pub fn partition_by_sizes(rows: usize, sizes: &[usize], noise: &Noise) -> Result
     }
     let mut order: Vec<usize> = (0..rows).collect();
     noise.stream(Key::new(Purpose::Partition, 0)).shuffle(&mut order);
-    let mut rest = order.as_slice();
-    let mut silos = Vec::with_capacity(sizes.len());
-    for size in sizes {
-        let (mine, others) = rest.split_at(*size);
-        silos.push(mine.to_vec());
-        rest = others;
-    }
+    let mut silos = cut(&order, sizes.iter().copied());
     sort(&mut silos);
     Ok(silos)
 }

@@ -2,7 +2,7 @@
 //!
 //! Not `linfa-clustering`: it brings `ndarray`, and draws from a generator of its own instead of a keyed stream.
 
-use super::argument;
+use super::{argument, at_least_one};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, NoiseStream, Purpose};
 
@@ -57,18 +57,11 @@ pub fn partition_by_k_means(
     scaling: Scaling,
     noise: &Noise,
 ) -> Result<Vec<Vec<usize>>, DataError> {
-    if silos == 0 || columns == 0 {
-        let name = if silos == 0 { "number of silos" } else { "number of columns" };
-        return Err(argument(OPERATION, name, 0.0, "at least one"));
-    }
+    at_least_one(OPERATION, "number of silos", silos)?;
+    at_least_one(OPERATION, "number of columns", columns)?;
     if !inputs.len().is_multiple_of(columns) {
-        let (argument, found) = ("number of inputs", inputs.len().to_string());
-        return Err(DataError::Argument {
-            operation: OPERATION,
-            argument,
-            found,
-            expected: "a multiple of the columns",
-        });
+        let (operation, found, expected) = (OPERATION, inputs.len().to_string(), "a multiple of the columns");
+        return Err(DataError::Argument { operation, argument: "number of inputs", found, expected });
     }
     if let Some(value) = inputs.iter().find(|value| !value.is_finite()) {
         return Err(argument(OPERATION, "an input", *value, "a finite number"));

@@ -1,6 +1,6 @@
 //! Assigns rows at random so that each silo has its own mix of labels, drawn from a Dirichlet distribution.
 
-use super::{argument, rows_by_key, sort};
+use super::{argument, at_least_one, rows_by_key, sort};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
@@ -39,9 +39,7 @@ pub fn partition_by_label_skew<K: Ord>(
     noise: &Noise,
 ) -> Result<Vec<Vec<usize>>, DataError> {
     const OPERATION: &str = "splitting rows with skewed labels";
-    if silos == 0 {
-        return Err(argument(OPERATION, "number of silos", 0.0, "at least one"));
-    }
+    at_least_one(OPERATION, "number of silos", silos)?;
     if !(concentration > 0.0 && concentration.is_finite()) {
         return Err(argument(OPERATION, "concentration", concentration, "a finite number > 0"));
     }

@@ -1,6 +1,6 @@
 //! Assigns shards of rows sorted by label, so that each silo holds few labels, and counts how many it holds.
 
-use super::{argument, equal_sizes, sort};
+use super::{at_least_one, cut, equal_sizes, sort};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
@@ -37,10 +37,8 @@ pub fn partition_by_shards<K: Ord>(
     noise: &Noise,
 ) -> Result<Vec<Vec<usize>>, DataError> {
     const OPERATION: &str = "splitting rows into shards";
-    if silos == 0 || shards == 0 {
-        let name = if silos == 0 { "number of silos" } else { "number of shards a silo" };
-        return Err(argument(OPERATION, name, 0.0, "at least one"));
-    }
+    at_least_one(OPERATION, "number of silos", silos)?;
+    at_least_one(OPERATION, "number of shards a silo", shards)?;
     let count = silos.saturating_mul(shards);
     if labels.len() < count {
         let remedy = "There are fewer rows than shards: ask for fewer silos or fewer shards a silo.";
@@ -49,9 +47,9 @@ pub fn partition_by_shards<K: Ord>(
     }
     let mut rows: Vec<usize> = (0..labels.len()).collect();
     rows.sort_by_key(|row| &labels[*row]);
-    let mut cut: Vec<Vec<usize>> = equal_sizes(labels.len(), count).map(|size| rows.drain(..size).collect()).collect();
-    noise.stream(Key::new(Purpose::Partition, 0)).shuffle(&mut cut);
-    let mut result: Vec<Vec<usize>> = cut.chunks(shards).map(<[Vec<usize>]>::concat).collect();
+    let mut dealt = cut(&rows, equal_sizes(labels.len(), count));
+    noise.stream(Key::new(Purpose::Partition, 0)).shuffle(&mut dealt);
+    let mut result: Vec<Vec<usize>> = dealt.chunks(shards).map(<[Vec<usize>]>::concat).collect();
     sort(&mut result);
     Ok(result)
 }

@@ -1,6 +1,6 @@
 //! Assigns rows to small and large silos with given imbalances of size and of positive labels.
 
-use super::{argument, equal_sizes, sort};
+use super::{argument, cut, equal_sizes, sort};
 use crate::data::error::DataError;
 use crate::noise::{Key, Noise, Purpose};
 
@@ -81,9 +81,7 @@ pub fn partition_small_large(
     }
     let mut rest = pools.concat();
     stream.shuffle(&mut rest);
-    for size in equal_sizes(rest.len(), half) {
-        result.push(rest.drain(..size).collect());
-    }
+    result.extend(cut(&rest, equal_sizes(rest.len(), half)));
     sort(&mut result);
     Ok(result)
 }

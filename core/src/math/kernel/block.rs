@@ -15,6 +15,12 @@ pub(super) fn takes(output: &[f64], count: usize) -> bool {
     output.len() == count || output.is_empty()
 }
 
+/// One multiplication and addition, with one rounding where the machine has the instruction.
+#[inline(always)]
+pub(super) fn add<const FUSED: bool>(sum: f64, a: f64, b: f64) -> f64 {
+    if FUSED { a.mul_add(b, sum) } else { sum + a * b }
+}
+
 /// Reads and writes the blocks that lie wholly inside their slices: without any index the compiler does not know, so
 /// that blocks stay in registers.
 #[derive(Debug, Clone, Copy)]

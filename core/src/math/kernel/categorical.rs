@@ -27,7 +27,8 @@ dispatch! {
     categorical_logit(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64]) -> f64
     where gradient.len() == logits.len()
         && class.is_empty() == logits.is_empty()
-        && logits.len().is_multiple_of(class.len())
+        && logits.len().is_multiple_of(class.len());
+    vector, scalar
 }
 
 #[inline(always)]
@@ -125,79 +126,4 @@ fn scalar(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64]) -> f6
         }
     }
     sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::kernel::testing::{bits, scattered, vectorised, worst};
-
-    fn case(rows: usize, width: usize) -> (Vec<f64>, Vec<f64>) {
-        let classes = scattered(rows, 0.0, width as f64).into_iter().map(f64::floor).collect();
-        (scattered(rows * width, -9.0, 7.0), classes)
-    }
-
-    // One unit of exp, a reciprocal and a product; measured 5e-16.
-    const TOLERANCE: f64 = 2e-15;
-
-    #[test]
-    fn the_vector_loop_agrees_with_libm() {
-        for (rows, width) in [(0, 3), (1, 1), (1, 40), (3, 2), (16, 10), (17, 3), (214, 10), (33, 16)] {
-            let (logits, class) = case(rows, width);
-            let (mut found, mut expected) = (vec![0.0; rows * width], vec![0.0; rows * width]);
-            let sum = categorical_logit(&logits, &class, 0.8, &mut found);
-            let reference = scalar(&logits, &class, 0.8, &mut expected);
-            assert!((sum - reference).abs() <= TOLERANCE * reference.abs(), "{rows} x {width}: {sum} {reference}");
-            let error = worst(&found, &expected, 0.0);
-            assert!(error <= TOLERANCE, "{rows} x {width}: {error:e}");
-        }
-    }
-
-    #[test]
-    fn every_instruction_set_gives_the_same_bits() {
-        if !vectorised() {
-            return;
-        }
-        let (logits, class) = case(211, 10);
-        let (mut wide, mut narrow) = (vec![0.0; 2110], vec![0.0; 2110]);
-        let sum = categorical_logit(&logits, &class, 0.3, &mut wide);
-        assert_eq!(sum.to_bits(), vector(&logits, &class, 0.3, &mut narrow).to_bits());
-        assert_eq!(bits(&wide), bits(&narrow));
-    }
-
-    #[test]
-    fn gradients_of_a_row_add_up_to_zero() {
-        let (logits, class) = case(50, 7);
-        let mut gradient = vec![0.0; 350];
-        categorical_logit(&logits, &class, 3.0, &mut gradient);
-        assert!(gradient.chunks(7).all(|row| row.iter().sum::<f64>().abs() < 1e-14));
-    }
-
-    #[test]
-    fn extreme_logits_do_not_overflow() {
-        let mut gradient = [0.0; 6];
-        let sum = categorical_logit(&[1000.0, 0.0, -1000.0, -1e9, -1e9, -1e9], &[1.0, 2.0], 1.0, &mut gradient);
-        assert!((sum + 1000.0 + 3.0_f64.ln()).abs() < 1e-12, "{sum}");
-        let third = 1.0 / 3.0;
-        assert!(worst(&gradient, &[-1.0, 1.0, 0.0, -third, -third, 2.0 * third], 1.0) < 1e-15);
-    }
-
-    #[test]
-    fn a_certain_class_keeps_its_digits() {
-        let mut gradient = [0.0; 3];
-        let sum = categorical_logit(&[0.0, 40.0, -5.0], &[1.0], 1.0, &mut gradient);
-        let expected = (-40.0_f64).exp() + (-45.0_f64).exp();
-        assert!((sum + expected).abs() < 1e-15 * expected && (gradient[1] - expected).abs() < 1e-15 * expected);
-    }
-
-    #[test]
-    fn a_nan_or_an_impossible_class_is_not_hidden() {
-        let mut gradient = [0.0; 3];
-        for (logits, class) in [([f64::NAN, 0.0, 0.0], 1.0), ([0.0, 0.0, f64::NAN], 1.0), ([0.0; 3], f64::NAN)] {
-            assert!(categorical_logit(&logits, &[class], 1.0, &mut gradient).is_nan());
-        }
-        for class in [3.0, -1.0, 0.5] {
-            assert!(categorical_logit(&[0.0; 3], &[class], 1.0, &mut gradient).is_nan());
-        }
-    }
 }

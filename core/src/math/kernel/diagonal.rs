@@ -37,7 +37,8 @@ dispatch! {
     /// # Panics
     /// If the lengths disagree: callers have checked them.
     diagonal_draw(draw: &mut DiagonalDraw<'_>) -> f64
-    where draw.fit()
+    where draw.fit();
+    vector, scalar
 }
 
 #[inline(always)]
@@ -70,48 +71,4 @@ fn scalar(draw: &mut DiagonalDraw<'_>) -> f64 {
         sum += -draw.log_scale[index] - 0.5 * noise * noise;
     }
     sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::kernel::testing::{LENGTHS, bits, scattered, vectorised, worst};
-
-    fn drawn(length: usize, draw: fn(&mut DiagonalDraw<'_>) -> f64) -> [Vec<f64>; 4] {
-        let [mut latent, mut deviation, mut score] = [const { Vec::new() }; 3].map(|mut zeros: Vec<f64>| {
-            zeros.resize(length, 0.0);
-            zeros
-        });
-        let (mean, log_scale, noise) =
-            (scattered(length, -2.0, 2.0), scattered(length, -4.0, 1.0), scattered(length, -3.0, 3.0));
-        let sum = draw(&mut DiagonalDraw {
-            mean: &mean,
-            log_scale: &log_scale,
-            noise: &noise,
-            latent: &mut latent,
-            deviation: &mut deviation,
-            score: &mut score,
-        });
-        [latent, deviation, score, vec![sum]]
-    }
-
-    #[test]
-    fn the_vector_loop_agrees_with_libm() {
-        for length in LENGTHS {
-            let (found, expected) = (drawn(length, diagonal_draw), drawn(length, scalar));
-            for (found, expected) in found[..3].iter().zip(&expected[..3]) {
-                assert!(worst(found, expected, 1.0) <= 4e-16, "{length}");
-            }
-            assert!(worst(&found[3], &expected[3], 1.0 + length as f64) <= 4e-16, "{length}");
-        }
-    }
-
-    #[test]
-    fn every_instruction_set_gives_the_same_bits() {
-        if !vectorised() {
-            return;
-        }
-        let (wide, narrow) = (drawn(2141, diagonal_draw), drawn(2141, vector));
-        wide.iter().zip(&narrow).for_each(|(wide, narrow)| assert_eq!(bits(wide), bits(narrow)));
-    }
 }

@@ -48,7 +48,8 @@ dispatch! {
     /// # Panics
     /// If the lengths disagree: callers have checked them.
     normal(terms: &mut NormalTerms<'_>) -> f64
-    where terms.fit()
+    where terms.fit();
+    vector, scalar
 }
 
 #[inline(always)]
@@ -115,89 +116,4 @@ fn scalar(terms: &mut NormalTerms<'_>) -> f64 {
         }
     }
     sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::kernel::testing::{LENGTHS, bits, scattered, vectorised};
-
-    /// Evaluates one of the loops; returns the sum and the three derivatives.
-    fn run(loops: fn(&mut NormalTerms<'_>) -> f64, x: &[f64], location: &[f64], scale: &[f64]) -> (f64, [Vec<f64>; 3]) {
-        let mut by = [vec![0.0; x.len()], vec![0.0; x.len()], vec![0.0; x.len()]];
-        let [by_x, by_location, by_scale] = &mut by;
-        let sum = loops(&mut NormalTerms { x, location, scale, factor: 1.3, by_x, by_location, by_scale });
-        (sum, by)
-    }
-
-    // A reciprocal and a product instead of one division; measured 8e-16.
-    const TOLERANCE: f64 = 1e-15;
-
-    #[test]
-    fn the_vector_loop_agrees_with_libm() {
-        for length in LENGTHS {
-            let x = scattered(length, -5.0, 5.0);
-            let locations = [scattered(length, -1.0, 3.0), vec![0.25]];
-            let scales = [scattered(length, 0.01, 3.0), vec![0.7]];
-            for (location, scale) in locations.iter().flat_map(|l| scales.iter().map(move |s| (l, s))) {
-                let (sum, found) = run(normal, &x, location, scale);
-                let (reference, expected) = run(scalar, &x, location, scale);
-                let deviation = |i: usize| found[1][i].abs() * scale.get(i).unwrap_or(&scale[0]) / 1.3;
-                let size: f64 = (0..length).map(|i| deviation(i).powi(2) + 6.0).sum();
-                assert!((sum - reference).abs() <= TOLERANCE * size, "{length}: {sum} {reference}");
-                for (order, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                    for (index, (a, b)) in found.iter().zip(expected).enumerate() {
-                        let parts = 1.3 * (1.0 + deviation(index).powi(2)) / scale.get(index).unwrap_or(&scale[0]);
-                        let size = if order == 2 { parts } else { b.abs() };
-                        assert!((a - b).abs() <= TOLERANCE * size, "{order}: {a} {b}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn every_instruction_set_gives_the_same_bits() {
-        if !vectorised() {
-            return;
-        }
-        let (x, location) = (scattered(2141, -5.0, 5.0), scattered(2141, -1.0, 3.0));
-        for scale in [scattered(2141, 0.01, 3.0), vec![0.7]] {
-            let (wide, narrow) = (run(normal, &x, &location, &scale), run(vector, &x, &location, &scale));
-            assert_eq!(wide.0.to_bits(), narrow.0.to_bits());
-            for (wide, narrow) in wide.1.iter().zip(&narrow.1) {
-                assert_eq!(bits(wide), bits(narrow));
-            }
-        }
-    }
-
-    #[test]
-    fn only_what_is_asked_for_is_written() {
-        let x = scattered(35, -2.0, 2.0);
-        let mut by_scale = vec![0.0; 35];
-        let (sum, all) = run(normal, &x, &[0.1], &[2.0]);
-        let mut terms = NormalTerms {
-            x: &x,
-            location: &[0.1],
-            scale: &[2.0],
-            factor: 1.3,
-            by_x: &mut [],
-            by_location: &mut [],
-            by_scale: &mut by_scale,
-        };
-        assert_eq!(normal(&mut terms).to_bits(), sum.to_bits());
-        assert_eq!(bits(&by_scale), bits(&all[2]));
-    }
-
-    #[test]
-    fn a_nan_is_not_hidden() {
-        let (good, mut bad) = (scattered(37, 0.5, 2.0), scattered(37, 0.5, 2.0));
-        bad[20] = f64::NAN;
-        for (x, location, scale) in [(&bad, &good, &good), (&good, &bad, &good), (&good, &good, &bad)] {
-            let (sum, by) = run(normal, x, location, scale);
-            assert!(sum.is_nan() && by.iter().all(|by| by[20].is_nan()));
-        }
-        assert!(run(normal, &good, &good, &[f64::NAN]).0.is_nan());
-        assert!(run(normal, &good, &good, &[-1.0]).0.is_nan());
-    }
 }

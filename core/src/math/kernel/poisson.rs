@@ -21,7 +21,8 @@ dispatch! {
     /// # Panics
     /// If the lengths disagree: callers have checked them.
     poisson_log(log_rate: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64
-    where serves(log_rate, y.len()) && takes(residual, y.len())
+    where serves(log_rate, y.len()) && takes(residual, y.len());
+    vector, scalar
 }
 
 #[inline(always)]
@@ -51,71 +52,4 @@ fn scalar(log_rate: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64 
         }
     }
     sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::kernel::testing::{LENGTHS, bits, scattered, vectorised, worst};
-
-    fn case(length: usize) -> (Vec<f64>, Vec<f64>) {
-        (scattered(length, -20.0, 6.0), scattered(length, 0.0, 50.0).into_iter().map(f64::floor).collect())
-    }
-
-    // One unit of exp and one rounding; measured 2.2e-16.
-    const TOLERANCE: f64 = 1e-15;
-
-    #[test]
-    fn the_vector_loop_agrees_with_libm() {
-        for length in LENGTHS {
-            let (log_rate, y) = case(length);
-            let (mut found, mut expected) = (vec![0.0; length], vec![0.0; length]);
-            let sum = poisson_log(&log_rate, &y, 1.0, &mut found);
-            let reference = scalar(&log_rate, &y, 1.0, &mut expected);
-            let size: f64 = log_rate.iter().zip(&y).map(|(l, y)| (y * l).abs() + l.exp()).sum();
-            assert!((sum - reference).abs() <= TOLERANCE * size, "{length}: {sum} {reference}");
-            for ((a, b), (l, y)) in found.iter().zip(&expected).zip(log_rate.iter().zip(&y)) {
-                assert!((a - b).abs() <= TOLERANCE * y.max(l.exp()), "{l} {y}: {a} {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_instruction_set_gives_the_same_bits() {
-        if !vectorised() {
-            return;
-        }
-        let (log_rate, y) = case(2141);
-        let (mut wide, mut narrow) = (vec![0.0; y.len()], vec![0.0; y.len()]);
-        let sum = poisson_log(&log_rate, &y, 0.3, &mut wide);
-        assert_eq!(sum.to_bits(), vector(&log_rate, &y, 0.3, &mut narrow).to_bits());
-        assert_eq!(bits(&wide), bits(&narrow));
-    }
-
-    #[test]
-    fn extreme_rates_behave_as_exp_does() {
-        let mut residual = [0.0; 2];
-        assert_eq!(poisson_log(&[-800.0, -800.0], &[0.0, 2.0], 1.0, &mut residual).to_bits(), (-1600.0_f64).to_bits());
-        assert!(worst(&residual, &[0.0, 2.0], 1.0) < 1e-300);
-        assert!(poisson_log(&[710.0], &[3.0], 1.0, &mut []) < f64::MIN);
-    }
-
-    #[test]
-    fn one_log_rate_serves_all() {
-        let (_, y) = case(37);
-        let (mut found, mut expected) = (vec![0.0; 37], vec![0.0; 37]);
-        let sum = poisson_log(&[0.4], &y, 1.0, &mut found);
-        assert_eq!(sum.to_bits(), poisson_log(&[0.4; 37], &y, 1.0, &mut expected).to_bits());
-        assert_eq!(bits(&found), bits(&expected));
-    }
-
-    #[test]
-    fn a_nan_is_not_hidden() {
-        for place in [0, 16, 36] {
-            let (mut log_rate, y) = case(37);
-            log_rate[place] = f64::NAN;
-            let mut residual = vec![0.0; 37];
-            assert!(poisson_log(&log_rate, &y, 1.0, &mut residual).is_nan() && residual[place].is_nan());
-        }
-    }
 }

@@ -17,7 +17,8 @@ dispatch! {
     /// # Panics
     /// If the lengths disagree: callers have checked them.
     stick(unconstrained: &[f64], shifted: &mut [f64], softplus: &mut [f64]) -> ()
-    where [shifted.len(), softplus.len()] == [unconstrained.len(); 2]
+    where [shifted.len(), softplus.len()] == [unconstrained.len(); 2];
+    vector, scalar
 }
 
 #[inline(always)]
@@ -51,33 +52,5 @@ fn scalar(unconstrained: &[f64], shifted: &mut [f64], softplus: &mut [f64]) {
     for (i, ((u, a), s)) in unconstrained.iter().zip(shifted).zip(softplus).enumerate() {
         *a = u - ((count - i) as f64).ln();
         *s = special::softplus(*a);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::kernel::testing::{LENGTHS, bits, scattered, vectorised, worst};
-
-    #[test]
-    fn the_vector_loop_agrees_with_libm() {
-        for length in LENGTHS {
-            let u = scattered(length, -60.0, 60.0);
-            let [mut a, mut s, mut b, mut t] = [(); 4].map(|()| vec![0.0; length]);
-            stick(&u, &mut a, &mut s);
-            scalar(&u, &mut b, &mut t);
-            assert!(worst(&a, &b, 1.0) <= 1e-15 && worst(&s, &t, 1.0) <= 1e-15, "{length}");
-            if vectorised() {
-                vector(&u, &mut b, &mut t);
-                assert_eq!([bits(&a), bits(&s)], [bits(&b), bits(&t)]);
-            }
-        }
-    }
-
-    #[test]
-    fn a_nan_is_not_hidden() {
-        let (mut a, mut s) = ([0.0; 2], [0.0; 2]);
-        stick(&[0.0, f64::NAN], &mut a, &mut s);
-        assert!(a[1].is_nan() && s[1].is_nan() && s[0].is_finite());
     }
 }

@@ -6,7 +6,7 @@ mod forward;
 pub use back::{TanhNetworkBack, tanh_network_back};
 pub use forward::tanh_network;
 
-use super::block::{BLOCK, Padded, Whole};
+use super::block::{BLOCK, Padded, Whole, add};
 use super::polynomial::exp_below_zero;
 
 /// A network of one hidden layer with a linear path beside it.
@@ -73,12 +73,6 @@ fn tanh<const FAST: bool>(x: f64) -> f64 {
     ((1.0 - t) / (1.0 + t)).copysign(x)
 }
 
-/// One multiplication and addition, with one rounding where the machine has the instruction.
-#[inline(always)]
-fn add<const FAST: bool>(sum: f64, a: f64, b: f64) -> f64 {
-    if FAST { a.mul_add(b, sum) } else { sum + a * b }
-}
-
 /// The block from `start` on of a column of `count` rows.
 #[inline(always)]
 fn load(columns: &[f64], column: usize, count: usize, start: usize) -> [f64; BLOCK] {
@@ -119,94 +113,5 @@ fn unit<const FAST: bool>(w1: &[f64], bias: f64, columns: &[f64], count: usize, 
 fn accumulate<const FAST: bool>(sums: &mut [f64; BLOCK], a: &[f64; BLOCK], b: &[f64; BLOCK]) {
     for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
         *sum = add::<FAST>(*sum, *a, *b);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::kernel::testing::{bits, scattered, vectorised};
-
-    const SHAPES: [[usize; 3]; 4] = [[1, 8, 1], [1, 3, 2], [2, 5, 2], [6, 4, 3]];
-    const COUNTS: [usize; 5] = [1, 15, 16, 17, 300];
-
-    fn each(check: impl Fn(TanhNetwork<'_>, usize)) {
-        for [inputs, hidden, heads] in SHAPES {
-            let shape = TanhNetwork { parameters: &[], inputs, hidden, heads };
-            let parameters = scattered(shape.lengths().iter().sum(), -1.0, 1.2);
-            COUNTS.into_iter().for_each(|count| check(TanhNetwork { parameters: &parameters, ..shape }, count));
-        }
-    }
-
-    type Forward = fn(TanhNetwork<'_>, &[f64], &mut [f64]);
-    type Back = fn(TanhNetwork<'_>, TanhNetworkBack<'_>);
-    const CHOSEN: (Forward, Back) = (tanh_network, tanh_network_back);
-    const SCALAR: (Forward, Back) = (forward::scalar, back::scalar);
-    const VECTOR: (Forward, Back) = (forward::vector, back::vector);
-
-    /// The outputs, the gradients by rows and the gradients by parameters.
-    fn passed(network: TanhNetwork<'_>, count: usize, (forward, back): (Forward, Back)) -> [Vec<f64>; 3] {
-        let rows = scattered(network.inputs * count, -3.0, 2.0);
-        let upstream = scattered(network.heads * count, -1.0, 2.0);
-        let (mut outputs, mut by_rows) = (vec![0.0; upstream.len()], vec![0.5; count]);
-        let mut by_parameters = vec![0.25; network.parameters.len()];
-        forward(network, &rows, &mut outputs);
-        let (rows, upstream) = (rows.as_slice(), upstream.as_slice());
-        back(network, TanhNetworkBack { rows, upstream, by_rows: &mut by_rows, by_parameters: &mut by_parameters });
-        [outputs, by_rows, by_parameters]
-    }
-
-    #[test]
-    fn outputs_are_those_of_the_formula() {
-        each(|network, count| {
-            let [w1, b1, w2, a, b2] = network.split();
-            let rows = scattered(network.inputs * count, -3.0, 2.0);
-            let [outputs, ..] = passed(network, count, CHOSEN);
-            for row in 0..count {
-                let x = |input: usize| rows[input * count + row];
-                let through = |weights: &[f64], from: usize| -> f64 {
-                    (0..network.inputs).map(|input| weights[from * network.inputs + input] * x(input)).sum()
-                };
-                for head in 0..network.heads {
-                    let hidden = (0..network.hidden)
-                        .map(|unit| w2[head * network.hidden + unit] * (b1[unit] + through(w1, unit)).tanh());
-                    let expected = hidden.sum::<f64>() + through(a, head) + b2[head];
-                    assert!((outputs[head * count + row] - expected).abs() < 1e-14);
-                }
-            }
-        });
-    }
-
-    #[test]
-    fn the_vector_loops_agree_with_libm() {
-        each(|network, count| {
-            for (found, expected) in passed(network, count, CHOSEN).iter().zip(passed(network, count, SCALAR)) {
-                let size = expected.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
-                let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                assert!(error < 1e-14 * size * 10.0, "{count}: {error:e}");
-            }
-        });
-    }
-
-    #[test]
-    fn every_instruction_set_gives_the_same_bits() {
-        if !vectorised() {
-            return;
-        }
-        each(|network, count| {
-            for (found, expected) in passed(network, count, CHOSEN).iter().zip(passed(network, count, VECTOR)) {
-                assert_eq!(bits(found), bits(&expected));
-            }
-        });
-    }
-
-    #[test]
-    fn hidden_units_are_exact_at_both_ends_and_a_nan_is_not_hidden() {
-        // One unit of weight 1 and one output of weight 1.
-        let network = TanhNetwork { parameters: &[1.0, 0.0, 1.0, 0.0, 0.0], inputs: 1, hidden: 1, heads: 1 };
-        let mut outputs = [0.0; 4];
-        tanh_network(network, &[-800.0, 0.0, 800.0, f64::NAN], &mut outputs);
-        assert_eq!(outputs[..3], [-1.0, 0.0, 1.0]);
-        assert!(outputs[3].is_nan());
     }
 }

@@ -125,31 +125,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bound_and_weights_are_those_of_the_logarithm_of_the_average() {
-        let bounds = [-820.3, -821.9, -819.7];
-        let estimator = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised };
-        let found = estimator.weigh(&bounds);
-        let ratios = bounds.map(|bound: f64| (bound + 820.0).exp());
-        let sum: f64 = ratios.iter().sum();
-        assert!((found.bound - ((sum / 3.0).ln() - 820.0)).abs() < 1e-12);
-        for ((family, theta), ratio) in found.family.iter().zip(&found.theta).zip(ratios) {
-            assert!((theta - ratio / sum).abs() < 1e-14 && (family - theta * theta).abs() < 1e-16);
-        }
-    }
-
-    #[test]
-    fn one_draw_weighs_one_exactly() {
-        for gradient in [
-            ImportanceGradient::Total,
-            ImportanceGradient::StickingTheLanding,
-            ImportanceGradient::DoublyReparameterised,
-        ] {
-            let found = Estimator::ImportanceWeighted { gradient }.weigh(&[-820.3]);
-            assert_eq!(found, DrawWeights::equal(&[-820.3]));
-        }
-    }
-
-    #[test]
     fn draws_far_apart_do_not_overflow() {
         let found = Estimator::ImportanceWeighted { gradient: ImportanceGradient::Total }.weigh(&[-5_000.0, 2_000.0]);
         assert_eq!(found.family, [0.0, 1.0]);

@@ -1,6 +1,6 @@
 //! Names every input that a measure refuses, with what was found and what to try.
 
-/// What is wrong with predictions, words or posteriors that were to be judged.
+/// What is wrong with predictions, words or chains that were to be judged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricError {
@@ -91,16 +91,6 @@ pub enum MetricError {
         word: usize,
         /// The number of documents.
         documents: usize,
-    },
-    /// Moments of posteriors cannot be compared.
-    #[error("{operation}: found {found}, expected {expected}.")]
-    Moments {
-        /// The measure.
-        operation: &'static str,
-        /// What there is.
-        found: String,
-        /// What it takes.
-        expected: &'static str,
     },
     /// Draws are not those of Markov chains that can be compared.
     #[error("{operation}: found {found}, expected {expected}.")]

@@ -65,6 +65,16 @@ impl<M: Model> Coordinator<M> {
         })
     }
 
+    /// Refuses numbers of observations that are not one positive number a silo.
+    pub(crate) fn check_sizes(&self, sizes: &[usize]) -> Result<()> {
+        let count = self.silos.len();
+        if sizes.len() == count && !sizes.contains(&0) {
+            return Ok(());
+        }
+        let found = format!("{sizes:?} for {count} silos");
+        Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" })
+    }
+
     /// The family of the globals.
     pub(crate) fn family(&self) -> &dyn Family {
         &*self.trainer.family

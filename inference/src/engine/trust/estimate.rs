@@ -25,6 +25,16 @@ pub struct ElboEstimate {
     pub gradient_variance: Option<f64>,
 }
 
+impl ElboEstimate {
+    /// The mean of sampled bounds.
+    pub(super) fn of(elbos: &[f64], gradient_variance: Option<f64>) -> Self {
+        let (elbo, variance) = mean_and_variance(elbos);
+        #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
+        let standard_error = (variance / elbos.len().max(1) as f64).sqrt();
+        Self { elbo, standard_error, draws: elbos.len(), gradient_variance }
+    }
+}
+
 /// Estimates the bound of `algorithm`'s present posterior from `draws` sampled bounds on all rows; its messages are
 /// counted too. It waits for silos as long as the exchange does.
 ///
@@ -79,10 +89,9 @@ pub(crate) fn estimate_elbo_within(
             }
         }
     }
-    let (elbo, variance) = mean_and_variance(&elbos);
     #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
-    let (standard_error, count) = ((variance / elbos.len().max(1) as f64).sqrt(), seen as f64);
+    let count = seen as f64;
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
-    Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance })
+    Ok(ElboEstimate::of(&elbos, gradient_variance))
 }

@@ -4,7 +4,6 @@ use partita_core::{Device, Encoded, Model, SiteTable, with_shared_theta};
 
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::{Error, Result};
-use crate::engine::moments::mean_and_variance;
 use crate::engine::settings::{DRAWS_A_REQUEST, Settings};
 use crate::engine::terms::Silo;
 use crate::engine::trust::estimate::ElboEstimate;
@@ -91,8 +90,5 @@ pub fn held_out_bound<M: Model>(
         let shares = silo.report_elbo_terms(posterior.parameters, offset, count)?;
         elbos.extend(shares.iter().map(|share| share.elbo));
     }
-    let (elbo, variance) = mean_and_variance(&elbos);
-    #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
-    let standard_error = (variance / elbos.len() as f64).sqrt();
-    Ok(ElboEstimate { elbo, standard_error, draws: elbos.len(), gradient_variance: None })
+    Ok(ElboEstimate::of(&elbos, None))
 }

@@ -4,14 +4,15 @@ use partita_core::vertical::{Labels, Party};
 use partita_core::{Device, Key, Noise, Purpose};
 
 use super::{aligned, other, same_outputs};
-use crate::engine::algorithm::Algorithm;
-use crate::engine::error::{Error, Result};
+use crate::engine::algorithm::{Algorithm, Posterior};
+use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{Found, Report, summary};
-use crate::engine::run::{Progress, RunRecord, Silent, run};
-use crate::engine::trust::estimate::estimate_elbo_within;
-use crate::fit::{AlgorithmChoice, FitOptions, described, pool};
+use crate::engine::report::Report;
+use crate::engine::report::summary::natural_draws_of;
+use crate::engine::run::{Progress, RunRecord, run};
+use crate::fit::elsewhere::{Asked, Globals};
+use crate::fit::{AlgorithmChoice, FitOptions};
 use crate::methods::columns::{VerticalCoordinator, VerticalOptions, VerticalParty};
 
 /// The options of a vertical fit; an error for another algorithm.
@@ -79,47 +80,14 @@ pub fn fit_parties(
     exchange: &mut dyn Exchange,
     progress: Option<&mut dyn Progress>,
 ) -> Result<(Report, RunRecord)> {
-    if options.elbo_draws == 0 {
-        return Err(Error::Setting { setting: "elbo_draws", found: "0".into(), expected: "at least 1" });
-    }
     chosen(options)?;
-    let (names, settings) = (exchange.silos().to_vec(), &options.settings);
-    let run_options = options.run_options(settings.steps);
-    let mut silent = Silent;
-    let progress: &mut dyn Progress = match progress {
-        Some(progress) => progress,
-        None => &mut silent,
+    let (settings, table) = (&options.settings, &labels.table(device)?);
+    let natural = &|posterior: Posterior<'_>, count| {
+        let key = Key::new(Purpose::Report, 0).block(1);
+        let natural = |latent: &[f64]| labels.natural(device, table, latent);
+        natural_draws_of(posterior, Noise::new(settings.seed), key, count, natural)
     };
-    let work = || {
-        let mut record = run(algorithm, exchange, &run_options, progress)?;
-        let counters = &mut record.counters;
-        let bound = caught(COORDINATOR, || {
-            estimate_elbo_within(algorithm, exchange, options.elbo_draws, options.deadline, counters)
-        })?;
-        Ok::<_, Error>((record, bound))
-    };
-    let (record, bound) = pool(options.threads)?.install(work)?;
-    let draws = match options.summary_draws {
-        0 => Vec::new(),
-        count => {
-            let table = labels.table(device)?;
-            let key = Key::new(Purpose::Report, 0).block(1);
-            let natural = |latent: &[f64]| labels.natural(device, &table, latent);
-            summary::natural_draws_of(algorithm.posterior(), Noise::new(settings.seed), key, count.max(2), natural)?
-        }
-    };
-    let report = Report::new(Found {
-        sites: summary::summarise(&draws),
-        families: settings.family.named(&labels.table(device)?),
-        warnings: Vec::new(),
-        bound,
-        record: &record,
-        counts: algorithm.counts(),
-        algorithm: described(options)?,
-        settings,
-        device: format!("{:?}", device.burn()),
-        silos: names,
-        theta: Vec::new(),
-    });
+    let asked = Asked { run, options, device };
+    let (report, record, _) = asked.fit(Globals { settings, table, natural }, algorithm, exchange, progress)?;
     Ok((report, record))
 }

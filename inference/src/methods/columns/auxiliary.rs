@@ -15,6 +15,7 @@ use crate::methods::columns::terms::{Around, Reached, Terms};
 use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
 
 /// The family of a party's auxiliary variables, with the parameters that move row by row.
+#[derive(Debug)]
 pub(super) enum Auxiliary {
     /// $`z = g`$.
     None,
@@ -22,16 +23,6 @@ pub(super) enum Auxiliary {
     MeanField { parameters: Vec<f64>, rule: Box<dyn UpdateRule>, rows: usize, outputs: usize },
     /// One network, whose parameters the party's trainer has.
     Amortised { network: AmortisedNetwork },
-}
-
-impl std::fmt::Debug for Auxiliary {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::None => "None",
-            Self::MeanField { .. } => "MeanField",
-            Self::Amortised { .. } => "Amortised",
-        })
-    }
 }
 
 /// What a draw of auxiliary variables is made from, `[rows, outputs]` each.

@@ -53,6 +53,7 @@ const NUMBERS_A_REQUEST: usize = 1 << 20;
 /// # References
 /// Hassan, Sutton, Mira and Mengersen (2024), sections 4.3 and 4.4, Algorithms 1 and 2, with the noise of a draw kept
 /// for its gradient.
+#[derive(Debug)]
 pub struct VerticalCoordinator {
     pub(super) labels: Labels,
     pub(super) device: Device,
@@ -72,12 +73,14 @@ pub struct VerticalCoordinator {
 }
 
 /// The gradients by auxiliary variables of a step: one vector for all parties, or one a party.
+#[derive(Debug)]
 struct Last {
     step: u64,
     gradients: Vec<Vec<f64>>,
 }
 
 /// What the first of two exchanges of a step found.
+#[derive(Debug)]
 struct FirstExchange {
     /// The sums of all auxiliary variables, draw by draw.
     sums: Vec<f64>,
@@ -92,13 +95,6 @@ pub(super) struct Sampled {
     pub(super) gradients: Vec<Vec<f64>>,
     /// By the auxiliary variables, all draws one after another: one vector for all parties, or one a party.
     pub(super) by_values: Vec<Vec<f64>>,
-}
-
-impl std::fmt::Debug for VerticalCoordinator {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = formatter.debug_struct("VerticalCoordinator");
-        shown.field("parties", &self.parties).field("step", &self.step).finish_non_exhaustive()
-    }
 }
 
 impl VerticalCoordinator {
@@ -284,6 +280,10 @@ impl VerticalCoordinator {
 }
 
 impl Algorithm for VerticalCoordinator {
+    fn name(&self) -> &'static str {
+        "Vertical"
+    }
+
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let (step, seed) = (self.step, self.settings.seed);
         if let Some(first) = &self.first {

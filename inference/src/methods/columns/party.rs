@@ -25,6 +25,7 @@ use crate::methods::columns::{AuxiliaryFamily, VerticalOptions};
 ///
 /// # References
 /// Hassan, Sutton, Mira and Mengersen (2024), Algorithms 1 and 2, eqs. 11 to 17.
+#[derive(Debug)]
 pub struct VerticalParty {
     pub(super) party: Party,
     pub(super) index: u32,
@@ -51,13 +52,6 @@ pub struct VerticalParty {
     pub(super) pending: Option<Pending>,
     /// The same contribution with rows never seen in training.
     pub(super) held_out: Option<Party>,
-}
-
-impl std::fmt::Debug for VerticalParty {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = formatter.debug_struct("VerticalParty");
-        shown.field("name", &self.party.name()).field("step", &self.step).finish_non_exhaustive()
-    }
 }
 
 /// A step that waits for its gradient.

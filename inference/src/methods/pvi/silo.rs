@@ -22,6 +22,7 @@ use crate::methods::pvi::solver::{LocalProblem, LocalUpdate, Sampled, Solved, So
 
 /// One party of PVI. Its factor stays here and moves in two phases: what it answered becomes part of it when the next
 /// request says how much of it the coordinator took.
+#[derive(Debug)]
 pub struct PviSilo<M: Model> {
     silo: Silo<M>,
     index: u32,
@@ -38,16 +39,6 @@ pub struct PviSilo<M: Model> {
 struct Pending {
     version: u64,
     change: Vec<f64>,
-}
-
-impl<M: Model> std::fmt::Debug for PviSilo<M> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("PviSilo")
-            .field("silo", &self.silo)
-            .field("solver", &self.solver)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<M: Model> PviSilo<M> {
@@ -313,86 +304,5 @@ impl<M: Model> Program for PviSilo<M> {
 
     fn kept_theta(&self) -> Vec<f64> {
         self.silo.kept_theta()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-
-    use partita_core::burn::module::Module;
-    use partita_core::burn::tensor::Tensor;
-    use partita_core::{Device, Normal, Result, Scope};
-
-    use super::*;
-    use crate::engine::estimator::Estimator;
-    use crate::engine::family::{FamilyPlan, Gaussian, HALF_LOG_TWO_PI};
-    use crate::engine::moments::mean_and_variance;
-    use crate::engine::settings::Settings;
-
-    #[derive(Module, Debug)]
-    struct Mean {}
-
-    impl Model for Mean {
-        type Globals = Tensor<1>;
-        type Data = Tensor<1>;
-        fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-            scope.sample("mean", Normal::new(0.0, 1.0))
-        }
-        fn local(&self, scope: &mut Scope<'_>, mean: &Tensor<1>, y: &Tensor<1>) -> Result<()> {
-            scope.plate("row", y.dims()[0], |scope, rows| {
-                scope.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(y)?)
-            })
-        }
-    }
-
-    /// A model without parameters of its own.
-    const REST: Theta<'static> = Theta { shared: &[], trains_private: false };
-
-    const OUTCOMES: [f64; 3] = [0.4, -1.1, 2.3];
-
-    /// Free energies of a density at so many steps, before a cavity of natural parameters.
-    fn free_energies(estimator: Estimator, cavity: &[f64], standard: [f64; 2], steps: u64) -> Vec<f64> {
-        let device = Device::flex();
-        let family = FamilyPlan::new().global(Gaussian::diagonal());
-        let settings = Settings { estimator, family, ..Settings::default() };
-        let outcomes = device.tensor(OUTCOMES.to_vec(), [OUTCOMES.len()]);
-        let mut silo = Silo::new("a", 0, &Mean {}, &outcomes, &device, &settings).unwrap();
-        let (natural, divergence) = (NormalFamily::diagonal(1), &KullbackLeibler.into());
-        let mut problem =
-            Problem { silo: &mut silo, index: 0, natural: &natural, cavity, divergence, theta: REST, rows: None };
-        let parameters = [standard[0], standard[1].ln()];
-        (0..steps).map(|step| problem.sample(&parameters, step, 0.0).unwrap().free_energy).collect()
-    }
-
-    #[test]
-    fn a_sampled_free_energy_is_the_tilted_evidence_less_the_divergence_from_the_tilted_density() {
-        let family = NormalFamily::diagonal(1);
-        let size = OUTCOMES.len() as f64;
-        let constant: f64 = OUTCOMES.iter().map(|y| -HALF_LOG_TWO_PI - 0.5 * y * y).sum();
-        // A density as cavity, and a factor of negative precision.
-        for cavity in [[0.3, -0.4], [-0.2, 0.5]] {
-            let tilted = [cavity[0] + OUTCOMES.iter().sum::<f64>(), cavity[1] - 0.5 * size];
-            let evidence = constant + family.log_partition(&tilted);
-            let (mean, spread) = family.moments(&tilted);
-            // Of the tilted density itself every draw says the same.
-            let exact = [mean[0], spread.deviations()[0]];
-            for found in free_energies(Estimator::StickingTheLanding, &cavity, exact, 20) {
-                assert!((found - evidence).abs() < 1e-12 * evidence.abs(), "{found} against {evidence}");
-            }
-            for standard in [[0.0, 1.0], [1.2, 0.4], [-0.8, 0.9]] {
-                let q = family.natural_of_standard(&standard).unwrap();
-                let expected = evidence - family.kl_divergence(&q, &tilted);
-                for estimator in [Estimator::StickingTheLanding, Estimator::ClosedFormEntropy] {
-                    // In closed form a density as cavity has its constant.
-                    let is_closed = estimator == Estimator::ClosedFormEntropy && cavity[1] < 0.0;
-                    let expected = expected - if is_closed { family.log_partition(&cavity) } else { 0.0 };
-                    let found = free_energies(estimator, &cavity, standard, 2_000);
-                    let (mean, variance) = mean_and_variance(&found);
-                    let error = (variance / 2_000.0).sqrt();
-                    // A correct mean is farther off with probability 6e-7.
-                    assert!((mean - expected).abs() < 5.0 * error, "{mean} ± {error} against {expected}");
-                }
-            }
-        }
     }
 }

@@ -2,14 +2,14 @@
 
 use partita_core::{Device, Model, Noise};
 
-use super::join::{Join, Joined, as_float};
-use super::messages::PointRound;
+use super::fed_opt_options::FedOptOptions;
+use super::join::{Join, Joined, LocalSteps, as_float};
 use super::server::ServerRule;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
-use crate::engine::terms::coordinator::Bounds;
+use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::terms::silo::global_signature;
 use crate::engine::trainer::with_prefix;
 use crate::engine::turn::subset;
@@ -21,23 +21,6 @@ const STATE: &str = "fed.coordinator";
 /// What the names of the rule's vectors begin with.
 const RULE: &str = "server.";
 
-/// How [`FedOpt`] asks its silos and joins what they answer.
-#[derive(Debug)]
-pub struct PointRounds {
-    /// Local steps $E$ of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
-    pub local_steps: u64,
-    /// $\mu$ of the proximal term of FedProx; 0 for none.
-    pub proximal: f64,
-    /// How points become one.
-    pub server: Box<dyn ServerRule>,
-    /// Silos asked in a round, drawn anew for each; `None` for all.
-    pub silos_a_round: Option<usize>,
-    /// Whether the log density of the globals is part of the objective.
-    pub prior: bool,
-    /// Observations $`n_m`$ of each silo.
-    pub sizes: Vec<usize>,
-}
-
 /// Federated point estimation: FedAvg, FedSGD, FedProx, FedOpt and gradient-masked averaging, by their server rule.
 ///
 /// The latents and θ together are one point $w$, on the unconstrained scale. With $n = \sum_m n_m$ the objective is
@@ -46,7 +29,7 @@ pub struct PointRounds {
 /// F_m(w) = -\frac1{n_m}\log p(y_m \mid w) - \frac1n\log p(w)
 /// ```
 /// so that $f$ is the negative log joint density a row: its minimum is the posterior mode. Without
-/// [`PointRounds::prior`] the last term is left out and the minimum is the maximum of the likelihood. In a round every
+/// [`FedOptOptions::prior`] the last term is left out and the minimum is the maximum of the likelihood. In a round every
 /// silo asked takes $E$ steps of its optimiser, started afresh, on $`F_m(w) + \tfrac\mu2\lVert w - w_t\rVert^2`$ from
 /// $`w_t`$; the rule gets their points with weights $`n_m/\sum_{k \in S} n_k`$ over the silos $S$ asked.
 ///
@@ -60,64 +43,51 @@ pub struct PointRounds {
 #[derive(Debug)]
 pub struct FedOpt<M: Model> {
     join: Join<M>,
-    proximal: f64,
+    options: FedOptOptions,
     server: Box<dyn ServerRule>,
-    silos_a_round: Option<usize>,
-    prior: bool,
 }
 
 impl<M: Model> FedOpt<M> {
-    /// The coordinator of a run over the silos of these names.
+    /// The coordinator of a run over the silos of these names, with these numbers of observations.
     ///
     /// # Errors
-    /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, no local steps, sizes that
-    /// are not one positive number a silo, more silos a round than there are or none, and a proximal term that is
-    /// negative or infinite.
-    pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: PointRounds) -> Result<Self> {
-        let PointRounds { local_steps, proximal, server, silos_a_round, prior, sizes } = rounds;
-        let join = Join::new(model, device, settings, silos, local_steps, sizes)?;
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
-        if !(proximal >= 0.0 && proximal.is_finite()) {
-            return refuse("proximal", proximal.to_string(), "a finite number >= 0, such as 0.1");
-        }
-        if silos_a_round.is_some_and(|count| !(1..=silos.len()).contains(&count)) {
-            let found = format!("{silos_a_round:?} of {}", silos.len());
-            return refuse("silos_a_round", found, "at least 1 and at most the number of silos, or None for all");
-        }
+    /// As for [`crate::Sfvi::new`]; [`Error::Setting`] for a family that is no point mass, options that mean nothing,
+    /// and sizes that are not one positive number a silo.
+    pub fn new(
+        model: &M,
+        device: &Device,
+        settings: &Settings,
+        silos: &[String],
+        sizes: Vec<usize>,
+        options: FedOptOptions,
+    ) -> Result<Self> {
+        let join = Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes)?;
+        let server = options.start(silos.len())?;
         if join.globals.family().noise_len() > 0 {
             let found = format!("{:?}", join.globals.family());
-            return refuse("family", found, "point masses for FedOpt: FamilyPlan::point_masses");
+            let expected = "point masses for FedOpt: FamilyPlan::point_masses";
+            return Err(Error::Setting { setting: "family", found, expected });
         }
-        Ok(Self { join, proximal, server, silos_a_round, prior })
+        Ok(Self { join, options, server })
     }
 
     /// The silos of the present round, in their order.
     fn asked(&self) -> Vec<usize> {
         let all = self.join.sizes.len();
-        let size = self.silos_a_round.unwrap_or(all);
+        let size = self.options.silos_a_round.unwrap_or(all);
         subset((0..all).collect(), size, Noise::new(self.join.globals.settings.seed), self.join.round)
     }
 }
 
 impl<M: Model> Algorithm for FedOpt<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        let globals = &self.join.globals;
-        let to = |silo| Request {
-            silo,
-            message: PointRound {
-                step: self.join.first_step(),
-                seed: globals.settings.seed,
-                global: globals.trainer.parameters().to_vec(),
-                theta: globals.trainer.theta().to_vec(),
-                round: self.join.round,
-                local_steps: self.join.local_steps,
-                prior: if self.prior { 1.0 / self.join.total() } else { 0.0 },
-                proximal: self.proximal,
-                weight: 1.0 / as_float(self.join.sizes[silo]),
-            }
-            .write(),
+        let prior = if self.options.prior { 1.0 / self.join.total() } else { 0.0 };
+        let ask = |silo| {
+            let weight = 1.0 / as_float(self.join.sizes[silo]);
+            let proximal = self.options.proximal;
+            self.join.ask(silo, LocalSteps { keep_optimiser: false, weight, entropy: weight, prior, proximal })
         };
-        Ok(self.asked().into_iter().map(to).collect())
+        Ok(self.asked().into_iter().map(ask).collect())
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {

@@ -1,12 +1,11 @@
 //! Keeps what all rounds of local steps have in common: the globals, the rounds done, and the answers of silos.
 
-use partita_core::{Device, Model};
+use partita_core::Model;
 
-use super::messages::{RoundAnswer, Sizes};
+use super::messages::{Round, RoundAnswer, Sizes};
 use crate::engine::algorithm::{StepInfo, Tally, finite, replies};
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::Outcome;
-use crate::engine::settings::Settings;
+use crate::engine::exchange::{Outcome, Request};
 use crate::engine::terms::coordinator::Coordinator;
 use crate::engine::trainer::distance;
 use crate::engine::wire::manifest::Manifest;
@@ -26,22 +25,11 @@ pub(super) struct Join<M: Model> {
 
 impl<M: Model> Join<M> {
     /// Rounds of so many steps over silos with so many observations.
-    pub(super) fn new(
-        model: &M,
-        device: &Device,
-        settings: &Settings,
-        silos: &[String],
-        local_steps: u64,
-        sizes: Vec<usize>,
-    ) -> Result<Self> {
+    pub(super) fn new(globals: Coordinator<M>, local_steps: u64, sizes: Vec<usize>) -> Result<Self> {
         if local_steps == 0 {
             return Err(Error::Setting { setting: "local_steps", found: "0".into(), expected: "at least 1" });
         }
-        if sizes.len() != silos.len() || sizes.contains(&0) {
-            let found = format!("{sizes:?} for {} silos", silos.len());
-            return Err(Error::Setting { setting: "sizes", found, expected: "one number of observations >= 1 a silo" });
-        }
-        let globals = Coordinator::new(model, device, settings, silos)?;
+        globals.check_sizes(&sizes)?;
         let mut manifest = globals.manifest.clone();
         let known: Vec<&str> = manifest.fields.iter().map(|field| field.name).collect();
         let own = RoundAnswer::fields(&sizes_of(&globals, local_steps));
@@ -58,6 +46,25 @@ impl<M: Model> Join<M> {
     /// The observations of all silos.
     pub(super) fn total(&self) -> f64 {
         as_float(self.sizes.iter().sum())
+    }
+
+    /// Asks a silo for the present round.
+    pub(super) fn ask(&self, silo: usize, steps: LocalSteps) -> Request {
+        let LocalSteps { keep_optimiser, weight, entropy, prior, proximal } = steps;
+        let message = Round {
+            step: self.first_step(),
+            seed: self.globals.settings.seed,
+            global: self.globals.trainer.parameters().to_vec(),
+            theta: self.globals.trainer.theta().to_vec(),
+            round: self.round,
+            local_steps: self.local_steps,
+            keep_optimiser,
+            weight,
+            entropy,
+            prior,
+            proximal,
+        };
+        Request { silo, message: message.write() }
     }
 
     /// The answers of these silos to the present round, checked.
@@ -107,6 +114,20 @@ impl<M: Model> Join<M> {
         self.round = round;
         Ok(())
     }
+}
+
+/// What one silo's local steps of a round ascend.
+pub(super) struct LocalSteps {
+    /// Whether the optimiser of the globals goes on where it was.
+    pub(super) keep_optimiser: bool,
+    /// What the silo's own log density is multiplied by.
+    pub(super) weight: f64,
+    /// What the entropy of its local posterior is multiplied by.
+    pub(super) entropy: f64,
+    /// What the log density of the globals is multiplied by.
+    pub(super) prior: f64,
+    /// $\mu$ of the proximal term $`\tfrac\mu2\lVert w - w_t\rVert^2`$ over global parameters and θ.
+    pub(super) proximal: f64,
 }
 
 /// Where a round has led.

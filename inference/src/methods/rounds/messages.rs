@@ -15,8 +15,8 @@ pub(super) struct Sizes {
 }
 
 message! {
-    /// Asks for a round of local steps of variational inference.
-    struct AverageRound = "avg.round", sizes: &Sizes {
+    /// Asks for a round of local steps, of variational inference or of point estimation.
+    struct Round = "rounds.ask", sizes: &Sizes {
         /// the step of the run at which it begins
         step: u64 = Request <= LARGEST_COUNT,
         /// the seed of the run
@@ -31,40 +31,20 @@ message! {
         local_steps: u64 = Request <= sizes.local_steps,
         /// whether the optimiser of the globals goes on
         keep_optimiser: bool = Request <= 1,
-        /// whether the entropy of local posteriors is scaled too
-        scale_entropy: bool = Request <= 1,
         /// what the silo's own log density is multiplied by
-        scale: f64 = Request <= 1,
-    }
-}
-
-message! {
-    /// Asks for a round of local steps of point estimation.
-    struct PointRound = "fed.round", sizes: &Sizes {
-        /// the step of the run at which it begins
-        step: u64 = Request <= LARGEST_COUNT,
-        /// the seed of the run
-        seed: u64 = Request <= u64::MAX,
-        /// the point
-        global: Vec<f64> = Request <= sizes.parameters,
-        /// the shared part of θ
-        theta: Vec<f64> = Request <= sizes.theta,
-        /// the round
-        round: u64 = Request <= LARGEST_COUNT,
-        /// local steps
-        local_steps: u64 = Request <= sizes.local_steps,
+        weight: f64 = Request <= 1,
+        /// what the entropy of its local posterior is multiplied by
+        entropy: f64 = Request <= 1,
         /// what the log density of the globals is multiplied by
         prior: f64 = Request <= 1,
         /// the strength of the pull towards the start
         proximal: f64 = Request <= 1,
-        /// what the silo's own log density is multiplied by
-        weight: f64 = Request <= 1,
     }
 }
 
 message! {
     /// Where a silo's local steps have led.
-    struct RoundAnswer = "avg.answer", sizes: &Sizes {
+    struct RoundAnswer = "rounds.answer", sizes: &Sizes {
         /// the round answered
         round: u64 = Request <= LARGEST_COUNT,
         /// the silo's global posterior's parameters

@@ -1,18 +1,12 @@
 //! Moves the coordinator's point after a round of point estimates: plain and masked means, and adaptive server rules.
 
-mod adagrad;
-mod adam;
 mod adaptive;
 mod masked;
 mod mean;
-mod yogi;
 
-pub use adagrad::FedAdagrad;
-pub use adam::FedAdam;
-pub use adaptive::{Adaptive, SecondMoment};
+pub use adaptive::{Adaptive, FedAdagrad, FedAdam, FedYogi, SecondMoment};
 pub use masked::{Mask, Masked};
 pub use mean::ServerMean;
-pub use yogi::FedYogi;
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -1,37 +1,44 @@
 //! Gives SFVI-Avg's coordinator: many local steps a round, then one average of the global posteriors.
 
 use partita_core::{Device, Model};
+use serde::{Deserialize, Serialize};
 
-use super::average::{Averaging, weighted};
-use super::join::{Join, Joined, as_float};
-use super::messages::AverageRound;
+use super::average::{Averaging, Barycentre, weighted};
+use super::join::{Join, Joined, LocalSteps, as_float};
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
-use crate::engine::terms::coordinator::Bounds;
+use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
-/// How SFVI-Avg averages and how silos stand in for the whole.
-#[derive(Debug)]
-pub struct Rounds {
+/// How SFVI-Avg takes its rounds, and how silos stand in for the whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundOptions {
     /// Local steps $m$ of each silo in a round; [`Settings::steps`] counts local steps over all rounds.
     pub local_steps: u64,
     /// How global posteriors become one.
     pub averaging: Plug<dyn Averaging>,
-    /// Observations $N_j$ of each silo: a silo multiplies its local density by $N/N_j$.
-    pub sizes: Vec<usize>,
-    /// Averages with weights $N_j/N$ instead of equal ones.
+    /// Averages with weights $N_j/N$, by the observations of each silo, instead of equal ones.
     pub by_size: bool,
     /// Keeps the state of the silos' optimiser for the globals between rounds instead of starting afresh.
     pub keep_optimiser: bool,
-    /// Takes steps of plain SFVI after this many rounds: a warm start.
-    pub most: Option<u64>,
     /// Multiplies the entropy of the local posterior by $N/N_j$ too. The paper multiplies the log density alone, which
     /// tempers the local posteriors: with many local latents they become too narrow and the method fails.
     pub scale_entropy: bool,
+    /// Takes steps of plain SFVI after this many rounds: a warm start.
+    pub most: Option<u64>,
+}
+
+impl RoundOptions {
+    /// The paper's SFVI-Avg($m$) with Wasserstein barycentres and equal weights.
+    #[must_use]
+    pub fn paper(local_steps: u64) -> Self {
+        let averaging = Barycentre.into();
+        Self { local_steps, averaging, by_size: false, keep_optimiser: false, scale_entropy: false, most: None }
+    }
 }
 
 /// Structured federated variational inference with averaging.
@@ -39,44 +46,47 @@ pub struct Rounds {
 /// A round: the coordinator sends $(\theta, \eta_G)$; silo $j$ takes $m$ steps of variational inference on its own data
 /// with $\log p(Z_{L_j}, y_j \mid Z_G)$ multiplied by $N/N_j$; the coordinator averages $\theta$ and the global
 /// posteriors. Local posteriors stay in their silos. One round carries $m$ steps, at the price of a bias where silos
-/// differ. With [`Rounds::most`] the run goes on as plain SFVI after some rounds.
+/// differ. With [`RoundOptions::most`] the run goes on as plain SFVI after some rounds.
 ///
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 2.
 #[derive(Debug)]
 pub struct SfviAvg<M: Model> {
     join: Join<M>,
-    averaging: Plug<dyn Averaging>,
-    by_size: bool,
-    keep_optimiser: bool,
-    most: Option<u64>,
-    scale_entropy: bool,
+    options: RoundOptions,
 }
 
 /// The kind of a saved coordinator.
 const STATE: &str = "avg.coordinator";
 
 impl<M: Model> SfviAvg<M> {
-    /// The coordinator of a run over the silos of these names.
+    /// The coordinator of a run over the silos of these names, with these numbers $N_j$ of observations: a silo
+    /// multiplies its local density by $N/N_j$.
     ///
     /// # Errors
     /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, or sizes that are not one positive
     /// number a silo.
-    pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String], rounds: Rounds) -> Result<Self> {
-        let Rounds { local_steps, averaging, sizes, by_size, keep_optimiser, most, scale_entropy } = rounds;
-        let join = Join::new(model, device, settings, silos, local_steps, sizes)?;
-        Ok(Self { join, averaging, by_size, keep_optimiser, most, scale_entropy })
+    pub fn new(
+        model: &M,
+        device: &Device,
+        settings: &Settings,
+        silos: &[String],
+        sizes: Vec<usize>,
+        options: RoundOptions,
+    ) -> Result<Self> {
+        let join = Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes)?;
+        Ok(Self { join, options })
     }
 
     /// Whether the rounds are over and plain SFVI has taken over.
     fn is_over(&self) -> bool {
-        self.most.is_some_and(|most| self.join.round >= most)
+        self.options.most.is_some_and(|most| self.join.round >= most)
     }
 
     /// What each silo counts in an average.
     fn weights(&self) -> Vec<f64> {
         let (equal, total) = (1.0 / as_float(self.join.sizes.len()), self.join.total());
-        let weight = |size: &usize| if self.by_size { as_float(*size) / total } else { equal };
+        let weight = |size: &usize| if self.options.by_size { as_float(*size) / total } else { equal };
         self.join.sizes.iter().map(weight).collect()
     }
 }
@@ -86,21 +96,11 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         if self.is_over() {
             return Ok(self.join.globals.ask_step());
         }
-        let globals = &self.join.globals;
-        let round = |(silo, size): (usize, &usize)| Request {
-            silo,
-            message: AverageRound {
-                step: self.join.first_step(),
-                seed: globals.settings.seed,
-                global: globals.trainer.parameters().to_vec(),
-                theta: globals.trainer.theta().to_vec(),
-                round: self.join.round,
-                local_steps: self.join.local_steps,
-                keep_optimiser: self.keep_optimiser,
-                scale_entropy: self.scale_entropy,
-                scale: self.join.total() / as_float(*size),
-            }
-            .write(),
+        let round = |(silo, size): (usize, &usize)| {
+            let weight = self.join.total() / as_float(*size);
+            let entropy = if self.options.scale_entropy { weight } else { 1.0 };
+            let keep_optimiser = self.options.keep_optimiser;
+            self.join.ask(silo, LocalSteps { keep_optimiser, weight, entropy, prior: 1.0, proximal: 0.0 })
         };
         Ok(self.join.sizes.iter().enumerate().map(round).collect())
     }
@@ -118,7 +118,7 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         // Without global latents there is only θ to average.
         let parameters = match family.is_empty() {
             true => Vec::new(),
-            false => self.averaging.average(family, &members, &weights)?,
+            false => self.options.averaging.average(family, &members, &weights)?,
         };
         let equal = vec![1.0 / as_float(answers.len()); answers.len()];
         let theta = weighted(answers.iter().map(|answer| answer.theta.as_slice()), &equal);

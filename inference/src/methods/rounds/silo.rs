@@ -2,7 +2,7 @@
 
 use partita_core::{Model, Part, Purpose};
 
-use super::messages::{AverageRound, PointRound, RoundAnswer, Sizes};
+use super::messages::{Round, RoundAnswer, Sizes};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::moments::mean_and_variance;
@@ -18,6 +18,7 @@ const GLOBAL: &str = "global.";
 
 /// One party of SFVI-Avg or of federated averaging of points; it also answers what a party of SFVI does, so that one
 /// run may go from rounds to steps.
+#[derive(Debug)]
 pub struct AveragingSilo<M: Model> {
     silo: Silo<M>,
     index: u32,
@@ -26,34 +27,6 @@ pub struct AveragingSilo<M: Model> {
     clipped: u64,
     /// The most local steps of a round that its owner allows.
     most_steps: u64,
-}
-
-impl<M: Model> std::fmt::Debug for AveragingSilo<M> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("AveragingSilo").field("silo", &self.silo).finish_non_exhaustive()
-    }
-}
-
-/// What the local steps of a round ascend, less the pull towards where they started.
-#[derive(Debug, Clone, Copy)]
-struct Objective {
-    /// What the silo's own log density is multiplied by.
-    weight: f64,
-    /// What the entropy of its local posterior is multiplied by.
-    entropy: f64,
-    /// What the log density of the globals is multiplied by.
-    prior: f64,
-    /// $\mu$ of the proximal term $`\tfrac\mu2\lVert w - w_t\rVert^2`$ over global parameters and θ.
-    proximal: f64,
-}
-
-/// A round to be taken.
-struct Steps {
-    round: u64,
-    first: u64,
-    count: u64,
-    global: Vec<f64>,
-    theta: Vec<f64>,
 }
 
 /// Where a silo stands within a round.
@@ -93,38 +66,20 @@ impl<M: Model> AveragingSilo<M> {
         Ok(Self::new(silo, index))
     }
 
-    /// A round of SFVI-Avg.
-    fn average_round(&mut self, request: AverageRound) -> Result<Message> {
-        let weight = request.scale;
-        let entropy = if request.scale_entropy { weight } else { 1.0 };
+    /// The local steps of a round.
+    fn round(&mut self, request: &Round) -> Result<Message> {
+        let Round { round, step: first, local_steps: count, ref global, ref theta, .. } = *request;
         if !request.keep_optimiser {
             self.descent.restart();
         }
-        let AverageRound { step: first, local_steps: count, round, global, theta, .. } = request;
-        self.round(
-            Steps { round, first, count, global, theta },
-            Objective { weight, entropy, prior: 1.0, proximal: 0.0 },
-        )
-    }
-
-    /// A round of federated averaging of points.
-    fn point_round(&mut self, request: PointRound) -> Result<Message> {
-        let PointRound { weight, prior, proximal, .. } = request;
-        self.descent.restart();
-        let PointRound { step: first, local_steps: count, round, global, theta, .. } = request;
-        self.round(Steps { round, first, count, global, theta }, Objective { weight, entropy: weight, prior, proximal })
-    }
-
-    fn round(&mut self, steps: Steps, objective: Objective) -> Result<Message> {
-        let Steps { round, first, count, global, theta } = steps;
-        self.silo.set_theta(&theta)?;
+        self.silo.set_theta(theta)?;
         let parameters = global.len();
-        let mut point = [global, theta].concat();
+        let mut point = [global.as_slice(), theta].concat();
         let start = point.clone();
         let mut last = Vec::new();
         self.clipped = 0;
         for step in first..first + count {
-            let elbo = self.local_step(step, Point { values: &mut point, parameters, start: &start }, objective)?;
+            let elbo = self.local_step(step, Point { values: &mut point, parameters, start: &start }, request)?;
             // The bound reported is the mean over the last tenth of the round.
             if step - first >= count - count.div_ceil(10) {
                 last.push(elbo);
@@ -137,8 +92,8 @@ impl<M: Model> AveragingSilo<M> {
     }
 
     /// One step on this silo's data.
-    fn local_step(&mut self, step: u64, point: Point<'_>, objective: Objective) -> Result<f64> {
-        let Objective { weight, entropy: entropy_weight, prior, proximal } = objective;
+    fn local_step(&mut self, step: u64, point: Point<'_>, round: &Round) -> Result<f64> {
+        let Round { weight, entropy: entropy_weight, prior, proximal, .. } = *round;
         let Point { values, parameters, start } = point;
         let (silo, owner) = (&mut self.silo, self.index);
         let count = silo.settings.particles;
@@ -173,8 +128,7 @@ impl<M: Model> Program for AveragingSilo<M> {
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            AverageRound::KIND => self.average_round(AverageRound::read(request, &self.sizes())?),
-            PointRound::KIND => self.point_round(PointRound::read(request, &self.sizes())?),
+            Round::KIND => self.round(&Round::read(request, &self.sizes())?),
             _ => self.silo.reply(request),
         }
     }
@@ -192,7 +146,7 @@ impl<M: Model> Program for AveragingSilo<M> {
 
     fn commit(&self, request: &Message) -> Commit {
         match request.kind.as_str() {
-            AverageRound::KIND | PointRound::KIND => Commit::AsItGoes,
+            Round::KIND => Commit::AsItGoes,
             _ => self.silo.commit(request),
         }
     }

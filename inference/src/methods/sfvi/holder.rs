@@ -27,8 +27,8 @@ pub struct Central {
     names: [String; 1],
     signature: String,
     step: u64,
-    /// Steps between two reports.
-    interval: u64,
+    /// Steps between two reports of a party that stays on its device.
+    interval: Option<u64>,
     sizes: Sizes,
     manifest: Manifest,
 }
@@ -53,7 +53,7 @@ impl Central {
             names: [name.to_owned()],
             signature: global_signature(&table),
             step: 0,
-            interval: 1,
+            interval: None,
             sizes,
             manifest: Manifest { fields },
         })
@@ -67,12 +67,12 @@ impl Central {
         if interval == 0 {
             return Err(Error::Setting { setting: "interval", found: "0".into(), expected: "at least 1 step" });
         }
-        Ok(Self { interval, ..self })
+        Ok(Self { interval: Some(interval), ..self })
     }
 
     /// The steps asked for next.
     fn due(&self) -> u64 {
-        self.interval.min(self.settings.steps.saturating_sub(self.step)).max(1)
+        self.interval.unwrap_or(1).min(self.settings.steps.saturating_sub(self.step)).max(1)
     }
 
     /// The answer of the one party.
@@ -82,6 +82,10 @@ impl Central {
 }
 
 impl Algorithm for Central {
+    fn name(&self) -> &'static str {
+        if self.interval.is_some() { "OnDevice" } else { "Central" }
+    }
+
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let message = StepsRequest { step: self.step, seed: self.settings.seed, count: self.due() }.write();
         Ok(vec![Request { silo: 0, message }])

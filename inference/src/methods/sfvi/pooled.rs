@@ -14,16 +14,11 @@ use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::length;
 
 /// The one party of a pooled fit: a [`Silo`] with all data, and the posterior of the globals.
+#[derive(Debug)]
 pub struct CentralSilo<M: Model> {
     silo: Silo<M>,
     trainer: Trainer,
     ahead: NoiseAhead,
-}
-
-impl<M: Model> std::fmt::Debug for CentralSilo<M> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("CentralSilo").field("silo", &self.silo).finish_non_exhaustive()
-    }
 }
 
 impl<M: Model> CentralSilo<M> {

@@ -174,7 +174,7 @@ impl Study {
         };
         let labels = |rows: &[usize]| {
             let own: Vec<bool> = rows.iter().map(|row| self.table.labels()[*row]).collect();
-            (Labels::new(BernoulliHead::without_intercept(), binary_labels(&own, &self.device)), own)
+            (Labels::new(BernoulliHead {}, binary_labels(&own, &self.device)), own)
         };
         let mut fit = vertical::fit(&parties(training)?, &labels(training).0, &self.device, &options, None)?;
         let (held_out, own) = labels(test);

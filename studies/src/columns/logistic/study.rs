@@ -3,7 +3,6 @@
 use std::fmt;
 
 use partita::inference::VerticalOptions;
-use partita::inference::metrics::fisher_rao_distance;
 use partita::vertical::{Augmentation, Pooled, fit as fit_vertical};
 use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Nuts, Schedule, Settings, fit};
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Options;
 use super::world::{self, World};
 use crate::harness::{Result, Session, mean, thinned};
+use crate::measures::fisher_rao_distance;
 
 /// Chains of the sampler.
 const CHAINS: usize = 4;

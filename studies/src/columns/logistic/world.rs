@@ -1,7 +1,7 @@
 //! Draws the rows, columns and labels of the study, and deals the columns to parties.
 
 use partita::core::{Key, Noise, Purpose};
-use partita::vertical::{BernoulliHead, Labels, Linear, Party, binary_labels};
+use partita::vertical::{BernoulliHead, Labels, Linear, Party, WithIntercept, binary_labels};
 use partita::{Design, Device, Normal};
 
 use crate::harness::Result;
@@ -49,7 +49,10 @@ impl World {
 
     /// The labels with their head: Bernoulli with a standard normal intercept.
     pub(crate) fn labels(&self) -> Labels {
-        Labels::new(BernoulliHead::new(Normal::new(0.0, 1.0)), binary_labels(&self.labels, &self.device))
+        Labels::new(
+            WithIntercept::new(BernoulliHead {}, Normal::new(0.0, 1.0)),
+            binary_labels(&self.labels, &self.device),
+        )
     }
 
     /// `count` parties with equally many columns in their order, and standard normal coefficients.

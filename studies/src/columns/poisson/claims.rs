@@ -1,10 +1,9 @@
 //! Judges the paper's claims of section 5.2, with tolerances that were fixed before the first full run.
 
-use partita::inference::metrics::fisher_rao_distance;
-
 use super::study::{Found, How};
 use super::world::{MEANS, World};
 use crate::harness::{Claim, mean};
+use crate::measures::fisher_rao_distance;
 
 /// The file of the tolerances.
 pub(crate) const FILE: &str = file!();

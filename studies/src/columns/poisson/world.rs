@@ -1,7 +1,7 @@
 //! Draws areas, their counts and their covariates from the multilevel model, and deals the covariates to parties.
 
 use partita::core::{Key, Noise, Purpose};
-use partita::vertical::{Counts, Labels, Multilevel, Party, PoissonHead, by_level};
+use partita::vertical::{Counts, Labels, Multilevel, Party, PoissonHead, WithIntercept, by_level};
 use partita::{Device, Normal};
 
 use crate::harness::Result;
@@ -84,7 +84,7 @@ impl World {
     /// The counts with their head: Poisson with the population as exposure and a standard normal intercept.
     pub(crate) fn labels(&self) -> Result<Labels> {
         let counts = Counts::new(self.counts.clone(), &self.population, &self.device)?;
-        Ok(Labels::new(PoissonHead::new(Normal::new(0.0, 1.0)), counts))
+        Ok(Labels::new(WithIntercept::new(PoissonHead {}, Normal::new(0.0, 1.0)), counts))
     }
 
     /// The two parties: means and scales of each covariate shared by the levels.

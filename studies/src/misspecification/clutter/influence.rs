@@ -1,14 +1,14 @@
 //! Moves one additional number away from the others, and measures the shift of the posterior under each loss.
 
 use partita::core::Array;
-use partita::inference::metrics::fisher_rao_distance;
-use partita::inference::plot::lines;
 use partita::{Loss, StudentT};
 use serde_json::{Value, json};
 
 use super::{Method, Posterior, RENYI, Study, counters, stream};
 use crate::harness::{Claim, Result, Table};
+use crate::measures::fisher_rao_distance;
 use crate::misspecification::{Clutter, ClutterSettings};
+use crate::pictures::lines;
 
 const DISTANCES: [f64; 7] = [2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0];
 
@@ -74,7 +74,7 @@ fn moved(method: &Method, numbers: &[f64]) -> Result<(Posterior, Vec<f64>)> {
     let base = fitted(None)?;
     let moved = |distance: &f64| {
         let own = fitted(Some(*distance))?;
-        Ok(fisher_rao_distance((own.mean, own.sd), (base.mean, base.sd))?)
+        fisher_rao_distance((own.mean, own.sd), (base.mean, base.sd))
     };
     Ok((base, DISTANCES.iter().map(moved).collect::<Result<_>>()?))
 }

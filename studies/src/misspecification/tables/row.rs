@@ -1,10 +1,10 @@
 //! Compares the posteriors of one row of a table with pooled and exact ones, and prints and saves the results.
 
-use partita::inference::metrics::{covariance_distance, generalised_variance_difference, mean_distance};
 use serde_json::{Value, json};
 
 use super::method::{Moments, Run};
 use crate::harness::{Table, mean, sample_sd};
+use crate::measures::{covariance_distance, generalised_variance_difference, mean_distance};
 
 /// Fifty points, their exact posterior and that of pooled inference.
 #[derive(Debug)]

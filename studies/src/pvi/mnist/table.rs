@@ -1,10 +1,9 @@
 //! Prints and draws the measurements: errors, test and training likelihoods, pruned weights and costs.
 
-use partita::inference::plot;
-
 use super::plan::Part;
 use super::study::{Curve, Point};
 use crate::harness::{Result, Session, Table, real};
+use crate::pictures;
 
 /// The errors and costs of the runs of a part.
 pub(crate) fn print(part: Part, curves: &[Curve]) {
@@ -47,8 +46,8 @@ pub(crate) fn draw(session: &Session, part: Part, curves: &[Curve]) -> Result<()
         return Ok(());
     }
     let along = "gradient steps of all silos";
-    plot::lines(&file("accuracy"), &accuracy, part.title(), [along, "test accuracy, per cent"])?;
+    pictures::lines(&file("accuracy"), &accuracy, part.title(), [along, "test accuracy, per cent"])?;
     let pruned = points(|point| real(point.pruned as u64));
-    plot::lines(&file("pruned"), &pruned, part.title(), [along, "pruned weights"])?;
+    pictures::lines(&file("pruned"), &pruned, part.title(), [along, "pruned weights"])?;
     Ok(())
 }

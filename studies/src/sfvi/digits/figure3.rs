@@ -1,8 +1,8 @@
 //! Counts the steps SFVI needs to converge, from scratch and after a few rounds of SFVI-Avg (Figure 3 of the paper).
 
 use partita::inference::{
-    Algorithm, AveragingSilo, Barycentre, Counters, Exchange, InProcess, Rounds, Sfvi, SfviAvg, Silo, SiloProgram,
-    estimate_elbo, plot,
+    Algorithm, AveragingSilo, Counters, Exchange, InProcess, RoundOptions, Sfvi, SfviAvg, Silo, SiloProgram,
+    estimate_elbo,
 };
 use partita::models::{ClassifiedRows, MultinomialRegression};
 use partita::{Schedule, Settings};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::World;
 use super::study::{self, Case, SHAPE, WARM_ROUNDS};
 use crate::harness::{Result, real};
+use crate::pictures;
 
 /// Draws for each measured bound, the same at every step of every run, so that differences have little noise.
 const DRAWS: usize = 16;
@@ -56,7 +57,7 @@ fn compare(world: &World, case: &Case, cold: &Run, warm: &Run) -> Result<Value> 
     let after_rounds = format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({local_steps})");
     let curves = [curve("SFVI from scratch", cold, 0), curve(&after_rounds, warm, rounds_end)];
     let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
-    plot::curves(&world.session.file(&format!("figure3_{}.svg", case.name)), &curves, &title, Some(target))?;
+    pictures::curves(&world.session.file(&format!("figure3_{}.svg", case.name)), &curves, &title, Some(target))?;
     Ok(json!({
         "case": case.name,
         "elbo_at_start": start,
@@ -94,16 +95,9 @@ fn measure(world: &World, silos: &[(String, ClassifiedRows)], rounds: u64) -> Re
     let mut algorithm: Box<dyn Algorithm> = if rounds == 0 {
         Box::new(Sfvi::new(&model, &world.device, &settings, &names)?)
     } else {
-        let how = Rounds {
-            local_steps,
-            averaging: Barycentre.into(),
-            sizes: silos.iter().map(|(_, data)| data.covariates().rows()).collect(),
-            by_size: false,
-            keep_optimiser: false,
-            most: Some(rounds),
-            scale_entropy: false,
-        };
-        Box::new(SfviAvg::new(&model, &world.device, &settings, &names, how)?)
+        let sizes = silos.iter().map(|(_, data)| data.covariates().rows()).collect();
+        let how = RoundOptions { most: Some(rounds), ..RoundOptions::paper(local_steps) };
+        Box::new(SfviAvg::new(&model, &world.device, &settings, &names, sizes, how)?)
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.shared.threads).build()?;
     let every = (options.steps / 100).max(1);

@@ -2,11 +2,11 @@
 
 use partita::inference::Posterior;
 use partita::inference::metrics::{Predictions, calibration};
-use partita::inference::plot::{Colours, SheetOptions, Tile, contact_sheet, reliability};
 
 use super::World;
 use super::study::{Case, SHAPE};
 use crate::harness::Result;
+use crate::pictures::{Colours, SheetOptions, Tile, contact_sheet, reliability};
 
 /// Writes `templates_CASE.png`, `uncertainty_CASE.png` and `calibration_CASE.svg`.
 pub(crate) fn draw(world: &World, case: &Case, posterior: Posterior<'_>, predictions: &Predictions<'_>) -> Result<()> {

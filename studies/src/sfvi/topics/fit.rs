@@ -5,8 +5,8 @@ use std::path::Path;
 use partita::core::{Array, Key, Noise, Purpose};
 use partita::inference::metrics::{top_words, umass_coherence};
 use partita::inference::{
-    Algorithm, AveragingSilo, Barycentre, ElboEstimate, InProcess, Posterior, Rounds, RunOptions, RunRecord, Sfvi,
-    SfviAvg, Silent, Silo, SiloProgram, estimate_elbo, run, write_atomically,
+    Algorithm, AveragingSilo, ElboEstimate, InProcess, Posterior, RoundOptions, RunOptions, RunRecord, Sfvi, SfviAvg,
+    Silent, Silo, SiloProgram, estimate_elbo, run, write_atomically,
 };
 use partita::models::KnownTopics;
 use partita::{
@@ -149,16 +149,10 @@ impl Setup {
         }
         let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
         let algorithm: Box<dyn Algorithm> = if averages {
-            let rounds = Rounds {
-                local_steps: self.options.local_steps,
-                averaging: Barycentre.into(),
-                sizes: silos.iter().map(|(_, counts)| counts.rows()).collect(),
-                by_size: false,
-                keep_optimiser: false,
-                most: None,
-                scale_entropy: way == Way::AvgScaled,
-            };
-            Box::new(SfviAvg::new(model, device, settings, &names, rounds)?)
+            let sizes = silos.iter().map(|(_, counts)| counts.rows()).collect();
+            let scale_entropy = way == Way::AvgScaled;
+            let rounds = RoundOptions { scale_entropy, ..RoundOptions::paper(self.options.local_steps) };
+            Box::new(SfviAvg::new(model, device, settings, &names, sizes, rounds)?)
         } else {
             Box::new(Sfvi::new(model, device, settings, &names)?)
         };

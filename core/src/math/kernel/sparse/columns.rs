@@ -40,11 +40,12 @@ dispatch! {
     sparse_columns(blocks: &[SparseColumns<'_>], gradient: &[f64], outputs: usize, sums: &mut [f64]) -> ()
     where gradient.len() == blocks.iter().map(|block| block.rows).sum::<usize>() * outputs
         && (outputs == 0 || sums.len().is_multiple_of(outputs)
-            && blocks.iter().all(|block| block.fits(sums.len() / outputs)))
+            && blocks.iter().all(|block| block.fits(sums.len() / outputs)));
+    vector, scalar
 }
 
 #[inline(always)]
-pub(super) fn vector(blocks: &[SparseColumns<'_>], gradient: &[f64], outputs: usize, sums: &mut [f64]) {
+fn vector(blocks: &[SparseColumns<'_>], gradient: &[f64], outputs: usize, sums: &mut [f64]) {
     passes!(outputs, |first, W, T| pass::<W, T>(blocks, gradient, Outputs { all: outputs, first }, sums));
 }
 
@@ -77,7 +78,7 @@ fn pass<const W: usize, const T: usize>(
     }
 }
 
-pub(super) fn scalar(blocks: &[SparseColumns<'_>], gradient: &[f64], outputs: usize, sums: &mut [f64]) {
+fn scalar(blocks: &[SparseColumns<'_>], gradient: &[f64], outputs: usize, sums: &mut [f64]) {
     sums.fill(0.0);
     let mut rest = gradient;
     for block in blocks {

@@ -24,17 +24,12 @@ dispatch! {
         starts: &[usize], entries: SparseEntries<'_>, coefficients: &[f64], intercepts: &[f64], eta: &mut [f64]
     ) -> ()
     where starts.last().is_some_and(|end| *end <= entries.len()) && eta.len() == (starts.len() - 1) * intercepts.len()
-        && (intercepts.is_empty() || coefficients.len().is_multiple_of(intercepts.len()))
+        && (intercepts.is_empty() || coefficients.len().is_multiple_of(intercepts.len()));
+    vector, scalar
 }
 
 #[inline(always)]
-pub(super) fn vector(
-    starts: &[usize],
-    entries: SparseEntries<'_>,
-    coefficients: &[f64],
-    intercepts: &[f64],
-    eta: &mut [f64],
-) {
+fn vector(starts: &[usize], entries: SparseEntries<'_>, coefficients: &[f64], intercepts: &[f64], eta: &mut [f64]) {
     passes!(intercepts.len(), |first, W, T| {
         reading!(entries, |read| pass::<_, W, T>(
             starts,
@@ -72,13 +67,7 @@ fn pass<E: Read, const W: usize, const T: usize>(
     }
 }
 
-pub(super) fn scalar(
-    starts: &[usize],
-    entries: SparseEntries<'_>,
-    coefficients: &[f64],
-    intercepts: &[f64],
-    eta: &mut [f64],
-) {
+fn scalar(starts: &[usize], entries: SparseEntries<'_>, coefficients: &[f64], intercepts: &[f64], eta: &mut [f64]) {
     let outputs = intercepts.len().max(1);
     for (bounds, out) in starts.windows(2).zip(eta.chunks_exact_mut(outputs)) {
         out.copy_from_slice(intercepts);

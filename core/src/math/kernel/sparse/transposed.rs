@@ -22,11 +22,12 @@ dispatch! {
         starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]
     ) -> ()
     where starts.last() == Some(&entries.len()) && gradient.len() == (starts.len() - 1) * outputs
-        && (outputs == 0 || sums.len().is_multiple_of(outputs))
+        && (outputs == 0 || sums.len().is_multiple_of(outputs));
+    vector, scalar
 }
 
 #[inline(always)]
-pub(super) fn vector(starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]) {
+fn vector(starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]) {
     passes!(outputs, |first, W, T| {
         reading!(entries, |read| pass::<_, W, T>(starts, read, gradient, Outputs { all: outputs, first }, sums))
     });
@@ -65,7 +66,7 @@ fn pass<E: Read, const W: usize, const T: usize>(
     }
 }
 
-pub(super) fn scalar(starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]) {
+fn scalar(starts: &[usize], entries: SparseEntries<'_>, gradient: &[f64], outputs: usize, sums: &mut [f64]) {
     sums.fill(0.0);
     for (bounds, own) in starts.windows(2).zip(gradient.chunks_exact(outputs.max(1))) {
         for index in bounds[0]..bounds[1] {

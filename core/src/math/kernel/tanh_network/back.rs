@@ -2,6 +2,7 @@
 
 use super::{BLOCK, TanhNetwork, accumulate, column, load, store, tanh, unit};
 use crate::math::kernel::block::{self, sum_blocks};
+use crate::math::kernel::linear::{product, scaled_sum};
 
 /// What a backward pass reads, and the gradients that it adds to.
 ///
@@ -37,32 +38,13 @@ dispatch! {
     where network.fits()
         && back.by_parameters.len() == network.parameters.len()
         && back.rows.len() * network.heads == back.upstream.len() * network.inputs
-        && back.by_rows.len() <= back.rows.len()
-}
-
-/// The dot product of two columns.
-#[inline(always)]
-fn product(a: &[f64], b: &[f64]) -> f64 {
-    sum_blocks!(a.len(), |io, start| {
-        let (mut terms, other) = (io.load(a, start), io.load(b, start));
-        for (term, other) in terms.iter_mut().zip(other) {
-            *term *= other;
-        }
-        terms
-    })
+        && back.by_rows.len() <= back.rows.len();
+    vector, pass::<false>
 }
 
 #[inline(always)]
 fn total(column: &[f64]) -> f64 {
     sum_blocks!(column.len(), |io, start| { io.load(column, start) })
-}
-
-/// Adds a multiple of a column to a column.
-#[inline(always)]
-fn add_scaled(sum: &mut [f64], factor: f64, x: &[f64]) {
-    for (slot, x) in sum.iter_mut().zip(x) {
-        *slot += factor * x;
-    }
 }
 
 #[inline(always)]
@@ -81,7 +63,7 @@ fn pass<const FAST: bool>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
             by_parameters[at_a + head * inputs + input] += product(up, column(rows, input, count));
         }
         for input in 0..wanted {
-            add_scaled(&mut by_rows[input * count..(input + 1) * count], a[head * inputs + input], up);
+            scaled_sum(&mut by_rows[input * count..(input + 1) * count], a[head * inputs + input], up);
         }
     }
     for own in 0..hidden {
@@ -103,7 +85,7 @@ fn pass<const FAST: bool>(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
         for (input, weight) in weights.iter().enumerate() {
             by_parameters[own * inputs + input] += product(slopes, column(rows, input, count));
             if input < wanted {
-                add_scaled(&mut by_rows[input * count..(input + 1) * count], *weight, slopes);
+                scaled_sum(&mut by_rows[input * count..(input + 1) * count], *weight, slopes);
             }
         }
         for head in 0..heads {
@@ -182,15 +164,11 @@ fn known<const INPUTS: usize, const HEADS: usize>(network: TanhNetwork<'_>, back
 }
 
 #[inline(always)]
-pub(super) fn vector(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
+fn vector(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
     match (network.inputs, network.heads) {
         (1, 1) => known::<1, 1>(network, back),
         (1, 2) => known::<1, 2>(network, back),
         (2, 2) => known::<2, 2>(network, back),
         _ => pass::<true>(network, back),
     }
-}
-
-pub(super) fn scalar(network: TanhNetwork<'_>, back: TanhNetworkBack<'_>) {
-    pass::<false>(network, back);
 }

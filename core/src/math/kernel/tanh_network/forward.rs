@@ -14,7 +14,8 @@ dispatch! {
     /// # Panics
     /// If the lengths disagree: callers have checked them.
     tanh_network(network: TanhNetwork<'_>, rows: &[f64], outputs: &mut [f64]) -> ()
-    where network.fits() && rows.len() * network.heads == outputs.len() * network.inputs
+    where network.fits() && rows.len() * network.heads == outputs.len() * network.inputs;
+    vector, pass::<false>
 }
 
 #[inline(always)]
@@ -80,15 +81,11 @@ fn known<const INPUTS: usize, const HEADS: usize>(network: TanhNetwork<'_>, rows
 }
 
 #[inline(always)]
-pub(super) fn vector(network: TanhNetwork<'_>, rows: &[f64], outputs: &mut [f64]) {
+fn vector(network: TanhNetwork<'_>, rows: &[f64], outputs: &mut [f64]) {
     match (network.inputs, network.heads) {
         (1, 1) => known::<1, 1>(network, rows, outputs),
         (1, 2) => known::<1, 2>(network, rows, outputs),
         (2, 2) => known::<2, 2>(network, rows, outputs),
         _ => pass::<true>(network, rows, outputs),
     }
-}
-
-pub(super) fn scalar(network: TanhNetwork<'_>, rows: &[f64], outputs: &mut [f64]) {
-    pass::<false>(network, rows, outputs);
 }

@@ -1,5 +1,8 @@
 //! Evaluates the densities that a plot of marginals compares, from moments or from draws.
 
+use crate::engine::moments::mean_and_variance;
+use crate::engine::report::summary::quantile;
+
 /// A density over one quantity.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -72,10 +75,9 @@ fn kernel_mean(sorted: &[f64], x: f64, width: f64) -> f64 {
 
 /// Silverman's rule, with the standard deviation alone where half the draws are equal.
 fn bandwidth(sorted: &[f64]) -> f64 {
-    let mean = sorted.iter().sum::<f64>() / count(sorted);
-    let variance = sorted.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / count(sorted);
+    let sd = mean_and_variance(sorted).1.sqrt();
     let quartiles = (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / 1.34;
-    let spread = if quartiles > 0.0 { variance.sqrt().min(quartiles) } else { variance.sqrt() };
+    let spread = if quartiles > 0.0 { sd.min(quartiles) } else { sd };
     0.9 * spread * count(sorted).powf(-0.2)
 }
 
@@ -88,13 +90,6 @@ fn sorted(draws: &[f64]) -> Vec<f64> {
     let mut sorted = draws.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
-}
-
-/// The quantile of ascending `sorted`, which is not empty.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the product lies in 0..len")]
-fn quantile(sorted: &[f64], probability: f64) -> f64 {
-    let place = (probability * (count(sorted) - 1.0)).round();
-    sorted[(place as usize).min(sorted.len() - 1)]
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::{Area, Density, Drawn, FINE, INK, PlotError, RULE, colour, draw_legend, label, letters, picture, pixels};
+use super::canvas::{Area, Drawn, FINE, Layout, axes, colour, grid};
+use super::{Density, PlotError};
 
 /// Places at which a marginal density is evaluated.
 const DENSITY_POINTS: u16 = 240;
 
 const PANEL: (u32, u32) = (330, 250);
-const COLUMNS: usize = 3;
 
 /// The marginal densities of one quantity.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,20 +42,7 @@ pub fn marginals(path: &Path, panels: &[Panel]) -> Result<(), PlotError> {
             names.push(name);
         }
     }
-    let columns = panels.len().min(COLUMNS);
-    let rows = panels.len().div_ceil(columns);
-    let legend_height = 44;
-    let size = (PANEL.0 * narrow(columns), PANEL.1 * narrow(rows) + legend_height);
-    picture(path, size, |root| {
-        let (top, rest) = root.split_vertically(pixels(legend_height));
-        draw_legend(&top, 0, &names)?;
-        let areas = rest.split_evenly((rows, columns));
-        areas.iter().zip(panels).try_for_each(|(area, panel)| draw_panel(area, panel, &names))
-    })
-}
-
-fn narrow(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
+    grid(path, PANEL, &names, panels, |area, panel| draw_panel(area, panel, &names))
 }
 
 fn draw_panel(area: &Area, panel: &Panel, names: &[&str]) -> Drawn {
@@ -65,27 +52,8 @@ fn draw_panel(area: &Area, panel: &Panel, names: &[&str]) -> Drawn {
     let places: Vec<f64> = (0..=DENSITY_POINTS).map(|k| low + step * f64::from(k)).collect();
     let heights: Vec<Vec<f64>> = panel.curves.iter().map(|(_, density)| density.evaluate(&places)).collect();
     let peak = heights.iter().flatten().copied().fold(0.0, f64::max);
-    let mut builder = ChartBuilder::on(area);
-    builder.caption(&panel.title, letters(15)).margin(pixels(10));
-    let mut chart = builder
-        .x_label_area_size(pixels(38))
-        .y_label_area_size(pixels(46))
-        .build_cartesian_2d(low..high, 0.0..1.08 * peak)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RULE.stroke_width(FINE))
-        .axis_style(INK.stroke_width(FINE))
-        .label_style(letters(12))
-        .set_all_tick_mark_size(pixels(4))
-        .x_labels(5)
-        .y_labels(4)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .x_desc(&panel.unit)
-        .y_desc("density")
-        .draw()?;
+    let words = [&panel.title, &panel.unit, "density"];
+    let mut chart = axes(area, Layout::Panel, words, low..high, 0.0..1.08 * peak)?;
     for (index, ((name, _), heights)) in panel.curves.iter().zip(&heights).enumerate() {
         let shade = colour(names.iter().position(|known| known == name).unwrap_or(index));
         let curve = places.iter().copied().zip(heights.iter().copied());

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, label, letters, picture, pixels};
+use super::PlotError;
+use super::canvas::{Area, Drawn, FINE, Layout, axes, colour, picture};
 
 /// Places along a trace that can be told apart; more points make the file larger and the picture no finer.
 const TRACE_PLACES: f64 = 1_500.0;
@@ -113,58 +113,8 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut chart = bound_axes(root, caption, steps, frame)?;
+    let mut chart = axes(root, Layout::Whole, [caption, "step", "ELBO, nats"], steps, frame)?;
     chart.draw_series(LineSeries::new(raw.iter().copied(), colour(1).mix(0.35).stroke_width(FINE)))?;
     chart.draw_series(LineSeries::new(smooth.iter().copied(), colour(1).stroke_width(2 * FINE)))?;
     Ok(())
-}
-
-/// A chart of bounds against steps.
-type BoundChart<'a, 'b, X> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
-
-/// Axes of bounds against steps.
-pub(super) fn bound_axes<'a, 'b, X>(
-    area: &'b Area<'a>,
-    caption: &str,
-    steps: X,
-    frame: std::ops::Range<f64>,
-) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
-where
-    X: AsRangedCoord<Value = f64>,
-    X::CoordDescType: ValueFormatter<f64>,
-{
-    named_axes(area, caption, steps, frame, ["step", "ELBO, nats"])
-}
-
-/// Axes with these names, of what lies along them and of what stands up.
-pub(super) fn named_axes<'a, 'b, X>(
-    area: &'b Area<'a>,
-    caption: &str,
-    steps: X,
-    frame: std::ops::Range<f64>,
-    [along, up]: [&str; 2],
-) -> Result<BoundChart<'a, 'b, X::CoordDescType>, Box<dyn std::error::Error>>
-where
-    X: AsRangedCoord<Value = f64>,
-    X::CoordDescType: ValueFormatter<f64>,
-{
-    let mut builder = ChartBuilder::on(area);
-    builder.caption(caption, letters(17)).margin(pixels(14)).margin_right(pixels(30));
-    let mut chart =
-        builder.x_label_area_size(pixels(40)).y_label_area_size(pixels(76)).build_cartesian_2d(steps, frame)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RULE.stroke_width(FINE))
-        .axis_style(INK.stroke_width(FINE))
-        .label_style(letters(13))
-        .set_all_tick_mark_size(pixels(4))
-        .x_labels(8)
-        .y_labels(7)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .x_desc(along)
-        .y_desc(up)
-        .draw()?;
-    Ok(chart)
 }

@@ -132,16 +132,11 @@ impl LocalSolver for GradientDescent {
 }
 
 /// A running [`GradientDescent`].
+#[derive(Debug)]
 struct GradientSolver {
     options: GradientDescent,
     descent: Descent,
     previous: Vec<f64>,
-}
-
-impl std::fmt::Debug for GradientSolver {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("GradientSolver").field("options", &self.options).finish_non_exhaustive()
-    }
 }
 
 impl GradientSolver {

@@ -1,8 +1,11 @@
-//! Moves the coordinator by a mean of past changes over the root of a second moment: what adaptive rules share.
+//! Moves the coordinator by a mean of past changes over the root of a second moment: FedAdagrad, FedAdam, FedYogi.
 
 use std::fmt::Debug;
 
-use super::{ServerRule, mean_change};
+use serde::{Deserialize, Serialize};
+
+use super::{ServerOptimiser, ServerRule, defined, mean_change};
+use crate::engine::error::Result;
 
 /// How the second moment of one number follows the squares of its changes: the one place where adaptive rules differ.
 ///
@@ -14,8 +17,7 @@ pub trait SecondMoment: Debug + Send {
     fn next(&self, before: f64, square: f64) -> f64;
 }
 
-/// An adaptive rule of the coordinator; [`super::FedAdagrad`], [`super::FedAdam`] and [`super::FedYogi`] give its
-/// $`v_t`$.
+/// An adaptive rule of the coordinator; [`FedAdagrad`], [`FedAdam`] and [`FedYogi`] give its $`v_t`$.
 ///
 /// ```math
 /// m_t = \beta_1 m_{t-1} + (1 - \beta_1)\Delta_t, \qquad
@@ -96,6 +98,106 @@ impl<S: SecondMoment> ServerRule for Adaptive<S> {
                 (self.mean, self.square) = (Vec::new(), Vec::new());
                 state.is_empty()
             }
+        }
+    }
+}
+
+/// $`v_t = v_{t-1} + \Delta_t^2`$: steps shrink with all that a number has moved so far.
+///
+/// # References
+/// Reddi et al. (2021), arXiv:2003.00295, Algorithm 2.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FedAdagrad {
+    /// The step size $\eta$.
+    pub rate: f64,
+    /// $`\beta_1`$.
+    pub momentum: f64,
+    /// $\tau$, in the units of the parameters.
+    pub adaptivity: f64,
+}
+
+impl ServerOptimiser for FedAdagrad {
+    fn start(&self) -> Box<dyn ServerRule> {
+        Box::new(Adaptive::new(*self, self.rate, self.momentum, self.adaptivity))
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, &[self.rate, self.adaptivity], &[self.momentum])
+    }
+}
+
+impl SecondMoment for FedAdagrad {
+    fn next(&self, before: f64, square: f64) -> f64 {
+        before + square
+    }
+}
+
+/// $`v_t = \beta_2 v_{t-1} + (1 - \beta_2)\Delta_t^2`$ with $`\beta_2`$ = `decay[1]`.
+///
+/// # References
+/// Reddi et al. (2021), arXiv:2003.00295, Algorithm 2.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FedAdam {
+    /// The step size $\eta$.
+    pub rate: f64,
+    /// $`\beta_1`$ and $`\beta_2`$.
+    pub decay: [f64; 2],
+    /// $\tau$, in the units of the parameters.
+    pub adaptivity: f64,
+}
+
+impl ServerOptimiser for FedAdam {
+    fn start(&self) -> Box<dyn ServerRule> {
+        Box::new(Adaptive::new(*self, self.rate, self.decay[0], self.adaptivity))
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, &[self.rate, self.adaptivity], &self.decay)
+    }
+}
+
+impl SecondMoment for FedAdam {
+    fn next(&self, before: f64, square: f64) -> f64 {
+        self.decay[1] * before + (1.0 - self.decay[1]) * square
+    }
+}
+
+/// $`v_t = v_{t-1} - (1 - \beta_2)\,\Delta_t^2\operatorname{sign}(v_{t-1} - \Delta_t^2)`$ with $`\beta_2`$ = `decay[1]`
+/// and $`\operatorname{sign}(0) = 0`$.
+///
+/// Where $`\Delta_t^2`$ is far below $`v_{t-1}`$ it falls by $`(1 - \beta_2)\Delta_t^2`$ only, where
+/// [`FedAdam`]'s falls by nearly $`(1 - \beta_2) v_{t-1}`$.
+///
+/// # References
+/// Reddi et al. (2021), arXiv:2003.00295, Algorithm 2; Zaheer et al. (2018), Adaptive methods for nonconvex
+/// optimization.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FedYogi {
+    /// The step size $\eta$.
+    pub rate: f64,
+    /// $`\beta_1`$ and $`\beta_2`$.
+    pub decay: [f64; 2],
+    /// $\tau$, in the units of the parameters.
+    pub adaptivity: f64,
+}
+
+impl ServerOptimiser for FedYogi {
+    fn start(&self) -> Box<dyn ServerRule> {
+        Box::new(Adaptive::new(*self, self.rate, self.decay[0], self.adaptivity))
+    }
+
+    fn check(&self) -> Result<()> {
+        defined(self, &[self.rate, self.adaptivity], &self.decay)
+    }
+}
+
+impl SecondMoment for FedYogi {
+    fn next(&self, before: f64, square: f64) -> f64 {
+        let step = (1.0 - self.decay[1]) * square;
+        match before.total_cmp(&square) {
+            std::cmp::Ordering::Greater => before - step,
+            std::cmp::Ordering::Equal => before,
+            std::cmp::Ordering::Less => before + step,
         }
     }
 }

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
+use partita::inference::plot::PlotError;
+use partita::inference::plot::canvas::{FINE, LEGEND, Layout, axes, colour, legend, picture, pixels};
 use plotters::prelude::*;
 
-use super::trace::named_axes;
-use super::{FINE, PlotError, colour, draw_legend, picture, pixels};
-
 const SIZE: (u32, u32) = (760, 460);
-const LEGEND: u32 = 40;
 
-/// Draws one line a method through its points, under `title`; `axes` names what lies along and what stands up.
+/// Draws one line a method through its points, under `title`; `along` and `up` name the axes.
 ///
 /// # Errors
 /// [`PlotError::Empty`] without a line, or unless each has two finite points at different places; [`PlotError::Write`]
@@ -18,18 +16,19 @@ const LEGEND: u32 = 40;
 ///
 /// # Example
 /// ```
-/// use partita_inference::plot;
+/// use partita_studies::pictures;
 /// let folder = tempfile::tempdir()?;
 /// let lines = [("square".to_owned(), vec![(0.0, 0.0), (1.0, 1.0), (2.0, 4.0)])];
-/// plot::lines(&folder.path().join("square.svg"), &lines, "growth", ["side", "area"])?;
+/// pictures::lines(&folder.path().join("square.svg"), &lines, "growth", ["side", "area"])?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn lines(path: &Path, lines: &[(String, Vec<(f64, f64)>)], title: &str, axes: [&str; 2]) -> Result<(), PlotError> {
-    let drawable = |points: &[(f64, f64)]| {
-        points.iter().all(|(x, y)| x.is_finite() && y.is_finite())
-            && points.windows(2).any(|pair| pair[0].0 < pair[1].0)
-    };
-    let idle = lines.iter().find(|(_, points)| !drawable(points));
+pub fn lines(
+    path: &Path,
+    lines: &[(String, Vec<(f64, f64)>)],
+    title: &str,
+    [along, up]: [&str; 2],
+) -> Result<(), PlotError> {
+    let idle = lines.iter().find(|(_, points)| !is_drawable(points));
     if lines.is_empty() || idle.is_some() {
         let found = idle.map_or_else(|| "no line".to_owned(), |(name, points)| format!("{points:?} of `{name}`"));
         let expected = "two finite points at different places for each line";
@@ -43,9 +42,9 @@ pub fn lines(path: &Path, lines: &[(String, Vec<(f64, f64)>)], title: &str, axes
     let margin = (0.05 * (high - low)).max(1e-6 * high.abs()).max(f64::MIN_POSITIVE);
     let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
     picture(path, SIZE, |root| {
-        let (legend, rest) = root.split_vertically(pixels(LEGEND));
-        draw_legend(&legend, 1, &names)?;
-        let mut chart = named_axes(&rest, title, first..last, low - margin..high + margin, axes)?;
+        let (top, rest) = root.split_vertically(pixels(LEGEND));
+        legend(&top, 1, &names)?;
+        let mut chart = axes(&rest, Layout::Whole, [title, along, up], first..last, low - margin..high + margin)?;
         for (index, (_, points)) in lines.iter().enumerate() {
             let colour = colour(index + 1);
             chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2 * FINE)))?;
@@ -53,4 +52,9 @@ pub fn lines(path: &Path, lines: &[(String, Vec<(f64, f64)>)], title: &str, axes
         }
         Ok(())
     })
+}
+
+/// Whether all points are finite and two of them lie at different places.
+pub(super) fn is_drawable(points: &[(f64, f64)]) -> bool {
+    points.iter().all(|(x, y)| x.is_finite() && y.is_finite()) && points.windows(2).any(|pair| pair[0].0 < pair[1].0)
 }

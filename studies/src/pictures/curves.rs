@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use partita::inference::plot::PlotError;
+use partita::inference::plot::canvas::{Area, Drawn, FINE, INK, LEGEND, Layout, axes, colour, legend, picture, pixels};
 use plotters::prelude::*;
 
-use super::trace::bound_axes;
-use super::{Area, Drawn, FINE, INK, PlotError, colour, draw_legend, picture, pixels};
+use super::lines::is_drawable;
 
 const SIZE: (u32, u32) = (760, 460);
-const LEGEND: u32 = 40;
 
 /// Steps, and what was measured there.
 type Points = Vec<(f64, f64)>;
@@ -24,10 +24,10 @@ const START: f64 = 0.02;
 ///
 /// # Example
 /// ```
-/// use partita_inference::plot;
+/// use partita_studies::pictures;
 /// let folder = tempfile::tempdir()?;
 /// let runs = [("slow".to_owned(), vec![(0.0, -9.0), (10.0, -2.0)]), ("fast".to_owned(), vec![(0.0, -3.0), (10.0, -2.0)])];
-/// plot::curves(&folder.path().join("runs.svg"), &runs, "two runs", Some(-2.1))?;
+/// pictures::curves(&folder.path().join("runs.svg"), &runs, "two runs", Some(-2.1))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn curves(
@@ -53,10 +53,10 @@ pub fn curves(
 ///
 /// # Example
 /// ```
-/// use partita_inference::plot;
+/// use partita_studies::pictures;
 /// let folder = tempfile::tempdir()?;
 /// let seeds = vec![vec![(0.0, -9.0), (10.0, -2.0)], vec![(0.0, -7.0), (10.0, -3.0)]];
-/// plot::repeated(&folder.path().join("seeds.svg"), &[("fit".to_owned(), seeds)], "two seeds", Some(-2.1))?;
+/// pictures::repeated(&folder.path().join("seeds.svg"), &[("fit".to_owned(), seeds)], "two seeds", Some(-2.1))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn repeated(
@@ -108,15 +108,10 @@ fn draw(path: &Path, names: &[&str], lines: &[Line], title: &str, level: Option<
     let margin = (0.05 * (high - low)).max(1e-6 * high.abs()).max(f64::MIN_POSITIVE);
     let frame = low - margin..high + margin;
     picture(path, SIZE, |root| {
-        let (legend, rest) = root.split_vertically(pixels(LEGEND));
-        draw_legend(&legend, 1, names)?;
+        let (top, rest) = root.split_vertically(pixels(LEGEND));
+        legend(&top, 1, names)?;
         draw_lines(&rest, lines, title, first..last, frame, level)
     })
-}
-
-fn is_drawable(points: &[(f64, f64)]) -> bool {
-    points.iter().all(|(step, value)| step.is_finite() && value.is_finite())
-        && points.windows(2).any(|pair| pair[0].0 < pair[1].0)
 }
 
 fn draw_lines(
@@ -128,7 +123,7 @@ fn draw_lines(
     level: Option<f64>,
 ) -> Drawn {
     let (low, ends) = (frame.start, [steps.start, steps.end]);
-    let mut chart = bound_axes(area, title, steps, frame)?;
+    let mut chart = axes(area, Layout::Whole, [title, "step", "ELBO, nats"], steps, frame)?;
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }

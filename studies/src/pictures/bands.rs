@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
+use partita::inference::plot::PlotError;
+use partita::inference::plot::canvas::{Area, Drawn, FINE, Layout, axes, colour, grid, pixels};
 use plotters::prelude::*;
 
-use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, draw_legend, label, letters, picture, pixels};
-
 const PANEL: (u32, u32) = (330, 280);
-const COLUMNS: usize = 3;
-const LEGEND: u32 = 44;
 
 /// A line at one place: its mean and the band around it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,16 +59,7 @@ pub fn bands(path: &Path, panels: &[BandPanel], [across, up]: [&str; 2]) -> Resu
             names.push(&group.name);
         }
     }
-    let columns = panels.len().min(COLUMNS);
-    let rows = panels.len().div_ceil(columns);
-    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let size = (PANEL.0 * count(columns), PANEL.1 * count(rows) + LEGEND);
-    picture(path, size, |root| {
-        let (top, rest) = root.split_vertically(pixels(LEGEND));
-        draw_legend(&top, 1, &names)?;
-        let areas = rest.split_evenly((rows, columns));
-        areas.iter().zip(panels).try_for_each(|(area, panel)| draw_panel(area, panel, &names, [across, up]))
-    })
+    grid(path, PANEL, &names, panels, |area, panel| draw_panel(area, panel, &names, [across, up]))
 }
 
 impl Band {
@@ -92,28 +81,11 @@ fn draw_panel(area: &Area, panel: &BandPanel, names: &[&str], [across, up]: [&st
         let margin = (0.04 * (high - low)).max(f64::MIN_POSITIVE);
         low - margin..high + margin
     };
-    let mut builder = ChartBuilder::on(area);
-    builder.caption(&panel.title, letters(15)).margin(pixels(10));
-    let mut chart = builder
-        .x_label_area_size(pixels(38))
-        .y_label_area_size(pixels(46))
-        .build_cartesian_2d(range(|place| place.0), range(|place| place.1))?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RULE.stroke_width(FINE))
-        .axis_style(INK.stroke_width(FINE))
-        .label_style(letters(12))
-        .set_all_tick_mark_size(pixels(4))
-        .x_labels(5)
-        .y_labels(5)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .x_desc(across)
-        .y_desc(up)
-        .draw()?;
+    let words = [&panel.title, across, up];
+    let (along, upwards) = (range(|place| place.0), range(|place| place.1));
+    let mut chart = axes(area, Layout::Panel, words, along, upwards)?;
     for (index, group) in panel.groups.iter().enumerate() {
-        let shade = colour(1 + names.iter().position(|known| *known == group.name).unwrap_or(index));
+        let shade = colour(names.iter().position(|known| *known == group.name).unwrap_or(index));
         let lower = group.line.iter().map(|point| (point.at, point.low));
         let upper = group.line.iter().rev().map(|point| (point.at, point.high));
         chart.draw_series([Polygon::new(lower.chain(upper).collect::<Vec<_>>(), shade.mix(0.2).filled())])?;

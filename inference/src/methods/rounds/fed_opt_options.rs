@@ -2,16 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::error::Result;
+use super::server::{FedAdagrad, FedAdam, FedYogi, Mask, Masked, ServerMean, ServerOptimiser, ServerRule};
+use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
 use crate::engine::optimiser::{Optimiser, Sgd};
 use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
-use crate::methods::rounds::PointRounds;
-use crate::methods::rounds::server::{FedAdagrad, FedAdam, FedYogi, Mask, Masked, ServerMean, ServerOptimiser};
 use partita_core::NoiseKind;
 
-/// How [`super::AlgorithmChoice::FedOpt`] estimates a point; see [`crate::FedOpt`] for the objective.
+/// How [`crate::AlgorithmChoice::FedOpt`] estimates a point; see [`crate::FedOpt`] for the objective.
 ///
 /// All global latents become point masses, whatever family the settings name, and the model's own parameters θ are part
 /// of the point. Models with local latents are refused. The report says what ran: [`Settings::family`], estimator,
@@ -127,7 +126,7 @@ impl FedOptOptions {
     }
 
     /// The settings of a point estimate: one draw of a point mass needs no estimator, and silos move as said here.
-    pub(super) fn settings(&self, settings: Settings) -> Settings {
+    pub(crate) fn settings(&self, settings: Settings) -> Settings {
         Settings {
             family: settings.family.clone().point_masses(),
             estimator: Estimator::StickingTheLanding,
@@ -138,17 +137,19 @@ impl FedOptOptions {
         }
     }
 
-    /// What the coordinator of silos with these numbers of observations is told.
-    pub(super) fn rounds(&self, sizes: Vec<usize>) -> Result<PointRounds> {
-        let Self { local_steps, proximal, ref server, mask, silos_a_round, prior, optimiser: _ } = *self;
-        server.check()?;
-        let server = match mask {
-            Some(mask) => {
-                mask.check()?;
-                Box::new(Masked::new(server.start(), mask))
-            }
-            None => server.start(),
-        };
-        Ok(PointRounds { local_steps, proximal, server, silos_a_round, prior, sizes })
+    /// Refuses options that mean nothing over so many silos, and starts the rule that joins points.
+    pub(super) fn start(&self, silos: usize) -> Result<Box<dyn ServerRule>> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if !(self.proximal >= 0.0 && self.proximal.is_finite()) {
+            return refuse("proximal", self.proximal.to_string(), "a finite number >= 0, such as 0.1");
+        }
+        if self.silos_a_round.is_some_and(|count| !(1..=silos).contains(&count)) {
+            let found = format!("{:?} of {silos}", self.silos_a_round);
+            return refuse("silos_a_round", found, "at least 1 and at most the number of silos, or None for all");
+        }
+        self.server.check()?;
+        let Some(mask) = self.mask else { return Ok(self.server.start()) };
+        mask.check()?;
+        Ok(Box::new(Masked::new(self.server.start(), mask)))
     }
 }

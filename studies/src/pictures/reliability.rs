@@ -2,20 +2,19 @@
 
 use std::path::Path;
 
+use partita::inference::metrics::Calibration;
+use partita::inference::plot::PlotError;
+use partita::inference::plot::canvas::{Area, Drawn, FINE, INK, Layout, axes, colour, legend, picture, pixels};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, Drawn, FINE, INK, PlotError, RULE, colour, draw_legend, label, letters, picture, pixels};
-use crate::engine::metrics::Calibration;
+use crate::harness;
 
 const WIDTH: u32 = 460;
 
-/// Heights of the parts of the picture, from the top: title, one line of the legend, space, curves, shares.
-const TITLE: u32 = 28;
+/// Heights of the parts of the picture, from the top: one line of the legend, curves with their title, shares.
 const LINE: u32 = 24;
-const SPACE: u32 = 18;
-const CURVES: u32 = 398;
-const SHARES: u32 = 130;
+const CURVES: u32 = 470;
+const SHARES: u32 = 170;
 
 /// Draws the accuracy of the rows of each bin against their mean confidence, one curve for each predictor.
 ///
@@ -33,42 +32,21 @@ pub fn reliability(path: &Path, predictors: &[(String, Calibration)], title: &st
     }
     let name = |(name, calibration): &(String, Calibration)| format!("{name}, ECE {:.3}", calibration.error);
     let names: Vec<String> = predictors.iter().map(name).collect();
-    let legend = LINE * u32::try_from(names.len()).unwrap_or(u32::MAX);
-    picture(path, (WIDTH, TITLE + legend + SPACE + CURVES + SHARES), |root| {
-        let (top, rest) = root.split_vertically(pixels(TITLE));
-        let place = (i32::try_from(pixels(WIDTH / 2))?, i32::try_from(pixels(20))?);
-        top.draw(&Text::new(title, place, letters(16).pos(Pos::new(HPos::Center, VPos::Center))))?;
-        let (lines, rest) = rest.split_vertically(pixels(legend));
-        for (index, (area, name)) in lines.split_evenly((names.len(), 1)).iter().zip(&names).enumerate() {
-            draw_legend(area, index + 1, &[name])?;
+    let legends = LINE * u32::try_from(names.len()).unwrap_or(u32::MAX);
+    picture(path, (WIDTH, legends + CURVES + SHARES), |root| {
+        let (top, rest) = root.split_vertically(pixels(legends));
+        for (index, (area, name)) in top.split_evenly((names.len(), 1)).iter().zip(&names).enumerate() {
+            legend(area, index + 1, &[name])?;
         }
-        let (upper, lower) = rest.split_vertically(pixels(SPACE + CURVES));
-        draw_curves(&upper.margin(pixels(SPACE), 0, 0, 0), predictors)?;
+        let (upper, lower) = rest.split_vertically(pixels(CURVES));
+        draw_curves(&upper, predictors, title)?;
         draw_shares(&lower, predictors)
     })
 }
 
-fn draw_curves(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(pixels(10))
-        .margin_right(pixels(20))
-        .margin_top(pixels(8))
-        .x_label_area_size(pixels(10))
-        .y_label_area_size(pixels(50))
-        .build_cartesian_2d(0.0..1.0, 0.0..1.0)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RULE.stroke_width(FINE))
-        .axis_style(INK.stroke_width(FINE))
-        .label_style(letters(12))
-        .set_all_tick_mark_size(pixels(4))
-        .x_labels(6)
-        .y_labels(6)
-        .x_label_formatter(&|_| String::new())
-        .y_label_formatter(&label)
-        .y_desc("share that came true")
-        .draw()?;
+fn draw_curves(area: &Area, predictors: &[(String, Calibration)], title: &str) -> Drawn {
+    let words = [title, "confidence", "share that came true"];
+    let mut chart = axes(area, Layout::Panel, words, 0.0..1.0, 0.0..1.0)?;
     chart.draw_series(LineSeries::new([(0.0, 0.0), (1.0, 1.0)], INK.mix(0.5).stroke_width(FINE)))?;
     for (index, (_, calibration)) in predictors.iter().enumerate() {
         let shade = shade(index);
@@ -82,29 +60,8 @@ fn draw_curves(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
 
 fn draw_shares(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
     let highest = predictors.iter().flat_map(|(_, calibration)| shares(calibration)).fold(0.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .margin_left(pixels(10))
-        .margin_right(pixels(20))
-        .margin_top(pixels(6))
-        .margin_bottom(pixels(6))
-        .x_label_area_size(pixels(38))
-        .y_label_area_size(pixels(50))
-        .build_cartesian_2d(0.0..1.0, 0.0..1.08 * highest)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RULE.stroke_width(FINE))
-        .axis_style(INK.stroke_width(FINE))
-        .label_style(letters(12))
-        .set_all_tick_mark_size(pixels(4))
-        .x_labels(6)
-        .y_labels(3)
-        .x_label_formatter(&label)
-        .y_label_formatter(&label)
-        .x_desc("confidence")
-        .y_desc("share of rows")
-        .draw()?;
+    let words = ["", "confidence", "share of rows"];
+    let mut chart = axes(area, Layout::Panel, words, 0.0..1.0, 0.0..1.08 * highest)?;
     for (index, (_, calibration)) in predictors.iter().enumerate() {
         let (own, among) = (real(index), real(predictors.len()));
         chart.draw_series(calibration.bins.iter().zip(shares(calibration)).map(|(bin, share)| {
@@ -123,9 +80,8 @@ fn shares(calibration: &Calibration) -> Vec<f64> {
     calibration.bins.iter().map(|bin| real(bin.rows) / real(all)).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rows in memory are far fewer than 2^52")]
 fn real(count: usize) -> f64 {
-    count as f64
+    harness::real(count as u64)
 }
 
 /// Black is left to the diagonal.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use partita::inference::plot::PlotError;
+use partita::inference::plot::canvas::put;
 use png::{BitDepth, ColorType, Encoder, EncodingError};
-
-use super::{PlotError, put};
 
 /// One image of a sheet.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,13 +73,13 @@ impl Default for SheetOptions {
 /// Writes images as a grid of tiles, row by row, to a PNG file.
 ///
 /// # Errors
-/// [`PlotError::Empty`] without a tile, or for options of zero; [`PlotError::Tile`] for a tile that has not one finite
-/// value a pixel or another shape than the first; [`PlotError::Draw`] for a sheet too large for a PNG;
+/// [`PlotError::Empty`] without a tile, for options of zero, or for a tile that has not one finite value a pixel or
+/// another shape than the first; [`PlotError::Draw`] for a sheet too large for a PNG;
 /// [`PlotError::Write`] if the file cannot be put in place.
 ///
 /// # Example
 /// ```
-/// use partita_inference::plot::{SheetOptions, Tile, contact_sheet};
+/// use partita_studies::pictures::{SheetOptions, Tile, contact_sheet};
 /// let folder = tempfile::tempdir()?;
 /// let tile = Tile { title: "a corner".into(), values: vec![0.0, 0.5, 0.5, 1.0], shape: [2, 2] };
 /// contact_sheet(&folder.path().join("sheet.png"), &[tile.clone(), tile], &SheetOptions::default())?;
@@ -143,20 +143,16 @@ fn check(path: &Path, tiles: &[Tile], options: &SheetOptions) -> Result<[usize; 
     }
     let [rows, columns] = first.shape;
     for (index, tile) in tiles.iter().enumerate() {
-        let wrong = |found: String, expected: String| {
-            Err(PlotError::Tile { path: path.into(), tile: index, title: tile.title.clone(), found, expected })
-        };
+        let wrong =
+            |found: String, expected| Err(empty(format!("{found} in tile {index} (`{}`)", tile.title), expected));
         if tile.shape != first.shape || rows == 0 || columns == 0 {
-            return wrong(
-                format!("shape {:?}", tile.shape),
-                format!("the first tile's {:?}, with pixels", first.shape),
-            );
+            return wrong(format!("shape {:?}", tile.shape), "the first tile's shape, with pixels");
         }
         if rows.checked_mul(columns) != Some(tile.values.len()) {
-            return wrong(format!("{} values", tile.values.len()), format!("{rows} x {columns}"));
+            return wrong(format!("{} values", tile.values.len()), "one value a pixel");
         }
         if let Some(pixel) = tile.values.iter().position(|value| !value.is_finite()) {
-            return wrong(format!("{} in pixel {pixel}", tile.values[pixel]), "finite values".into());
+            return wrong(format!("{} in pixel {pixel}", tile.values[pixel]), "finite values");
         }
     }
     Ok(first.shape)
