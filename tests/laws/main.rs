@@ -1,6 +1,7 @@
 //! Holds every implementation to the laws of its trait, and formulas to golden numbers.
 
 mod bijectors;
+mod cumulatives;
 mod densities;
 mod exponential_families;
 mod families;
@@ -13,3 +14,5 @@ mod models;
 mod operations;
 mod plugs;
 mod readings;
+mod reference;
+mod supports;
