@@ -1,6 +1,7 @@
 //! Holds every implementation to the laws of its trait, and formulas to golden numbers.
 
 mod bijectors;
+mod custom_operations;
 mod densities;
 mod exponential_families;
 mod families;

@@ -10,6 +10,7 @@
 )]
 
 mod cholesky;
+mod custom;
 mod digamma;
 mod elementwise;
 mod linear_form;
@@ -19,6 +20,7 @@ mod triangle;
 mod triangular_solve;
 
 pub use cholesky::cholesky;
+pub use custom::{Differentiable, custom_vjp, custom_vjp_outputs};
 pub use digamma::digamma;
 pub use elementwise::elementwise;
 pub(crate) use linear_form::linear_form;
