@@ -14,3 +14,4 @@ mod models;
 mod operations;
 mod plugs;
 mod readings;
+mod recurrences;
