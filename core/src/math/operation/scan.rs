@@ -38,9 +38,14 @@ pub struct Scan {
 /// The outputs $`y_1, \dots, y_T`$ of a recurrence, as one node of the tape.
 ///
 /// The way back runs through time with the states of the way forth. It records one step at a time, so that memory grows
-/// with the states alone, and time does not grow with the number of parameters. `name` stands in errors. Steps are
-/// compiled in the crate that writes them: optimise it (`[profile.dev.package.NAME] opt-level = 3`), as they are the
-/// inner loop.
+/// with the states alone, and time does not grow with the number of parameters or of tracked inputs. `name` stands in
+/// errors. Steps are compiled in the crate that writes them: optimise it (`[profile.dev.package.NAME] opt-level = 3`),
+/// as they are the inner loop.
+///
+/// # Cost
+/// Processor time of value and gradient, optimised: 43 µs for 200 steps of GARCH(1,1) with its log density, 160 µs for
+/// the forward algorithm of 2 states over 400 steps ([`crate::hidden_markov`], written by hand, takes 40 µs);
+/// `benches/scan.rs` repeats it.
 ///
 /// # Shapes
 /// `[steps, OUTPUTS]`.
@@ -100,10 +105,11 @@ where
         }
     };
     let is_tracked = [&from.initial, &from.inputs].into_iter().chain(&from.parameters).any(Handle::is_tracked);
+    let is_input_tracked = from.inputs.is_tracked();
     let operation = name.to_owned();
     let inputs = [from.initial, from.inputs].into_iter().chain(from.parameters);
     custom_vjp::<2>(name, inputs, move |arrays| {
-        let path = Path::new(arrays, steps, width);
+        let path = Path::new(arrays, [steps, width], is_input_tracked);
         let (values, states) = path.forward(&operation, &recurrence, is_tracked)?;
         let value = Array { values, shape: vec![steps, OUTPUTS] };
         Ok(Differentiable::new(value, move |gradient, by| path.back(&recurrence, &states, gradient, by)))
@@ -117,13 +123,15 @@ struct Path {
     parameters: Vec<f64>,
     steps: usize,
     width: usize,
+    /// Data stay off the tape.
+    is_input_tracked: bool,
 }
 
 impl Path {
-    fn new(arrays: Vec<Array>, steps: usize, width: usize) -> Self {
+    fn new(arrays: Vec<Array>, [steps, width]: [usize; 2], is_input_tracked: bool) -> Self {
         let mut arrays = arrays.into_iter().map(|array| array.values);
         let (initial, inputs) = (arrays.next().unwrap_or_default(), arrays.next().unwrap_or_default());
-        Self { initial, inputs, parameters: arrays.flatten().collect(), steps, width }
+        Self { initial, inputs, parameters: arrays.flatten().collect(), steps, width, is_input_tracked }
     }
 
     fn input(&self, step: usize) -> &[f64] {
@@ -174,7 +182,8 @@ impl Path {
             state.clear();
             state.extend(states[step * size..(step + 1) * size].iter().map(|value| tape.input(*value)));
             input.clear();
-            input.extend(self.input(step).iter().map(|value| tape.input(*value)));
+            let number = |value: &f64| if self.is_input_tracked { tape.input(*value) } else { (*value).into() };
+            input.extend(self.input(step).iter().map(number));
             let output = recurrence.step(&mut state, &input, &parameters);
             adjoints.truncate(kept);
             adjoints.resize(tape.len(), 0.0);
@@ -184,8 +193,10 @@ impl Path {
             }
             tape.sweep(kept, &mut adjoints);
             by_state.copy_from_slice(&adjoints[kept..kept + size]);
-            let by_input = &mut by[1][step * self.width..(step + 1) * self.width];
-            by_input.copy_from_slice(&adjoints[kept + size..kept + size + self.width]);
+            if self.is_input_tracked {
+                let by_input = &mut by[1][step * self.width..(step + 1) * self.width];
+                by_input.copy_from_slice(&adjoints[kept + size..kept + size + self.width]);
+            }
         }
         by[0].copy_from_slice(&by_state);
         by[2..].iter_mut().flatten().zip(&adjoints).for_each(|(slot, number)| *slot = *number);
