@@ -171,6 +171,14 @@ pub enum Error {
         /// The reason and the remedy.
         problem: &'static str,
     },
+    /// A function of a user's own, or a solver, could not give its value.
+    #[error("{operation}: {problem}")]
+    Operation {
+        /// The operation, by name.
+        operation: String,
+        /// The problem and the remedy.
+        problem: String,
+    },
     /// Burn could not do what was asked.
     #[error(
         "{operation}: the device reported: {reason}. Check the device's memory and that it supports the data type."

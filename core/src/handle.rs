@@ -3,10 +3,11 @@
 #[cfg(feature = "flex")]
 use std::sync::Arc;
 
+use burn::backend::ops::FloatTensorOps;
 #[cfg(feature = "flex")]
 use burn::backend::{BackendTensor, DispatchTensorKind};
 use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, TensorMetadata};
-use burn::tensor::Tensor;
+use burn::tensor::{Shape, Tensor};
 
 use crate::array::Array;
 use crate::device::{data_to_array, slice_to_array};
@@ -94,6 +95,46 @@ impl Handle {
             },
             _ => None,
         }
+    }
+
+    /// The tensor with its rank in the type.
+    ///
+    /// # Errors
+    /// [`Error::Length`] if it has another rank.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Handle};
+    /// let handle = Handle::from(Device::flex().tensor(vec![1.0, 2.0], [1, 2]));
+    /// assert_eq!(handle.tensor::<2>()?.dims(), [1, 2]);
+    /// assert!(handle.tensor::<1>().is_err());
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn tensor<const D: usize>(&self) -> Result<Tensor<D>> {
+        let found = self.shape().len();
+        if found != D {
+            return Err(Error::Length {
+                operation: "tensor, number of dimensions".into(),
+                found,
+                expected: D,
+                remedy: "Ask for the rank that it has, or reshape it.".into(),
+            });
+        }
+        Ok(self.clone().typed())
+    }
+
+    /// All numbers in one dimension.
+    pub(crate) fn flat(self) -> Tensor<1> {
+        let length = self.shape().iter().product();
+        self.reshaped(&[length]).typed()
+    }
+
+    /// The same numbers in another shape.
+    pub(crate) fn reshaped(self, shape: &[usize]) -> Self {
+        if self.shape() == shape {
+            return self;
+        }
+        Self { tensor: HostDispatch::float_reshape(self.tensor, Shape::from(shape.to_vec())) }
     }
 
     /// The tensor with its rank in the type again.

@@ -44,7 +44,11 @@ pub use device::{Device, Precision, host_reads};
 pub use distribution::*;
 pub use error::{Error, Result};
 pub use handle::Handle;
-pub use math::operation::{cholesky, digamma, elementwise, ln_gamma, log_sum_exp, triangular_solve};
+pub use math::operation::{
+    Differentiable, Recurrence, Scan, cholesky, custom_vjp, custom_vjp_outputs, digamma, elementwise, hidden_markov,
+    ln_gamma, log_sum_exp, scan, triangular_solve,
+};
+pub use math::real::Real;
 pub use math::{kernel, special};
 pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use read::{

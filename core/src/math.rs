@@ -1,5 +1,6 @@
-//! Computes what Burn lacks: special functions, vectorised loops, and host functions as nodes of Burn's tape.
+//! Computes what Burn lacks: special functions, vectorised loops, and numbers with derivatives, host functions as nodes of the tape.
 
 pub mod kernel;
 pub(crate) mod operation;
+pub(crate) mod real;
 pub mod special;

@@ -46,7 +46,7 @@ pub use local_problem::{LocalProblemViolation, local_problem};
 pub use local_solver::{LocalSolverViolation, SolverCheck, local_solver};
 pub use message::{MessageLaw, MessageViolation, message};
 pub use model::{ModelViolation, model};
-pub use operation::{OperationViolation, operation};
+pub use operation::{OperationViolation, custom_operation, operation};
 pub use row_family::row_family;
 pub use second_moment::{SecondMomentViolation, second_moment};
 pub use server_rule::{ServerRuleViolation, server_rule};

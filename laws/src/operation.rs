@@ -52,7 +52,7 @@ pub enum OperationViolation {
     Failed(#[from] Error),
 }
 
-/// Checks `function` at `inputs` in double precision on `device`.
+/// Checks `function` at `inputs` in double precision on `device`: tensors of one rank in and out.
 ///
 /// The value must be `expected` with and without tracking; the gradient of a fixed random combination of the outputs by
 /// every entry of every input must equal central differences, whether all inputs are tracked or only that one.
@@ -76,7 +76,53 @@ pub fn operation<const D: usize>(
     expected: &[f64],
     function: impl Fn(&[Tensor<D>]) -> Result<Tensor<D>, Error>,
 ) -> Result<(), OperationViolation> {
-    let plain = Handle::from(function(&tensors(device, inputs, |_| false)?)?).read()?;
+    let of_ranks = |inputs: &[Handle]| {
+        let inputs = inputs.iter().map(Handle::tensor::<D>).collect::<Result<Vec<_>, _>>()?;
+        Ok(Handle::from(function(&inputs)?))
+    };
+    custom_operation(name, device, inputs, expected, of_ranks)
+}
+
+/// As [`operation()`], for inputs and an output of any ranks up to four: the law of `custom_vjp`, `scan` and their like.
+///
+/// # Errors
+/// The first [`OperationViolation`] found.
+///
+/// # Example
+/// A vector-Jacobian product that forgets a factor is found:
+/// ```
+/// use partita_core::{Array, Device, Differentiable, Handle, custom_vjp};
+/// use partita_laws as laws;
+/// let square = |factor: f64| move |inputs: &[Handle]| {
+///     let square = move |x: Vec<Array>| {
+///         let x = x[0].values[0];
+///         Ok(Differentiable::new(Array::scalar(x * x), move |g, by| by[0][0] += factor * x * g[0]))
+///     };
+///     Ok(Handle::from(custom_vjp::<1>("square", [inputs[0].clone()], square)?))
+/// };
+/// let (device, input) = (Device::flex(), [Array::scalar(3.0)]);
+/// laws::custom_operation("square", &device, &input, &[9.0], square(2.0))?;
+/// let fault = laws::custom_operation("square", &device, &input, &[9.0], square(1.0)).unwrap_err();
+/// assert!(fault.to_string().contains("square: gradient 3.28"), "{fault}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn custom_operation(
+    name: &'static str,
+    device: &Device,
+    inputs: &[Array],
+    expected: &[f64],
+    function: impl Fn(&[Handle]) -> Result<Handle, Error>,
+) -> Result<(), OperationViolation> {
+    let leaves = leaves(device, inputs);
+    let at = |arrays: &[Array], is_tracked: &dyn Fn(usize) -> bool| {
+        let constant = |array: &Array| device.tensor(array.values.clone(), [array.len()]);
+        let flat = |(index, array): (usize, &Array)| match is_tracked(index) {
+            true => of_shape(leaves[index].clone(), &array.shape),
+            false => of_shape(constant(array), &array.shape),
+        };
+        arrays.iter().enumerate().map(flat).collect::<Result<Vec<_>, Error>>().and_then(|inputs| function(&inputs))
+    };
+    let plain = at(inputs, &|_| false)?.read()?;
     let size = plain.values.iter().fold(1.0, |size: f64, value| size.max(value.abs()));
     for index in 0..plain.len().max(expected.len()) {
         let at = |values: &[f64]| values.get(index).copied().unwrap_or(f64::NAN);
@@ -87,22 +133,21 @@ pub fn operation<const D: usize>(
     }
     let mut weights = vec![0.0; plain.len()];
     Noise::new(SEED).stream(Key::new(Purpose::Check, 0)).normal(&mut weights);
-    let shape = dimensions::<D>(name, &plain.shape)?;
     for (input, array) in inputs.iter().enumerate() {
         let objective = |entries: &[f64]| -> Result<f64, Error> {
             let mut moved = inputs.to_vec();
             moved[input].values = entries.to_vec();
-            let value = Handle::from(function(&tensors(device, &moved, |_| false)?)?).read()?;
+            let value = at(&moved, &|_| false)?.read()?;
             Ok(value.values.iter().zip(&weights).map(|(value, weight)| value * weight).sum())
         };
         for is_alone in [false, true] {
-            let tracked = tensors(device, inputs, |other| !is_alone || other == input)?;
-            let output = function(&tracked)?;
-            if Handle::from(output.clone().detach()).read()? != plain {
+            let output = at(inputs, &|other| !is_alone || other == input)?;
+            if output.read()? != plain {
                 return Err(OperationViolation::Tracking { operation: name });
             }
-            let gradients = (output * device.tensor(weights.clone(), shape)).sum().backward();
-            let gradient = tracked[input].grad(&gradients).map(|gradient| Handle::from(gradient).read()).transpose()?;
+            let output = flat(&output)?;
+            let gradients = (output * device.tensor(weights.clone(), [weights.len()])).sum().backward();
+            let gradient = leaves[input].grad(&gradients).map(|gradient| Handle::from(gradient).read()).transpose()?;
             for index in 0..array.len() {
                 // An input that cannot be moved by a step gives NaN, which is a violation below.
                 let expected = derivative(|entries| objective(entries).unwrap_or(f64::NAN), &array.values, index);
@@ -116,23 +161,40 @@ pub fn operation<const D: usize>(
     Ok(())
 }
 
-fn tensors<const D: usize>(
-    device: &Device,
-    inputs: &[Array],
-    is_tracked: impl Fn(usize) -> bool,
-) -> Result<Vec<Tensor<D>>, Error> {
-    let make = |(index, input): (usize, &Array)| {
-        let (values, shape) = (input.values.clone(), dimensions("input of an operation", &input.shape)?);
-        Ok(if is_tracked(index) { device.leaf(values, shape) } else { device.tensor(values, shape) })
-    };
-    inputs.iter().enumerate().map(make).collect()
+/// The inputs as vectors with gradient.
+fn leaves(device: &Device, inputs: &[Array]) -> Vec<Tensor<1>> {
+    inputs.iter().map(|input| device.leaf(&input.values, [input.len()])).collect()
 }
 
-fn dimensions<const D: usize>(operation: &str, shape: &[usize]) -> Result<[usize; D], Error> {
-    shape.try_into().map_err(|_| Error::Length {
-        operation: format!("{operation}, number of dimensions"),
-        found: shape.len(),
-        expected: D,
-        remedy: "Give all inputs the rank of the operation.".into(),
+/// A vector in another shape of at most four dimensions.
+fn of_shape(flat: Tensor<1>, shape: &[usize]) -> Result<Handle, Error> {
+    Ok(match *shape {
+        [_] => flat.into(),
+        [a, b] => flat.reshape([a, b]).into(),
+        [a, b, c] => flat.reshape([a, b, c]).into(),
+        [a, b, c, d] => flat.reshape([a, b, c, d]).into(),
+        _ => return Err(too_many_dimensions(shape)),
     })
+}
+
+/// The numbers of a tensor of at most four dimensions.
+fn flat(tensor: &Handle) -> Result<Tensor<1>, Error> {
+    let shape = tensor.shape();
+    let length = [shape.iter().product::<usize>()];
+    Ok(match shape.len() {
+        1 => tensor.tensor::<1>()?,
+        2 => tensor.tensor::<2>()?.reshape(length),
+        3 => tensor.tensor::<3>()?.reshape(length),
+        4 => tensor.tensor::<4>()?.reshape(length),
+        _ => return Err(too_many_dimensions(&shape)),
+    })
+}
+
+fn too_many_dimensions(shape: &[usize]) -> Error {
+    Error::Length {
+        operation: "law of operations, number of dimensions".into(),
+        found: shape.len(),
+        expected: 4,
+        remedy: "Give tensors of one to four dimensions.".into(),
+    }
 }

@@ -10,20 +10,26 @@
 )]
 
 mod cholesky;
+mod custom;
 mod digamma;
 mod elementwise;
+mod hidden_markov;
 mod linear_form;
 mod ln_gamma;
 mod log_sum_exp;
+mod scan;
 mod triangle;
 mod triangular_solve;
 
 pub use cholesky::cholesky;
+pub use custom::{Differentiable, custom_vjp, custom_vjp_outputs};
 pub use digamma::digamma;
 pub use elementwise::elementwise;
+pub use hidden_markov::hidden_markov;
 pub(crate) use linear_form::linear_form;
 pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;
+pub use scan::{Recurrence, Scan, scan};
 pub use triangular_solve::triangular_solve;
 
 use std::fmt;
