@@ -11,8 +11,8 @@ mod plate;
 mod reading;
 mod statement;
 
-pub(crate) use outcome::{Leaf, Outcome, Quantity};
-pub use plate::Minibatch;
+pub(crate) use outcome::{Leaf, Outcome, Quantity, RowPlace, RowTape};
+pub use plate::{Minibatch, PlateRows};
 pub use reading::Moments;
 pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
 
@@ -146,9 +146,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The number of rows of the plate now evaluated; one outside plates.
-    fn rows_here(&self) -> usize {
-        self.place.plate.as_ref().map_or(1, Plate::len)
+    /// Where log densities of the plate now evaluated are added row by row.
+    fn row_place(&self) -> RowPlace {
+        self.place.plate.as_ref().map_or_else(RowPlace::default, |plate| plate.place.clone())
+    }
+
+    /// Whether this is a plate without rows to evaluate: a level that a silo lacks, or groups without rows.
+    fn is_empty_here(&self) -> bool {
+        self.place.plate.as_ref().is_some_and(|plate| plate.len() == 0)
     }
 
     fn operation(&self, name: &str) -> String {

@@ -12,6 +12,7 @@
 mod cholesky;
 mod digamma;
 mod elementwise;
+mod expand_rows;
 mod linear_form;
 mod ln_gamma;
 mod log_sum_exp;
@@ -21,6 +22,7 @@ mod triangular_solve;
 pub use cholesky::cholesky;
 pub use digamma::digamma;
 pub use elementwise::elementwise;
+pub(crate) use expand_rows::expand_rows;
 pub(crate) use linear_form::linear_form;
 pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;

@@ -161,6 +161,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         reading: Density<'_>,
         particles: &[u32],
     ) -> Result<ValueAndGradient> {
+        self.table.check_minibatch(self.minibatch)?;
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         self.loss.check()?;
         let mut blank = self.blank(latents);
@@ -213,9 +214,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
 
     /// Rows now evaluated of a block.
     pub(super) fn rows(&self, block: usize) -> usize {
-        let block = &self.table.blocks[block];
-        let chosen = self.minibatch.iter().find(|batch| Some(&batch.plate) == block.plate.as_ref());
-        chosen.map_or(block.rows, |batch| batch.rows.len())
+        self.table.chosen(block, self.minibatch).map_or(self.table.blocks[block].rows, |(rows, _)| rows.len())
     }
 
     pub(super) fn finish(

@@ -65,6 +65,7 @@ impl<M: Model> LogDensity<'_, M> {
         if !self.loss.is_log() {
             return Err(Error::NoDeviceForm { operation: "observations".into(), what: format!("the {}", self.loss) });
         }
+        self.table.check_minibatch(self.minibatch)?;
         let sites: Vec<_> = self.table.sites().iter().filter(|site| site.role == Role::Latent).collect();
         let expected: Vec<[usize; 2]> = sites
             .iter()
