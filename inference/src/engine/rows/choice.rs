@@ -117,11 +117,9 @@ impl Choices {
 
     /// The rows chosen of outermost plates, with those of plates inside, which follow.
     fn follow(&self, mut chosen: Chosen) -> Chosen {
-        let minibatch = self.minibatch(&chosen);
-        if minibatch.is_empty() {
-            return chosen;
-        }
-        for block in (0..self.blocks.len()).filter(|block| self.table.outermost(*block) != *block) {
+        let inner: Vec<usize> = (0..self.blocks.len()).filter(|block| self.table.outermost(*block) != *block).collect();
+        let minibatch = if inner.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
+        for block in inner {
             let weight = chosen.weight(self.table.outermost(block));
             // The minibatch names plates of the table and rows that they have.
             let rows = self.table.rows_evaluated(block, &minibatch).ok().flatten();
