@@ -2,6 +2,7 @@
 
 mod align;
 mod error;
+mod groups;
 mod key_digest;
 mod keys;
 mod minibatch;
@@ -11,6 +12,7 @@ mod table;
 
 pub use align::Alignment;
 pub use error::{BadCell, DataError, MissingCell, RepeatedKey};
+pub use groups::Groups;
 pub use key_digest::keyed_digest;
 pub use keys::PartyKeys;
 pub use minibatch::Minibatches;

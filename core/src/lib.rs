@@ -30,15 +30,15 @@ pub use bijector::{
     IntervalMap, OrderedMap, PositiveOrderedMap, SimplexMap, SoftplusMap, for_support,
 };
 pub use data::{
-    Alignment, BadCell, DataError, Fold, Minibatches, MissingCell, PartyColumn, PartyKeys, PartyRows, RepeatedKey,
-    Scaling, SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class, partition_by_k_means,
-    partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes, partition_each_row,
-    partition_equally, partition_groups, partition_small_large, stratified_folds,
+    Alignment, BadCell, DataError, Fold, Groups, Minibatches, MissingCell, PartyColumn, PartyKeys, PartyRows,
+    RepeatedKey, Scaling, SmallLarge, Table, distinct_labels, folds, keyed_digest, partition_by_class,
+    partition_by_k_means, partition_by_key, partition_by_label_skew, partition_by_shards, partition_by_sizes,
+    partition_each_row, partition_equally, partition_groups, partition_small_large, stratified_folds,
 };
 pub use declare::{
-    Amortised, BayesianLinear, Design, Encoder, Encoding, LocalBlock, Minibatch, Model, Moments, Part, Role, Rows,
-    Scope, Site, SiteTable, SparseRows, device_theta, low_rank_multinomial, shared_theta, theta, with_device_theta,
-    with_shared_theta, with_theta,
+    Amortised, BayesianLinear, Design, Encoder, Encoding, LocalBlock, Minibatch, Model, Moments, Parent, Part,
+    PlateRows, Role, Rows, Scope, Site, SiteTable, SparseRows, device_theta, low_rank_multinomial, shared_theta, theta,
+    with_device_theta, with_shared_theta, with_theta,
 };
 pub use device::{Device, Precision, host_reads};
 pub use distribution::*;

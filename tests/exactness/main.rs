@@ -10,6 +10,7 @@ mod importance;
 mod isotropic;
 mod local_bound;
 mod multinomial_regression;
+mod nesting;
 mod network;
 mod nuts;
 mod on_device;

@@ -36,13 +36,13 @@ fn a_plate_among_the_globals_is_refused() {
 }
 
 #[test]
-fn a_plate_in_a_plate_is_refused() {
+fn a_number_of_rows_in_a_plate_is_refused() {
     let model = Recipe::local(|scope, mu, data| {
         scope.plate("outer", 3, |scope, _| {
             scope.plate("inner", 3, |scope, _| scope.observe("y", Normal::new(mu.clone(), 1.0), data.clone()))
         })
     });
-    refused!(table(&model), Error::Plate { .. }, ["plate `inner`", "cannot be nested", "Flatten"]);
+    refused!(table(&model), Error::Plate { .. }, ["plate `inner`", "stands in plate `outer`", "Give `&Groups`"]);
 }
 
 #[test]

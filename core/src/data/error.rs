@@ -198,6 +198,32 @@ pub enum DataError {
         /// The number of rows.
         rows: usize,
     },
+    /// The key or the index of a row, or of a group, says no group.
+    #[error("grouping rows by key: row {row} of the {list} has {found:?}, expected {expected}.")]
+    GroupKey {
+        /// The list: the rows, or the groups.
+        list: &'static str,
+        /// The row of that list, from 1.
+        row: usize,
+        /// The key or the index found.
+        found: String,
+        /// The key expected, and the remedy.
+        expected: &'static str,
+    },
+    /// A group has no rows.
+    #[error(
+        "grouping rows: group {group} (`{label}`) has no rows: none of the {rows} rows is of it, expected at least one for each of {groups} groups. Leave the group out, or allow such groups with `Groups::with_empty` or `Groups::by_key_or_empty`."
+    )]
+    EmptyGroup {
+        /// The group, from 0.
+        group: usize,
+        /// Its key.
+        label: String,
+        /// The number of groups.
+        groups: usize,
+        /// The number of rows.
+        rows: usize,
+    },
     /// An argument is out of its domain.
     #[error("{operation}: {argument} is {found}, expected {expected}.")]
     Argument {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::data::Groups;
 use crate::handle::Handle;
 
 /// Rows taken of constants by the evaluations of one minibatch, on any thread.
@@ -18,6 +19,31 @@ struct Kept {
     rows: Vec<usize>,
     numbers: Vec<(Numbers, Numbers)>,
     tensors: Vec<(Handle, Handle)>,
+    expanded: Vec<(Handle, Handle)>,
+    followed: Vec<(Groups, Followed)>,
+}
+
+/// The rows of an inner plate that belong to rows chosen of its outer plate, in the order of these.
+#[derive(Debug, Clone)]
+pub(crate) struct Followed {
+    pub(crate) rows: Arc<[usize]>,
+    /// The place among the chosen outer rows of each of `rows`.
+    pub(crate) places: Arc<[usize]>,
+    /// What was taken of these rows.
+    pub(crate) gathered: Gathered,
+}
+
+impl Followed {
+    fn of(outer: &[usize], groups: &Groups) -> Self {
+        let mut rows = Vec::new();
+        let mut places = Vec::new();
+        for (place, row) in outer.iter().enumerate() {
+            let own = groups.rows_of(*row);
+            rows.extend_from_slice(own);
+            places.extend(std::iter::repeat_n(place, own.len()));
+        }
+        Self { rows: rows.into(), places: places.into(), gathered: Gathered::default() }
+    }
 }
 
 /// The number of constants kept, more than data have parts. Rows of computed tensors would fill it without any use.
@@ -44,6 +70,19 @@ impl Gathered {
             return gather();
         }
         self.with(rows, |kept| find_or(&mut kept.tensors, source, Handle::is_same_constant, gather))
+    }
+
+    /// The same for what outer rows have, repeated for these rows by `expand`.
+    pub(crate) fn expanded(&self, rows: &[usize], source: &Handle, expand: impl FnOnce() -> Handle) -> Handle {
+        if !source.is_same_constant(source) {
+            return expand();
+        }
+        self.with(rows, |kept| find_or(&mut kept.expanded, source, Handle::is_same_constant, expand))
+    }
+
+    /// The inner rows that belong to these rows, found the first time.
+    pub(crate) fn follow(&self, rows: &[usize], groups: &Groups) -> Followed {
+        self.with(rows, |kept| find_or(&mut kept.followed, groups, Groups::is_same, || Followed::of(rows, groups)))
     }
 
     /// What is kept for these rows; nothing if it was kept for other rows.

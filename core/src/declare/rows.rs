@@ -2,29 +2,50 @@
 
 use std::sync::Arc;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor};
 
 use crate::declare::gathered::Gathered;
-use crate::declare::uploaded::indices;
+use crate::declare::nesting::Chosen;
+use crate::declare::uploaded::{Uploaded, indices};
 use crate::distribution::Distribution;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
+use crate::math::operation::expand_rows;
 
 /// The rows of a plate that are being evaluated.
 #[derive(Debug, Clone)]
 pub struct Rows<'a> {
     pub(crate) total: usize,
-    pub(crate) chosen: Option<&'a [usize]>,
+    pub(crate) chosen: Option<Chosen<'a>>,
     /// The cache of what other evaluations of the same rows took.
-    pub(crate) gathered: Option<&'a Gathered>,
+    pub(crate) gathered: Option<Gathered>,
     /// Whether tensors taken of these rows stay on the device.
     pub(crate) on_device: bool,
+    pub(crate) outer: Outer,
+}
+
+/// What the rows of a plate belong to.
+#[derive(Debug, Clone)]
+pub(crate) enum Outer {
+    /// Unknown: the rows stand outside a model's statements.
+    Unknown,
+    /// The silo: one outer row.
+    Silo,
+    /// The rows of the enclosing plate that are evaluated.
+    Plate {
+        len: usize,
+        /// The place among them of each row evaluated.
+        places: Arc<[usize]>,
+        /// These places on a device, where all rows are evaluated.
+        uploaded: Arc<Uploaded<Tensor<1, Int>>>,
+    },
 }
 
 impl<'a> Rows<'a> {
     /// These rows (all for `None`) of a plate of `total`, gathered on the host.
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
-        Self { total, chosen, gathered: None, on_device: false }
+        let chosen = chosen.map(Chosen::Given);
+        Self { total, chosen, gathered: None, on_device: false, outer: Outer::Unknown }
     }
 
     /// The same rows, gathered on the device.
@@ -35,7 +56,7 @@ impl<'a> Rows<'a> {
     /// The number of rows now evaluated.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.chosen.map_or(self.total, <[usize]>::len)
+        self.chosen.as_ref().map_or(self.total, |chosen| chosen.len())
     }
 
     /// Whether no row is evaluated.
@@ -53,7 +74,7 @@ impl<'a> Rows<'a> {
     /// The indices now evaluated, or `None` for all rows in order.
     #[must_use]
     pub fn indices(&self) -> Option<&[usize]> {
-        self.chosen
+        self.chosen.as_deref()
     }
 
     /// These rows of a tensor that has one entry a row in its first dimension.
@@ -75,11 +96,89 @@ impl<'a> Rows<'a> {
                 remedy: "Give the plate as many rows as the data has.".into(),
             });
         }
-        let Some(chosen) = self.chosen else { return Ok(tensor.clone()) };
+        let Some(chosen) = self.indices() else { return Ok(tensor.clone()) };
         let select = || tensor.clone().select(0, indices(chosen.iter().copied(), &tensor.device()));
-        let Some(gathered) = self.gathered else { return Ok(select()) };
+        let Some(gathered) = &self.gathered else { return Ok(select()) };
         let source = Handle::from(tensor.clone());
         Ok(gathered.tensor(chosen, &source, || Handle::from(select())).typed())
+    }
+
+    /// What the outer rows have, for each of these rows: the effect of a patient at each of the patient's visits.
+    ///
+    /// Outer rows are those now evaluated of the enclosing plate; around an outermost plate it is the silo, one row.
+    ///
+    /// # Shapes
+    /// `tensor`: `[outer len, ...]` → `[len, ...]`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the first dimension is not the number of outer rows now evaluated; [`Error::Argument`] for
+    /// rows that a plate did not hand out, as those of an encoder.
+    ///
+    /// # Example
+    /// ```
+    /// # use partita_core::{Device, Groups, Latents, LogDensity, Model, Normal, Result, Scope, SiteTable, burn};
+    /// # use burn::{module::Module, tensor::Tensor};
+    /// #[derive(Module, Debug)]
+    /// struct Visits {}
+    ///
+    /// impl Model for Visits {
+    ///     type Globals = ();
+    ///     type Data = (Groups, Tensor<1>);
+    ///     fn global(&self, _: &mut Scope) -> Result<()> { Ok(()) }
+    ///     fn local(&self, scope: &mut Scope, _: &(), (visits, y): &Self::Data) -> Result<()> {
+    ///         scope.plate("patient", visits.groups(), |scope, _| {
+    ///             let level = scope.sample("level", Normal::new(0.0, 1.0))?;
+    ///             scope.plate("visit", visits, |scope, rows| {
+    ///                 scope.observe("y", Normal::new(rows.expand(&level)?, 1.0), rows.take(y)?)
+    ///             })
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let data = (Groups::of_sizes(&[2, 1]).unwrap(), device.tensor(vec![0.5, 0.7, -1.0], [3]));
+    /// let table = SiteTable::of(&Visits {}, &device, &data)?;
+    /// let levels = [vec![0.5, -1.0], Vec::new()];
+    /// let found = LogDensity::new(&Visits {}, &device, &table)
+    ///     .local(Latents { globals: &[], locals: &levels }, &data)?;
+    /// // Five normal densities at distances of 0.5, 1, 0, 0.2 and 0.
+    /// let expected = -0.5 * (0.25 + 1.0 + 0.04) - 2.5 * (2.0 * std::f64::consts::PI).ln();
+    /// assert!((found.value - expected).abs() < 1e-12);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn expand<const D: usize>(&self, tensor: &Tensor<D>) -> Result<Tensor<D>> {
+        let mut shape = tensor.dims();
+        let outer = match &self.outer {
+            Outer::Unknown => return Err(no_outer_rows()),
+            Outer::Silo => 1,
+            Outer::Plate { len, .. } => *len,
+        };
+        if shape[0] != outer {
+            let found = shape.to_vec();
+            shape[0] = outer;
+            return Err(Error::Shape {
+                operation: "rows.expand".into(),
+                found,
+                expected: shape.to_vec(),
+                remedy: "Give one entry for each row now evaluated of the enclosing plate: a latent of that plate, or what its rows take of data; outside, one for the silo.".into(),
+            });
+        }
+        let Outer::Plate { places, uploaded, .. } = &self.outer else {
+            shape[0] = self.len();
+            return Ok(tensor.clone().expand(shape));
+        };
+        if self.on_device {
+            let device = tensor.device().inner();
+            let upload = || indices(places.iter().copied(), &device);
+            let index = if self.chosen.is_some() { upload() } else { uploaded.for_tensor(tensor, |_| upload()) };
+            return Ok(tensor.clone().select(0, index));
+        }
+        let source = Handle::from(tensor.clone());
+        let expand = || expand_rows(source.clone(), Arc::clone(places));
+        Ok(match (&self.gathered, self.indices()) {
+            (Some(gathered), Some(chosen)) => gathered.expanded(chosen, &source, expand).typed(),
+            _ => expand().typed(),
+        })
     }
 
     /// These rows of a constant stored in its own layout: `gather` is called with the indices, `None` for all rows.
@@ -88,8 +187,8 @@ impl<'a> Rows<'a> {
         source: &Arc<Vec<f64>>,
         gather: impl FnOnce(&[usize]) -> Vec<f64>,
     ) -> Option<Arc<Vec<f64>>> {
-        let chosen = self.chosen?;
-        Some(match self.gathered {
+        let chosen = self.indices()?;
+        Some(match &self.gathered {
             Some(gathered) => gathered.numbers(chosen, source, || gather(chosen)),
             None => Arc::new(gather(chosen)),
         })
@@ -98,6 +197,15 @@ impl<'a> Rows<'a> {
     /// The number of rows, for [`Distribution::over`].
     pub(crate) fn repeat<S>(&self, distribution: Distribution<1, S>) -> Distribution<1, S> {
         distribution.iid([self.len()])
+    }
+}
+
+fn no_outer_rows() -> Error {
+    Error::Argument {
+        operation: "rows.expand".into(),
+        argument: "rows",
+        found: "rows that no plate handed out".into(),
+        expected: "the rows of a plate; an encoder takes what it needs of outer rows from data with one entry a row",
     }
 }
 

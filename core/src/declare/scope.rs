@@ -11,8 +11,8 @@ mod plate;
 mod reading;
 mod statement;
 
-pub(crate) use outcome::{Leaf, Outcome, Quantity};
-pub use plate::Minibatch;
+pub(crate) use outcome::{Leaf, Outcome, Quantity, RowPlace, RowTape};
+pub use plate::{Minibatch, PlateRows};
 pub use reading::Moments;
 pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
 
@@ -20,9 +20,10 @@ use std::borrow::Cow;
 
 use plate::Plate;
 
+use super::panic::caught;
 use super::site::{Part, SiteTable};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handle::Handle;
 
 /// The interface of a model's functions: `sample`, `observe`, `plate`, `factor`, `deterministic`, `module`.
@@ -94,6 +95,16 @@ impl<'a> Scope<'a> {
         (self.place.part, self.place.weight, self.minibatch) = (Part::Local, local.weight, local.minibatch);
     }
 
+    /// What a function of the model gives, or its panic as an error that names the last site declared.
+    pub(crate) fn run<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        caught(|| function(self)).unwrap_or_else(|reason| {
+            let last = self.next_site().checked_sub(1).and_then(|last| self.table().sites.get(last));
+            let place =
+                last.map_or_else(|| "before its first site".into(), |site| format!("after site `{}`", site.name));
+            Err(Error::Panicked { place, reason })
+        })
+    }
+
     /// The site table that was written.
     ///
     /// # Panics
@@ -146,9 +157,14 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The number of rows of the plate now evaluated; one outside plates.
-    fn rows_here(&self) -> usize {
-        self.place.plate.as_ref().map_or(1, Plate::len)
+    /// Where log densities of the plate now evaluated are added row by row.
+    fn row_place(&self) -> RowPlace {
+        self.place.plate.as_ref().map_or_else(RowPlace::default, |plate| plate.place.clone())
+    }
+
+    /// Whether this is a plate without rows to evaluate: a level that a silo lacks, or groups without rows.
+    fn is_empty_here(&self) -> bool {
+        self.place.plate.as_ref().is_some_and(|plate| plate.len() == 0)
     }
 
     fn operation(&self, name: &str) -> String {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use super::nesting::Nesting;
 use crate::bijector::Bijector;
 use crate::distribution::Support;
 
@@ -80,6 +81,11 @@ impl Site {
         self.layer
     }
 
+    /// Whether it stands in a plate that has no rows in all: it has no numbers then, and no map to a support.
+    pub(crate) fn is_without_rows(&self) -> bool {
+        self.plate.is_some() && self.shape.first() == Some(&0)
+    }
+
     /// The local block of a local latent.
     #[must_use]
     pub fn block(&self) -> usize {
@@ -93,8 +99,8 @@ impl Site {
     }
 }
 
-/// Local latents that are independent row by row given the globals: those of one plate, or of none. A plate without
-/// latents is a block of width 0.
+/// Local latents of one plate, or of none: independent row by row given the globals and the rows they belong to. A
+/// plate without latents is a block of width 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalBlock {
     /// The plate, or `None` for local latents outside any plate (one row).
@@ -103,6 +109,22 @@ pub struct LocalBlock {
     pub rows: usize,
     /// Unconstrained numbers in one row.
     pub width: usize,
+    /// The block whose rows these rows belong to; it stands before this one in the table.
+    ///
+    /// Of a plate inside another it is that plate's; of an outermost plate it is that of the silo's own latents, where
+    /// some were declared before the plate was opened.
+    pub parent: Option<Parent>,
+    /// The groups of a plate inside another.
+    pub(crate) nesting: Option<Nesting>,
+}
+
+/// The outer rows of a block's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The place in the table of the outer block.
+    pub block: usize,
+    /// The outer row of each row.
+    pub rows: Arc<[usize]>,
 }
 
 /// All sites of a model for one silo's data, in the order of declaration.
@@ -161,14 +183,26 @@ impl SiteTable {
     }
 }
 
+impl SiteTable {
+    /// A plate with the plate it stands in: `visit in patient`.
+    fn nested(&self, plate: &str) -> String {
+        let block = self.blocks.iter().find(|block| block.plate.as_deref() == Some(plate));
+        let outer = block.and_then(|block| self.blocks.get(block.parent.as_ref()?.block)?.plate.as_deref());
+        outer.map_or_else(|| plate.to_owned(), |outer| format!("{plate} in {outer}"))
+    }
+}
+
 impl fmt::Display for SiteTable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plates: Vec<String> =
+            self.sites.iter().map(|site| site.plate.as_ref().map_or("-".into(), |plate| self.nested(plate))).collect();
+        let wide = plates.iter().map(String::len).max().unwrap_or(0).max(10);
         writeln!(
             formatter,
-            "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} support",
+            "{:<20} {:<8} {:<14} {:<wide$} {:<18} {:<14} support",
             "site", "part", "role", "plate", "distribution", "shape"
         )?;
-        for site in &self.sites {
+        for (site, plate) in self.sites.iter().zip(plates) {
             let part = if site.part == Part::Global { "global" } else { "local" };
             let role = match site.role {
                 Role::Latent if site.non_centred => "latent (nc)",
@@ -184,11 +218,11 @@ impl fmt::Display for SiteTable {
             };
             writeln!(
                 formatter,
-                "{:<20} {:<8} {:<14} {:<10} {:<18} {:<14} {}",
+                "{:<20} {:<8} {:<14} {:<wide$} {:<18} {:<14} {}",
                 site.name,
                 part,
                 role,
-                site.plate.as_deref().unwrap_or("-"),
+                plate,
                 distribution,
                 format!("{:?}", site.shape),
                 site.support.map_or_else(|| "-".into(), |support| support.describe()),
@@ -196,7 +230,7 @@ impl fmt::Display for SiteTable {
         }
         write!(formatter, "global latents: {} numbers", self.global_len)?;
         for block in &self.blocks {
-            let plate = block.plate.as_deref().unwrap_or("no plate");
+            let plate = block.plate.as_ref().map_or_else(|| "no plate".into(), |plate| self.nested(plate));
             write!(formatter, "; {plate}: {} rows of {}", block.rows, block.width)?;
         }
         Ok(())

@@ -29,6 +29,8 @@ impl<T> PartialEq for Uploaded<T> {
     }
 }
 
+impl<T> Eq for Uploaded<T> {}
+
 impl<T: Clone> Uploaded<T> {
     /// The result of `make` for the device and the precision of `like`, made once.
     pub(crate) fn for_tensor<const D: usize>(

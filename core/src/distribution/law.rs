@@ -78,11 +78,14 @@ impl Law {
         self.batch.iter().chain(&self.event).copied().collect()
     }
 
+    /// Refuses a law that was assembled wrongly.
+    pub(crate) fn assembled(&self) -> Result<()> {
+        self.defect.clone().map_or(Ok(()), Err)
+    }
+
     /// Refuses a law that was assembled wrongly or is empty.
     pub(crate) fn sound(&self) -> Result<()> {
-        if let Some(defect) = &self.defect {
-            return Err(defect.clone());
-        }
+        self.assembled()?;
         if self.batch.iter().chain(&self.event).all(|length| *length > 0) {
             return Ok(());
         }
@@ -100,7 +103,7 @@ impl Law {
     }
 
     pub(crate) fn check_shape(&self, operation: impl FnOnce() -> String, found: &[usize]) -> Result<()> {
-        self.sound()?;
+        self.assembled()?;
         let expected = self.shape();
         if found == expected {
             return Ok(());

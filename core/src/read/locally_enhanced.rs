@@ -1,13 +1,13 @@
 //! Reads a model as a locally enhanced bound: inner draws of the latents of a row, weighted by how well they fit.
 
-use burn::tensor::Tensor;
-
 use super::density::LogDensity;
 use super::gradient::ValueAndGradient;
 use super::latents::Latents;
 use crate::declare::model::Model;
-use crate::declare::scope::{Outcome, Score, Terms};
+use crate::declare::scope::{Outcome, RowTape, Score, Terms};
 use crate::error::{Error, Result};
+use crate::handle::Handle;
+use crate::math::operation::linear_form;
 use crate::math::special::log_sum_exp;
 
 /// A locally enhanced bound's share with its gradients, and the weights of the inner draws.
@@ -37,6 +37,7 @@ impl<M: Model> LogDensity<'_, M> {
     /// # References
     /// Geffner and Domke (2022), arXiv:2203.04432; Burda, Grosse and Salakhutdinov (2016) for the inner average.
     pub fn locally_enhanced(&self, latents: Latents<'_>, data: &M::Data, log_q: &[f64]) -> Result<Enhanced> {
+        self.table.check_minibatch(self.minibatch)?;
         self.table.check_latents(latents.globals, Some(latents.locals), |block| self.rows(block))?;
         if !self.loss.is_log() {
             return Err(Error::Argument {
@@ -47,16 +48,15 @@ impl<M: Model> LogDensity<'_, M> {
             });
         }
         let mut scope = self.scope(latents.source(), self.reading(Terms::LocalByRow));
-        let globals = self.model.global(&mut scope)?;
+        let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());
-        self.model.local(&mut scope, &globals, data)?;
+        scope.run(|scope| self.model.local(scope, &globals, data))?;
         scope.ended()?;
         let mut outcome = scope.outcome;
         let scale = self.row_scale(outcome.rows.len(), log_q.len())?;
         let weights = weigh(&mut outcome, log_q, RowWeight { scale, repeats: self.minibatch[0].repeats });
-        if let Some(tape) = outcome.row_tape.take() {
-            let weights: Tensor<1> = self.device.tensor(weights.clone(), [weights.len()]);
-            outcome.add_tape((tape * weights).sum());
+        for RowTape { place, tape } in std::mem::take(&mut outcome.row_tapes) {
+            outcome.add_tape(linear_form(Handle::from(tape), place.spread(&weights)).typed());
         }
         let evaluated = self.finish(outcome, self.blank(latents), &weights)?;
         Ok(Enhanced { evaluated, weights, scale })
@@ -95,9 +95,10 @@ fn weigh(outcome: &mut Outcome, log_q: &[f64], row: RowWeight) -> Vec<f64> {
         weights.extend(ratios.iter().map(|ratio| row.scale * (ratio - sum).exp()));
     }
     for leaf in outcome.leaves.iter_mut().filter(|leaf| leaf.score == Score::ByRow) {
-        let each = (leaf.host_gradient.len() / weights.len()).max(1);
-        for (row, weight) in leaf.host_gradient.chunks_mut(each).zip(&weights) {
-            row.iter_mut().for_each(|gradient| *gradient *= weight);
+        let each = (leaf.host_gradient.len() / leaf.place.rows.max(1)).max(1);
+        for (row, own) in leaf.host_gradient.chunks_mut(each).enumerate() {
+            let weight = weights[leaf.place.outermost_of(row)];
+            own.iter_mut().for_each(|gradient| *gradient *= weight);
         }
     }
     weights

@@ -138,7 +138,8 @@ impl<'a, M: Model> Checked<'a, M> {
         let latents = Latents { globals: &self.globals, locals: &locals };
         let share = LogDensity::new(model, device, &table).local(latents, data).map_err(located)?;
         let joint = LogDensity::new(model, device, &table).joint(latents, data).map_err(located)?;
-        for block in table.blocks().iter().filter(|block| block.rows > 1) {
+        let outermost = table.blocks().iter().enumerate().filter(|(index, _)| table.outermost(*index) == *index);
+        for (_, block) in outermost.filter(|(_, block)| block.rows > 1) {
             let Some(plate) = &block.plate else { continue };
             let discrepancy = minibatches(model, device, &table, data, latents, plate).map_err(located)?;
             let check = format!("silo `{name}`: full batch = mean of minibatches of `{plate}`");
@@ -194,7 +195,7 @@ fn minibatches<M: Model>(
     plate: &str,
 ) -> partita_core::Result<f64> {
     let block = table.blocks().iter().position(|block| block.plate.as_deref() == Some(plate)).unwrap_or(0);
-    let (rows, width) = (table.blocks()[block].rows, table.blocks()[block].width);
+    let rows = table.blocks()[block].rows;
     // What stands outside the plate is evaluated with every half; the parts weigh B/N so that both count it once.
     let full = LogDensity::new(model, device, table).local(latents, data)?;
     let mut value = 0.0;
@@ -203,10 +204,13 @@ fn minibatches<M: Model>(
         let chosen: Vec<usize> = (0..rows).filter(|row| row % 2 == half).collect();
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let share = chosen.len() as f64 / rows as f64;
-        let mut locals = latents.locals.to_vec();
-        let all = &latents.locals[block];
-        locals[block] = chosen.iter().flat_map(|row| &all[row * width..(row + 1) * width]).copied().collect();
         let minibatch = [Minibatch::new(plate, chosen)];
+        let mut locals = latents.locals.to_vec();
+        for (index, (own, all)) in locals.iter_mut().zip(latents.locals).enumerate() {
+            let (width, rows) = (table.blocks()[index].width, table.rows_evaluated(index, &minibatch)?);
+            let Some(rows) = rows else { continue };
+            *own = rows.iter().flat_map(|row| &all[row * width..(row + 1) * width]).copied().collect();
+        }
         let density = LogDensity::new(model, device, table).minibatch(&minibatch);
         let part = density.local(Latents { globals: latents.globals, locals: &locals }, data)?;
         value += share * part.value;

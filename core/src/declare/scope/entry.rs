@@ -1,10 +1,13 @@
 //! Enters the sites of a model in the table being written, or checks them against the known table.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::{Scope, Table};
 use crate::bijector;
-use crate::declare::site::{LocalBlock, Part, Role, Site};
+use crate::data::Groups;
+use crate::declare::nesting::Nesting;
+use crate::declare::site::{LocalBlock, Parent, Part, Role, Site};
 use crate::distribution::Law;
 use crate::error::{Error, Result};
 
@@ -75,10 +78,12 @@ impl Scope<'_> {
         let events = numbers / law.mapped_len().max(1);
         let bijector = bijector::for_support(&support)?;
         let one = bijector.unconstrained_len(law.mapped_len())?;
-        let rows = self.place.plate.as_ref().map_or(1, |plate| plate.total);
-        let plate = self.place.plate.as_ref().map(|plate| plate.name.clone());
         let local = self.place.part == Part::Local;
-        let block = if local { self.block(plate.as_deref(), rows)? } else { 0 };
+        let (rows, block) = match &self.place.plate {
+            Some(plate) => (plate.rows.total(), plate.block),
+            None if local => (1, self.block(Opened { plate: None, rows: 1, within: None })?),
+            None => (1, 0),
+        };
         let Table::Building(table) = &mut self.table else {
             unreachable!("invariant: a site is registered only while the table is built")
         };
@@ -92,6 +97,14 @@ impl Scope<'_> {
         Ok(())
     }
 
+    /// Writes the place of the latent just entered at `index` into the table being written: it has no rows.
+    pub(super) fn register_no_rows(&mut self, index: usize) {
+        let block = self.place.plate.as_ref().map_or(0, |plate| plate.block);
+        if let Table::Building(table) = &mut self.table {
+            table.sites[index].block = block;
+        }
+    }
+
     /// Refuses a model that ended before the last site of the table: the omitted sites would be missing silently.
     pub(crate) fn ended(&self) -> Result<()> {
         let Table::Known(table) = &self.table else { return Ok(()) };
@@ -103,29 +116,60 @@ impl Scope<'_> {
     }
 
     /// The local block of a plate (or of no plate), made while the table is built.
-    pub(super) fn block(&mut self, plate: Option<&str>, rows: usize) -> Result<usize> {
+    pub(super) fn block(&mut self, opened: Opened<'_>) -> Result<usize> {
+        let Opened { plate, rows, within } = opened;
         let known = self.table().blocks.iter().position(|block| block.plate.as_deref() == plate);
+        let problem = |problem| Err(Error::Plate { plate: plate.unwrap_or_default().into(), problem });
         match (known, &mut self.table) {
             (Some(block), _) => {
-                let found = self.table().blocks[block].rows;
-                if found != rows {
-                    return Err(Error::Plate {
-                        plate: plate.unwrap_or_default().into(),
-                        problem: format!(
-                            "it has {rows} rows here and {found} elsewhere. Use one plate name for one set of rows."
-                        ),
-                    });
+                let own = &self.table().blocks[block];
+                if own.rows != rows {
+                    return problem(format!(
+                        "it has {rows} rows here and {} elsewhere. Use one plate name for one set of rows.",
+                        own.rows
+                    ));
+                }
+                if !opened.stands_as(own) {
+                    return problem(
+                        "its rows belong to other rows here than elsewhere. Use one plate name for one set of rows, with one `Groups` that stays the same at every evaluation.".into(),
+                    );
                 }
                 Ok(block)
             }
             (None, Table::Building(table)) => {
-                table.blocks.push(LocalBlock { plate: plate.map(str::to_owned), rows, width: 0 });
+                let silo = || table.blocks.iter().position(|block| block.plate.is_none() && block.width > 0);
+                let parent = match within {
+                    Some((block, groups)) => Some(Parent { block, rows: Arc::clone(groups.shared()) }),
+                    None => plate.and(silo()).map(|block| Parent { block, rows: vec![0; rows].into() }),
+                };
+                let nesting = within.map(|(_, groups)| Nesting::of(groups));
+                table.blocks.push(LocalBlock { plate: plate.map(str::to_owned), rows, width: 0, parent, nesting });
                 Ok(table.blocks.len() - 1)
             }
             (None, Table::Known(table)) => Err(Error::ChangingStructure {
                 found: format!("plate {}", plate.unwrap_or_default()),
                 expected: format!("the plates of the site table ({})", table.names()),
             }),
+        }
+    }
+}
+
+/// A plate as it is opened, or the statements outside plates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opened<'o> {
+    pub(super) plate: Option<&'o str>,
+    pub(super) rows: usize,
+    /// The block of the plate around it, and the groups.
+    pub(super) within: Option<(usize, &'o Groups)>,
+}
+
+impl Opened<'_> {
+    /// Whether the rows belong to the same rows as those of a block.
+    fn stands_as(&self, block: &LocalBlock) -> bool {
+        match (self.within, &block.nesting, &block.parent) {
+            (None, None, _) => true,
+            (Some((around, groups)), Some(own), Some(parent)) => parent.block == around && own.groups.agrees(groups),
+            _ => false,
         }
     }
 }

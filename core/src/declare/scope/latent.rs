@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use burn::tensor::Tensor;
 
 use super::affine::{Affine, affine};
-use super::{Leaf, Origin, Quantity, Reading, Scope, Score, Tape};
+use super::{Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Tape};
 use crate::declare::site::{Part, Role};
 use crate::distribution::{Law, Parameter, ParameterRule, Support, Wanted};
 use crate::error::{Error, Result};
@@ -42,6 +42,9 @@ impl<'a> Scope<'a> {
     pub(super) fn latent<const D: usize>(&mut self, name: &str, law: Law) -> Result<Tensor<D>> {
         let (law, outer) = law.centred()?;
         let index = self.enter(name, Role::Latent, Some(&law))?;
+        if self.is_empty_here() {
+            return self.latent_of_no_rows(name, index, &law);
+        }
         if let Reading::SiteTable = self.reading {
             self.register(index, &law)?;
         }
@@ -50,12 +53,7 @@ impl<'a> Scope<'a> {
             return self.latent_on_device(entered, outer);
         }
         let values = self.value(&entered)?;
-        let shape: [usize; D] = entered.law.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
-            operation: self.operation(name),
-            expected: vec![0; D],
-            found,
-            remedy: "The rank of the distribution differs from the rank of the value.".into(),
-        })?;
+        let shape: [usize; D] = self.shape_of(name, &entered.law)?;
         let handle = match &self.reading {
             Reading::Density(density) => {
                 let tape = density.latents;
@@ -71,6 +69,29 @@ impl<'a> Scope<'a> {
         Ok(natural.typed())
     }
 
+    /// The value of a latent in a plate without rows: no number, of log density zero.
+    fn latent_of_no_rows<const D: usize>(&mut self, name: &str, index: usize, law: &Law) -> Result<Tensor<D>> {
+        self.register_no_rows(index);
+        // A site that has no rows in all has no numbers either.
+        if self.stays_on_device() && self.table().sites[index].width > 0 {
+            drop(self.next_leaf());
+        }
+        let shape: [usize; D] = self.shape_of(name, law)?;
+        let handle = Handle::from(self.device.tensor(Vec::new(), shape));
+        self.keep(name, &handle)?;
+        Ok(handle.typed())
+    }
+
+    /// The shape of a latent, whose rank is that of its value.
+    pub(super) fn shape_of<const D: usize>(&self, name: &str, law: &Law) -> Result<[usize; D]> {
+        law.shape().try_into().map_err(|found: Vec<usize>| Error::Shape {
+            operation: self.operation(name),
+            expected: vec![0; D],
+            found,
+            remedy: "The rank of the distribution differs from the rank of the value.".into(),
+        })
+    }
+
     /// Scores the values of a latent and keeps them as a leaf.
     fn scored<const D: usize>(
         &mut self,
@@ -83,7 +104,7 @@ impl<'a> Scope<'a> {
         let score = self.score();
         match score {
             Score::Skip => {}
-            Score::ByRow => self.outcome.add_rows(self.rows_here(), &log_dets, None),
+            Score::ByRow => self.outcome.add_rows(&self.row_place(), &log_dets, None),
             Score::Sum(weight) => self.outcome.total += weight * log_dets.iter().sum::<f64>(),
         }
         let on_host = entered.law.constant_parameters();
@@ -96,6 +117,7 @@ impl<'a> Scope<'a> {
             Tape::Constants => self.device.tensor(constrained.into_owned(), shape),
         };
         let handle = Handle::from(value);
+        let place = if score == Score::ByRow { self.row_place() } else { RowPlace::default() };
         if !on_host {
             self.score_on_tape(entered, handle.clone(), score)?;
         }
@@ -107,6 +129,7 @@ impl<'a> Scope<'a> {
             constrained: kept,
             host_gradient,
             score,
+            place,
         });
         Ok(handle)
     }
@@ -126,7 +149,7 @@ impl<'a> Scope<'a> {
         finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
         if score == Score::ByRow {
             let events = view.pointwise(constrained);
-            self.outcome.add_rows(self.rows_here(), &events, None);
+            self.outcome.add_rows(&self.row_place(), &events, None);
         } else {
             self.outcome.total += evaluation.total;
         }
@@ -141,7 +164,7 @@ impl<'a> Scope<'a> {
             Score::ByRow => {
                 let rows = law.shape()[0];
                 let scored = law.score_rows(value, rows).map_err(|error| made(error).at(|| self.operation(name)))?;
-                self.outcome.add_rows(self.rows_here(), &scored.rows, scored.tape);
+                self.outcome.add_rows(&self.row_place(), &scored.rows, scored.tape);
             }
             Score::Sum(weight) => {
                 let scored = law.score(value, weight).map_err(|error| made(error).at(|| self.operation(name)))?;

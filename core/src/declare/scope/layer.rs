@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Tensor;
 
-use super::{Layers, Leaf, Origin, Quantity, Reading, Scope, Score, Table};
+use super::{Layers, Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Table};
 use crate::declare::linear::{BayesianLinear, LocalNoise, Passes};
 use crate::declare::site::Part;
 use crate::distribution::{Distribution, Support};
@@ -108,6 +108,7 @@ impl<'a> Scope<'a> {
             constrained: Vec::new(),
             host_gradient: Vec::new(),
             score: Score::Skip,
+            place: RowPlace::default(),
         });
         Ok(value)
     }

@@ -17,7 +17,7 @@ impl Scope<'_> {
         outer: Option<Affine>,
     ) -> Result<Tensor<D>> {
         let Entered { name, index, law } = entered;
-        let shape = law.shape();
+        let shape: [usize; D] = self.shape_of(name, &law)?;
         let site = &self.table().sites[index];
         let Some(bijector) = site.bijector.clone() else { unreachable!("invariant: a latent site has a bijector") };
         let fixed = |parameter: &Parameter| matches!(parameter, Parameter::Number(_));
@@ -42,17 +42,11 @@ impl Scope<'_> {
                 Term::Number(_) => unreachable!("invariant: a term with a tensor is one"),
             },
         };
-        let shape: [usize; D] = shape.try_into().map_err(|found: Vec<usize>| Error::Shape {
-            operation: self.operation(name),
-            expected: vec![0; D],
-            found,
-            remedy: "The rank of the distribution differs from the rank of the value.".into(),
-        })?;
         Ok(value.reshape(shape))
     }
 
     /// The next latents of this reading.
-    fn next_leaf(&mut self) -> Option<Tensor<2>> {
+    pub(super) fn next_leaf(&mut self) -> Option<Tensor<2>> {
         let Reading::OnDevice(latents) = &mut self.reading else { return None };
         latents.next += 1;
         latents.leaves.get(latents.next - 1).cloned()

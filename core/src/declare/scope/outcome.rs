@@ -1,5 +1,7 @@
 //! Holds the result of a reading: sums on the host and on the tape, kept values, and the leaves of the tape.
 
+use std::sync::Arc;
+
 use burn::tensor::Tensor;
 
 use super::reading::Score;
@@ -14,9 +16,60 @@ pub(crate) struct Outcome {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) values: Vec<(String, Array)>,
     pub(crate) observed: Vec<(String, Array)>,
-    /// Log densities of a plate row by row, and the part of them on the tape.
+    /// Log densities of an outermost plate row by row, and the parts of them on the tape.
     pub(crate) rows: Vec<f64>,
-    pub(crate) row_tape: Option<Tensor<1>>,
+    pub(crate) row_tapes: Vec<RowTape>,
+}
+
+/// Where log densities of the rows of a plate are added: to the rows of its outermost plate.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowPlace {
+    /// The number of rows evaluated of the outermost plate.
+    pub(crate) outermost: usize,
+    /// The number of rows evaluated of this plate.
+    pub(crate) rows: usize,
+    /// The place among the outermost rows of each of its rows; `None` for the outermost plate itself.
+    pub(crate) of: Option<Arc<[usize]>>,
+}
+
+/// Log densities of the rows of one plate, on the tape.
+#[derive(Debug)]
+pub(crate) struct RowTape {
+    pub(crate) place: RowPlace,
+    pub(crate) tape: Tensor<1>,
+}
+
+impl RowPlace {
+    /// That of a plate inside this one, with the place among its rows of each row of the other.
+    pub(crate) fn within(&self, places: &Arc<[usize]>) -> Self {
+        let of = match &self.of {
+            None => Arc::clone(places),
+            Some(of) => places.iter().map(|place| of[*place]).collect(),
+        };
+        Self { outermost: self.outermost, rows: places.len(), of: Some(of) }
+    }
+
+    /// The outermost row of a row.
+    pub(crate) fn outermost_of(&self, row: usize) -> usize {
+        self.of.as_ref().map_or(row, |of| of[row])
+    }
+
+    /// Numbers of the outermost rows, for each of these rows.
+    pub(crate) fn spread(&self, numbers: &[f64]) -> Vec<f64> {
+        match &self.of {
+            None => numbers.to_vec(),
+            Some(of) => of.iter().map(|row| numbers[*row]).collect(),
+        }
+    }
+
+    /// Whether both are the rows of one plate.
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.of, &other.of) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        }
+    }
 }
 
 /// One latent site on the tape, with what its vector–Jacobian product to unconstrained numbers needs.
@@ -32,6 +85,8 @@ pub(crate) struct Leaf {
     pub(crate) host_gradient: Vec<f64>,
     /// The weight of the log-determinant and, if evaluated row by row, of the host's gradient.
     pub(crate) score: Score,
+    /// The rows it has, where it is evaluated row by row.
+    pub(crate) place: RowPlace,
 }
 
 /// Which quantity of a site a leaf is.
@@ -55,15 +110,21 @@ impl Outcome {
         add_node(&mut self.tape, Some(term));
     }
 
-    /// Adds log densities of `rows` rows of a plate; `numbers` holds as many numbers for each row as there are events
-    /// in it.
-    pub(crate) fn add_rows(&mut self, rows: usize, numbers: &[f64], tape: Option<Handle>) {
-        self.rows.resize(rows, 0.0);
-        let each = (numbers.len() / rows.max(1)).max(1);
-        for (slot, own) in self.rows.iter_mut().zip(numbers.chunks(each)) {
-            *slot += own.iter().sum::<f64>();
+    /// Adds log densities of the rows of a plate; `numbers` holds as many numbers for each row as there are events in
+    /// it.
+    pub(crate) fn add_rows(&mut self, place: &RowPlace, numbers: &[f64], tape: Option<Handle>) {
+        self.rows.resize(place.outermost, 0.0);
+        let each = (numbers.len() / place.rows.max(1)).max(1);
+        for (row, own) in numbers.chunks(each).enumerate().take(place.rows) {
+            if let Some(slot) = self.rows.get_mut(place.outermost_of(row)) {
+                *slot += own.iter().sum::<f64>();
+            }
         }
-        add_node(&mut self.row_tape, tape.map(Handle::typed));
+        let Some(tape) = tape.map(Handle::typed::<1>) else { return };
+        match self.row_tapes.iter_mut().find(|known| known.place.is_same(place)) {
+            Some(known) => known.tape = known.tape.clone() + tape,
+            None => self.row_tapes.push(RowTape { place: place.clone(), tape }),
+        }
     }
 }
 

@@ -1,8 +1,14 @@
 //! Gives the statement `plate`: rows that are independent given the globals, all of them or those of a minibatch.
 
-use super::Scope;
+use std::sync::Arc;
+
+use super::entry::Opened;
+use super::outcome::RowPlace;
+use super::{Scope, Terms};
+use crate::data::Groups;
 use crate::declare::gathered::Gathered;
-use crate::declare::rows::Rows;
+use crate::declare::nesting::Chosen;
+use crate::declare::rows::{Outer, Rows};
 use crate::declare::site::Part;
 use crate::distribution::Law;
 use crate::error::{Error, Result};
@@ -11,18 +17,61 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct Plate<'a> {
     pub(crate) name: String,
-    pub(crate) total: usize,
-    pub(crate) chosen: Option<&'a [usize]>,
-    /// N/B: the factor on the rows' log densities that makes a minibatch unbiased.
+    /// Its block of the table.
+    pub(crate) block: usize,
+    pub(crate) rows: Rows<'a>,
+    /// N/B of the outermost plate: the factor on the rows' log densities that makes a minibatch unbiased.
     pub(crate) scale: f64,
+    /// Where log densities of its rows are added, in readings row by row.
+    pub(crate) place: RowPlace,
 }
 
 impl Plate<'_> {
     /// The number of rows now evaluated.
     pub(crate) fn len(&self) -> usize {
-        self.chosen.map_or(self.total, <[usize]>::len)
+        self.rows.len()
     }
 }
+
+/// The rows of a plate, as [`Scope::plate`] takes them: their number, or `&Groups` for a plate inside another.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no rows of a plate",
+    note = "a plate takes the number of its rows, a `usize`; inside another plate it takes `&Groups`"
+)]
+pub trait PlateRows: sealed::Sealed {}
+
+impl PlateRows for usize {}
+
+impl PlateRows for &Groups {}
+
+mod sealed {
+    use super::Groups;
+
+    /// What rows a plate was given.
+    #[derive(Debug)]
+    pub enum Given {
+        Number(usize),
+        Groups(Groups),
+    }
+
+    pub trait Sealed {
+        fn given(self) -> Given;
+    }
+
+    impl Sealed for usize {
+        fn given(self) -> Given {
+            Given::Number(self)
+        }
+    }
+
+    impl Sealed for &Groups {
+        fn given(self) -> Given {
+            Given::Groups(self.clone())
+        }
+    }
+}
+
+use sealed::Given;
 
 /// The rows of one plate that are evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +100,7 @@ impl Minibatch {
     }
 
     /// Refuses rows that a plate of `total` rows does not have.
-    fn check(&self, total: usize) -> Result<()> {
+    pub(crate) fn check(&self, total: usize) -> Result<()> {
         let problem = if self.rows.is_empty() {
             "the minibatch has no rows. Give at least one, or leave the plate out of the minibatch.".into()
         } else if let Some(outside) = self.rows.iter().find(|row| **row >= total) {
@@ -64,56 +113,170 @@ impl Minibatch {
 }
 
 impl<'a> Scope<'a> {
-    /// Declares rows that are independent given the globals, and evaluates `body` on the rows of this evaluation.
+    /// Declares rows that are independent given what they belong to, and evaluates `body` on the rows of this
+    /// evaluation.
     ///
-    /// The framework chooses the rows (all, or a minibatch of B out of N) and multiplies every log density inside by
-    /// N/B, both of latents and of observations.
+    /// `rows` is the number of rows, or, for a plate inside another, the [`Groups`] that say which outer row each of
+    /// its rows belongs to: visits in patients, patients in clinics. Groups differ in size, and a plate inside another
+    /// may have no rows. [`Rows::expand`] hands an inner row what its outer row has.
+    ///
+    /// The framework chooses the rows of outermost plates (all, or a minibatch of B out of N) and multiplies every log
+    /// density inside by N/B, both of latents and of observations. Rows of plates inside follow the rows they belong
+    /// to.
     ///
     /// # Errors
-    /// [`Error::Plate`] in the global function, inside another plate, without rows, or with an empty minibatch;
-    /// otherwise those of `body`.
+    /// [`Error::Plate`] in the global function, without rows, with an empty minibatch, for a number of rows inside
+    /// another plate, and for groups that are not the rows of the enclosing plate; otherwise those of `body`.
+    ///
+    /// # Example
+    /// ```
+    /// # use partita_core::{Device, Groups, Model, Normal, Result, Scope, SiteTable, burn};
+    /// # use burn::{module::Module, tensor::Tensor};
+    /// #[derive(Debug, Clone)]
+    /// struct Clinic { visits: Groups, y: Tensor<1> }
+    ///
+    /// #[derive(Module, Debug)]
+    /// struct Patients {}
+    ///
+    /// impl Model for Patients {
+    ///     type Globals = Tensor<1>;
+    ///     type Data = Clinic;
+    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    ///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Clinic) -> Result<()> {
+    ///         scope.plate("patient", data.visits.groups(), |scope, _| {
+    ///             let level = scope.sample("level", Normal::new(mean.clone(), 1.0))?;
+    ///             scope.plate("visit", &data.visits, |scope, visits| {
+    ///                 scope.observe("y", Normal::new(visits.expand(&level)?, 1.0), visits.take(&data.y)?)
+    ///             })
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let visits = Groups::by_key(&["ada", "bea", "ada"]).unwrap();
+    /// let data = Clinic { visits, y: device.tensor(vec![0.5, 0.7, -1.0], [3]) };
+    /// let table = SiteTable::of(&Patients {}, &device, &data)?;
+    /// assert_eq!((table.blocks()[0].rows, table.blocks()[1].rows), (2, 3));
+    /// assert_eq!(table.blocks()[1].parent.as_ref().map(|patients| patients.rows.to_vec()), Some(vec![0, 1, 0]));
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
     pub fn plate<T>(
         &mut self,
         name: &str,
-        rows: usize,
+        rows: impl PlateRows,
         body: impl FnOnce(&mut Self, &Rows<'a>) -> Result<T>,
     ) -> Result<T> {
-        self.check_plate(name, rows)?;
-        self.block(Some(name), rows)?;
+        let plate = match rows.given() {
+            Given::Number(rows) => self.outermost_plate(name, rows)?,
+            Given::Groups(groups) => self.inner_plate(name, &groups)?,
+        };
+        let rows = plate.rows.clone();
+        let around = self.place.plate.replace(plate);
+        let result = body(self, &rows);
+        self.place.plate = around;
+        result
+    }
+
+    /// A plate of a number of rows, of which a minibatch may choose.
+    fn outermost_plate(&mut self, name: &str, total: usize) -> Result<Plate<'a>> {
+        self.check_plate(name, total)?;
+        let block = self.block(Opened { plate: Some(name), rows: total, within: None })?;
         let minibatch: &'a [Minibatch] = self.minibatch;
         let batch = minibatch.iter().find(|batch| batch.plate == name);
         if let Some(batch) = batch {
-            batch.check(rows)?;
+            batch.check(total)?;
         }
-        let chosen = batch.map(|batch| batch.rows.as_slice());
+        let chosen = batch.map(|batch| Chosen::Given(&batch.rows));
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
-        let scale = batch.map_or(1.0, |batch| rows as f64 * batch.repeats as f64 / batch.rows.len() as f64);
-        self.place.plate = Some(Plate { name: name.to_owned(), total: rows, chosen, scale });
-        let gathered = batch.map(|batch| &batch.gathered);
-        let result = body(self, &Rows { total: rows, chosen, gathered, on_device: self.stays_on_device() });
-        self.place.plate = None;
-        result
+        let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
+        let gathered = batch.map(|batch| batch.gathered.clone());
+        let rows = Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer: Outer::Silo };
+        let place = RowPlace { outermost: rows.len(), rows: rows.len(), of: None };
+        Ok(Plate { name: name.to_owned(), block, rows, scale, place })
+    }
+
+    /// A plate inside another, whose rows follow those of the other.
+    fn inner_plate(&mut self, name: &str, groups: &Groups) -> Result<Plate<'a>> {
+        let around = self.check_inner(name, groups)?.clone();
+        let within = Some((around.block, groups));
+        let block = self.block(Opened { plate: Some(name), rows: groups.rows(), within })?;
+        let (chosen, places, gathered) = match (around.rows.indices(), &around.rows.gathered) {
+            (Some(outer), Some(gathered)) => {
+                let followed = gathered.follow(outer, groups);
+                (Some(Chosen::Followed(followed.rows)), followed.places, Some(followed.gathered))
+            }
+            _ => (None, Arc::clone(groups.shared()), None),
+        };
+        let uploaded = self.table().blocks[block]
+            .nesting
+            .as_ref()
+            .map(|nesting| Arc::clone(&nesting.uploaded))
+            .unwrap_or_default();
+        let place = match self.by_row() {
+            true => around.place.within(&places),
+            false => around.place,
+        };
+        let outer = Outer::Plate { len: around.rows.len(), places, uploaded };
+        let rows = Rows { total: groups.rows(), chosen, gathered, on_device: self.stays_on_device(), outer };
+        Ok(Plate { name: name.to_owned(), block, rows, scale: around.scale, place })
+    }
+
+    /// Whether log densities of the local part are read row by row.
+    fn by_row(&self) -> bool {
+        matches!(&self.reading, super::Reading::Density(density) if density.terms == Terms::LocalByRow)
+    }
+
+    /// The plate around a plate of groups; refuses one of other rows, and none.
+    fn check_inner(&self, name: &str, groups: &Groups) -> Result<&Plate<'a>> {
+        let (count, problem) = (groups.groups(), |problem: String| Error::Plate { plate: name.into(), problem });
+        if self.place.part == Part::Global {
+            return Err(problem(IN_GLOBAL.into()));
+        }
+        let Some(around) = &self.place.plate else {
+            return Err(problem(format!(
+                "it is one of groups, but stands outside a plate. Open it inside a plate of the {count} groups (`groups.groups()`), or give the number of rows."
+            )));
+        };
+        if around.rows.total() != count {
+            return Err(problem(format!(
+                "it has rows of {count} groups, but stands in plate `{}` of {} rows, expected one group for each. Group by the rows of the enclosing plate; `Groups::by_key_in` takes their order.",
+                around.name,
+                around.rows.total()
+            )));
+        }
+        if let Some(batch) = self.minibatch.iter().find(|batch| batch.plate == name) {
+            return Err(problem(format!(
+                "the minibatch names it, but its rows follow those of plate `{}` around it. Leave `{}` out of the minibatch.",
+                around.name, batch.plate
+            )));
+        }
+        Ok(around)
     }
 
     /// Refuses a plate without rows, and a plate in the global function or in another plate.
     fn check_plate(&self, name: &str, rows: usize) -> Result<()> {
         let problem = if self.place.part == Part::Global {
-            "a plate stands in the global function, but its rows belong to silos. Declare it in `local`; for a global vector use `.iid([n])`."
-        } else if self.place.plate.is_some() {
-            "plates cannot be nested. Flatten the two into one plate whose rows are the inner rows, and index the outer level."
+            IN_GLOBAL.into()
+        } else if let Some(around) = &self.place.plate {
+            format!(
+                "it stands in plate `{}`, and a number of rows does not say which of its {rows} rows belong to which row there. Give `&Groups`, as `Groups::by_key` or `Groups::new` make them.",
+                around.name
+            )
         } else if rows == 0 {
-            "the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected."
+            "the plate has no rows: this silo is empty. Leave the silo out, or check how its data were selected.".into()
         } else {
             return Ok(());
         };
-        Err(Error::Plate { plate: name.into(), problem: problem.into() })
+        Err(Error::Plate { plate: name.into(), problem })
     }
 
     /// Gives a distribution of one number as many copies as the plate has rows; refuses other row counts.
     pub(super) fn fit_to_plate(&self, name: &str, mut law: Law) -> Result<Law> {
-        law.sound()?;
-        let Some(plate) = &self.place.plate else { return Ok(law) };
-        let rows = plate.len();
+        let rows = match &self.place.plate {
+            Some(plate) if plate.len() == 0 => law.assembled().map(|()| 0)?,
+            Some(plate) => law.sound().map(|()| plate.len())?,
+            None => return law.sound().map(|()| law),
+        };
         if law.is_single() {
             law.batch = vec![rows];
         }
@@ -132,3 +295,6 @@ impl<'a> Scope<'a> {
         Ok(law)
     }
 }
+
+/// Why the global function has no plates.
+const IN_GLOBAL: &str = "a plate stands in the global function, but its rows belong to silos. Declare it in `local`; for a global vector use `.iid([n])`.";

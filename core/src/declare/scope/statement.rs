@@ -48,6 +48,10 @@ impl Scope<'_> {
         let handle = Handle::from(value);
         law.check_shape(|| self.operation(name), &handle.shape())?;
         self.enter(name, Role::Observed, Some(&law))?;
+        if self.is_empty_here() {
+            self.observe_no_rows(name, &law);
+            return Ok(());
+        }
         match &self.reading {
             Reading::SiteTable => law.check(&self.operation(name), &handle.read()?.values),
             Reading::Values | Reading::NaturalValues => Ok(()),
@@ -80,7 +84,7 @@ impl Scope<'_> {
             Score::ByRow => {
                 let rows = law.shape()[0];
                 let scored = law.score_rows(value, rows).map_err(|error| error.at(|| self.operation(name)))?;
-                self.outcome.add_rows(self.rows_here(), &scored.rows, scored.tape);
+                self.outcome.add_rows(&self.row_place(), &scored.rows, scored.tape);
             }
             Score::Sum(weight) => {
                 let scored = law.score_by(loss, value, weight).map_err(|error| error.at(|| self.operation(name)))?;
@@ -88,6 +92,16 @@ impl Scope<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Records an observation of a plate without rows, whose log density is zero.
+    fn observe_no_rows(&mut self, name: &str, law: &Law) {
+        let shape = match &self.reading {
+            Reading::Simulate(_) => law.shape(),
+            Reading::Pointwise => law.batch.clone(),
+            _ => return,
+        };
+        self.observed(name, Array { values: Vec::new(), shape });
     }
 
     /// Records the value of an observed site.
@@ -110,6 +124,9 @@ impl Scope<'_> {
     /// inner draws if the first dimension is not the plate's rows.
     pub fn factor<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
         self.enter(name, Role::Factor, None)?;
+        if self.is_empty_here() {
+            return Ok(());
+        }
         if self.stays_on_device() {
             let term = Handle::from(log_density.sum() * self.weight_here());
             self.outcome.add(0.0, Some(term));
@@ -152,7 +169,8 @@ impl Scope<'_> {
             return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });
         }
         let tape = term.is_tracked().then_some(term);
-        self.outcome.add_rows(rows, &found, tape);
+        let place = plate.place.clone();
+        self.outcome.add_rows(&place, &found, tape);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::engine::settings::Settings;
 #[derive(Debug)]
 pub(crate) struct Choices {
     blocks: Vec<Choice>,
+    table: SiteTable,
 }
 
 #[derive(Debug)]
@@ -66,16 +67,25 @@ impl Choices {
             let found = format!("`{name}`, where the plates are: {}", plates().collect::<Vec<_>>().join(", "));
             return Err(refuse(found, "the name of a plate of the model"));
         }
+        if let Some(plate) =
+            plates().find(|plate| settings.minibatch.contains_key(*plate) && !is_outermost(table, plate))
+        {
+            let found = format!("`{plate}`, which stands inside another plate");
+            return Err(refuse(found, "an outermost plate: the rows of plates inside it follow"));
+        }
         let choice = |(index, block): (usize, &partita_core::LocalBlock)| {
             // The first row tells whether there is an encoder, and whether its shapes are right.
-            let is_encoded = Encoded::of(model, table, index, data, Some(&[0]))?.is_some();
+            let first = (block.rows > 0).then_some([0]);
+            let is_encoded =
+                Encoded::of(model, table, index, data, first.as_ref().map(<[usize; 1]>::as_slice))?.is_some();
             let size = block.plate.as_ref().and_then(|plate| settings.minibatch.get(plate)).copied();
             let minibatches = size.filter(|&size| size < block.rows).map(|size| Minibatches::new(block.rows, size));
             let minibatches = minibatches.transpose().map_err(|error| refuse(error.to_string(), "at least one row"))?;
             let (plate, rows, width) = (block.plate.clone(), block.rows, block.width);
             Ok(Choice { plate, rows, width, is_encoded, minibatches })
         };
-        Ok(Self { blocks: table.blocks().iter().enumerate().map(choice).collect::<Result<_>>()? })
+        let blocks = table.blocks().iter().enumerate().map(choice).collect::<Result<_>>()?;
+        Ok(Self { blocks, table: table.clone() })
     }
 
     /// Whether the model's encoder gives the parameters of a block's rows.
@@ -102,7 +112,20 @@ impl Choices {
             let rows = minibatches.rows_at(step, noise, silo);
             Some(ChosenRows { rows, weight: minibatches.scale_at(step) })
         };
-        Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(own).collect() }
+        self.follow(Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(own).collect() })
+    }
+
+    /// The rows chosen of outermost plates, with those of plates inside, which follow.
+    fn follow(&self, mut chosen: Chosen) -> Chosen {
+        let inner: Vec<usize> = (0..self.blocks.len()).filter(|block| self.table.outermost(*block) != *block).collect();
+        let minibatch = if inner.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
+        for block in inner {
+            let weight = chosen.weight(self.table.outermost(block));
+            // The minibatch names plates of the table and rows that they have.
+            let rows = self.table.rows_evaluated(block, &minibatch).ok().flatten();
+            chosen.blocks[block] = rows.map(|rows| ChosenRows { rows, weight });
+        }
+        chosen
     }
 
     /// All rows at once.
@@ -122,7 +145,7 @@ impl Choices {
             let share = rows.len() as f64 / total;
             let mut chosen = Chosen { share, part, ..self.whole() };
             chosen.blocks[large] = Some(ChosenRows { rows, weight: 1.0 / share });
-            chosen
+            self.follow(chosen)
         };
         self.parts(large).into_iter().zip(0..).map(part).collect()
     }
@@ -136,9 +159,10 @@ impl Choices {
 
     /// The rows as a log density wants them.
     pub(crate) fn minibatch(&self, chosen: &Chosen) -> Vec<Minibatch> {
-        let blocks = self.blocks.iter().zip(&chosen.blocks);
+        let blocks = self.blocks.iter().zip(&chosen.blocks).enumerate();
         blocks
-            .filter_map(|(block, own)| Some(Minibatch::new(block.plate.as_ref()?, own.as_ref()?.rows.clone())))
+            .filter(|(index, _)| self.table.outermost(*index) == *index)
+            .filter_map(|(_, (block, own))| Some(Minibatch::new(block.plate.as_ref()?, own.as_ref()?.rows.clone())))
             .collect()
     }
 
@@ -159,4 +183,10 @@ impl Choices {
         };
         self.blocks.iter().enumerate().map(one).collect()
     }
+}
+
+/// Whether a plate stands in no other.
+fn is_outermost(table: &SiteTable, plate: &str) -> bool {
+    let block = table.blocks().iter().position(|block| block.plate.as_deref() == Some(plate));
+    block.is_none_or(|block| table.outermost(block) == block)
 }
