@@ -323,9 +323,8 @@ fn by_hand(
     let (device, model, noise) = (Device::flex(), conjugate(), Noise::new(1));
     let data = ConjugateGaussian::data(groups, &device).unwrap();
     let table = SiteTable::of(&model, &device, &data).unwrap();
-    let (global_family, on) = (FullRankGaussian::new(1), vec![true]);
-    let off = vec![false];
-    let options = RowOptions { given_globals: on, ..RowOptions::independent(1) };
+    let global_family = FullRankGaussian::new(1);
+    let options = RowOptions { given_globals: vec![true], ..RowOptions::independent(1) };
     let rows = RowGaussian::new(groups.len(), 1, 1, options);
     let parameters = layout(&point.rows);
     let inner = if gradient == ImportanceGradient::Total { Estimator::Total } else { Estimator::StickingTheLanding };

@@ -92,8 +92,9 @@ fn minibatches_of_hospitals_find_the_posterior_of_every_level() {
 #[test]
 fn partitioned_inference_finds_the_posterior_of_every_level() {
     for hospitals in [Hospitals::Silo, Hospitals::Plate] {
-        let (means, sds, below) = errors(AlgorithmChoice::Pvi(PviOptions::new(200)), hospitals, settings(12_000));
-        assert!(means < 0.1 && sds < 0.1 && below.abs() < 0.1, "{hospitals:?}: {means}, {sds}, {below}");
+        // Visits long enough to solve their local problem: short ones leave the rows where the cavity was.
+        let (means, sds, below) = errors(AlgorithmChoice::Pvi(PviOptions::new(1_000)), hospitals, settings(30_000));
+        assert!(means < 0.01 && sds < 0.01 && below.abs() < 1e-3, "{hospitals:?}: {means}, {sds}, {below}");
     }
 }
 

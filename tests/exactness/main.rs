@@ -9,6 +9,7 @@ mod gpu;
 mod importance;
 mod isotropic;
 mod levels;
+mod levels_encoded;
 mod levels_fits;
 mod levels_sampled;
 mod local_bound;
