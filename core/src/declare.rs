@@ -7,6 +7,7 @@ mod gathered;
 mod linear;
 pub(crate) mod model;
 mod nesting;
+pub(crate) mod panic;
 pub(crate) mod rows;
 pub(crate) mod scope;
 pub(crate) mod site;

@@ -137,6 +137,16 @@ pub enum Error {
         /// The value expected, and the remedy.
         expected: &'static str,
     },
+    /// A function of the model panicked.
+    #[error(
+        "the model panicked {place}: {reason}. This is usually an index or a shape that is wrong in an operation of the model there; compare them with the rows of the plate."
+    )]
+    Panicked {
+        /// The site declared last, in words.
+        place: String,
+        /// The panic's message, with its place in the source.
+        reason: String,
+    },
     /// A statement cannot be evaluated without the host.
     #[error(
         "{operation}: {what} has no device form, so that a fit which stays on the device cannot evaluate it. Fit with another algorithm than `OnDevice`: the host path takes every model, on every device."

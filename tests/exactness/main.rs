@@ -14,6 +14,7 @@ mod levels_fits;
 mod levels_sampled;
 mod local_bound;
 mod multinomial_regression;
+mod nesting;
 mod network;
 mod nuts;
 mod on_device;

@@ -23,6 +23,7 @@ mod deadlines;
 mod declaration;
 mod hostile_messages;
 mod message;
+mod nesting;
 mod parameter;
 mod run;
 mod setting;

@@ -127,3 +127,51 @@ impl SiteTable {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declare::rows::{Outer, Rows};
+    use crate::device::Device;
+    use crate::handle::Handle;
+
+    /// Rows of two groups as a plate hands them out, for these outer rows (all for `None`).
+    fn visits<'a>(groups: &Groups, outer: Option<&[usize]>, gathered: &Gathered) -> Rows<'a> {
+        let followed = outer.map(|outer| gathered.follow(outer, groups));
+        let places = followed.as_ref().map_or_else(|| Arc::clone(groups.shared()), |own| Arc::clone(&own.places));
+        Rows {
+            total: groups.rows(),
+            chosen: followed.as_ref().map(|own| Chosen::Followed(Arc::clone(&own.rows))),
+            gathered: followed.map(|own| own.gathered),
+            on_device: false,
+            outer: Outer::Plate {
+                len: outer.map_or(groups.groups(), <[usize]>::len),
+                places,
+                uploaded: Arc::default(),
+            },
+        }
+    }
+
+    #[test]
+    fn constants_are_copied_never_for_all_rows_and_once_for_a_minibatch() {
+        let (device, groups, gathered) = (Device::flex(), Groups::new(vec![1, 0, 1], 2).unwrap(), Gathered::default());
+        let y = device.tensor(vec![1.0, 2.0, 3.0], [3]);
+        let same = |a: Tensor<1>, b: Tensor<1>| Handle::from(a).is_same_constant(&Handle::from(b));
+        let all = visits(&groups, None, &gathered);
+        assert!(same(all.take(&y).unwrap(), y.clone()));
+        let chosen = || visits(&groups, Some(&[1, 1]), &gathered);
+        assert_eq!(chosen().indices(), Some([0, 2, 0, 2].as_slice()));
+        assert!(same(chosen().take(&y).unwrap(), chosen().take(&y).unwrap()));
+        let age = device.tensor(vec![5.0, 7.0], [2]);
+        let expanded = chosen().expand(&age).unwrap();
+        assert_eq!(Handle::from(expanded.clone()).read().unwrap().values, [5.0, 5.0, 7.0, 7.0]);
+        assert!(same(expanded, chosen().expand(&age).unwrap()));
+        // The same memory taken and expanded is not the same rows.
+        let two = device.tensor(vec![1.0, 2.0, 3.0], [3]);
+        let lone = Groups::new(vec![2, 1, 0], 3).unwrap();
+        let shared = Gathered::default();
+        let rows = || visits(&lone, Some(&[0, 1, 2]), &shared);
+        assert_eq!(Handle::from(rows().take(&two).unwrap()).read().unwrap().values, [3.0, 2.0, 1.0]);
+        assert_eq!(Handle::from(rows().expand(&two).unwrap()).read().unwrap().values, [1.0, 2.0, 3.0]);
+    }
+}

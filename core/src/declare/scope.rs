@@ -20,9 +20,10 @@ use std::borrow::Cow;
 
 use plate::Plate;
 
+use super::panic::caught;
 use super::site::{Part, SiteTable};
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handle::Handle;
 
 /// The interface of a model's functions: `sample`, `observe`, `plate`, `factor`, `deterministic`, `module`.
@@ -92,6 +93,16 @@ impl<'a> Scope<'a> {
     /// Leaves the global part of the model for the local one.
     pub(crate) fn begin_local(&mut self, local: LocalPart<'a>) {
         (self.place.part, self.place.weight, self.minibatch) = (Part::Local, local.weight, local.minibatch);
+    }
+
+    /// What a function of the model gives, or its panic as an error that names the last site declared.
+    pub(crate) fn run<T>(&mut self, function: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        caught(|| function(self)).unwrap_or_else(|reason| {
+            let last = self.next_site().checked_sub(1).and_then(|last| self.table().sites.get(last));
+            let place =
+                last.map_or_else(|| "before its first site".into(), |site| format!("after site `{}`", site.name));
+            Err(Error::Panicked { place, reason })
+        })
     }
 
     /// The site table that was written.

@@ -78,6 +78,11 @@ impl Site {
         self.layer
     }
 
+    /// Whether it stands in a plate that has no rows in all: it has no numbers then, and no map to a support.
+    pub(crate) fn is_without_rows(&self) -> bool {
+        self.plate.is_some() && self.shape.first() == Some(&0)
+    }
+
     /// The local block of a local latent.
     #[must_use]
     pub fn block(&self) -> usize {

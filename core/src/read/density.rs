@@ -101,7 +101,7 @@ impl<'a, M: Model> LogDensity<'a, M> {
         let latents = if self.table.global_tape { Tape::Leaves } else { Tape::Constants };
         let reading = Density { latents, ..self.reading(Terms::Joint) };
         let mut scope = self.scope(Source::globals(globals), reading);
-        self.model.global(&mut scope)?;
+        scope.run(|scope| self.model.global(scope))?;
         scope.ended()?;
         self.finish(scope.outcome, ValueAndGradient::default(), &[])
     }
@@ -172,14 +172,14 @@ impl<'a, M: Model> LogDensity<'a, M> {
             blank.variances = vec![0.0; self.table.global_len];
         }
         let mut scope = self.scope(latents.source(), reading);
-        let globals = self.model.global(&mut scope)?;
+        let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());
         let first = scope.next_site();
         for particle in particles.iter().copied().map(Some).chain(particles.is_empty().then_some(None)) {
             if let Some(particle) = particle {
                 scope.begin_particle(first, particle);
             }
-            self.model.local(&mut scope, &globals, data)?;
+            scope.run(|scope| self.model.local(scope, &globals, data))?;
             scope.ended()?;
         }
         self.finish(scope.outcome, blank, &[])

@@ -130,9 +130,9 @@ pub fn natural_values<M: Model>(
 }
 
 fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Draw> {
-    let globals = model.global(&mut scope)?;
+    let globals = scope.run(|scope| model.global(scope))?;
     scope.begin_local(LocalPart::WHOLE);
-    model.local(&mut scope, &globals, data)?;
+    scope.run(|scope| model.local(scope, &globals, data))?;
     scope.ended()?;
     Ok(Draw { values: scope.outcome.values, observed: scope.outcome.observed })
 }
@@ -145,7 +145,7 @@ impl SiteTable {
     pub fn globals_at<M: Model>(&self, model: &M, device: &Device, globals: &[f64]) -> Result<M::Globals> {
         self.check_latents(globals, None, |_| 0)?;
         let mut scope = Scope::new(device, self, Source::globals(globals), Reading::Values);
-        let globals = model.global(&mut scope)?;
+        let globals = scope.run(|scope| model.global(scope))?;
         scope.ended()?;
         Ok(globals)
     }
@@ -162,7 +162,7 @@ impl SiteTable {
     ) -> Result<Vec<(String, Array)>> {
         self.check_latents(globals, None, |_| 0)?;
         let mut scope = Scope::new(device, self, Source::globals(globals), Reading::NaturalValues);
-        model.global(&mut scope)?;
+        scope.run(|scope| model.global(scope))?;
         scope.ended()?;
         Ok(scope.outcome.values)
     }

@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 
 use crate::declare::encoding::Encoding;
 use crate::declare::model::Model;
+use crate::declare::panic::caught;
 use crate::declare::rows::Rows;
 use crate::declare::site::{LocalBlock, SiteTable};
 use crate::declare::theta;
@@ -111,7 +112,9 @@ pub(super) fn encode<M: Model>(
     rows: &Rows<'_>,
 ) -> Result<Option<Encoding>> {
     let Some(plate) = &block.plate else { return Ok(None) };
-    let Some(encoding) = model.encode(plate, data, rows)? else { return Ok(None) };
+    let encoding = caught(|| model.encode(plate, data, rows))
+        .unwrap_or_else(|reason| Err(Error::Panicked { place: format!("in the encoder of plate `{plate}`"), reason }));
+    let Some(encoding) = encoding? else { return Ok(None) };
     let expected = [rows.len(), block.width];
     for (name, tensor) in [("mean", &encoding.mean), ("log-scale", &encoding.log_scale)] {
         if tensor.dims() != expected {

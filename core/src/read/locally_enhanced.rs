@@ -48,9 +48,9 @@ impl<M: Model> LogDensity<'_, M> {
             });
         }
         let mut scope = self.scope(latents.source(), self.reading(Terms::LocalByRow));
-        let globals = self.model.global(&mut scope)?;
+        let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());
-        self.model.local(&mut scope, &globals, data)?;
+        scope.run(|scope| self.model.local(scope, &globals, data))?;
         scope.ended()?;
         let mut outcome = scope.outcome;
         let scale = self.row_scale(outcome.rows.len(), log_q.len())?;

@@ -66,7 +66,8 @@ impl<M: Model> LogDensity<'_, M> {
             return Err(Error::NoDeviceForm { operation: "observations".into(), what: format!("the {}", self.loss) });
         }
         self.table.check_minibatch(self.minibatch)?;
-        let sites: Vec<_> = self.table.sites().iter().filter(|site| site.role == Role::Latent).collect();
+        let sites: Vec<_> =
+            self.table.sites().iter().filter(|site| site.role == Role::Latent && !site.is_without_rows()).collect();
         let expected: Vec<[usize; 2]> = sites
             .iter()
             .map(|site| [if site.part == Part::Global { 1 } else { self.rows(site.block) }, site.width])
@@ -91,9 +92,9 @@ impl<M: Model> LogDensity<'_, M> {
         }
         let reading = Reading::OnDevice(OnDevice { leaves, next: 0 });
         let mut scope = Scope::new(self.device, self.table, Source::START, reading);
-        let globals = self.model.global(&mut scope)?;
+        let globals = scope.run(|scope| self.model.global(scope))?;
         scope.begin_local(self.local_part());
-        self.model.local(&mut scope, &globals, data)?;
+        scope.run(|scope| self.model.local(scope, &globals, data))?;
         scope.ended()?;
         Ok((scope.outcome.total, scope.outcome.tape))
     }

@@ -14,9 +14,9 @@ impl SiteTable {
     /// Whatever the model's statements refuse; see [`Scope`].
     pub fn of<M: Model>(model: &M, device: &Device, data: &M::Data) -> Result<Self> {
         let mut scope = Scope::of_site_table(device);
-        let globals = model.global(&mut scope)?;
+        let globals = scope.run(|scope| model.global(scope))?;
         scope.begin_local(LocalPart::WHOLE);
-        model.local(&mut scope, &globals, data)?;
+        scope.run(|scope| model.local(scope, &globals, data))?;
         Ok(Self { global_tape: Self::globals(model, device)?.global_tape, ..scope.into_table() })
     }
 
@@ -26,14 +26,14 @@ impl SiteTable {
     /// As for [`SiteTable::of`].
     pub fn globals<M: Model>(model: &M, device: &Device) -> Result<Self> {
         let mut scope = Scope::of_site_table(device);
-        model.global(&mut scope)?;
+        scope.run(|scope| model.global(scope))?;
         let mut table = scope.into_table();
         // One scored evaluation at the start, with θ on the tape, tells whether anything of the global part needs it.
         let model = with_theta(model, &theta(model)?, device)?;
         let start = vec![0.0; table.global_len];
         let reading = Reading::Density(Density::of(Terms::Joint));
         let mut scope = Scope::new(device, &table, Source::globals(&start), reading);
-        model.global(&mut scope)?;
+        scope.run(|scope| model.global(scope))?;
         table.global_tape = scope.outcome.tape.is_some();
         Ok(table)
     }

@@ -72,8 +72,9 @@ impl<'a> Scope<'a> {
     /// The value of a latent in a plate without rows: no number, of log density zero.
     fn latent_of_no_rows<const D: usize>(&mut self, name: &str, index: usize, law: &Law) -> Result<Tensor<D>> {
         self.register_no_rows(index);
-        if self.stays_on_device() {
-            let _ = self.next_leaf();
+        // A site that has no rows in all has no numbers either.
+        if self.stays_on_device() && self.table().sites[index].width > 0 {
+            drop(self.next_leaf());
         }
         let shape: [usize; D] = self.shape_of(name, law)?;
         let handle = Handle::from(self.device.tensor(Vec::new(), shape));

@@ -12,7 +12,8 @@ use crate::engine::moments::mean_and_variance;
 pub struct SiteSummary {
     /// The site.
     pub site: String,
-    /// The site with the number's index, as in `beta[2]`; the bare name where the site is one number.
+    /// The site with the number's index, as in `beta[2]` or, of a matrix, `theta[0,1]`; the bare name where the site is
+    /// one number.
     pub label: String,
     /// The posterior mean.
     pub mean: f64,
@@ -82,16 +83,29 @@ pub(crate) fn append(values: Vec<(String, Array)>, all: &mut NaturalDraws) {
     let first = all.is_empty();
     let mut column = 0;
     for (site, value) in values {
-        let single = value.len() == 1;
         for (index, number) in value.values.iter().enumerate() {
             if first {
-                let label = if single { site.clone() } else { format!("{site}[{index}]") };
-                all.push((site.clone(), label, Vec::new()));
+                all.push((site.clone(), label(&site, &value.shape, index), Vec::new()));
             }
             all[column].2.push(*number);
             column += 1;
         }
     }
+}
+
+/// The name of one number of a site: `mu` where it is the only one, `beta[2]` in a vector, `theta[0,1]` in a matrix.
+fn label(site: &str, shape: &[usize], index: usize) -> String {
+    if shape.iter().product::<usize>() == 1 {
+        return site.to_owned();
+    }
+    let mut rest = index;
+    let mut places: Vec<String> = Vec::with_capacity(shape.len());
+    for length in shape.iter().rev() {
+        places.push((rest % length.max(&1)).to_string());
+        rest /= length.max(&1);
+    }
+    places.reverse();
+    format!("{site}[{}]", places.join(","))
 }
 
 /// Means, standard deviations and quantiles of draws.
@@ -126,4 +140,18 @@ pub(crate) fn quantile(sorted: &[f64], probability: f64) -> f64 {
     let low = sorted[position.floor() as usize];
     let high = sorted[position.ceil() as usize];
     low + (high - low) * position.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::label;
+
+    #[test]
+    fn a_label_has_one_index_for_each_dimension() {
+        assert_eq!(label("mu", &[1], 0), "mu");
+        assert_eq!(label("weights", &[1, 1], 0), "weights");
+        assert_eq!(label("beta", &[4], 2), "beta[2]");
+        let all: Vec<String> = (0..6).map(|index| label("theta", &[2, 3], index)).collect();
+        assert_eq!(all, ["theta[0,0]", "theta[0,1]", "theta[0,2]", "theta[1,0]", "theta[1,1]", "theta[1,2]"]);
+    }
 }

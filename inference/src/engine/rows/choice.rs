@@ -129,16 +129,15 @@ impl Choices {
 
     /// The rows chosen of outermost plates, with those of plates inside, which follow, and the places of outer rows.
     fn follow(&self, mut chosen: Chosen) -> Chosen {
-        let minibatch = self.minibatch(&chosen);
-        if minibatch.is_empty() {
-            return chosen;
-        }
-        // The minibatch names plates of the table and rows that they have.
-        let (table, minibatch) = (&self.table, &minibatch);
-        for block in 0..self.blocks.len() {
-            let outer = table.outer_places(block, minibatch).ok().flatten().unwrap_or_default();
+        let table = &self.table;
+        let within: Vec<usize> =
+            (0..self.blocks.len()).filter(|block| table.blocks()[*block].parent.is_some()).collect();
+        let minibatch = if within.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
+        for block in within {
             let weight = chosen.weight(table.outermost(block));
-            let followed = || table.rows_evaluated(block, minibatch).ok().flatten();
+            // The minibatch names plates of the table and rows that they have.
+            let outer = table.outer_places(block, &minibatch).ok().flatten().unwrap_or_default();
+            let followed = || table.rows_evaluated(block, &minibatch).ok().flatten();
             match &mut chosen.blocks[block] {
                 Some(own) => own.outer = outer,
                 own @ None => *own = followed().map(|rows| ChosenRows { rows, outer, weight }),

@@ -258,7 +258,9 @@ fn places(table: &SiteTable, rows: &[RowBlock]) -> Vec<Place> {
             Place::Local { block, site: next(&mut locals[block]) }
         }
     };
-    table.sites().iter().filter(|site| site.role == Role::Latent).map(place).collect()
+    // A site of a plate without rows has no numbers, and no place.
+    let has_rows = |site: &&partita_core::Site| site.part == Part::Global || table.blocks()[site.block()].rows > 0;
+    table.sites().iter().filter(|site| site.role == Role::Latent).filter(has_rows).map(place).collect()
 }
 
 /// Refuses settings that have no device form.
