@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use criterion::Criterion;
 use partita::inference::{
-    Algorithm, Exchange, Family, FullRankGaussian, InProcess, RowGaussian, RowOptions, Sfvi, Silo, SiloProgram,
+    Algorithm, Exchange, Family, FullRankGaussian, InProcess, RowGaussian, RowGradient, RowInputs, RowOptions, Sfvi,
+    Silo, SiloProgram,
 };
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
 use partita::{Device, FamilyPlan, Gaussian, Settings};
@@ -124,16 +125,17 @@ fn vjps(criterion: &mut Criterion) {
         bencher.iter(|| family.vjp(&parameters, &noise, black_box(&noise), &noise, &mut out));
     });
     let on = vec![true];
-    let options =
-        RowOptions { dense: vec![false], given_globals: on.clone(), scale_given_globals: on, delta: vec![false] };
+    let options = RowOptions { given_globals: on.clone(), scale_given_globals: on, ..RowOptions::independent(1) };
     let rows = RowGaussian::new(537, 1, 5, options);
     let parameters = rows.initial(0.1);
-    let local_noise = vec![0.3; 537];
+    let (deviation, local_noise) = (noise, vec![0.3; 537]);
     let mut out = vec![0.0; rows.parameter_len()];
     criterion.bench_function("gaussian_vjp/rows_537_draw_and_vjp", |bencher| {
         bencher.iter(|| {
-            let draw = rows.draw(&parameters, &noise, black_box(&local_noise));
-            rows.vjp(&parameters, &noise, &local_noise, &draw, &local_noise, &mut out)
+            let noise = black_box(&local_noise);
+            let inputs = RowInputs { parameters: &parameters, deviation: &deviation, outer: &[], noise };
+            let gradient = RowGradient { grad_mean: noise, grad_offset: noise };
+            rows.vjp(inputs, &rows.draw(inputs), gradient, &mut out)
         });
     });
 }

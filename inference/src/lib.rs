@@ -13,12 +13,13 @@ pub use engine::divergence::{
     NoDivergence, Renyi, ReverseKullbackLeibler,
 };
 pub use engine::error::{Error, Result};
-pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient};
+pub use engine::estimator::{BlockDraw, ElboTerm, Estimator, ImportanceGradient, OuterRows};
 pub use engine::exchange::{Arrival, Exchange, InProcess, Outcome, Request, Resumable, SiloProgram, Threads};
 pub use engine::family::{
     CovarianceGradient, CovarianceMatrix, Delta, DiagonalGaussian, DrawGradient, Family, FamilyDraw, FamilyPlan,
-    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MomentGradient, NamedFamily, PointMass, RowDraw,
-    RowGaussian, RowOptions, SiteFamily,
+    FullRankGaussian, Gaussian, IsotropicGaussian, LowRankGaussian, MarginalOver, MomentGradient, NamedFamily,
+    OuterMarginals, PointMass, RowDraw, RowGaussian, RowGradient, RowInputs, RowMarginals, RowOptions, RowReach,
+    SiteFamily,
 };
 pub use engine::metrics;
 pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily, Impropriety, NormalFamily};

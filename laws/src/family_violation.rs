@@ -66,7 +66,7 @@ pub enum FamilyViolation {
     Score {
         /// The family.
         family: String,
-        /// `latent` or `global`.
+        /// `latent`, `global` or `outer row`.
         by: &'static str,
         /// The component.
         index: usize,

@@ -47,7 +47,7 @@ pub use local_solver::{LocalSolverViolation, SolverCheck, local_solver};
 pub use message::{MessageLaw, MessageViolation, message};
 pub use model::{ModelViolation, model};
 pub use operation::{OperationViolation, custom_operation, operation};
-pub use row_family::row_family;
+pub use row_family::{RowFamily, row_family};
 pub use second_moment::{SecondMomentViolation, second_moment};
 pub use server_rule::{ServerRuleViolation, server_rule};
 pub use update_rule::{UpdateRuleViolation, adam, update_rule};

@@ -34,8 +34,7 @@ fn point() -> Point {
 
 fn family(rows: usize) -> RowGaussian {
     let on = vec![true];
-    let options =
-        RowOptions { dense: vec![false], given_globals: on.clone(), scale_given_globals: on, delta: vec![false] };
+    let options = RowOptions { given_globals: on.clone(), scale_given_globals: on, ..RowOptions::independent(1) };
     RowGaussian::new(rows, 1, 5, options)
 }
 
@@ -57,7 +56,8 @@ fn share(
     let global = FullRankGaussian::new(5).draw(&point.global, &point.global_noise);
     let family = family(rows.len());
     let parameters = layout(&point.rows[rows.clone()]);
-    let block = BlockDraw { family: &family, parameters: &parameters, noise: &point.noise[rows.clone()], weight: 1.0 };
+    let noise = &point.noise[rows.clone()];
+    let block = BlockDraw { family: &family, parameters: &parameters, noise, weight: 1.0, outer: None };
     let mut out = vec![vec![0.0; parameters.len()]];
     let density = LogDensity::new(model, device, &table);
     let share = estimator.local_elbo_term(&density, data, &global, &[block], &mut out).unwrap();

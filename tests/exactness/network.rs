@@ -152,9 +152,9 @@ fn gradient<M: Model>(
     let mut out = vec![0.0; family.parameter_len()];
     for (data, index) in silos.iter().zip(0_u32..) {
         let table = SiteTable::of(model, device, data).unwrap();
-        let none = RowOptions { dense: vec![], given_globals: vec![], scale_given_globals: vec![], delta: vec![] };
+        let none = RowOptions::independent(0);
         let rows = RowGaussian::new(table.blocks()[0].rows, 0, family.len(), none);
-        let block = BlockDraw { family: &rows, parameters: &[], noise: &[], weight: 1.0 };
+        let block = BlockDraw { family: &rows, parameters: &[], noise: &[], weight: 1.0, outer: None };
         let mut density = LogDensity::new(model, device, &table);
         if estimator == Estimator::LocalReparameterisation {
             let key = Key::new(Purpose::Fit, step).silo(index);

@@ -2,10 +2,11 @@
 
 use partita::inference::{
     Adam, AdamW, CovarianceMatrix, Delta, DiagonalGaussian, Family, FamilyDraw, FullRankGaussian, IsotropicGaussian,
-    LowRankGaussian, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowGaussian, RowOptions, Sgd, UpdateRule,
+    LowRankGaussian, MarginalOver, MomentGradient, Optimiser, Plug, PointMass, RmsProp, RowDraw, RowGaussian,
+    RowGradient, RowInputs, RowMarginals, RowOptions, RowReach, Sgd, UpdateRule,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, Normal, Result, Scope, SiteTable, burn};
-use partita_laws::{FamilyViolation, UpdateRuleViolation, adam, family, row_family, update_rule};
+use partita_laws::{FamilyViolation, RowFamily, UpdateRuleViolation, adam, family, row_family, update_rule};
 
 #[test]
 fn the_diagonal_family_keeps_the_laws() {
@@ -75,16 +76,23 @@ fn families_joined_site_by_site_keep_the_laws() {
     family(&*plan.global_family(&table).unwrap()).unwrap();
 }
 
-/// A row-wise family of three rows; each letter gives one option to the columns it lists.
+/// A row-wise family of three rows; each list gives one option to the columns it names.
 fn rows(width: usize, globals: usize, [dense, given, scale, delta]: [&[usize]; 4]) -> RowGaussian {
+    inner_rows([width, globals, 0], [dense, given, scale, delta, &[]])
+}
+
+/// The same, inside rows of some width.
+fn inner_rows([width, globals, outer]: [usize; 3], options: [&[usize]; 5]) -> RowGaussian {
+    let [dense, given, scale, delta, given_outer] = options;
     let flags = |columns: &[usize]| (0..width).map(|column| columns.contains(&column)).collect();
     let options = RowOptions {
         dense: flags(dense),
         given_globals: flags(given),
         scale_given_globals: flags(scale),
+        given_outer: flags(given_outer),
         delta: flags(delta),
     };
-    RowGaussian::new(3, width, globals, options)
+    RowGaussian::new(3, width, globals, options).inside(outer)
 }
 
 macro_rules! rows_keep_the_laws {
@@ -112,6 +120,93 @@ rows_keep_the_laws! {
     a_point_mass_asked_to_be_dense_keeps_the_laws: 3, 2, [&[0, 1, 2], &[0, 1, 2], &[0, 1, 2], &[1]];
     rows_without_globals_keep_the_laws: 2, 0, [&[0, 1], &[0, 1], &[0, 1], &[]];
     rows_of_nothing_keep_the_laws: 0, 2, [&[], &[], &[], &[]];
+}
+
+#[test]
+fn rows_linear_in_their_outer_rows_keep_the_laws() {
+    row_family(&inner_rows([1, 0, 1], [&[], &[], &[], &[], &[0]])).unwrap();
+    row_family(&inner_rows([1, 2, 1], [&[], &[0], &[0], &[], &[0]])).unwrap();
+    row_family(&inner_rows([2, 2, 3], [&[0, 1], &[0, 1], &[0, 1], &[], &[0, 1]])).unwrap();
+    // Some columns alone, one of them a point mass.
+    row_family(&inner_rows([3, 2, 2], [&[0, 1], &[1], &[0], &[2], &[0, 2]])).unwrap();
+    // Rows that could depend on outer rows and do not.
+    row_family(&inner_rows([2, 2, 2], [&[0, 1], &[0, 1], &[], &[], &[]])).unwrap();
+}
+
+/// Rows inside others with one planted mistake, which the laws must find.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum RowMistake {
+    /// What reaches the draw's offset is taken to be what reaches its mean.
+    OffsetDropped,
+    /// The density of rows is taken not to depend on the outer rows.
+    ScoreDropped,
+    /// Nothing passes on to the outer rows through the draw.
+    ReachDropped,
+    /// Slopes by outer rows do not move.
+    SlopesDropped,
+    /// Marginals are those at the outer rows' means.
+    OuterSpreadDropped,
+    /// Marginals are those at the globals' mean.
+    GlobalSpreadDropped,
+}
+
+struct WithMistake(RowGaussian, RowMistake);
+
+impl RowFamily for WithMistake {
+    fn whole(&self) -> &RowGaussian {
+        &self.0
+    }
+
+    fn draw(&self, inputs: RowInputs<'_>) -> RowDraw {
+        let mut draw = self.0.draw(inputs);
+        if self.1 == RowMistake::ScoreDropped {
+            draw.outer_score.fill(0.0);
+        }
+        draw
+    }
+
+    fn vjp(&self, inputs: RowInputs<'_>, draw: &RowDraw, gradient: RowGradient<'_>, out: &mut [f64]) -> RowReach {
+        let before = out.to_vec();
+        let gradient = match self.1 {
+            RowMistake::OffsetDropped => RowGradient { grad_offset: gradient.grad_mean, ..gradient },
+            _ => gradient,
+        };
+        let mut reached = self.0.vjp(inputs, draw, gradient, out);
+        if self.1 == RowMistake::ReachDropped {
+            reached.outer.fill(0.0);
+        }
+        if self.1 == RowMistake::SlopesDropped {
+            let slopes = out.len() - self.0.rows() * self.0.width() * self.0.outer();
+            out[slopes..].copy_from_slice(&before[slopes..]);
+        }
+        reached
+    }
+
+    fn marginals(&self, parameters: &[f64], over: MarginalOver<'_>) -> RowMarginals {
+        self.0.marginals(
+            parameters,
+            match self.1 {
+                RowMistake::OuterSpreadDropped => MarginalOver { outer: None, ..over },
+                RowMistake::GlobalSpreadDropped => MarginalOver { globals: None, ..over },
+                _ => over,
+            },
+        )
+    }
+}
+
+#[test]
+fn the_laws_find_every_mistake_planted_in_rows() {
+    use FamilyViolation as Violation;
+    let found = |mistake| {
+        row_family(&WithMistake(inner_rows([2, 1, 2], [&[0, 1], &[0], &[1], &[], &[0, 1]]), mistake)).unwrap_err()
+    };
+    assert!(matches!(found(RowMistake::OffsetDropped), Violation::Vjp { path: "gradient by parameter", .. }));
+    assert!(matches!(found(RowMistake::ScoreDropped), Violation::Score { by: "outer row", index: 0, .. }));
+    assert!(matches!(found(RowMistake::ReachDropped), Violation::Vjp { path: "gradient by outer row", index: 0, .. }));
+    assert!(matches!(found(RowMistake::SlopesDropped), Violation::Vjp { path: "gradient by parameter", .. }));
+    for mistake in [RowMistake::OuterSpreadDropped, RowMistake::GlobalSpreadDropped] {
+        assert!(matches!(found(mistake), Violation::Moment { moment: "standard deviation", .. }), "{mistake:?}");
+    }
 }
 
 #[test]

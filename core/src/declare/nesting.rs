@@ -60,6 +60,28 @@ impl SiteTable {
         Ok(self.chosen(block, minibatch).map(|(rows, _)| rows.to_vec()))
     }
 
+    /// The place of each evaluated row's outer row among the evaluated rows of the outer block; `None` for rows that
+    /// belong to none.
+    ///
+    /// # Errors
+    /// As for [`SiteTable::rows_evaluated`].
+    ///
+    /// # Panics
+    /// If there is no such block.
+    pub fn outer_places(&self, block: usize, minibatch: &[Minibatch]) -> Result<Option<Vec<usize>>> {
+        self.check_minibatch(minibatch)?;
+        let own = &self.blocks[block];
+        let Some(parent) = &own.parent else { return Ok(None) };
+        let Some(Nesting { groups, .. }) = &own.nesting else {
+            // The silo's own latents are one row.
+            return Ok(Some(vec![0; self.chosen(block, minibatch).map_or(own.rows, |(rows, _)| rows.len())]));
+        };
+        Ok(Some(match self.chosen(parent.block, minibatch) {
+            Some((outer, gathered)) => gathered.follow(&outer, groups).places.to_vec(),
+            None => parent.rows.to_vec(),
+        }))
+    }
+
     /// The block of the outermost plate around a block's rows: the plate that a minibatch names.
     ///
     /// # Panics

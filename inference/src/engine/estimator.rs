@@ -14,7 +14,7 @@ use partita_core::{Latents, LogDensity, Model, ValueAndGradient};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::Result;
-use crate::engine::family::{Family, FamilyDraw, RowDraw, RowGaussian};
+use crate::engine::family::{Family, FamilyDraw, RowDraw, RowGaussian, RowGradient, RowInputs};
 
 /// How the gradient of the ELBO is estimated from a draw.
 ///
@@ -161,6 +161,46 @@ pub struct BlockDraw<'a> {
     pub noise: &'a [f64],
     /// N/B of the rows evaluated.
     pub weight: f64,
+    /// The rows that these belong to, where their family depends on them.
+    pub outer: Option<OuterRows<'a>>,
+}
+
+/// The outer rows of the rows evaluated.
+#[derive(Debug, Clone, Copy)]
+pub struct OuterRows<'a> {
+    /// Their block, which stands before the one of the rows.
+    pub block: usize,
+    /// For each row its outer row's place among the rows evaluated of that block.
+    pub rows: &'a [usize],
+}
+
+impl OuterRows<'_> {
+    /// The numbers of outer rows `[outer rows, width]` for each of the rows, `[width, rows]`.
+    fn gather(&self, numbers: &[f64], width: usize) -> Vec<f64> {
+        (0..width).flat_map(|column| self.rows.iter().map(move |row| numbers[row * width + column])).collect()
+    }
+
+    /// The transpose of [`OuterRows::gather`], times a factor: adds numbers of rows to those of their outer rows.
+    fn scatter(&self, numbers: &[f64], width: usize, factor: f64, out: &mut [f64]) {
+        for (column, numbers) in numbers.chunks_exact(self.rows.len().max(1)).enumerate() {
+            self.rows.iter().zip(numbers).for_each(|(row, number)| out[row * width + column] += factor * number);
+        }
+    }
+}
+
+impl BlockDraw<'_> {
+    /// What a draw of the block is made from.
+    fn inputs<'a>(&'a self, deviation: &'a [f64], outer: &'a [f64]) -> RowInputs<'a> {
+        RowInputs { parameters: self.parameters, deviation, outer, noise: self.noise }
+    }
+}
+
+/// A draw of the rows of a block, with what it was made from.
+#[derive(Debug)]
+pub(crate) struct DrawnRows {
+    pub(crate) draw: RowDraw,
+    /// What the outer rows deviate from their means, `[outer, rows]`.
+    outer: Vec<f64>,
 }
 
 impl Estimator {
@@ -179,7 +219,7 @@ impl Estimator {
     ) -> Result<ElboTerm> {
         let deviation = global.deviation.as_slice();
         let draws = draw_blocks(blocks, deviation);
-        let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
+        let locals: Vec<Vec<f64>> = draws.iter().map(|drawn| drawn.draw.latent.clone()).collect();
         let evaluated = density.local(Latents { globals: &global.latent, locals: &locals }, data)?;
         let through = self.through_locals(deviation, blocks, &draws, evaluated.locals, out);
         let (elbo, variance) = (evaluated.value + through.elbo, evaluated.variances);
@@ -194,36 +234,57 @@ impl Estimator {
 
     /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by
     /// the local parameters is added to `out`.
+    ///
+    /// Inner blocks come before those they belong to: a draw of outer rows gets what its own density, the model and, under
+    /// sticking the landing, minus the scores of the rows inside say; what these rows' draws say of it passes through its
+    /// offset alone.
     pub(crate) fn through_locals(
         self,
         deviation: &[f64],
         blocks: &[BlockDraw<'_>],
-        draws: &[RowDraw],
-        gradients: Vec<Vec<f64>>,
+        draws: &[DrawnRows],
+        mut gradients: Vec<Vec<f64>>,
         out: &mut [Vec<f64>],
     ) -> ThroughLocals {
         // A network has many globals and no local latent: nothing of their size is made for blocks without one.
-        if draws.iter().all(|draw| draw.latent.is_empty()) {
+        if draws.iter().all(|drawn| drawn.draw.latent.is_empty()) {
             return ThroughLocals { elbo: 0.0, direct: Vec::new(), path: Vec::new() };
         }
         let zeros = vec![0.0; deviation.len()];
         let mut through = ThroughLocals { elbo: 0.0, direct: zeros.clone(), path: zeros };
-        for (((block, draw), mut gradient), out) in blocks.iter().zip(draws).zip(gradients).zip(out) {
+        let mut from_inside: Vec<Option<Vec<f64>>> = vec![None; blocks.len()];
+        for (index, block) in blocks.iter().enumerate().rev() {
+            let DrawnRows { draw, outer } = &draws[index];
+            let mut gradient = std::mem::take(&mut gradients[index]);
             if self.of_draw() == Self::StickingTheLanding {
                 gradient.iter_mut().zip(&draw.score).for_each(|(slot, score)| *slot -= block.weight * score);
                 let scores = through.direct.iter_mut().zip(&draw.global_score);
                 scores.for_each(|(slot, score)| *slot -= block.weight * score);
+                if let Some(rows) = &block.outer {
+                    let width = block.family.outer();
+                    rows.scatter(&draw.outer_score, width, -block.weight, &mut gradients[rows.block]);
+                }
             }
             through.elbo += match self.of_draw() {
                 Self::ClosedFormEntropy => block.weight * block.family.entropy(block.parameters),
                 _ => -block.weight * draw.log_density,
             };
-            let path = block.family.vjp(block.parameters, deviation, block.noise, draw, &gradient, out);
-            add(&mut through.path, &path);
+            let inputs = block.inputs(deviation, outer);
+            let by_offset = from_inside[index].take().map(|mut inside| {
+                add(&mut inside, &gradient);
+                inside
+            });
+            let gradient = RowGradient { grad_mean: &gradient, grad_offset: by_offset.as_ref().unwrap_or(&gradient) };
+            let reached = block.family.vjp(inputs, draw, gradient, &mut out[index]);
+            add(&mut through.path, &reached.globals);
+            if let Some(rows) = &block.outer {
+                let zeros = || vec![0.0; draws[rows.block].draw.latent.len()];
+                let inside = from_inside[rows.block].get_or_insert_with(zeros);
+                rows.scatter(&reached.outer, block.family.outer(), 1.0, inside);
+            }
             if self.adds_entropy_gradient() {
                 let is_expected = self.of_draw() == Self::ClosedFormEntropy;
-                let family = block.family;
-                let path = family.add_entropy_gradient(block.parameters, deviation, block.weight, is_expected, out);
+                let path = block.family.add_entropy_gradient(inputs, block.weight, is_expected, &mut out[index]);
                 add(&mut through.path, &path);
             }
         }
@@ -253,9 +314,19 @@ impl ThroughLocals {
     }
 }
 
-/// Draws the local latents of every block.
-pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<RowDraw> {
-    blocks.iter().map(|block| block.family.draw(block.parameters, deviation, block.noise)).collect()
+/// Draws the local latents of every block, outer rows before the rows inside them.
+pub(crate) fn draw_blocks(blocks: &[BlockDraw<'_>], deviation: &[f64]) -> Vec<DrawnRows> {
+    let mut draws: Vec<DrawnRows> = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let outer = block.outer.map_or_else(Vec::new, |rows| {
+            let around = &blocks[rows.block];
+            let offset = around.family.offset(around.parameters, &draws[rows.block].draw);
+            rows.gather(&offset, block.family.outer())
+        });
+        let draw = block.family.draw(block.inputs(deviation, &outer));
+        draws.push(DrawnRows { draw, outer });
+    }
+    draws
 }
 
 /// Adds `terms` to `out`.

@@ -165,11 +165,12 @@ pub trait SiloProgram: Send {
     /// The silo's name.
     fn name(&self) -> &str;
 
-    /// Means and standard deviations of the local latents, unconstrained and at the globals' mean: one pair a block of
+    /// Marginal means and standard deviations of the local latents, unconstrained: one pair a block of
     /// [`partita_core::SiteTable::blocks`], each `[rows, width]`.
     ///
-    /// For the silo's owner: no message carries them. Where an encoder serves the rows, they are at the θ of the latest
-    /// request.
+    /// They are over the outer rows that rows belong to, and over the globals as the latest request described their
+    /// posterior; before the first request the globals are held at their mean. For the silo's owner: no message carries
+    /// them. Where an encoder serves the rows, they are at the θ of the latest request.
     ///
     /// # Errors
     /// What the model's encoder refuses.

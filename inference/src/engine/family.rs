@@ -26,7 +26,9 @@ pub use low_rank::LowRankGaussian;
 pub use moment_gradient::{CovarianceGradient, MomentGradient};
 pub use named::NamedFamily;
 pub use plan::FamilyPlan;
-pub use rows::{RowDraw, RowGaussian, RowOptions};
+pub use rows::{
+    MarginalOver, OuterMarginals, RowDraw, RowGaussian, RowGradient, RowInputs, RowMarginals, RowOptions, RowReach,
+};
 pub use site::{Gaussian, PointMass, SiteFamily};
 
 pub(crate) use blocks::Blocks;

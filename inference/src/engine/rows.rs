@@ -7,12 +7,12 @@ mod private;
 pub(crate) use choice::{Choices, Chosen, ChosenRows};
 pub(crate) use encodings::Encodings;
 
-use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, SiteTable};
+use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, Parent, SiteTable};
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
-use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments};
-use crate::engine::family::RowGaussian;
+use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments, OuterRows};
+use crate::engine::family::{CovarianceMatrix, MarginalOver, OuterMarginals, RowGaussian, RowMarginals};
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 
@@ -28,6 +28,8 @@ pub(crate) struct Locals {
 
 struct Block {
     plate: Option<String>,
+    /// The rows that these rows belong to, where their family depends on them.
+    outer: Option<Parent>,
     family: RowGaussian,
     /// Whether the model's encoder gives the parameters of rows; `parameters` is empty then.
     is_encoded: bool,
@@ -74,7 +76,8 @@ impl Locals {
             let (family, is_encoded) = (choices.family(index, table, settings)?, choices.is_encoded(index));
             let parameters = if is_encoded { Vec::new() } else { family.initial(settings.family.scale()) };
             let rule = settings.optimiser.start(device);
-            blocks.push(Block { plate: block.plate.clone(), family, is_encoded, parameters, rule });
+            let outer = block.parent.clone().filter(|_| family.depends_on_outer());
+            blocks.push(Block { plate: block.plate.clone(), outer, family, is_encoded, parameters, rule });
         }
         let private = PrivateTheta::of(model, settings, device)?;
         if settings.estimator.weighs_draws() && blocks.iter().any(|block| block.is_encoded) {
@@ -148,6 +151,10 @@ impl Locals {
                 parameters: self.parameters_of(rows, index),
                 noise,
                 weight: rows.chosen.weight(index),
+                outer: block.outer.as_ref().map(|outer| OuterRows {
+                    block: outer.block,
+                    rows: rows.chosen.outer(index).unwrap_or(&outer.rows),
+                }),
             })
             .collect()
     }
@@ -161,7 +168,9 @@ impl Locals {
         let (Some((place, block)), None) = (with_latents.next(), with_latents.next()) else {
             return Err(Self::no_single_plate());
         };
-        let Some(plate) = &block.plate else { return Err(Self::no_single_plate()) };
+        let Some(plate) = block.plate.as_ref().filter(|_| self.choices.is_outermost(place)) else {
+            return Err(Self::no_single_plate());
+        };
         let indices = rows.chosen.rows(place).map_or_else(|| (0..block.family.rows()).collect(), <[usize]>::to_vec);
         let repeats: Vec<usize> = (0..indices.len()).flat_map(|row| std::iter::repeat_n(row, inner)).collect();
         let minibatch = [Minibatch::repeated(plate, &indices, inner)];
@@ -173,7 +182,7 @@ impl Locals {
         Error::Setting {
             setting: "estimator",
             found: "LocallyEnhanced".into(),
-            expected: "a model whose local latents all stand in one plate; use StickingTheLanding for this one",
+            expected: "a model whose local latents all stand in one plate, which stands in no other; use StickingTheLanding for this one",
         }
     }
 
@@ -242,29 +251,33 @@ impl Locals {
         self.blocks.iter().any(|block| block.family.depends_on_globals())
     }
 
-    /// Means and standard deviations of each block's latents at the globals' mean, `[rows, width]`.
+    /// Marginal means and standard deviations of each block's latents, `[rows, width]`, over globals of this covariance;
+    /// without it, at the globals' mean.
     pub(crate) fn moments<M: Model>(
         &self,
         model: &M,
         data: &M::Data,
         table: &SiteTable,
+        globals: Option<&CovarianceMatrix>,
     ) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let mut all = Vec::with_capacity(self.blocks.len());
+        let mut all: Vec<RowMarginals> = Vec::with_capacity(self.blocks.len());
         for (index, block) in self.blocks.iter().enumerate() {
+            let outer =
+                block.outer.as_ref().map(|outer| OuterMarginals { marginals: &all[outer.block], rows: &outer.rows });
             if !block.is_encoded {
-                all.push(block.family.moments(&block.parameters));
+                let found = block.family.marginals(&block.parameters, MarginalOver { globals, outer });
+                all.push(found);
                 continue;
             }
-            let (mut means, mut deviations) = (Vec::new(), Vec::new());
+            // What an encoder gives depends on neither globals nor outer rows.
+            let mut found = RowMarginals::default();
             for part in self.choices.parts(index) {
                 let encoded = block.known(Encoded::of(model, table, index, data, Some(&part))?)?;
-                let (mean, deviation) = block.family.moments(encoded.parameters());
-                means.extend(mean);
-                deviations.extend(deviation);
+                found.append(block.family.marginals(encoded.parameters(), MarginalOver::default()));
             }
-            all.push((means, deviations));
+            all.push(found);
         }
-        Ok(all)
+        Ok(all.into_iter().map(|found| (found.means, found.deviations)).collect())
     }
 
     /// The parameters of the rows evaluated.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use partita_core::kernel::add_scaled;
 use partita_core::{
     Device, DrawNoise, Encoded, Key, Latents, LogDensity, Minibatch, Model, Noise, Purpose, SiteTable,
     ValueAndGradient, prior_draw,
@@ -45,7 +46,8 @@ impl fmt::Display for CheckReport {
 ///
 /// - every site's shape, support and data, silo by silo (the site table);
 /// - the same global sites in every silo;
-/// - full batch = mean of minibatches, for every plate: value and gradient (plate scale, silent broadcasts over rows);
+/// - full batch = mean of minibatches, for every outermost plate: value and gradient by globals (plate scale, silent
+///   broadcasts over rows), and the gradient by the latents of every level, whose rows follow those chosen;
 /// - the sum of the prior and the silos' shares = the joint density of one machine, value and gradient;
 /// - an encoder gives a row the same local posterior whatever other rows are evaluated;
 /// - a prior draw can be made and simulates data of the observed shapes.
@@ -141,9 +143,14 @@ impl<'a, M: Model> Checked<'a, M> {
         let outermost = table.blocks().iter().enumerate().filter(|(index, _)| table.outermost(*index) == *index);
         for (_, block) in outermost.filter(|(_, block)| block.rows > 1) {
             let Some(plate) = &block.plate else { continue };
-            let discrepancy = minibatches(model, device, &table, data, latents, plate).map_err(located)?;
+            let found = minibatches(model, device, &table, data, latents, plate).map_err(located)?;
             let check = format!("silo `{name}`: full batch = mean of minibatches of `{plate}`");
-            self.report.checks.push((check, discrepancy, bound));
+            self.report.checks.push((check, found.whole, bound));
+            for (index, discrepancy) in found.levels {
+                let level = table.blocks()[index].plate.as_deref().unwrap_or_default();
+                let check = format!("silo `{name}`: rows of `{level}` follow those of `{plate}`");
+                self.report.checks.push((check, discrepancy, bound));
+            }
         }
         for (index, block) in table.blocks().iter().enumerate() {
             if let Some(discrepancy) = encoder(model, &table, index, data).map_err(located)? {
@@ -185,7 +192,15 @@ fn local_point(table: &SiteTable, noise: &Noise, silo: u32) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The discrepancy between the full plate and the average over two halves of its rows.
+/// How far the average over two halves of a plate's rows is from all of them.
+struct Halves {
+    /// By value and by the gradients of the globals, of the silo's latents and of those of outermost plates.
+    whole: f64,
+    /// By the gradient of the latents of each plate inside.
+    levels: Vec<(usize, f64)>,
+}
+
+/// The discrepancies between the full plate and the average over two halves of its rows.
 fn minibatches<M: Model>(
     model: &M,
     device: &Device,
@@ -193,30 +208,49 @@ fn minibatches<M: Model>(
     data: &M::Data,
     latents: Latents<'_>,
     plate: &str,
-) -> partita_core::Result<f64> {
+) -> partita_core::Result<Halves> {
     let block = table.blocks().iter().position(|block| block.plate.as_deref() == Some(plate)).unwrap_or(0);
     let rows = table.blocks()[block].rows;
     // What stands outside the plate is evaluated with every half; the parts weigh B/N so that both count it once.
     let full = LogDensity::new(model, device, table).local(latents, data)?;
     let mut value = 0.0;
     let mut gradient = vec![0.0; full.globals.len()];
+    let mut by_local: Vec<Vec<f64>> = full.locals.iter().map(|own| vec![0.0; own.len()]).collect();
     for half in 0..2 {
         let chosen: Vec<usize> = (0..rows).filter(|row| row % 2 == half).collect();
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let share = chosen.len() as f64 / rows as f64;
         let minibatch = [Minibatch::new(plate, chosen)];
         let mut locals = latents.locals.to_vec();
-        for (index, (own, all)) in locals.iter_mut().zip(latents.locals).enumerate() {
+        let mut cells: Vec<Vec<usize>> = locals.iter().map(|own| (0..own.len()).collect()).collect();
+        for (index, cells) in cells.iter_mut().enumerate() {
             let (width, rows) = (table.blocks()[index].width, table.rows_evaluated(index, &minibatch)?);
             let Some(rows) = rows else { continue };
-            *own = rows.iter().flat_map(|row| &all[row * width..(row + 1) * width]).copied().collect();
+            *cells = rows.iter().flat_map(|row| row * width..(row + 1) * width).collect();
+            locals[index] = cells.iter().map(|cell| latents.locals[index][*cell]).collect();
         }
         let density = LogDensity::new(model, device, table).minibatch(&minibatch);
         let part = density.local(Latents { globals: latents.globals, locals: &locals }, data)?;
         value += share * part.value;
-        gradient.iter_mut().zip(&part.globals).for_each(|(slot, g)| *slot += share * g);
+        add_scaled(&mut gradient, share, &part.globals);
+        for ((sum, own), cells) in by_local.iter_mut().zip(&part.locals).zip(&cells) {
+            cells.iter().zip(own).for_each(|(cell, own)| sum[*cell] += share * own);
+        }
     }
-    Ok(relative(value, full.value, 1.0).max(gradient_discrepancy(&gradient, &full.globals)))
+    let mut halves = Halves {
+        whole: relative(value, full.value, 1.0).max(gradient_discrepancy(&gradient, &full.globals)),
+        levels: Vec::new(),
+    };
+    for (index, (found, full)) in
+        by_local.iter().zip(&full.locals).enumerate().filter(|(_, (found, _))| !found.is_empty())
+    {
+        let discrepancy = gradient_discrepancy(found, full);
+        match table.outermost(index) {
+            outermost if outermost == block && index != block => halves.levels.push((index, discrepancy)),
+            _ => halves.whole = halves.whole.max(discrepancy),
+        }
+    }
+    Ok(halves)
 }
 
 /// The discrepancy between the encoding of all rows and that of every other row; `None` without an encoder.

@@ -4,7 +4,7 @@ use partita_core::{Latents, LogDensity, Model};
 
 use super::{ElboTerm, add};
 use crate::engine::error::Result;
-use crate::engine::family::{FamilyDraw, RowGaussian};
+use crate::engine::family::{FamilyDraw, RowGaussian, RowGradient, RowInputs};
 
 /// The rows of one plate, each repeated for its inner draws.
 #[derive(Debug)]
@@ -36,7 +36,9 @@ pub(crate) fn enhanced_elbo_term<M: Model>(
     out: &mut [f64],
 ) -> Result<ElboTerm> {
     let Repeats { family, parameters, noise, place, blocks } = *repeats;
-    let draw = family.draw(parameters, &global.deviation, noise);
+    // Rows that belong to others with latents are refused before.
+    let inputs = RowInputs { parameters, deviation: &global.deviation, outer: &[], noise };
+    let draw = family.draw(inputs);
     let log_q = family.row_log_densities(&draw, noise);
     let mut locals = vec![Vec::new(); blocks];
     locals[place].clone_from(&draw.latent);
@@ -52,9 +54,10 @@ pub(crate) fn enhanced_elbo_term<M: Model>(
             *slot = normalised * (*slot - weight * score);
         }
     }
-    let path = family.vjp(parameters, &global.deviation, noise, &draw, &gradient, out);
+    let gradient = RowGradient { grad_mean: &gradient, grad_offset: &gradient };
+    let reached = family.vjp(inputs, &draw, gradient, out);
     let mut grad_offset = evaluated.globals.clone();
-    add(&mut grad_offset, &path);
+    add(&mut grad_offset, &reached.globals);
     Ok(ElboTerm {
         elbo: evaluated.value,
         grad_mean: evaluated.globals,

@@ -12,7 +12,8 @@ use crate::engine::plug::Plug;
 /// Which family every site has.
 ///
 /// The default needs no thought: full rank over the globals up to 64 numbers, diagonal beyond; for local latents a full
-/// covariance within each row up to 8 numbers, with mean and log-scale linear in the globals up to 64 globals.
+/// covariance within each row up to 8 numbers, with mean and log-scale linear in the globals up to 64 globals, and the
+/// mean linear in the row that a row belongs to (a clinic's patient in its clinic) up to 64 latents of that row.
 ///
 /// # Example
 /// ```
@@ -38,6 +39,8 @@ impl Default for FamilyPlan {
 
 const FULL_RANK_GLOBALS: usize = 64;
 const FULL_RANK_ROW: usize = 8;
+/// Latents of an outer row up to which rows depend on them unless a plan says otherwise.
+const FEW_OUTER: usize = 64;
 
 impl FamilyPlan {
     /// The default plan.
@@ -203,6 +206,8 @@ impl FamilyPlan {
         let few = table.global_len() <= FULL_RANK_GLOBALS;
         let default = if block.width <= FULL_RANK_ROW { Gaussian::full_rank() } else { Gaussian::diagonal() };
         let default = if few { default.given_globals().scale_given_globals() } else { default };
+        let outer = block.parent.as_ref().map_or(0, |parent| table.blocks()[parent.block].width);
+        let default = if (1..=FEW_OUTER).contains(&outer) { default.given_outer() } else { default };
         let default = Plug::from(default);
         let mut options = RowOptions::independent(block.width);
         for site in table.latents(Part::Local).filter(|site| site.block() == index) {
@@ -211,15 +216,15 @@ impl FamilyPlan {
                 return Err(Error::Setting {
                     setting: "family of local latents",
                     found: format!("{choice:?} for site `{}`", site.name),
-                    expected: "diagonal or full_rank (within a row): rows are independent given the globals, each with scales of its own; isotropic and low_rank are for global latents",
+                    expected: "diagonal or full_rank (within a row): rows are independent given globals and outer rows, each with scales of its own; isotropic and low_rank are for global latents",
                 });
             };
             options.place(site.offset(), &chosen);
         }
-        Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options))
+        Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options).inside(outer))
     }
 
-    /// The family of one block of local latents whose rows an encoder serves: diagonal, independent of the globals.
+    /// The family of one block of local latents whose rows an encoder serves: diagonal, independent of globals and outer rows.
     ///
     /// # Errors
     /// [`Error::Setting`] if a family is chosen for one of its sites.

@@ -72,6 +72,8 @@ pub struct Gaussian {
     covariance: Covariance,
     given_globals: bool,
     scale_given_globals: bool,
+    #[serde(default)]
+    given_outer: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +88,7 @@ impl Gaussian {
     /// Independent components.
     #[must_use]
     pub fn diagonal() -> Self {
-        Self { covariance: Covariance::Diagonal, given_globals: false, scale_given_globals: false }
+        Self { covariance: Covariance::Diagonal, given_globals: false, scale_given_globals: false, given_outer: false }
     }
 
     /// Independent components that share one standard deviation: all globals that are not named apart, or all numbers
@@ -119,6 +121,20 @@ impl Gaussian {
     pub fn scale_given_globals(self) -> Self {
         Self { scale_given_globals: true, ..self }
     }
+
+    /// For local latents of a plate inside another, or inside a silo with latents of its own: the mean is linear in the
+    /// latents of the row that a row belongs to. It changes nothing for latents that belong to none.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{FamilyPlan, Gaussian};
+    /// let plan = FamilyPlan::new().local(Gaussian::full_rank().given_globals().given_outer());
+    /// assert!(format!("{plan:?}").contains("full_rank.given_globals.given_outer"));
+    /// ```
+    #[must_use]
+    pub fn given_outer(self) -> Self {
+        Self { given_outer: true, ..self }
+    }
 }
 
 /// Near to how it is written in code: `Gaussian::low_rank(2)`, `Gaussian::full_rank.given_globals`.
@@ -131,7 +147,8 @@ impl fmt::Debug for Gaussian {
             Covariance::LowRank(rank) => write!(formatter, "Gaussian::low_rank({rank})")?,
         }
         formatter.write_str(if self.given_globals { ".given_globals" } else { "" })?;
-        formatter.write_str(if self.scale_given_globals { ".scale_given_globals" } else { "" })
+        formatter.write_str(if self.scale_given_globals { ".scale_given_globals" } else { "" })?;
+        formatter.write_str(if self.given_outer { ".given_outer" } else { "" })
     }
 }
 
@@ -180,6 +197,7 @@ impl SiteFamily for Gaussian {
             dense: vec![dense; numbers],
             given_globals: vec![self.given_globals; numbers],
             scale_given_globals: vec![self.scale_given_globals; numbers],
+            given_outer: vec![self.given_outer; numbers],
             delta: vec![false; numbers],
         })
     }

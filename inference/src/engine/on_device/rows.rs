@@ -7,7 +7,7 @@ use partita_core::{Device, Handle, Part, SiteTable};
 use super::{Moving, Places, plus};
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
-use crate::engine::family::HALF_LOG_TWO_PI;
+use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, MarginalOver, RowGaussian};
 use crate::engine::rows::{Choices, ChosenRows};
 use crate::engine::settings::Settings;
 
@@ -17,6 +17,8 @@ use crate::engine::settings::Settings;
 pub(crate) struct RowBlock {
     /// Its place among the table's blocks.
     pub(crate) index: usize,
+    /// The same on the host.
+    twin: RowGaussian,
     /// Start and width of each site in a row, in the order of declaration.
     sites: Vec<(usize, usize)>,
     pub(crate) points: Vec<bool>,
@@ -83,7 +85,7 @@ impl RowBlock {
     /// The posterior that the settings choose for block `index` of `table`, at its start.
     ///
     /// # Errors
-    /// [`Error::Setting`] for rows whose columns are correlated.
+    /// [`Error::Setting`] for rows whose columns are correlated, and for rows that depend on their outer rows.
     pub(crate) fn new(
         index: usize,
         choices: &Choices,
@@ -101,6 +103,16 @@ impl RowBlock {
                 expected: "diagonal, as in FamilyPlan::new().local(Gaussian::diagonal()); correlated columns of a row have no device form yet",
             });
         }
+        if family.depends_on_outer() {
+            return Err(Error::Setting {
+                setting: "family of local latents",
+                found: format!(
+                    "rows of plate `{}` whose means depend on their outer rows, with OnDevice",
+                    block.plate.as_deref().unwrap_or("-")
+                ),
+                expected: "a family without `given_outer`, as in FamilyPlan::new().local(Gaussian::diagonal().given_globals().scale_given_globals()), which makes nested levels too narrow; Central has the dependence",
+            });
+        }
         let (rows, width, globals) = (block.rows, block.width, table.global_len());
         let some = |flags: &[bool]| flags.contains(&true) && globals > 0;
         let linear = |flags: &[bool]| {
@@ -113,8 +125,10 @@ impl RowBlock {
         };
         let cells = |value: f64| device.tensor(vec![value; rows * width], [rows, width]);
         let in_block = table.latents(Part::Local).filter(|site| site.block() == index);
+        let twin = family.clone();
         Ok(Self {
             index,
+            twin,
             sites: in_block.map(|site| (site.offset(), site.width())).collect(),
             points: options.delta.clone(),
             own: (!is_encoded).then(|| [0.0, settings.family.scale().ln()].map(|value| Moving::new(cells(value)))),
@@ -312,13 +326,26 @@ impl RowBlock {
         }
     }
 
-    /// Means and standard deviations at $\delta = 0$, each `[rows, width]`, read to the host.
-    pub(crate) fn moments(&self, encoded: Option<[Tensor<2>; 2]>, device: &Device) -> Result<(Vec<f64>, Vec<f64>)> {
+    /// Whether draws depend on the globals.
+    pub(crate) fn depends_on_globals(&self) -> bool {
+        self.twin.depends_on_globals()
+    }
+
+    /// Marginal means and standard deviations, each `[rows, width]`, over globals of this covariance, read to the host.
+    pub(crate) fn moments(
+        &self,
+        encoded: Option<[Tensor<2>; 2]>,
+        globals: Option<&CovarianceMatrix>,
+        device: &Device,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
         let step = self.step(None, encoded, device);
-        let mean = Handle::from(step.mean).read()?.values;
-        let scale = Handle::from(step.log_scale.exp()).read()?.values;
-        let spread = |(scale, point): (f64, &bool)| if *point { 0.0 } else { scale };
-        Ok((mean, scale.into_iter().zip(self.points.iter().cycle()).map(spread).collect()))
+        let mut parameters = Vec::with_capacity(self.twin.parameter_len());
+        let slopes = [step.linear, step.scale_linear].into_iter().flatten();
+        for cells in [step.mean, step.log_scale].into_iter().chain(slopes) {
+            parameters.append(&mut Handle::from(cells).read()?.values);
+        }
+        let found = self.twin.marginals(&parameters, MarginalOver { globals, outer: None });
+        Ok((found.means, found.deviations))
     }
 
     /// Everything as named vectors.

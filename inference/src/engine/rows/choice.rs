@@ -39,6 +39,8 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone)]
 pub(crate) struct ChosenRows {
     pub(crate) rows: Vec<usize>,
+    /// The place of each row's outer row among those chosen of the outer block; empty for rows that belong to none.
+    pub(crate) outer: Vec<usize>,
     /// N/B.
     pub(crate) weight: f64,
 }
@@ -47,6 +49,11 @@ impl Chosen {
     /// N/B of a block.
     pub(crate) fn weight(&self, block: usize) -> f64 {
         self.blocks[block].as_ref().map_or(1.0, |own| own.weight)
+    }
+
+    /// The places of outer rows of a block's rows, where not all rows of it are chosen.
+    pub(crate) fn outer(&self, block: usize) -> Option<&[usize]> {
+        self.blocks[block].as_ref().map(|own| own.outer.as_slice())
     }
 
     /// The rows of a block; `None` for all.
@@ -93,6 +100,11 @@ impl Choices {
         self.blocks[block].is_encoded
     }
 
+    /// Whether a block's plate stands in no other.
+    pub(crate) fn is_outermost(&self, block: usize) -> bool {
+        self.table.outermost(block) == block
+    }
+
     /// The family of a block's rows.
     ///
     /// # Errors
@@ -110,20 +122,26 @@ impl Choices {
         let own = |block: &Choice| {
             let minibatches = block.minibatches.as_ref()?;
             let rows = minibatches.rows_at(step, noise, silo);
-            Some(ChosenRows { rows, weight: minibatches.scale_at(step) })
+            Some(ChosenRows { rows, outer: Vec::new(), weight: minibatches.scale_at(step) })
         };
         self.follow(Chosen { share: 1.0, part: 0, blocks: self.blocks.iter().map(own).collect() })
     }
 
-    /// The rows chosen of outermost plates, with those of plates inside, which follow.
+    /// The rows chosen of outermost plates, with those of plates inside, which follow, and the places of outer rows.
     fn follow(&self, mut chosen: Chosen) -> Chosen {
-        let inner: Vec<usize> = (0..self.blocks.len()).filter(|block| self.table.outermost(*block) != *block).collect();
-        let minibatch = if inner.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
-        for block in inner {
-            let weight = chosen.weight(self.table.outermost(block));
+        let table = &self.table;
+        let within: Vec<usize> =
+            (0..self.blocks.len()).filter(|block| table.blocks()[*block].parent.is_some()).collect();
+        let minibatch = if within.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
+        for block in within {
+            let weight = chosen.weight(table.outermost(block));
             // The minibatch names plates of the table and rows that they have.
-            let rows = self.table.rows_evaluated(block, &minibatch).ok().flatten();
-            chosen.blocks[block] = rows.map(|rows| ChosenRows { rows, weight });
+            let outer = table.outer_places(block, &minibatch).ok().flatten().unwrap_or_default();
+            let followed = || table.rows_evaluated(block, &minibatch).ok().flatten();
+            match &mut chosen.blocks[block] {
+                Some(own) => own.outer = outer,
+                own @ None => *own = followed().map(|rows| ChosenRows { rows, outer, weight }),
+            }
         }
         chosen
     }
@@ -144,7 +162,7 @@ impl Choices {
         let part = |(rows, part): (Vec<usize>, u32)| {
             let share = rows.len() as f64 / total;
             let mut chosen = Chosen { share, part, ..self.whole() };
-            chosen.blocks[large] = Some(ChosenRows { rows, weight: 1.0 / share });
+            chosen.blocks[large] = Some(ChosenRows { rows, outer: Vec::new(), weight: 1.0 / share });
             self.follow(chosen)
         };
         self.parts(large).into_iter().zip(0..).map(part).collect()

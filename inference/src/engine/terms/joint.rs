@@ -58,7 +58,7 @@ impl Context<'_> {
         let noise = self.locals.noise(self.rows, self.key(particle));
         let blocks = self.locals.draws(self.rows, &noise);
         let draws = draw_blocks(&blocks, &global.deviation);
-        let locals: Vec<Vec<f64>> = draws.iter().map(|draw| draw.latent.clone()).collect();
+        let locals: Vec<Vec<f64>> = draws.iter().map(|drawn| drawn.draw.latent.clone()).collect();
         let Worker { model, data } = worker;
         let latents = Latents { globals: &global.latent, locals: &locals };
         let mut joint = self.density(model, 1.0).joint(latents, data)?;

@@ -126,6 +126,7 @@ impl<M: Model> Silo<M> {
     pub(crate) fn state(&self) -> NamedVectors {
         let mut state = self.locals.save();
         state.extend(self.pending.iter().flat_map(Pending::save));
+        state.extend(self.save_seen());
         state
     }
 
@@ -133,6 +134,6 @@ impl<M: Model> Silo<M> {
     pub(crate) fn restore(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let lengths: Vec<usize> = self.locals.parameters().iter().map(Vec::len).collect();
         self.pending = Pending::load(state, self.settings.particles, &lengths);
-        self.pending.is_some() == Pending::is_in(state) && self.locals.load(state)
+        self.pending.is_some() == Pending::is_in(state) && self.load_seen(state) && self.locals.load(state)
     }
 }

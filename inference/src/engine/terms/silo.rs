@@ -33,9 +33,15 @@ pub struct Silo<M: Model> {
     /// Numbers of θ that parties share.
     pub(crate) theta_len: usize,
     pub(crate) step: u64,
+    /// The parameters of the global posterior that the latest request brought; empty before, and where no local
+    /// posterior depends on the globals.
+    seen: Vec<f64>,
     /// Gradients of the last step that wait for the weights of their draws.
     pub(crate) pending: Option<Pending>,
 }
+
+/// The name of the saved globals.
+const SEEN: &str = "seen.globals";
 
 impl<M: Model> std::fmt::Debug for Silo<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -76,6 +82,7 @@ impl<M: Model> Silo<M> {
             workers: vec![Worker { model, data: data.clone() }; workers],
             theta_len,
             step: 0,
+            seen: Vec::new(),
             pending: None,
         })
     }
@@ -117,6 +124,35 @@ impl<M: Model> Silo<M> {
             kind: "local parameters".into(),
             problem: "their lengths are not those of this silo".into(),
         })
+    }
+
+    /// Keeps the parameters of the global posterior, for the marginals of local latents.
+    pub(crate) fn see(&mut self, globals: &[f64]) {
+        if self.locals.depend_on_globals() {
+            self.seen.clear();
+            self.seen.extend_from_slice(globals);
+        }
+    }
+
+    /// The globals last seen, as a named vector.
+    pub(super) fn save_seen(&self) -> Option<(String, Vec<f64>)> {
+        (!self.seen.is_empty()).then(|| (SEEN.to_owned(), self.seen.clone()))
+    }
+
+    /// Takes back what [`Silo::save_seen`] gave, or that there was nothing; false if it does not fit.
+    pub(super) fn load_seen(&mut self, state: &[(String, Vec<f64>)]) -> bool {
+        let seen = state.iter().find(|(name, _)| name == SEEN).map(|(_, values)| values.clone()).unwrap_or_default();
+        let fits = seen.is_empty() || seen.len() == self.family.parameter_len();
+        self.seen = if fits { seen } else { Vec::new() };
+        fits
+    }
+
+    /// Marginal moments of the local latents at these parameters of the global posterior.
+    pub(crate) fn moments_at(&self, globals: &[f64]) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let Worker { model, data } = &self.workers[0];
+        let known = !globals.is_empty() && self.locals.depend_on_globals();
+        let covariance = known.then(|| self.family.covariance_matrix(globals));
+        self.locals.moments(model, data, &self.table, covariance.as_ref())
     }
 
     /// What the lengths of requests and answers with so many draws follow from.
@@ -215,6 +251,7 @@ impl<M: Model> Silo<M> {
             self.locals.descend(&rows, weights.descent(local), &weights.theta_descent(private), rate);
         }
         self.step = step + 1;
+        self.see(global);
         Ok(terms.write())
     }
 
@@ -240,12 +277,14 @@ impl<M: Model> Silo<M> {
         Ok(sums)
     }
 
-    /// Answers with the terms of report draws on all rows; changes nothing but what waited for its weights.
+    /// Answers with the terms of report draws on all rows; changes nothing but what waited for its weights, and what is
+    /// known of the globals.
     fn estimate(&mut self, request: &EstimateRequest) -> Result<Message> {
         self.settle(LastWeights::told(request.weighted_step, request.weights.as_deref()))?;
         self.set_theta(&request.theta)?;
         #[expect(clippy::cast_possible_truncation, reason = "draw counts are far below 2^32")]
         let elbo_terms = self.report_elbo_terms(&request.global, request.step, request.draws as usize)?;
+        self.see(&request.global);
         Ok(self.vectors(request.step, &elbo_terms).write())
     }
 
@@ -380,8 +419,7 @@ impl<M: Model> Program for Silo<M> {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let Worker { model, data } = &self.workers[0];
-        self.locals.moments(model, data, &self.table)
+        self.moments_at(&self.seen)
     }
 
     fn kept_theta(&self) -> Vec<f64> {

@@ -130,10 +130,19 @@ impl<M: Model> PviSilo<M> {
         change.iter_mut().for_each(|change| *change *= damping);
         let held = if self.options.hold_improper { self.natural.hold_improper(&factor, &mut change) } else { 0 };
         self.silo.step = first + steps;
+        self.see(&update.received);
         self.factor = factor;
         self.pending = Some(Pending { version, change: change.clone() });
         let Solved { log_likelihood, steps, clipped, shortened, .. } = solved;
         Ok(Answer { version, change, log_likelihood, steps, clipped, shortened, held, improper_cavity }.write())
+    }
+
+    /// Keeps the posterior of the globals for the marginals of local latents, where it is proper.
+    fn see(&mut self, received: &[f64]) {
+        let is_read = self.silo.locals.depend_on_globals() && self.natural.impropriety(received).is_none();
+        if let Some(Ok(globals)) = is_read.then(|| self.natural.member(&*self.silo.family, received)) {
+            self.silo.see(&globals);
+        }
     }
 
     /// What is saved of this silo.

@@ -86,6 +86,7 @@ impl<M: Model> AveragingSilo<M> {
             }
         }
         self.silo.step = first + count;
+        self.silo.see(&start[..parameters]);
         let theta = point.split_off(parameters);
         let elbo = vec![mean_and_variance(&last).0];
         Ok(RoundAnswer { round, global: point, elbo, clipped: self.clipped, theta }.write())

@@ -15,6 +15,7 @@ use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::Estimator;
+use crate::engine::family::CovarianceMatrix;
 use crate::engine::on_device::{Globals, Moving, RowBlock, plus};
 use crate::engine::optimiser::Adam;
 use crate::engine::party::{Commit, Program, Standing};
@@ -219,6 +220,16 @@ impl<M: Model> OnDeviceSilo<M> {
         Ok(Bounds { elbo }.write())
     }
 
+    /// The covariance of the globals, read to the host.
+    fn covariance(&self) -> Result<CovarianceMatrix> {
+        let numbers = match self.globals.flat() {
+            flat if flat.is_empty() => Vec::new(),
+            flat => Handle::from(Tensor::cat(flat, 0)).read()?.values,
+        };
+        let parameters = self.globals.parameters(&mut numbers.into_iter());
+        Ok(self.settings.family.global_family(&self.table)?.covariance_matrix(&parameters))
+    }
+
     /// Everything as named vectors.
     fn state(&self) -> Result<NamedVectors> {
         // Its tensors are shared with the copy.
@@ -314,10 +325,11 @@ impl<M: Model> Program for OnDeviceSilo<M> {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let globals = self.rows.iter().any(RowBlock::depends_on_globals).then(|| self.covariance()).transpose()?;
         let mut all = vec![(Vec::new(), Vec::new()); self.points.len()];
         for block in &self.rows {
             let encoded = self.encode(block, None)?.as_ref().map(DeviceEncoded::parameters);
-            all[block.index] = block.moments(encoded, &self.device)?;
+            all[block.index] = block.moments(encoded, globals.as_ref(), &self.device)?;
         }
         Ok(all)
     }

@@ -83,7 +83,7 @@ impl<M: Model> Program for CentralSilo<M> {
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.silo.moments()
+        self.silo.moments_at(self.trainer.parameters())
     }
 
     fn kept_theta(&self) -> Vec<f64> {
