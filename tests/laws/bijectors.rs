@@ -2,7 +2,7 @@
 
 use partita_core::{
     AffineMap, Bijector, CorrelationCholeskyMap, CovarianceCholeskyMap, Device, Error, ExponentialMap, HalfLineMap,
-    IdentityMap, IntervalMap, OrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
+    IdentityMap, IntervalMap, OrderedMap, PositiveOrderedMap, Result, SimplexMap, SoftplusMap, Support, for_support,
 };
 use partita_laws::{BijectorViolation, bijector, bijector_on_device};
 
@@ -53,6 +53,11 @@ fn the_ordered_map_keeps_the_laws() {
 }
 
 #[test]
+fn the_positive_ordered_map_keeps_the_laws() {
+    bijector(&PositiveOrderedMap, 4, &[0, 1, 2, 3]).unwrap();
+}
+
+#[test]
 fn the_covariance_cholesky_map_keeps_the_laws() {
     bijector(&CovarianceCholeskyMap, 1, &[0]).unwrap();
     bijector(&CovarianceCholeskyMap, 9, &[0, 3, 4, 6, 7, 8]).unwrap();
@@ -94,6 +99,17 @@ fn every_continuous_support_has_a_map_into_it() {
         map.forward(&unconstrained, &mut event);
         assert!(support.contains(&event), "{support:?} {event:?}");
     }
+    for support in
+        [Support::Ordered, Support::PositiveOrdered, Support::CorrelationCholesky, Support::CovarianceCholesky]
+    {
+        let map = for_support(&support).unwrap();
+        let unconstrained = vec![0.7; map.unconstrained_len(9).unwrap()];
+        let mut event = [0.0; 9];
+        map.forward(&unconstrained, &mut event);
+        assert!(support.contains(&event), "{support:?} {event:?}");
+        event[4] = -1.0;
+        assert!(!support.contains(&event), "{support:?} {event:?}");
+    }
 }
 
 #[test]
@@ -121,6 +137,7 @@ fn an_inverse_outside_the_support_names_the_number() {
         (Box::new(HalfLineMap::below(4.0).unwrap()), [1.0, 4.0, 3.0]),
         (Box::new(SimplexMap), [0.5, -0.5, 1.0]),
         (Box::new(OrderedMap), [1.0, 0.5, 3.0]),
+        (Box::new(PositiveOrderedMap), [1.0, 0.5, 3.0]),
         (Box::new(IdentityMap), [1.0, f64::INFINITY, 3.0]),
     ] {
         let result = map.inverse(&x, &mut u);

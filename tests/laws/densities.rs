@@ -1,10 +1,11 @@
 //! Holds every density to the laws of densities, one row each.
 
 use partita_core::{
-    Array, Bernoulli, Beta, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution, Exponential,
-    Gamma, Gradient, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal, Multinomial, MultivariateNormal,
-    NegativeBinomial, NoiseStream, Normal, ParameterRule, Poisson, Signature, StudentT, Support, SymmetricDirichlet,
-    Uniform,
+    Array, Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution,
+    Exponential, Flat, Gamma, Geometric, Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian,
+    Laplace, LkjCholesky, LogNormal, Multinomial, MultivariateNormal, MultivariateStudentT, NegativeBinomial,
+    NoiseStream, Normal, OrderedLogistic, OrderedProbit, ParameterRule, Poisson, Signature, SkewNormal, StudentT,
+    Support, SymmetricDirichlet, Uniform, VonMises, Weibull, WishartCholesky,
 };
 use partita_laws::{DensityCase, DensityLaw, density, density_on_device};
 
@@ -76,6 +77,63 @@ holds! {
         ];
     symmetric_dirichlet_keeps_the_laws: SymmetricDirichlet,
         [(&[0.2, 0.3, 0.5], &[&[1.0]]), (&[0.75, 0.25], &[&[0.3]]), (&[0.1, 0.2, 0.4, 0.3], &[&[20.0]])];
+    beta_binomial_keeps_the_laws: BetaBinomial,
+        [
+            (&[3.0], &[&[10.0], &[2.0], &[0.7]]),
+            (&[0.0], &[&[4.0], &[0.5], &[30.0]]),
+            (&[600.0], &[&[1000.0], &[70.0], &[50.0]]),
+        ];
+    flat_keeps_the_laws: Flat,
+        [(&[3.0], &[])];
+    geometric_keeps_the_laws: Geometric,
+        [(&[3.0], &[&[-1.2]]), (&[0.0], &[&[2.0]]), (&[40.0], &[&[-3.0]])];
+    half_student_t_keeps_the_laws: HalfStudentT,
+        [(&[0.3], &[&[9.0], &[2.0]]), (&[7.0], &[&[1.5], &[0.5]]), (&[2.0], &[&[80.0], &[1.2]])];
+    inverse_gaussian_keeps_the_laws: InverseGaussian,
+        [(&[0.7], &[&[1.0], &[3.0]]), (&[9.0], &[&[4.0], &[40.0]]), (&[0.2], &[&[1.3], &[0.9]])];
+    lkj_cholesky_keeps_the_laws: LkjCholesky,
+        [
+            (&[1.0, 0.0, 0.6, 0.8], &[&[2.5]]),
+            (&[1.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.48, 0.6, 0.64], &[&[0.7]]),
+        ];
+    multivariate_student_t_keeps_the_laws: MultivariateStudentT,
+        [
+            (&[0.3, -1.0], &[&[9.0], &[1.0, 2.0], &[2.0, 0.0, -1.5, 0.3]]),
+            (
+                &[0.0, 1.0, 2.0],
+                &[&[30.0], &[0.0, 0.5, 3.0], &[0.5, 0.0, 0.0, 0.7, 2.0, 0.0, 1.0, -1.0, 0.4]],
+            ),
+        ];
+    ordered_logistic_keeps_the_laws: OrderedLogistic,
+        [
+            (&[1.0], &[&[0.3], &[-1.0, 0.5, 2.0]]),
+            (&[0.0], &[&[-0.7], &[0.1]]),
+            (&[3.0], &[&[1.2], &[-1.0, 0.5, 2.0]]),
+        ];
+    ordered_probit_keeps_the_laws: OrderedProbit,
+        [
+            (&[1.0], &[&[0.3], &[-1.0, 0.5, 2.0]]),
+            (&[0.0], &[&[-0.7], &[0.1]]),
+            (&[3.0], &[&[1.2], &[-1.0, 0.5, 2.0]]),
+        ];
+    skew_normal_keeps_the_laws: SkewNormal,
+        [
+            (&[0.3], &[&[1.0], &[2.0], &[3.0]]),
+            (&[-7.0], &[&[0.0], &[4.0], &[-1.5]]),
+            (&[2.0], &[&[1.0], &[0.7], &[0.0]]),
+        ];
+    von_mises_keeps_the_laws: VonMises,
+        [(&[0.3], &[&[1.0], &[2.0]]), (&[-3.0], &[&[9.0], &[0.4]]), (&[1.1], &[&[1.0], &[60.0]])];
+    weibull_keeps_the_laws: Weibull,
+        [(&[0.3], &[&[1.5], &[2.0]]), (&[40.0], &[&[0.8], &[30.0]]), (&[0.9], &[&[20.0], &[1.0]])];
+    wishart_cholesky_keeps_the_laws: WishartCholesky,
+        [
+            (&[1.5, 0.0, 0.4, 0.7], &[&[5.0], &[2.0, 0.0, -1.5, 0.3]]),
+            (
+                &[1.5, 0.0, 0.0, 0.4, 0.7, 0.0, -1.0, 2.0, 3.0],
+                &[&[2.5], &[0.5, 0.0, 0.0, 0.7, 2.0, 0.0, 1.0, -1.0, 0.4]],
+            ),
+        ];
     uniform_keeps_the_laws: Uniform,
         [(&[0.3], &[&[-1.0], &[2.0]]), (&[1e6], &[&[999_999.0], &[1_000_003.0]])];
 }
@@ -93,6 +151,9 @@ enum Mistake {
     Integral,
     IntegralAtOne,
     IntegralDerivative,
+    TailSum,
+    TailChange,
+    TailDerivative,
 }
 
 impl Signature for Mistake {
@@ -144,7 +205,28 @@ impl Density for Mistake {
 
     fn cumulative(&self, value: f64, parameters: [&[f64]; 3]) -> Option<f64> {
         let factor = if *self == Self::Cumulative { 1.0 + 1e-4 } else { 1.0 };
+        if *self == Self::TailChange {
+            return Normal.cumulative(value, parameters).map(|cumulative| 0.5 * cumulative);
+        }
         Normal.cumulative(value, parameters).map(|cumulative| factor * cumulative)
+    }
+
+    fn log_cdf(&self, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        let found = Normal.log_cdf(value, parameters, gradient)?;
+        if let (Self::TailDerivative, [slot]) = (self, &mut *gradient.parameters[0]) {
+            *slot += gradient.scale * 1e-5;
+        }
+        match self {
+            Self::TailSum => Some(found + 1e-6),
+            // The tails sum to one, and neither is that of the density.
+            Self::TailChange => Some((found.exp() * 0.5).ln()),
+            _ => Some(found),
+        }
+    }
+
+    fn log_survival(&self, value: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
+        let found = Normal.log_survival(value, parameters, gradient)?;
+        Some(if *self == Self::TailChange { (0.5 + 0.5 * found.exp()).ln() } else { found })
     }
 
     fn log_power_integral(&self, power: f64, parameters: [&[f64]; 3], gradient: &mut Gradient<'_>) -> Option<f64> {
@@ -185,6 +267,15 @@ fn wrong_draws_are_found() {
 #[test]
 fn a_wrong_cumulative_function_is_found() {
     assert!(matches!(found(Mistake::Cumulative), Err(DensityLaw::Cumulative { .. })));
+}
+
+#[test]
+fn wrong_tails_are_found() {
+    use DensityLaw::{Cumulative, Derivative, Tails};
+    assert!(matches!(found(Mistake::TailSum), Err(Tails { .. })));
+    // Half the distribution function: already its slope is not the density.
+    assert!(matches!(found(Mistake::TailChange), Err(Cumulative { .. })));
+    assert!(matches!(found(Mistake::TailDerivative), Err(Derivative { argument: "location", .. })));
 }
 
 #[test]

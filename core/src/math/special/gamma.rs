@@ -150,7 +150,9 @@ pub(super) fn log_minus_digamma(x: f64, shape: f64) -> f64 {
     if shape < ASYMPTOTIC_FROM {
         return x.ln() - digamma(shape);
     }
-    ((x - shape) / shape).ln_1p() + digamma_rest(shape)
+    let change = (x - shape) / shape;
+    let log_ratio = if change.abs() < 0.5 { change.ln_1p() } else { (x / shape).ln() };
+    log_ratio + digamma_rest(shape)
 }
 
 /// $\log x - \psi(x)$ for large `x`.

@@ -1,0 +1,140 @@
+//! Holds every log distribution function, its complement and their derivatives against sixty-digit numbers.
+#![expect(clippy::unwrap_used, reason = "an unreadable golden file fails the claim that reads it")]
+
+use partita_core::{
+    Bernoulli, Beta, BetaBinomial, Binomial, Cauchy, Density, Exponential, Gamma, Geometric, Gradient, HalfCauchy,
+    HalfNormal, HalfStudentT, InverseGamma, InverseGaussian, Laplace, LogNormal, NegativeBinomial, Normal,
+    OrderedLogistic, OrderedProbit, Poisson, SkewNormal, StudentT, Uniform, VonMises, Weibull,
+};
+use serde_json::Value;
+
+// Relative, for logarithms and for derivatives.
+const LOG: f64 = 1e-11;
+const DERIVATIVE: f64 = 1e-10;
+// What cannot be told from zero: the references carry 60 digits.
+const ABSOLUTE: f64 = 1e-40;
+
+const DENSITIES: [&dyn Density; 24] = [
+    &Bernoulli,
+    &Beta,
+    &BetaBinomial,
+    &Binomial,
+    &Cauchy,
+    &Exponential,
+    &Gamma,
+    &Geometric,
+    &HalfCauchy,
+    &HalfNormal,
+    &HalfStudentT,
+    &InverseGamma,
+    &InverseGaussian,
+    &Laplace,
+    &LogNormal,
+    &NegativeBinomial,
+    &Normal,
+    &OrderedLogistic,
+    &OrderedProbit,
+    &Poisson,
+    &SkewNormal,
+    &StudentT,
+    &Uniform,
+    &Weibull,
+];
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+fn vectors(value: &Value) -> Vec<Vec<f64>> {
+    value.as_array().unwrap().iter().map(numbers).collect()
+}
+
+/// One tail at a golden point, with what is wrong about it; `None` where all is well.
+fn wrong(density: &dyn Density, point: &Value, key: &str) -> Option<String> {
+    let (value, given) = (point["value"].as_f64().unwrap(), vectors(&point["parameters"]));
+    let empty = Vec::new();
+    let parameters: [&[f64]; 3] = std::array::from_fn(|k| given.get(k).unwrap_or(&empty).as_slice());
+    let mut by_value = [0.0];
+    let mut by_parameters = parameters.map(|parameter| vec![0.0; parameter.len()]);
+    let slots = by_parameters.each_mut().map(|slots| slots.as_mut_slice());
+    let mut gradient = Gradient { scale: 1.0, value: &mut by_value, parameters: slots };
+    let found = match key {
+        "log_cdf" => density.log_cdf(value, parameters, &mut gradient),
+        _ => density.log_survival(value, parameters, &mut gradient),
+    };
+    let at = format!("{} {key} at {value} with {given:?}", density.name());
+    let (found, expected) = (found.unwrap(), point[key].as_f64().unwrap());
+    if (found - expected).abs() > LOG * expected.abs() + ABSOLUTE {
+        return Some(format!("{at}: {found}, golden {expected}"));
+    }
+    let mut expected = vec![vec![point[&format!("{key}_by_value")].as_f64().unwrap()]];
+    expected.extend(vectors(&point[&format!("{key}_by_parameters")]));
+    let found = std::iter::once(by_value.to_vec()).chain(by_parameters);
+    let pairs = found.zip(expected).enumerate().flat_map(|(argument, (found, expected))| {
+        found.into_iter().zip(expected).map(move |(found, expected)| (argument, found, expected))
+    });
+    for (argument, found, expected) in pairs {
+        if (found - expected).abs() > DERIVATIVE * expected.abs() + ABSOLUTE {
+            return Some(format!("{at}, argument {argument}: derivative {found}, golden {expected}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn tails_and_their_derivatives_agree_with_sixty_digits() {
+    let golden: Value = serde_json::from_str(include_str!("../golden/cumulatives.json")).unwrap();
+    assert_eq!(golden["cumulatives"].as_object().unwrap().len(), DENSITIES.len());
+    let mut all = Vec::new();
+    for density in DENSITIES {
+        for point in golden["cumulatives"][density.name()].as_array().unwrap() {
+            all.extend(["log_cdf", "log_survival"].iter().filter_map(|key| wrong(density, point, key)));
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn ends_have_limits_without_derivatives() {
+    let parameters = |density: &dyn Density| -> [&[f64]; 3] {
+        match density.name() {
+            "OrderedLogistic" | "OrderedProbit" => [&[0.3], &[-1.0, 2.0], &[]],
+            "Uniform" => [&[0.2], &[0.9], &[]],
+            "Binomial" | "BetaBinomial" => [&[4.0], &[0.5], &[0.5]],
+            _ => [&[0.5], &[0.5], &[0.5]],
+        }
+    };
+    for density in DENSITIES {
+        let given = parameters(density);
+        for (value, lower, upper) in [(f64::NEG_INFINITY, 0.0, 1.0), (f64::INFINITY, 1.0, 0.0)] {
+            let (mut by_value, mut by_parameters) = ([0.0], given.map(|parameter| vec![0.0; parameter.len()]));
+            let slots = by_parameters.each_mut().map(|slots| slots.as_mut_slice());
+            let mut gradient = Gradient { scale: 1.0, value: &mut by_value, parameters: slots };
+            let found = density.log_cdf(value, given, &mut gradient).unwrap().exp();
+            let found = [found, density.log_survival(value, given, &mut gradient).unwrap().exp()];
+            assert!(
+                (found[0] - lower).abs() + (found[1] - upper).abs() < 1e-12,
+                "{} {value}: {found:?}",
+                density.name()
+            );
+            let still = by_value.iter().chain(by_parameters.iter().flatten()).all(|slot| slot.abs() < 1e-12);
+            assert!(still, "{} {value}: {by_value:?} {by_parameters:?}", density.name());
+        }
+    }
+}
+
+#[test]
+fn a_circle_has_no_distribution_function() {
+    assert!(VonMises.log_cdf(0.3, [&[0.0], &[1.0], &[]], &mut Gradient::default()).is_none());
+    assert!((VonMises.cumulative(0.0, [&[0.0], &[1.0], &[]]).unwrap() - 0.5).abs() < 1e-14);
+}
+
+#[test]
+fn a_planted_fault_in_a_tail_is_found() {
+    let golden: Value = serde_json::from_str(include_str!("../golden/cumulatives.json")).unwrap();
+    let mut point = golden["cumulatives"]["Gamma"][2].clone();
+    assert_eq!(wrong(&Gamma, &point, "log_cdf"), None);
+    let moved = point["log_cdf_by_parameters"][0][0].as_f64().unwrap() * (1.0 + 1e-9);
+    point["log_cdf_by_parameters"][0][0] = moved.into();
+    assert!(wrong(&Gamma, &point, "log_cdf").is_some());
+}
