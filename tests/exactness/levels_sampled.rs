@@ -95,7 +95,7 @@ fn sampled(silos: &[(String, Hospital)], device: &Device) -> Widths {
     let nuts =
         Nuts { warmup: 500, draws: 1_000, chains: 4, seed: 3, threads: 2, target_accept: 0.9, ..Nuts::default() };
     let fit = nuts.sample(&ThreeLevels {}, silos, device).unwrap();
-    eprintln!("{:?}", fit.diagnostics.warnings);
+    assert!(fit.diagnostics.warnings.is_empty(), "{fit}");
     let draws: Vec<&[f64]> = (0..4).flat_map(|chain| fit.unconstrained(chain).unwrap()).collect();
     let mut next = 0;
     let mut level = |count: usize| -> Vec<f64> {
@@ -132,16 +132,15 @@ fn widths_of_three_levels_are_those_of_the_sampler() {
     let silos = hospitals(&device);
     let truth = sampled(&silos, &device);
     let against = |found: &Widths| [0, 1, 2, 3].map(|level| ratios(&found[level], &truth[level]));
-    let default_family = fitted(&silos, &device, FamilyPlan::new());
-    eprintln!("{:?} {:?}", default_family[0], truth[0]);
-    let default_family = against(&default_family);
-    eprintln!("{default_family:?}");
+    let default_family = against(&fitted(&silos, &device, FamilyPlan::new()));
+    // The mean of all is another matter: three hospitals say little of the scale that its tails depend on, and the
+    // globals have a normal posterior. It is held to 0.7 of its width.
+    assert!(default_family[0][1] > 0.7, "{default_family:?}");
     for [mean, farthest] in &default_family[1..] {
         assert!((mean - 1.0).abs() < 0.05 && (farthest - 1.0).abs() < 0.1, "{default_family:?}");
     }
     // Rows that follow the globals alone leave hospitals at two thirds of their width.
     let without = FamilyPlan::new().local(Gaussian::full_rank().given_globals().scale_given_globals());
     let without = against(&fitted(&silos, &device, without));
-    eprintln!("{without:?}");
     assert!(without[1][0] < 0.8 && without[2][0] < 0.9, "{without:?}");
 }
