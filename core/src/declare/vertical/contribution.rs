@@ -18,7 +18,7 @@ pub trait Columns: Clone + Send {
     fn rows(&self) -> usize;
 }
 
-impl Columns for Design {
+impl<const D: usize> Columns for Design<D> {
     fn rows(&self) -> usize {
         self.shape()[0]
     }
