@@ -342,7 +342,6 @@ impl<N: Network> Model for BayesianNetwork<N> {
                 (Head::Gaussian(Some(scale)), _) => scope.observe("y", Normal::new(outputs, scale), targets),
                 (Head::Gaussian(None), scale) => {
                     let Some(scale) = scale.clone() else { unreachable!("invariant: a noise scale is sampled") };
-                    let scale = scale.unsqueeze::<2>().expand(outputs.dims());
                     scope.observe("y", Normal::new(outputs, scale), targets)
                 }
             }

@@ -16,7 +16,7 @@ use crate::coefficients::{Coefficients, dot, with_intercept};
 /// with $`s`$ = `prior_sd` and $`\sigma`$ = `noise_sd`.
 ///
 /// # Shapes
-/// Global: `beta` `[columns + 1]`, the intercept first; no local latents; data `y` `[rows, 1]` in the plate `row`.
+/// Global: `beta` `[columns + 1]`, the intercept first; no local latents; data `y` `[rows]` in the plate `row`.
 ///
 /// # References
 /// Bishop (2006), Pattern recognition and machine learning, section 3.3.
@@ -35,8 +35,8 @@ pub struct LinearRegression {
 pub struct MeasuredRows {
     inputs: Vec<f64>,
     targets: Vec<f64>,
-    design: Design,
-    observed: Tensor<2>,
+    design: Design<2>,
+    observed: Tensor<1>,
 }
 
 /// The exact posterior of a [`LinearRegression`].
@@ -81,8 +81,8 @@ impl MeasuredRows {
             return Err(Error::NotFinite { operation: "measurements".into(), found: targets[index], index });
         }
         let inputs = Array::new(inputs.to_vec(), vec![targets.len(), columns])?.values;
-        let design = Design::new(with_intercept(&inputs, columns), [targets.len(), 1, columns + 1])?;
-        let observed = device.tensor(targets.to_vec(), [targets.len(), 1]);
+        let design = Design::new(with_intercept(&inputs, columns), [targets.len(), columns + 1])?;
+        let observed = device.tensor(targets.to_vec(), [targets.len()]);
         Ok(Self { inputs, targets: targets.to_vec(), design, observed })
     }
 
@@ -150,7 +150,7 @@ impl LinearRegression {
         precision.iter_mut().step_by(size + 1).for_each(|cell| *cell = prior);
         let (mut squares, mut rows) = (0.0, 0.0);
         for silo in silos {
-            let found = silo.design.shape()[2];
+            let found = silo.design.shape()[1];
             if found != size {
                 let remedy = "Give rows with the model's columns.".into();
                 return Err(Error::Length { operation: "rows of a posterior".into(), found, expected: size, remedy });

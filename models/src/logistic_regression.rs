@@ -19,7 +19,7 @@ use crate::coefficients::{Coefficients, dot, with_intercept};
 /// with $`s`$ = `prior_sd`.
 ///
 /// # Shapes
-/// Global: `beta` `[columns + 1]`, the intercept first; no local latents; data `y` `[rows, 1]` in the plate `row`.
+/// Global: `beta` `[columns + 1]`, the intercept first; no local latents; data `y` `[rows]` in the plate `row`.
 ///
 /// # References
 /// Ashman et al. (2022), Partitioned variational inference, arXiv:2202.12275, section 5.1.
@@ -34,8 +34,8 @@ pub struct LogisticRegression {
 /// One silo's covariates, with the one of the intercept, and its labels.
 #[derive(Debug, Clone)]
 pub struct BinaryRows {
-    design: Design,
-    labels: Tensor<2>,
+    design: Design<2>,
+    labels: Tensor<1>,
 }
 
 impl BinaryRows {
@@ -53,20 +53,20 @@ impl BinaryRows {
     /// use partita_core::Device;
     /// use partita_models::BinaryRows;
     /// let data = BinaryRows::new(&[0.5, -1.0, 2.0, 0.0], 2, &[true, false], &Device::flex())?;
-    /// assert_eq!(data.design().shape(), [2, 1, 3]);
+    /// assert_eq!(data.design().shape(), [2, 3]);
     /// # Ok::<(), partita_core::Error>(())
     /// ```
     pub fn new(inputs: &[f64], columns: usize, labels: &[bool], device: &Device) -> Result<Self> {
         let inputs = Array::new(inputs.to_vec(), vec![labels.len(), columns])?.values;
         let values = if columns == 0 { vec![1.0; labels.len()] } else { with_intercept(&inputs, columns) };
-        let design = Design::new(values, [labels.len(), 1, columns + 1])?;
+        let design = Design::new(values, [labels.len(), columns + 1])?;
         let numbers = labels.iter().map(|label| f64::from(u8::from(*label))).collect();
-        Ok(Self { design, labels: device.tensor(numbers, [labels.len(), 1]) })
+        Ok(Self { design, labels: device.tensor(numbers, [labels.len()]) })
     }
 
-    /// The design with the one of the intercept: `[rows, 1, columns + 1]`.
+    /// The design with the one of the intercept: `[rows, columns + 1]`.
     #[must_use]
-    pub fn design(&self) -> &Design {
+    pub fn design(&self) -> &Design<2> {
         &self.design
     }
 

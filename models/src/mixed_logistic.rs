@@ -1,19 +1,20 @@
-//! Defines the logistic mixed model: binary repeated measurements with a random intercept for each row.
+//! Defines the logistic mixed model: binary repeated measurements with a random intercept for each child or patient.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use partita_core::{Bernoulli, Design, Device, Model, Normal, Result, Scope, elementwise};
+use partita_core::{Array, Bernoulli, Design, Device, Error, Groups, Model, Normal, Result, Scope, elementwise};
 
 use crate::six_cities::{AGES, Child};
 
-/// Logistic regression with a random intercept for each row (child, patient, ...).
+/// Logistic regression with a random intercept for each child, each of whom was seen any number of times.
 ///
 /// $$ \beta_k \sim N(0, 10^2),\quad \omega \sim N(0, 10^2),\quad b_i \mid \omega \sim N(0, e^{-2\omega}),\quad
 ///    \operatorname{logit} p_{it} = x_{it}^\top\beta + b_i $$
 /// The standard deviation of $b_i$ is $e^{-\omega}$.
 ///
 /// # Shapes
-/// Globals: `beta` `[columns]`, `omega` `[1]`; locals: `b` `[rows]` in the plate `child`; data `y` `[rows, repeats]`.
+/// Globals: `beta` `[columns]`, `omega` `[1]`; locals: `b` `[children]` in the plate `child`; data `y` `[visits]` in the
+/// plate `visit` inside it.
 ///
 /// # References
 /// Fitzmaurice and Laird (1993); Hassan, Salomone and Mengersen (2023), section 4.3.
@@ -34,22 +35,45 @@ pub struct MixedLogisticGlobals {
     pub omega: Tensor<1>,
 }
 
-/// One silo's rows: a design and binary outcomes.
+/// One silo's children: a design and binary outcomes of their visits.
 #[derive(Debug, Clone)]
 pub struct RepeatedBinary {
-    design: Design,
-    outcomes: Tensor<2>,
+    visits: Groups,
+    design: Design<2>,
+    outcomes: Tensor<1>,
 }
 
 impl RepeatedBinary {
-    /// Rows with `repeats` outcomes each; the design has shape `[rows, repeats, columns]`.
+    /// Outcomes of visits; `visits` says whose each visit is, and children may have unequal numbers of them.
+    ///
+    /// # Shapes
+    /// `design`: `[visits, columns]`; `outcomes`: `[visits]`.
     ///
     /// # Errors
-    /// [`partita_core::Error`] if the number of outcomes is not rows × repeats.
-    pub fn new(design: Design, outcomes: Vec<f64>, device: &Device) -> Result<Self> {
-        let [rows, repeats, _] = design.shape();
-        let outcomes = partita_core::Array::new(outcomes, vec![rows, repeats])?;
-        Ok(Self { design, outcomes: device.tensor(outcomes.values, [rows, repeats]) })
+    /// [`Error::Length`] unless there is one outcome a visit; [`Error::Shape`] unless the design has one row a visit.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Design, Device, Groups};
+    /// use partita_models::RepeatedBinary;
+    /// let visits = Groups::by_key(&["ada", "bea", "ada"])?;
+    /// let design = Design::new(vec![1.0, 0.5, 1.0, -0.5, 1.0, 1.5], [3, 2])?;
+    /// let data = RepeatedBinary::new(visits, design, vec![1.0, 0.0, 1.0], &Device::flex())?;
+    /// assert_eq!((data.rows(), data.visits().rows()), (2, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(visits: Groups, design: Design<2>, outcomes: Vec<f64>, device: &Device) -> Result<Self> {
+        let (found, count) = (design.shape(), visits.rows());
+        if found[0] != count {
+            return Err(Error::Shape {
+                operation: "design of repeated outcomes".into(),
+                found: found.to_vec(),
+                expected: vec![count, found[1]],
+                remedy: "Give the design one row a visit.".into(),
+            });
+        }
+        let outcomes = Array::new(outcomes, vec![count])?.values;
+        Ok(Self { visits, design, outcomes: device.tensor(outcomes, [count]) })
     }
 
     /// Children of the six-cities study: intercept, smoking, age and their product.
@@ -70,15 +94,25 @@ impl RepeatedBinary {
             let smoke = f64::from(u8::from(child.smoke));
             AGES.into_iter().flat_map(move |age| [1.0, smoke, age, smoke * age])
         };
-        let design = Design::new(children.iter().flat_map(covariates).collect(), [children.len(), AGES.len(), 4])?;
+        let index: Vec<usize> = (0..children.len()).flat_map(|child| [child; AGES.len()]).collect();
+        let Ok(visits) = Groups::new(index, children.len()) else {
+            unreachable!("invariant: every child of the study has an outcome at every age")
+        };
+        let design = Design::new(children.iter().flat_map(covariates).collect(), [visits.rows(), 4])?;
         let outcomes = children.iter().flat_map(|child| child.wheeze.map(|wheeze| f64::from(u8::from(wheeze))));
-        Self::new(design, outcomes.collect(), device)
+        Self::new(visits, design, outcomes.collect(), device)
     }
 
-    /// The number of rows.
+    /// The number of children.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.design.shape()[0]
+        self.visits.groups()
+    }
+
+    /// The child of each visit.
+    #[must_use]
+    pub fn visits(&self) -> &Groups {
+        &self.visits
     }
 }
 
@@ -108,7 +142,7 @@ impl Model for MixedLogistic {
     }
 
     fn local(&self, scope: &mut Scope<'_>, globals: &Self::Globals, data: &Self::Data) -> Result<()> {
-        scope.plate("child", data.rows(), |scope, rows| {
+        scope.plate("child", data.rows(), |scope, _| {
             let omega = globals.omega.clone();
             let deviation = if scope.stays_on_device() {
                 omega.neg().exp()
@@ -118,8 +152,10 @@ impl Model for MixedLogistic {
             let effects = Normal::new(0.0, deviation);
             let effects = if self.centred { effects } else { effects.non_centred() };
             let intercepts = scope.sample("b", effects)?;
-            let logits = data.design.take(rows)?.predictor(globals.beta.clone(), Some(intercepts))?;
-            scope.observe("y", Bernoulli::logits(logits), rows.take(&data.outcomes)?)
+            scope.plate("visit", &data.visits, |scope, visits| {
+                let logits = data.design.take(visits)?.predictor_by_group(globals.beta.clone(), intercepts)?;
+                scope.observe("y", Bernoulli::logits(logits), visits.take(&data.outcomes)?)
+            })
         })
     }
 }

@@ -58,9 +58,12 @@ fn share(
     let parameters = layout(&point.rows[rows.clone()]);
     let noise = &point.noise[rows.clone()];
     let block = BlockDraw { family: &family, parameters: &parameters, noise, weight: 1.0, outer: None };
-    let mut out = vec![vec![0.0; parameters.len()]];
+    // The plate of visits has no latents.
+    let visits = RowGaussian::new(data.visits().rows(), 0, 5, RowOptions::independent(0));
+    let visits = BlockDraw { family: &visits, parameters: &[], noise: &[], weight: 1.0, outer: None };
+    let mut out = vec![vec![0.0; parameters.len()], Vec::new()];
     let density = LogDensity::new(model, device, &table);
-    let share = estimator.local_elbo_term(&density, data, &global, &[block], &mut out).unwrap();
+    let share = estimator.local_elbo_term(&density, data, &global, &[block, visits], &mut out).unwrap();
     let count = rows.len();
     let by_row = (0..count).map(|row| (0..12).map(|slot| out[0][slot * count + row]).collect()).collect();
     (share, by_row)
@@ -118,7 +121,7 @@ fn shares_of_one_machine_equal_its_joint_density() {
     let (device, model, point) = (Device::flex(), six_cities_model(), point());
     let data = RepeatedBinary::six_cities(&six_cities(), &device).unwrap();
     let table = SiteTable::of(&model, &device, &data).unwrap();
-    let locals = vec![point.noise.clone()];
+    let locals = vec![point.noise.clone(), Vec::new()];
     let latents = Latents { globals: &point.global_noise, locals: &locals };
     let density = LogDensity::new(&model, &device, &table);
     let (prior, own, joint) = (

@@ -202,7 +202,7 @@ fn minibatches_and_silos_share_the_bound_without_bias() {
     let draws: Vec<f64> = (0..537 * 2).map(|cell| f64::from(cell % 7) * 0.3 - 0.9).collect();
     let share = |rows: &[usize]| {
         let own: Vec<f64> = rows.iter().flat_map(|row| &draws[2 * row..2 * row + 2]).copied().collect();
-        let (locals, log_q) = (vec![own.clone()], vec![-0.4; own.len()]);
+        let (locals, log_q) = (vec![own.clone(), Vec::new()], vec![-0.4; own.len()]);
         let minibatch = [Minibatch::repeated("child", rows, 2)];
         let density = LogDensity::new(&model, &device, &table);
         let value = density.minibatch(&minibatch).locally_enhanced(

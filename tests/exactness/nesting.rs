@@ -54,7 +54,7 @@ impl Model for Levels {
         let device = scope.device().clone();
         let vector = |numbers: &[f64]| device.tensor(numbers.to_vec(), [numbers.len()]);
         let cells: Vec<f64> = data.covariates.iter().flatten().copied().collect();
-        let design = Design::new(cells, [data.y.len(), 1, 2])?;
+        let design = Design::new(cells, [data.y.len(), 2])?;
         let silo = scope.sample("silo", Normal::new(0.0, 2.0))?;
         scope.plate("clinic", data.patients.groups(), |scope, clinics| {
             let clinic = scope.sample("clinic", Normal::new(clinics.expand(&silo)?, sd.clone()))?;
@@ -64,8 +64,7 @@ impl Model for Levels {
                 let spread = scope.sample("spread", LogNormal::new(0.0, 0.5))?;
                 scope.plate("visit", &data.visits, |scope, visits| {
                     let level = visits.expand(&patient)?;
-                    let eta = design.take(visits)?.predictor(beta.clone(), Some(level.clone()))?;
-                    let eta = eta.reshape([visits.len()]);
+                    let eta = design.take(visits)?.predictor_by_group(beta.clone(), patient.clone())?;
                     scope.factor("soft", level.powi_scalar(2) * -0.1)?;
                     let spread = visits.expand(&spread)?;
                     scope.observe("y", Normal::new(eta, spread), visits.take(&vector(&data.y))?)

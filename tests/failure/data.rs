@@ -1,5 +1,6 @@
 //! Tests the errors of bad data: missing, infinite, outside the support, of the wrong shape, or empty.
 
+use partita::core::Groups;
 use partita::inference::{Error as FitError, check};
 use partita::{Bernoulli, Binomial, Design, Device, Error, Gamma, Multinomial, Normal, Poisson};
 
@@ -123,6 +124,34 @@ fn rows_of_another_design_are_refused() {
         scope.plate("row", 3, |_, rows| design.take(rows)?.predictor(mu.clone(), None).map(drop))
     });
     refused!(table(&model), Error::Shape { .. }, ["design", "[4, 1, 1]", "[3, 1, 1]"]);
+}
+
+#[test]
+fn a_tensor_of_rank_1_with_several_elements_beside_a_higher_rank_is_refused() {
+    let matrix = Device::flex().tensor(vec![1.0; 6], [3, 2]);
+    for (law, name) in [
+        (Normal::new(matrix.clone(), vector(&[1.0, 2.0])), "parameter `scale` of Normal"),
+        (Normal::new(vector(&[1.0; 3]), matrix.clone()), "parameter `location` of Normal"),
+        (Normal::new(matrix.slice([0..1, 0..1]), vector(&[1.0, 2.0])), "parameter `scale` of Normal"),
+    ] {
+        refused!(law.mean(), Error::Shape { .. }, [name, "[1]", "one element"]);
+    }
+}
+
+#[test]
+fn intercepts_of_groups_must_be_those_of_the_enclosing_plate() {
+    let model = Recipe::local(|scope, mu, data| {
+        let (visits, design) = (Groups::of_sizes(&[2, 1]).unwrap(), Design::new(vec![1.0; 3], [3, 1])?);
+        scope.plate("patient", 2, |scope, _| {
+            scope.plate("visit", &visits, |_, rows| {
+                design.take(rows)?.predictor_by_group(mu.clone(), data.clone()).map(drop)
+            })
+        })
+    });
+    refused!(table(&model), Error::Shape { .. }, ["by group", "[3]", "[2]", "enclosing plate"]);
+    let design = Design::new(vec![1.0; 3], [3, 1]).unwrap();
+    let result = design.predictor_by_group(vector(&[1.0]), vector(&[1.0]));
+    refused!(result, Error::Argument { .. }, ["predictor_by_group", "no plate took rows", "design.take(rows)"]);
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod parameter;
 mod run;
 mod setting;
 mod transactions;
+mod words;
 
 /// Asserts that an error's message contains each of `words`.
 fn says(error: &impl std::fmt::Display, words: &[&str]) {

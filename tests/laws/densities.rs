@@ -1,5 +1,6 @@
 //! Holds every density to the laws of densities, one row each.
 
+use partita::burn::tensor::Tensor;
 use partita_core::{
     Array, Bernoulli, Beta, BetaBinomial, Binomial, Categorical, Cauchy, Density, Device, Dirichlet, Distribution,
     Exponential, Flat, Gamma, Geometric, Gradient, HalfCauchy, HalfNormal, HalfStudentT, InverseGamma, InverseGaussian,
@@ -337,4 +338,41 @@ fn a_number_stands_for_a_tensor_of_that_number() {
     same(Gamma::new(2.0, 0.7).iid([3]), Gamma::new(tensor(2.0), tensor(0.7)));
     same(StudentT::new(4.0, 0.3, 1.2).iid([3]), StudentT::new(tensor(4.0), tensor(0.3), tensor(1.2)));
     same(Normal::new(0.3, 1.2).iid([3]), Normal::new(tensor(0.3), 1.2));
+}
+
+#[test]
+fn a_tensor_of_one_element_stands_for_a_number_beside_any_rank() {
+    /// With 6 numbers in `$shape`: values and slopes by the tensor of one element against a number in its place.
+    macro_rules! beside {
+        ($rank:literal, $shape:expr) => {{
+            let shape: [usize; $rank] = $shape;
+            let device = Device::flex();
+            let all = |value: f64| device.leaf((0..6).map(|i| value + f64::from(i) * 0.1).collect::<Vec<_>>(), shape);
+            let one = |value: f64| device.leaf(vec![value], [1]);
+            let slope = |law: &Distribution<$rank>, at: f64, single: &Tensor<1>| {
+                assert_eq!(law.shape(), shape);
+                let value = law.log_prob(device.tensor(vec![at; 6], shape)).unwrap();
+                let number: f64 = value.clone().into_scalar();
+                (number, single.grad(&value.backward()).unwrap().into_scalar::<f64>())
+            };
+            let near = |value: f64, law: &dyn Fn(f64) -> f64, (found, slope): (f64, f64)| {
+                assert!((found - law(value)).abs() < 1e-12, "{found}");
+                let expected = (law(value + 1e-5) - law(value - 1e-5)) / 2e-5;
+                assert!((slope - expected).abs() < 1e-6, "{slope} {expected}");
+            };
+            let at = |value: f64| Array::new(vec![value; 6], shape.to_vec()).unwrap();
+            let (mean, sd) = (all(0.3), one(1.4));
+            let found = slope(&Normal::new(mean.clone(), sd.clone()), 0.7, &sd);
+            near(1.4, &|sd| Normal::new(mean.clone(), sd).log_prob_of(&at(0.7)).unwrap(), found);
+            let found = slope(&StudentT::new(5.0, mean.clone(), sd.clone()), 0.7, &sd);
+            near(1.4, &|sd| StudentT::new(5.0, mean.clone(), sd).log_prob_of(&at(0.7)).unwrap(), found);
+            let (degrees, scale) = (one(4.0), all(1.0));
+            let found = slope(&StudentT::new(degrees.clone(), mean.clone(), scale.clone()), 0.7, &degrees);
+            let by_number = |nu: f64| StudentT::new(nu, mean.clone(), scale.clone()).log_prob_of(&at(0.7)).unwrap();
+            near(4.0, &by_number, found);
+        }};
+    }
+    beside!(2, [2, 3]);
+    beside!(3, [1, 2, 3]);
+    beside!(4, [3, 1, 2, 1]);
 }

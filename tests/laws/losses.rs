@@ -316,7 +316,7 @@ fn shares_of_silos_add_up_to_the_pooled_one_to_1e_12() {
         let read = |data: &RepeatedBinary, effects: &[f64]| {
             let table = SiteTable::of(&model, &device, data).unwrap();
             let density = LogDensity::new(&model, &device, &table).loss(loss);
-            density.local(Latents { globals: &globals, locals: &[effects.to_vec()] }, data).unwrap()
+            density.local(Latents { globals: &globals, locals: &[effects.to_vec(), Vec::new()] }, data).unwrap()
         };
         let whole = read(&pooled, &effects);
         let (mut value, mut gradient, mut start) = (0.0, [0.0; 5], 0);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::{Parties, six_cities_family, six_cities_model};
+use partita::core::Groups;
 use partita::inference::{
     Algorithm, Error, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Silo, SiloProgram,
 };
@@ -17,8 +18,9 @@ fn data(variant: bool, device: &Device) -> RepeatedBinary {
         let smoke = f64::from(u8::from(child.smoke));
         [-2.0, -1.0, 0.0, 1.0].into_iter().flat_map(move |age| [1.0, smoke, scale * age, smoke * age])
     });
-    let design = Design::new(covariates.collect(), [children.len(), 4, 4]).unwrap();
-    RepeatedBinary::new(design, outcomes.collect(), device).unwrap()
+    let visits = Groups::of_sizes(&vec![4; children.len()]).unwrap();
+    let design = Design::new(covariates.collect(), [visits.rows(), 4]).unwrap();
+    RepeatedBinary::new(visits, design, outcomes.collect(), device).unwrap()
 }
 
 /// All replies of one silo: to an estimate of the ELBO and to a step.

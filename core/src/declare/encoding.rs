@@ -23,6 +23,10 @@ pub struct Encoding {
 /// # Laws
 /// The local posterior of a row does not depend on the other rows encoded with it: no statistics over a batch. `check`
 /// tests this for a model with an encoder.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no encoder of `{D}`",
+    note = "implement `Encoder` for it with the type of the model's data; derive `burn::module::Module` first"
+)]
 pub trait Encoder<D>: Module {
     /// The local posteriors of these rows of `data`.
     ///

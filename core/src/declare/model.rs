@@ -43,6 +43,10 @@ use crate::error::Result;
 /// assert_eq!(table.global_len(), 1);
 /// # Ok::<(), partita_core::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no model",
+    note = "implement `Model` for it: `global` samples what silos share and `local` says how a silo's data arise; derive `burn::module::Module` first"
+)]
 pub trait Model: Module {
     /// The global latents on their natural scale, as the local function reads them: a plain struct of tensors.
     type Globals;

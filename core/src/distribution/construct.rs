@@ -9,18 +9,30 @@ use super::{LkjCholesky, MultivariateStudentT, OrderedLogistic, OrderedProbit, W
 use crate::error::Error;
 use crate::handle::Handle;
 
-/// The parameters of a univariate distribution: a tuple of numbers and tensors of one rank.
+/// The parameters of a univariate distribution: a tuple of numbers and tensors.
 ///
-/// A tensor with one element serves every event, and still needs the rank of the others: beside a predictor of rank 2 a
-/// scale of shape `[1]` is `scale.unsqueeze()`.
+/// A tensor of one element serves every event, whatever the rank of the others: a scale of shape `[1]` stands beside a
+/// predictor of rank 2, 3 or 4. All other tensors have the batch shape; a tensor of rank 1 with more elements beside one
+/// of a higher rank is an [`Error::Shape`] where the distribution is used.
 ///
 /// Numbers alone give a distribution of shape `[1]`, to be repeated with [`Distribution::iid`] or by a plate.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Normal};
+/// let device = Device::flex();
+/// let (predictor, scale) = (device.tensor(vec![0.5; 6], [2, 3]), device.tensor(vec![2.0], [1]));
+/// assert_eq!(Normal::new(predictor, scale).variance()?.unwrap().values, [4.0; 6]);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
 ///
 /// # Laws
 /// A number is equivalent to a tensor of that number: both make the same density (`tests/laws/densities.rs`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no parameters of a distribution",
-    note = "parameters are `f64` and tensors; all tensors have one rank: `unsqueeze()` raises that of a tensor"
+    label = "one of these is neither an `f64` nor a tensor, or two tensors of a rank above 1 have unlike ranks",
+    note = "a parameter is an `f64` (`1.0`, not `1`) or a tensor; give a reference by `.clone()`",
+    note = "tensors have one rank, that of a value; a tensor of rank 1 with one element may stand beside rank 2, 3 or 4"
 )]
 pub trait Parameters<S> {
     /// The distribution these parameters make: its rank is that of the tensors.
@@ -66,6 +78,28 @@ tuple!(D; (Tensor<D>, a), (f64, b), (Tensor<D>, c));
 tuple!(D; (Tensor<D>, a), (Tensor<D>, b), (f64, c));
 tuple!(D; (Tensor<D>, a), (Tensor<D>, b), (Tensor<D>, c));
 
+/// Tensors of rank 1, which must have one element, in every place beside tensors of a higher rank.
+macro_rules! beside_one_element {
+    ($($rank:literal)+) => {$(
+        tuple!($rank; (Tensor<1>, a), (Tensor<$rank>, b));
+        tuple!($rank; (Tensor<$rank>, a), (Tensor<1>, b));
+        tuple!($rank; (f64, a), (Tensor<1>, b), (Tensor<$rank>, c));
+        tuple!($rank; (f64, a), (Tensor<$rank>, b), (Tensor<1>, c));
+        tuple!($rank; (Tensor<1>, a), (f64, b), (Tensor<$rank>, c));
+        tuple!($rank; (Tensor<$rank>, a), (f64, b), (Tensor<1>, c));
+        tuple!($rank; (Tensor<1>, a), (Tensor<$rank>, b), (f64, c));
+        tuple!($rank; (Tensor<$rank>, a), (Tensor<1>, b), (f64, c));
+        tuple!($rank; (Tensor<1>, a), (Tensor<1>, b), (Tensor<$rank>, c));
+        tuple!($rank; (Tensor<1>, a), (Tensor<$rank>, b), (Tensor<1>, c));
+        tuple!($rank; (Tensor<$rank>, a), (Tensor<1>, b), (Tensor<1>, c));
+        tuple!($rank; (Tensor<1>, a), (Tensor<$rank>, b), (Tensor<$rank>, c));
+        tuple!($rank; (Tensor<$rank>, a), (Tensor<1>, b), (Tensor<$rank>, c));
+        tuple!($rank; (Tensor<$rank>, a), (Tensor<$rank>, b), (Tensor<1>, c));
+    )+};
+}
+
+beside_one_element!(2 3 4);
+
 impl From<f64> for Parameter {
     fn from(value: f64) -> Self {
         Self::Number(value)
@@ -84,16 +118,26 @@ fn assemble(density: &'static dyn Density, parameters: Vec<Parameter>, vector: u
     let mut batch = vec![1];
     let mut event = Vec::new();
     let mut defect = None;
+    let batch_rank =
+        |shape: &[usize], event_rank: usize| shape.len().saturating_sub(if vector > 0 { event_rank } else { 0 });
+    let ranks = parameters.iter().zip(rules).map(|(parameter, rule)| match parameter {
+        Parameter::Tensor(handle) => batch_rank(&handle.shape(), rule.event_rank),
+        Parameter::Number(_) => 0,
+    });
+    let rank = ranks.max().unwrap_or(0);
     for (parameter, rule) in parameters.iter().zip(rules) {
         let Parameter::Tensor(handle) = parameter else { continue };
         let shape = handle.shape();
-        let own = shape.len().saturating_sub(if vector > 0 { rule.event_rank } else { 0 });
+        let own = batch_rank(&shape, rule.event_rank);
         let (front, back) = shape.split_at(own);
         if rule.event_rank == 1 && vector > 0 {
             event = back.to_vec();
         }
         let many = front.iter().product::<usize>() != 1;
-        if many && batch.iter().product::<usize>() != 1 && batch != front {
+        if many && front.len() < rank {
+            let (name, found) = (rule.name, front.to_vec());
+            defect = Some(lower_rank(format!("parameter `{name}` of {}", density.name()), found));
+        } else if many && batch.iter().product::<usize>() != 1 && batch != front {
             defect = Some(Error::Shape {
                 operation: format!("parameter `{}` of {}", rule.name, density.name()),
                 found: front.to_vec(),
@@ -105,6 +149,16 @@ fn assemble(density: &'static dyn Density, parameters: Vec<Parameter>, vector: u
         }
     }
     Law { parameters, batch, event, defect, ..Law::of(density) }
+}
+
+/// The refusal of a tensor of rank 1 with several elements beside tensors of a higher rank.
+fn lower_rank(operation: String, found: Vec<usize>) -> Error {
+    Error::Shape {
+        operation,
+        found,
+        expected: vec![1],
+        remedy: "Beside a tensor of a higher rank it may have one element; reshape it to the batch shape.".into(),
+    }
 }
 
 impl Dirichlet {

@@ -221,10 +221,7 @@ impl Head for GaussianHead {
     ) -> Result<()> {
         let y = rows.take(data)?;
         match scale {
-            Some(scale) => {
-                let scale = scale.clone().unsqueeze::<2>().expand(eta.dims());
-                scope.observe("y", Normal::new(eta, scale), y)
-            }
+            Some(scale) => scope.observe("y", Normal::new(eta, scale.clone()), y),
             None => scope.observe("y", Normal::new(eta, self.scale.unwrap_or(1.0)), y),
         }
     }

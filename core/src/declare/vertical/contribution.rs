@@ -13,12 +13,16 @@ use crate::error::Result;
 /// # Laws
 /// A clone has as many rows. All parties must have as many rows as there are labels: an error names a party that has
 /// not (`tests/columns/failure.rs`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` are no columns of a party",
+    note = "a party's columns are a `Design`, a tensor with one row in its first dimension for each row of data, or a type that implements `Columns` by saying its number of rows"
+)]
 pub trait Columns: Clone + Send {
     /// The number of rows.
     fn rows(&self) -> usize;
 }
 
-impl Columns for Design {
+impl<const D: usize> Columns for Design<D> {
     fn rows(&self) -> usize {
         self.shape()[0]
     }
@@ -63,6 +67,10 @@ impl<const D: usize> Columns for Tensor<D> {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no contribution of a party",
+    note = "implement `vertical::Contribution` for it: `prior` samples its latents and `contribute` returns predictors; derive `burn::module::Module` first"
+)]
 pub trait Contribution: Module + 'static {
     /// The latents $`\theta_j`$ on their natural scale: a plain struct of tensors.
     type Latents: Send + 'static;

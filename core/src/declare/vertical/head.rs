@@ -34,6 +34,10 @@ use crate::error::Result;
 ///     fn mean(&self, _: &(), eta: Tensor<2>, _: &Rows<'_>, _: &Tensor<2>) -> Result<Tensor<2>> { Ok(sigmoid(eta)) }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no head of a vertical model",
+    note = "implement `vertical::Head` for it, or take a ready-made one of `partita::vertical`; derive `burn::module::Module` first"
+)]
 pub trait Head: Module + 'static {
     /// The latents $`\gamma`$ on their natural scale: an intercept, a noise scale, or nothing.
     type Latents: Send + 'static;
