@@ -8,6 +8,7 @@
 //! | `bijector` | maps between unconstrained numbers and supports |
 //! | `data` | tables, partitions, minibatches, alignment by key |
 //! | `declare` | models: the trait, the scope, sites, rows, matrices, layers, encoders |
+//! | `ode` | ordinary differential equations, with the feature `ode` |
 //! | `read` | the five readings of a model: site table, draws, density, predictive, pointwise |
 
 pub use burn;
@@ -22,6 +23,8 @@ mod error;
 mod handle;
 mod math;
 mod noise;
+#[cfg(feature = "ode")]
+pub mod ode;
 mod read;
 
 pub use array::Array;

@@ -26,12 +26,13 @@ const ROUNDING: f64 = 1e-9;
 /// Checks all laws of `density` in each of `cases`.
 ///
 /// Derivatives against central differences (1e-6 relative), 20,000 draws inside the support, their mean and variance
-/// within five standard errors (none of an improper density), and their distribution function within the bound of Massart (1990),
+/// within five standard errors (none of an improper density), and their distribution function within the bound of
+/// Massart (1990),
 /// $\sqrt{\log(2/p)/2n}$ at $p = 10^{-6}$: against `cumulative` where there is one, against the summed probabilities
 /// for counts (for which the bound errs on the safe side). Where [`Density::log_power_integral`] is known, that it is 0
 /// at power 1, its derivatives against differences, and at power 1.5 the mean of $`p^{0.5}`$ over the draws. Where
 /// [`Density::log_cdf`] and [`Density::log_survival`] are known, that the two tails sum to one and rise as the density
-/// integrates (by Simpson's rule over the middle of the draws; sums for counts), that `cumulative` is the lower one, and
+/// integrates (by Simpson's rule around the value; sums for counts), that `cumulative` is the lower one, and
 /// their derivatives against differences.
 ///
 /// # Errors

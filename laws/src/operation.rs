@@ -91,19 +91,20 @@ pub fn operation<const D: usize>(
 /// # Example
 /// A vector-Jacobian product that forgets a factor is found:
 /// ```
-/// use partita_core::{Array, Device, Differentiable, Handle, custom_vjp};
+/// use partita_core::{Array, Device, Differentiable, Handle, Result, custom_vjp};
 /// use partita_laws as laws;
-/// let square = |factor: f64| move |inputs: &[Handle]| {
-///     let square = move |x: Vec<Array>| {
-///         let x = x[0].values[0];
-///         Ok(Differentiable::new(Array::scalar(x * x), move |g, by| by[0][0] += factor * x * g[0]))
-///     };
-///     Ok(Handle::from(custom_vjp::<1>("square", [inputs[0].clone()], square)?))
-/// };
+/// // The derivative of x² is 2x.
+/// fn square(inputs: &[Handle], factor: f64) -> Result<Handle> {
+///     let value = custom_vjp::<1>("square", [inputs[0].clone()], move |inputs| {
+///         let x = inputs[0].values[0];
+///         Ok(Differentiable::new(Array::scalar(x * x), move |gradient, by| by[0][0] += factor * x * gradient[0]))
+///     })?;
+///     Ok(value.into())
+/// }
 /// let (device, input) = (Device::flex(), [Array::scalar(3.0)]);
-/// laws::custom_operation("square", &device, &input, &[9.0], square(2.0))?;
-/// let fault = laws::custom_operation("square", &device, &input, &[9.0], square(1.0)).unwrap_err();
-/// assert!(fault.to_string().contains("square: gradient 3.28"), "{fault}");
+/// laws::custom_operation("square", &device, &input, &[9.0], |x| square(x, 2.0))?;
+/// let fault = laws::custom_operation("square", &device, &input, &[9.0], |x| square(x, 1.0)).unwrap_err();
+/// assert!(matches!(fault, laws::OperationViolation::Gradient { input: 0, index: 0, .. }), "{fault}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn custom_operation(

@@ -12,8 +12,8 @@ distribution! {
     /// The beta-binomial distribution.
     ///
     /// $$ \log p(k) = \log\binom{n}{k} + \log B(k+a, n-k+b) - \log B(a, b),\qquad k = 0, \dots, n $$
-    /// with $n$ = `total`, $a$ = `concentration_one` > 0 and $b$ = `concentration_zero` > 0; `beta_binomial(n, a, b)` of
-    /// Stan.
+    /// with $n$ = `total`, $a$ = `concentration_one` > 0 and $b$ = `concentration_zero` > 0; `beta_binomial(n, a, b)`
+    /// of Stan.
     ///
     /// # Shapes
     /// The three are numbers or tensors of one shape; a tensor of shape `[1]` serves every event.

@@ -13,8 +13,8 @@ distribution! {
     /// $$ \log p(L) = \sum_{i=2}^{K}(K - i + 2\eta - 2)\log L_{ii} - \log c_K(\eta),\qquad
     ///    \log c_K(\eta) = \sum_{j=1}^{K-1}\Big(\tfrac{j}{2}\log\pi + \log\Gamma\big(\eta + \tfrac{K-1-j}{2}\big)
     ///    - \log\Gamma\big(\eta + \tfrac{K-1}{2}\big)\Big) $$
-    /// with $\eta$ = `concentration` > 0: a density of the entries below the diagonal, under which $\Omega$ has a density
-    /// proportional to $\det(\Omega)^{\eta-1}$. `lkj_corr_cholesky(η)` of Stan. Each correlation is $2b - 1$ with $b$
+    /// with $\eta$ = `concentration` > 0: a density of the entries below the diagonal, under which $\Omega$ has a
+    /// density proportional to $\det(\Omega)^{\eta-1}$. `lkj_corr_cholesky(η)` of Stan. Each correlation is $2b - 1$ with $b$
     /// of a beta distribution whose concentrations are both $\eta - 1 + K/2$.
     ///
     /// # Shapes

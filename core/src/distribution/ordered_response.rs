@@ -27,7 +27,8 @@ distribution! {
     /// assert!((log_prob - 0.5_f64.tanh().ln()).abs() < 1e-15);
     /// ```
     pub struct OrderedLogistic
-        where |[_, cutpoints, _]| Support::CountUpTo(cutpoints.len() as f64), of number(predictor in Real), vector(cutpoints in Real);
+        where |[_, cutpoints, _]| Support::CountUpTo(cutpoints.len() as f64),
+        of number(predictor in Real), vector(cutpoints in Real);
 }
 
 distribution! {
@@ -50,7 +51,8 @@ distribution! {
     /// assert!((log_prob - 0.5_f64.ln()).abs() < 1e-15);
     /// ```
     pub struct OrderedProbit
-        where |[_, cutpoints, _]| Support::CountUpTo(cutpoints.len() as f64), of number(predictor in Real), vector(cutpoints in Real);
+        where |[_, cutpoints, _]| Support::CountUpTo(cutpoints.len() as f64),
+        of number(predictor in Real), vector(cutpoints in Real);
 }
 
 /// A class between two ends of the standard scale; an end that is infinite is absent.

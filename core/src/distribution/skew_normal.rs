@@ -13,7 +13,8 @@ distribution! {
     /// The skew normal distribution.
     ///
     /// $$ \log p(x) = \log 2 - \log\sigma + \log\varphi(z) + \log\Phi(\alpha z),\qquad z = \frac{x-\mu}{\sigma} $$
-    /// with $\mu$ = `location`, $\sigma$ = `scale` > 0 and $\alpha$ = `slant`; `skew_normal(μ, σ, α)` of Stan. Neither
+    /// with $\mu$ = `location`, $\sigma$ = `scale` > 0 and $\alpha$ = `slant`; `skew_normal(μ, σ, α)` of Stan.
+    /// Neither
     /// is `location` its mean, nor `scale` its standard deviation, unless the slant is 0.
     ///
     /// # Shapes

@@ -113,8 +113,8 @@ fn solved(scale_tril: &[f64], value: &[f64], order: usize) -> Vec<f64> {
     a
 }
 
-/// With $G = \partial\log p/\partial A$ and $W = S^{-\top}G$: $W$ by $L$ and $-WA^\top - \operatorname{diag}(i/S_{ii})$ by
-/// $S$, both on the lower triangle.
+/// With $G = \partial\log p/\partial A$ and $W = S^{-\top}G$: $W$ by $L$ and
+/// $-WA^\top - \operatorname{diag}(i/S_{ii})$ by $S$, both on the lower triangle.
 fn add_gradient(a: &[f64], scale_tril: &[f64], degrees: f64, gradient: &mut Gradient<'_>) {
     let order = a.len().isqrt();
     let mut w: Vec<f64> = a.iter().map(|a| -a).collect();

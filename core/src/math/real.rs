@@ -1,9 +1,13 @@
 //! Defines numbers that carry derivatives, so that a step or a right-hand side is written once without derivatives.
 
+#[cfg(feature = "ode")]
+mod dual;
 mod taped;
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
+#[cfg(feature = "ode")]
+pub(crate) use dual::Dual;
 pub(crate) use taped::{Tape, Taped};
 
 /// A real number, with or without derivatives: what a [`crate::Recurrence`] is written over.

@@ -10,7 +10,8 @@ const FRACTION_FROM: f64 = 5.0;
 /// $\log\Phi(z)$ of the standard normal distribution.
 ///
 /// # Numerics
-/// Relative error of a few units in the last place, times $1 + z^2$ for positive `z`; for $\log(1 - \Phi(z))$ use `log_normal_cumulative(-z)`.
+/// Relative error of a few units in the last place, times $1 + z^2$ for positive `z`. For
+/// $\log(1 - \Phi(z))$ use `log_normal_cumulative(-z)`.
 ///
 /// # Example
 /// ```

@@ -133,6 +133,9 @@ impl Choices {
         let within: Vec<usize> =
             (0..self.blocks.len()).filter(|block| table.blocks()[*block].parent.is_some()).collect();
         let minibatch = if within.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
+        if minibatch.is_empty() {
+            return chosen;
+        }
         for block in within {
             let weight = chosen.weight(table.outermost(block));
             // The minibatch names plates of the table and rows that they have.
