@@ -24,13 +24,13 @@ pub use partita_models as models;
 // so on.
 pub use partita_core::{
     Amortised, BayesianLinear, Bernoulli, Beta, Binomial, Categorical, Cauchy, Censoring, Chance, Design, Device,
-    Dirichlet, Encoder, Encoding, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace, LogNormal,
-    Loss, Mixture, Model, Multinomial, MultivariateNormal, NegativeBinomial, Normal, Poisson, Precision, Result, Rows,
-    Scope, SiteTable, SparseRows, StudentT, Table, Uniform,
+    Dirichlet, Encoder, Encoding, Error, Exponential, Gamma, Groups, HalfCauchy, HalfNormal, InverseGamma, Laplace,
+    LogNormal, Loss, Mixture, Model, Multinomial, MultivariateNormal, NegativeBinomial, Normal, Poisson, Precision,
+    Result, Rows, Scope, SiteTable, SparseRows, StudentT, Table, Uniform,
 };
 pub use partita_inference::{
-    Adam, AlgorithmChoice, Clip, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions, Gaussian, GradientDescent,
-    Metrics, Plug, PviOptions, Renyi, Report, RoundOptions, Schedule, Settings, Sgd, SiloSchedule, check, fit,
+    AlgorithmChoice, Clip, Estimator, FamilyPlan, FedOptOptions, Fit, FitOptions, Gaussian, Metrics, Plug, PviOptions,
+    Report, RoundOptions, Schedule, Settings, SiloSchedule, check, fit,
 };
 #[cfg(feature = "sampler")]
 pub use partita_inference::{Nuts, NutsFit};

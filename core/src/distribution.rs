@@ -202,7 +202,7 @@ pub trait Signature {
 /// The mathematics of one distribution, for one event, in f64 on the host.
 ///
 /// An event is one number for univariate distributions and one vector for multivariate ones; `parameters[k]` holds
-/// the k-th parameter of that event.
+/// the k-th parameter of that event. [`Parameters::build`] makes a distribution of a density and parameters.
 ///
 /// # Laws
 /// `laws::density` checks: gradients against central differences, draws inside the support, draws against

@@ -20,6 +20,9 @@ const POINTS: u64 = 3;
 const WEIGHT: f64 = 1.7;
 
 /// A row-wise family as the laws use it: [`RowGaussian`] itself, or one with a part replaced.
+///
+/// # Laws
+/// Parts that are not replaced are those of [`RowFamily::whole`]; [`row_family`] finds the others where they do not fit.
 pub trait RowFamily {
     /// The family whose parts are not replaced.
     fn whole(&self) -> &RowGaussian;

@@ -126,7 +126,7 @@ fn sticking_the_landing_moves_neither_the_exact_encoder_nor_the_rows_inside() {
     let device = Device::flex();
     let (model, visits) = exact(&device);
     let settings = Settings {
-        optimiser: partita::Sgd { momentum: 0.0 }.into(),
+        optimiser: partita::inference::Sgd { momentum: 0.0 }.into(),
         schedule: Schedule::Constant { rate: 1.0 },
         ..Settings::default()
     };

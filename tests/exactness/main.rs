@@ -1,6 +1,7 @@
 //! Claims exact answers: exact posteriors, exact splits, exact gradients.
 
 mod conjugate;
+mod cookbook;
 mod devices;
 mod empirical_bayes;
 mod family_by_site;

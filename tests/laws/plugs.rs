@@ -7,7 +7,8 @@ use partita::inference::{
     NaturalGradient, NoDivergence, NormalFamily, ParameterMean, PointMass, PowerExpectation, ReverseKullbackLeibler,
     ServerMean, ServerOptimiser, ServerRule, SiteFamily, Solved, SolverState, Start,
 };
-use partita::{Device, Gaussian, GradientDescent, Plug, Renyi, Schedule, Settings};
+use partita::inference::{GradientDescent, Renyi};
+use partita::{Device, Gaussian, Plug, Schedule, Settings};
 use partita_laws::{
     AveragingViolation, DivergenceViolation, LocalSolverViolation, ServerRuleViolation, SolverCheck, averaging,
     divergence, family, local_solver, server_rule,

@@ -17,12 +17,20 @@ use crate::handle::Handle;
 ///
 /// Numbers alone give a distribution of shape `[1]`, to be repeated with [`Distribution::iid`] or by a plate.
 ///
+/// A model uses a density of a user's own through [`Parameters::build`]; the type that it is bound to says whether values
+/// are [`Continuous`] or [`Discrete`].
+///
 /// # Example
 /// ```
-/// use partita_core::{Device, Normal};
+/// use partita_core::{Array, Continuous, Device, Distribution, Normal, Parameters};
 /// let device = Device::flex();
 /// let (predictor, scale) = (device.tensor(vec![0.5; 6], [2, 3]), device.tensor(vec![2.0], [1]));
 /// assert_eq!(Normal::new(predictor, scale).variance()?.unwrap().values, [4.0; 6]);
+/// // `Normal` stands for a density of one's own, which has no constructor.
+/// let mean = device.tensor(vec![0.0, 1.0], [2]);
+/// let own: Distribution<1, Continuous> = (mean.clone(), 2.0).build(&Normal);
+/// let value = Array::new(vec![0.5, 0.5], vec![2])?;
+/// assert_eq!(own.log_prob_of(&value)?, Normal::new(mean, 2.0).log_prob_of(&value)?);
 /// # Ok::<(), partita_core::Error>(())
 /// ```
 ///
@@ -38,7 +46,7 @@ pub trait Parameters<S> {
     /// The distribution these parameters make: its rank is that of the tensors.
     type Distribution;
 
-    /// Applies `density` to these parameters.
+    /// Applies `density`, which may be a user's own, to these parameters.
     fn build(self, density: &'static dyn Density) -> Self::Distribution;
 }
 

@@ -9,7 +9,8 @@ use crate::math::special::{sigmoid, softplus};
 /// [`crate::Distribution::hurdle`].
 ///
 /// # Shapes
-/// A number, or a tensor with one number an event.
+/// A number, or a tensor of the counts' rank: one number an event, or one element that serves every event (`unsqueeze()`
+/// raises the rank of a global of shape `[1]`).
 ///
 /// # Example
 /// ```

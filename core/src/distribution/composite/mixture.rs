@@ -21,7 +21,8 @@ use crate::noise::NoiseStream;
 ///
 /// # Shapes
 /// Weights `[components]`, shared by all events, or `[batch..., components]`, one set an event. Components have one batch
-/// shape, or are of one event that serves all.
+/// shape, or are of one event that serves all. Where all are of one event, as components with global parameters are,
+/// `over(rows)` of each gives them the rows of a plate.
 ///
 /// # Errors
 /// On evaluation: [`Error::Argument`] for components of unlike supports, which it names; [`Error::Shape`] for weights of
