@@ -183,7 +183,16 @@ macro_rules! message {
                 message: &$crate::engine::wire::message::Message,
                 $sizes: &$Sizes,
             ) -> $crate::engine::error::Result<Self> {
-                $crate::engine::wire::typed::same_kind(message, $kind)?;
+                Self::read_as($kind, message, $sizes)
+            }
+
+            /// Reads it where it stands under another kind.
+            pub(crate) fn read_as(
+                kind: &str,
+                message: &$crate::engine::wire::message::Message,
+                $sizes: &$Sizes,
+            ) -> $crate::engine::error::Result<Self> {
+                $crate::engine::wire::typed::same_kind(message, kind)?;
                 Ok(Self {
                     $( $field: $crate::engine::wire::typed::Carried::get(message, stringify!($field), $limit)?, )*
                 })

@@ -4,6 +4,7 @@ use partita_core::{Device, Model, Noise};
 
 use super::fed_opt_options::FedOptOptions;
 use super::join::{Join, Joined, LocalSteps, as_float};
+use super::messages::POINT_ROUND;
 use super::server::ServerRule;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite, same_run};
 use crate::engine::error::{Error, Result};
@@ -85,7 +86,10 @@ impl<M: Model> Algorithm for FedOpt<M> {
         let ask = |silo| {
             let weight = 1.0 / as_float(self.join.sizes[silo]);
             let proximal = self.options.proximal;
-            self.join.ask(silo, LocalSteps { keep_optimiser: false, weight, entropy: weight, prior, proximal })
+            self.join.ask(
+                silo,
+                LocalSteps { kind: POINT_ROUND, keep_optimiser: false, weight, entropy: weight, prior, proximal },
+            )
         };
         Ok(self.asked().into_iter().map(ask).collect())
     }

@@ -50,7 +50,7 @@ impl<M: Model> Join<M> {
 
     /// Asks a silo for the present round.
     pub(super) fn ask(&self, silo: usize, steps: LocalSteps) -> Request {
-        let LocalSteps { keep_optimiser, weight, entropy, prior, proximal } = steps;
+        let LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal } = steps;
         let message = Round {
             step: self.first_step(),
             seed: self.globals.settings.seed,
@@ -64,7 +64,7 @@ impl<M: Model> Join<M> {
             prior,
             proximal,
         };
-        Request { silo, message: message.write() }
+        Request { silo, message: Message { kind: kind.to_owned(), ..message.write() } }
     }
 
     /// The answers of these silos to the present round, checked.
@@ -118,6 +118,8 @@ impl<M: Model> Join<M> {
 
 /// What one silo's local steps of a round ascend.
 pub(super) struct LocalSteps {
+    /// The kind of the request, whose first word is what the owner of a silo allows.
+    pub(super) kind: &'static str,
     /// Whether the optimiser of the globals goes on where it was.
     pub(super) keep_optimiser: bool,
     /// What the silo's own log density is multiplied by.

@@ -14,9 +14,12 @@ pub(super) struct Sizes {
     pub(super) local_steps: u64,
 }
 
+/// The kind of a [`Round`] of point estimation: the owner of a silo allows it apart from a round of variational inference.
+pub(super) const POINT_ROUND: &str = "fed.round";
+
 message! {
     /// Asks for a round of local steps, of variational inference or of point estimation.
-    struct Round = "rounds.ask", sizes: &Sizes {
+    struct Round = "avg.round", sizes: &Sizes {
         /// the step of the run at which it begins
         step: u64 = Request <= LARGEST_COUNT,
         /// the seed of the run
@@ -44,7 +47,7 @@ message! {
 
 message! {
     /// Where a silo's local steps have led.
-    struct RoundAnswer = "rounds.answer", sizes: &Sizes {
+    struct RoundAnswer = "avg.answer", sizes: &Sizes {
         /// the round answered
         round: u64 = Request <= LARGEST_COUNT,
         /// the silo's global posterior's parameters

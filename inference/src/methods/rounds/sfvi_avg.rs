@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::average::{Averaging, Barycentre, weighted};
 use super::join::{Join, Joined, LocalSteps, as_float};
+use super::messages::Round;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
@@ -100,7 +101,8 @@ impl<M: Model> Algorithm for SfviAvg<M> {
             let weight = self.join.total() / as_float(*size);
             let entropy = if self.options.scale_entropy { weight } else { 1.0 };
             let keep_optimiser = self.options.keep_optimiser;
-            self.join.ask(silo, LocalSteps { keep_optimiser, weight, entropy, prior: 1.0, proximal: 0.0 })
+            self.join
+                .ask(silo, LocalSteps { kind: Round::KIND, keep_optimiser, weight, entropy, prior: 1.0, proximal: 0.0 })
         };
         Ok(self.join.sizes.iter().enumerate().map(round).collect())
     }

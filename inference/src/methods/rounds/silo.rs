@@ -2,7 +2,7 @@
 
 use partita_core::{Model, Part, Purpose};
 
-use super::messages::{Round, RoundAnswer, Sizes};
+use super::messages::{POINT_ROUND, Round, RoundAnswer, Sizes};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::moments::mean_and_variance;
@@ -129,7 +129,7 @@ impl<M: Model> Program for AveragingSilo<M> {
 
     fn reply(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            Round::KIND => self.round(&Round::read(request, &self.sizes())?),
+            kind @ (Round::KIND | POINT_ROUND) => self.round(&Round::read_as(kind, request, &self.sizes())?),
             _ => self.silo.reply(request),
         }
     }
@@ -147,7 +147,7 @@ impl<M: Model> Program for AveragingSilo<M> {
 
     fn commit(&self, request: &Message) -> Commit {
         match request.kind.as_str() {
-            Round::KIND => Commit::AsItGoes,
+            Round::KIND | POINT_ROUND => Commit::AsItGoes,
             _ => self.silo.commit(request),
         }
     }
