@@ -74,7 +74,7 @@ impl Model for Largest {
     fn local(&self, scope: &mut Scope, (beta, scale): &Self::Globals, data: &Floods) -> Result<()> {
         scope.plate("row", data.y.dims()[0], |scope, rows| {
             let location = data.design.take(rows)?.predictor(beta.clone(), None)?;
-            let gumbel: Distribution<2, Continuous> = (location, scale.clone().unsqueeze()).build(&Gumbel);
+            let gumbel: Distribution<2, Continuous> = (location, scale.clone()).build(&Gumbel);
             scope.observe("y", gumbel, rows.take(&data.y)?)
         })
     }

@@ -37,7 +37,7 @@ impl Model for Robust {
     fn local(&self, scope: &mut Scope, globals: &Globals, data: &Measurements) -> Result<()> {
         scope.plate("row", data.y.dims()[0], |scope, rows| {
             let mean = data.design.take(rows)?.predictor(globals.beta.clone(), None)?;
-            let (degrees, sigma) = (globals.degrees.clone().unsqueeze(), globals.sigma.clone().unsqueeze());
+            let (degrees, sigma) = (globals.degrees.clone(), globals.sigma.clone());
             scope.observe("y", StudentT::new(degrees, mean, sigma), rows.take(&data.y)?)
         })
     }

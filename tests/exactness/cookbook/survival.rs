@@ -31,7 +31,7 @@ impl Model for Survival {
         scope.plate("patient", data.time.dims()[0], |scope, rows| {
             let scale = data.design.take(rows)?.predictor(beta.clone(), None)?.exp();
             let died = Censoring::right(rows.take(&data.died)?);
-            let time = Weibull::new(shape.clone().unsqueeze(), scale).censored(died);
+            let time = Weibull::new(shape.clone(), scale).censored(died);
             scope.observe("time", time, rows.take(&data.time)?)
         })
     }
