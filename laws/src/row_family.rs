@@ -52,8 +52,8 @@ impl RowFamily for RowGaussian {
 /// Checks all laws of a row-wise family at random parameters.
 ///
 /// The Gaussian of the rows given the globals is found from draws at unit noise, in which a draw is affine; its log
-/// density, as a function of the latents, of the globals and of what outer rows deviate, is what `score`, `global_score`
-/// and `outer_score` are the gradients of.
+/// density, as a function of the latents, of the globals and of what outer rows deviate, is what `score`,
+/// `global_score` and `outer_score` are the gradients of.
 /// Parameters that the options leave unused stay zero and must receive no gradient; columns of point masses have no
 /// density.
 ///
@@ -371,7 +371,7 @@ impl<F: RowFamily> Place<'_, F> {
             if !within(found, *mean, bound) {
                 return refuse("mean", index, found, *mean, bound);
             }
-            // The standard error of a variance, from the fourth moment: scales that vary give heavier tails than normal.
+            // The standard error of a variance, from the fourth moment: scales that vary give heavy tails.
             let squares: Vec<f64> = column.iter().map(|latent| (latent - mean) * (latent - mean)).collect();
             let bound = STANDARD_ERRORS * (mean_and_variance(&squares).1 / f64::from(DRAWS)).sqrt() / (2.0 * sd);
             if *sd > 0.0 && !within(variance.sqrt(), *sd, bound + EXACT) || *sd == 0.0 && variance > EXACT {

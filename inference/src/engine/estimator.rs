@@ -235,9 +235,9 @@ impl Estimator {
     /// What the local posterior adds to a share, given the gradients of the log density by its draws; the gradient by
     /// the local parameters is added to `out`.
     ///
-    /// Inner blocks come before those they belong to: a draw of outer rows gets what its own density, the model and, under
-    /// sticking the landing, minus the scores of the rows inside say; what these rows' draws say of it passes through its
-    /// offset alone.
+    /// Inner blocks come before those they belong to: a draw of outer rows gets what its own density, the model and,
+    /// under sticking the landing, minus the scores of the rows inside say; what these rows' draws say of it passes
+    /// through its offset alone.
     pub(crate) fn through_locals(
         self,
         deviation: &[f64],
