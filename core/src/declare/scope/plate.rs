@@ -36,7 +36,8 @@ impl Plate<'_> {
 /// The rows of a plate, as [`Scope::plate`] takes them: their number, or `&Groups` for a plate inside another.
 ///
 /// # Laws
-/// A density of a plate inside another is the sum over the inner rows of each outer row (`tests/exactness/nesting.rs`).
+/// A plate of groups has the density that a sum over its rows, each with what its outer row has, gives
+/// (`tests/exactness/nesting.rs`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are no rows of a plate",
     note = "a plate takes the number of its rows, a `usize`; inside another plate it takes `&Groups`"
