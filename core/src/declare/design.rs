@@ -307,12 +307,19 @@ struct Start<'a> {
 }
 
 fn multiply(values: &[f64], beta: &[f64], start: Start<'_>, [rows, repeats, _]: [usize; 3]) -> Vec<f64> {
-    let mut eta = vec![0.0; rows * repeats];
+    let mut eta = match start {
+        Start { intercepts: Some(own), places: Some(places) } if repeats == 1 => {
+            places.iter().map(|place| own[*place]).collect()
+        }
+        _ => vec![0.0; rows * repeats],
+    };
     let each = eta.chunks_exact_mut(repeats.max(1));
     match (start.intercepts, start.places) {
-        (None, _) => {}
         (Some(own), None) => each.zip(own).for_each(|(row, intercept)| row.fill(*intercept)),
-        (Some(own), Some(places)) => each.zip(places).for_each(|(row, place)| row.fill(own[*place])),
+        (Some(own), Some(places)) if repeats > 1 => {
+            each.zip(places).for_each(|(row, place)| row.fill(own[*place]));
+        }
+        _ => {}
     }
     for (tile, start) in eta.chunks_mut(TILE).zip((0..).step_by(TILE)) {
         for (column, coefficient) in values.chunks_exact((rows * repeats).max(1)).zip(beta) {
@@ -334,9 +341,17 @@ fn by_coefficient(values: &[f64], gradient: &[f64], [rows, repeats, columns]: [u
 
 /// The derivative by each of `count` intercepts: the sum over the cells of its row, or of the rows at its place.
 fn by_intercept(gradient: &[f64], repeats: usize, count: usize, places: Option<&[usize]>) -> Vec<f64> {
-    let rows = gradient.chunks_exact(repeats.max(1)).map(|row| row.iter().sum::<f64>());
-    let Some(places) = places else { return rows.collect() };
+    let rows = || gradient.chunks_exact(repeats.max(1)).map(|row| row.iter().sum::<f64>());
+    let Some(places) = places else { return rows().collect() };
     let mut sums = vec![0.0; count];
-    rows.zip(places).for_each(|(own, place)| sums[*place] += own);
+    if repeats != 1 {
+        rows().zip(places).for_each(|(own, place)| sums[*place] += own);
+        return sums;
+    }
+    // Rows of one group mostly follow each other: their sum stays in a register.
+    let mut own = gradient.iter();
+    for run in places.chunk_by(|a, b| a == b) {
+        sums[run[0]] += own.by_ref().take(run.len()).sum::<f64>();
+    }
     sums
 }
