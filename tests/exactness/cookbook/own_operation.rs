@@ -2,6 +2,7 @@
 
 use super::{Bounds, Columns, holds};
 use partita::Device;
+use partita::core::Handle;
 
 // ANCHOR: operation
 use partita::Result;
@@ -61,6 +62,19 @@ fn data(columns: &Columns, device: &Device) -> [Tensor<1>; 2] {
     [device.tensor(dose, [rows]), device.tensor(y, [rows])]
     // ANCHOR_END: data
 }
+
+// ANCHOR: law
+#[test]
+fn response_keeps_the_law_of_operations() {
+    let device = Device::flex();
+    let globals = [4.0, 2.0, 1.0].map(Array::scalar); // top, half, slope
+    let function = |globals: &[Handle]| {
+        let [top, half, slope] = [globals[0].tensor()?, globals[1].tensor()?, globals[2].tensor()?];
+        response(device.tensor(vec![2.0, 1.0], [2]), [top, half, slope]).map(Handle::from)
+    };
+    partita::laws::custom_operation("response", &device, &globals, &[2.0, 4.0 / 3.0], function).unwrap();
+}
+// ANCHOR_END: law
 
 #[test]
 fn own_operation_agrees_with_numpyro() {
