@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::float_cmp, reason = "columns of zeros and ones are exact")]
 
-mod levels;
 mod missing;
 mod mixture;
 mod ordinal;
@@ -22,7 +21,7 @@ use partita::{Device, FitOptions, Model, Nuts, NutsFit, Settings, fit};
 use serde_json::Value;
 
 /// Pages that show code of this folder.
-const PAGES: usize = 10;
+const PAGES: usize = 9;
 
 const GOLDEN: &str = include_str!("../golden/cookbook.json");
 
