@@ -1,4 +1,5 @@
 //! Holds the models of the book's cookbook to posteriors by NumPyro, and their pages to the code that is tested.
+#![allow(clippy::print_stderr, reason = "the tables of the pages are what this prints")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::float_cmp, reason = "columns of zeros and ones are exact")]
 
@@ -114,8 +115,8 @@ fn holds<M: Model + 'static>(name: &str, model: &M, data: fn(&Columns, &Device) 
     let options = FitOptions { settings: bounds.settings.clone(), elbo_draws: 100, ..FitOptions::default() };
     let started = Instant::now();
     let report = fit(model, &silos, &device, &options, None).unwrap().report;
-    println!("{chains}\n{name}: {:.1} s sampled, {:.1} s fitted", chains.seconds, started.elapsed().as_secs_f64());
-    println!("| | NumPyro | sampler | fit | fit is off by |\n|---|---:|---:|---:|---:|");
+    eprintln!("{chains}\n{name}: {:.1} s sampled, {:.1} s fitted", chains.seconds, started.elapsed().as_secs_f64());
+    eprintln!("| | NumPyro | sampler | fit | fit is off by |\n|---|---:|---:|---:|---:|");
     let mut failures = Vec::new();
     for reference in references(golden) {
         let label = &reference.label;
@@ -123,7 +124,7 @@ fn holds<M: Model + 'static>(name: &str, model: &M, data: fn(&Columns, &Device) 
         let ((mean, sd), (fit_mean, fit_sd)) = (distance(sampled, &reference), distance(fitted, &reference));
         let both = [(reference.mean, reference.sd), (sampled.mean, sampled.sd), (fitted.mean, fitted.sd)];
         let both = both.map(|(mean, sd)| format!("{mean:.3} ± {sd:.3}")).join(" | ");
-        println!("| `{label}` | {both} | {fit_mean:+.2} sd, {:+.0} % |", 100.0 * fit_sd);
+        eprintln!("| `{label}` | {both} | {fit_mean:+.2} sd, {:+.0} % |", 100.0 * fit_sd);
         let [mean_error, sd_error] = errors(&chains, &reference);
         if mean.abs() > 0.15 + ERRORS * mean_error || sd.abs() > 0.1 + ERRORS * sd_error {
             failures.push(format!("chains, {label}: {mean} ± {mean_error} sd, {sd} ± {sd_error}"));

@@ -33,7 +33,7 @@ fn the_check_passes_over_unequal_silos_one_of_which_lacks_patients() {
 fn errors(algorithm: AlgorithmChoice, hospitals: Hospitals, settings: Settings) -> (f64, f64, f64) {
     let (device, all) = (Device::flex(), hospitals_of(hospitals));
     let split = match (&algorithm, hospitals) {
-        (AlgorithmChoice::Central, _) => vec![0..all.len()],
+        (AlgorithmChoice::Central, _) => std::iter::once(0..all.len()).collect(),
         (_, Hospitals::Silo) => vec![0..1, 1..2, 2..3],
         (_, Hospitals::Plate) => vec![0..1, 1..3],
     };

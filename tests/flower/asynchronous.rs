@@ -135,7 +135,7 @@ fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for
     // Every local update is an exchange; the bound is one more.
     assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1).into()));
     let rows: Vec<&Value> = judged["silos"].as_array().unwrap().iter().map(|silo| &silo["rows"]).collect();
-    assert_eq!((rows, &judged["draws"]), (vec![&Value::from(237), &Value::from(300)], &5.into()));
+    assert_eq!((rows, &judged["draws"]), (vec![&Value::from(4 * 237), &Value::from(4 * 300)], &5.into()));
     // A finished run has only its report left to do.
     folder.wait_for_end(&mut folder.coordinator(&["--resume"]));
     let again = read("output/result.json");

@@ -135,6 +135,7 @@ fn rows_linear_in_their_outer_rows_keep_the_laws() {
 
 /// Rows inside others with one planted mistake, which the laws must find.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(clippy::enum_variant_names, reason = "each is what is dropped")]
 enum RowMistake {
     /// What reaches the draw's offset is taken to be what reaches its mean.
     OffsetDropped,

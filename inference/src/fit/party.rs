@@ -1,6 +1,6 @@
 //! Makes one party of a fit, the coordinator or a silo, for whichever algorithm is chosen.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{Device, LocalBlock, Model, SiteTable};
 
 use super::AlgorithmChoice;
 use crate::engine::algorithm::Algorithm;
@@ -113,9 +113,11 @@ fn vertical(how: &VerticalOptions) -> Error {
     }
 }
 
-/// The rows of all plates of a silo.
+/// The rows of the outermost plates of a silo: patients, not their visits.
 fn rows_of(table: &SiteTable) -> usize {
-    table.blocks().iter().filter(|block| block.plate.is_some()).map(|block| block.rows).sum()
+    let blocks = table.blocks();
+    let is_inner = |block: &LocalBlock| block.parent.as_ref().is_some_and(|outer| blocks[outer.block].plate.is_some());
+    blocks.iter().filter(|block| block.plate.is_some() && !is_inner(block)).map(|block| block.rows).sum()
 }
 
 /// The one silo of a fit of pooled data.

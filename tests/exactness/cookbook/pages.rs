@@ -28,9 +28,9 @@ fn with_code(page: &str) -> String {
     let mut parts = page.split(MARK);
     let mut out = parts.next().unwrap().to_owned();
     for part in parts {
-        let (mark, rest) = part.split_once(" -->\n```rust,ignore\n").expect("a block of Rust follows a mark");
-        let (file, anchor) = mark.split_once(": ").expect("a mark names a file and an anchor");
-        let (_, after) = rest.split_once("```\n").expect("the block ends");
+        let (mark, rest) = part.split_once(" -->\n```rust,ignore\n").unwrap();
+        let (file, anchor) = mark.split_once(": ").unwrap();
+        let (_, after) = rest.split_once("```\n").unwrap();
         out += &format!("{MARK}{mark} -->\n```rust,ignore\n{}```\n{after}", anchored(file, anchor));
     }
     out
