@@ -130,8 +130,9 @@ impl Choices {
     /// The rows chosen of outermost plates, with those of plates inside, which follow, and the places of outer rows.
     fn follow(&self, mut chosen: Chosen) -> Chosen {
         let table = &self.table;
-        let within: Vec<usize> =
-            (0..self.blocks.len()).filter(|block| table.blocks()[*block].parent.is_some()).collect();
+        // Of a plate without latents no rows are needed.
+        let follows = |block: &usize| self.blocks[*block].width > 0 && table.blocks()[*block].parent.is_some();
+        let within: Vec<usize> = (0..self.blocks.len()).filter(follows).collect();
         let minibatch = if within.is_empty() { Vec::new() } else { self.minibatch(&chosen) };
         if minibatch.is_empty() {
             return chosen;
