@@ -49,7 +49,7 @@ impl Law {
     /// `scale` times the log density of `value`; a node of the tape if the value or a parameter is tracked.
     ///
     /// Consumes its arguments: a tensor without other owners is moved to the host instead of copied. The caller adds
-    /// the operation of an error with [`Error::at`].
+    /// the operation of an error with [`crate::Error::at`].
     pub(crate) fn score(self, value: Handle, scale: f64) -> Result<Scored> {
         self.score_by(Loss::NegativeLogLikelihood, value, scale)
     }
