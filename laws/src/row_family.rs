@@ -65,7 +65,7 @@ impl RowFamily for RowGaussian {
 /// use partita_inference::{RowGaussian, RowOptions};
 /// use partita_laws as laws;
 /// let yes = || vec![true; 2];
-/// let options = RowOptions { dense: yes(), given_globals: yes(), scale_given_globals: yes(), delta: vec![false; 2] };
+/// let options = RowOptions { dense: yes(), given_globals: yes(), scale_given_globals: yes(), delta: vec![false; 2], given_outer: vec![false; 2] };
 /// laws::row_family(&RowGaussian::new(2, 2, 3, options))?;
 /// # Ok::<(), laws::FamilyViolation>(())
 /// ```
