@@ -16,7 +16,7 @@ pub struct Horseshoe {
 ///
 /// $$ \tau \sim C^+(0, \tau_0),\qquad \lambda_k \sim C^+(0, 1),\qquad \beta_k \sim N(0, \tau^2\lambda_k^2) $$
 /// with $C^+$ half Cauchy. Coefficients are non-centred. Tails are those of a Cauchy distribution: where data say
-/// little of a large coefficient, [`regularised_horseshoe`](crate::priors::regularised_horseshoe) bounds it.
+/// little of a large coefficient, [`regularised_horseshoe`](crate::priors::regularised_horseshoe()) bounds it.
 ///
 /// # Shapes
 /// Sites `NAME.tau` `[1]`, `NAME.lambda` and `NAME.beta` `[size]`; gives $\beta$, `[size]`. Call it outside plates.

@@ -21,7 +21,7 @@ pub struct Kernel {
 ///
 /// $$ z_i \sim N(0, 1),\qquad f = Lz,\qquad LL^\top = K + 10^{-6}a^2 I,\qquad K_{ij} = k(x_i, x_j) $$
 /// The multiple of the identity, white noise of a thousandth of the amplitude, is a part of the prior. The cost is
-/// cubic in the number of points: a grid of up to some hundred. [`basis_process`](crate::priors::basis_process) is
+/// cubic in the number of points: a grid of up to some hundred. [`basis_process`](crate::priors::basis_process()) is
 /// linear in it.
 ///
 /// # Shapes
