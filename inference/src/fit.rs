@@ -214,6 +214,9 @@ pub fn fit<M: Model + 'static>(
         let locals = LocalLatents::of(exchange.programs())?;
         report.warnings = Warning::of(&options.algorithm, locals, silos.len());
     }
+    if let (AlgorithmChoice::OnDevice { .. }, [(_, data), ..]) = (&options.algorithm, silos) {
+        report.warnings.extend(Warning::of_host_operations(model, data, device)?);
+    }
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 

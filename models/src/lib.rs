@@ -1,4 +1,4 @@
-//! Holds ready-made models, some of them with exact posteriors, and the six-cities data.
+//! Holds ready-made models, some with exact posteriors, priors made of several sites, and the six-cities data.
 
 mod bayesian_network;
 mod coefficients;
@@ -9,6 +9,7 @@ mod linear_regression;
 mod logistic_regression;
 mod mixed_logistic;
 mod multinomial_regression;
+pub mod priors;
 mod six_cities;
 mod topic_model;
 pub mod vertical;

@@ -19,4 +19,5 @@ mod nesting;
 mod network;
 mod nuts;
 mod on_device;
+mod priors;
 mod regressions;

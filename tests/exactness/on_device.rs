@@ -2,10 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::worlds::{Visit, every_world};
-use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose, host_reads};
+use partita::burn::module::Module;
+use partita::burn::tensor::Tensor;
+use partita::core::{
+    Array, Differentiable, Key, Latents, LkjCholesky, LogDensity, MultivariateStudentT, Noise, OrderedLogistic,
+    OrderedProbit, Part, Purpose, SkewNormal, VonMises, WishartCholesky, cholesky, custom_vjp, host_reads, ln_gamma,
+    log_sum_exp,
+};
 use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd};
 use partita::{
-    AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Settings, SiteTable, fit,
+    AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Mixture, Model,
+    MultivariateNormal, Normal, Poisson, Scope, Settings, SiteTable, fit,
 };
 
 /// One random point of the latents of a table: the global vector, and one vector a local block.
@@ -214,4 +221,120 @@ fn an_interval_that_fails_is_named_and_leaves_the_party_where_it_was() {
     let error = algorithm.incoming(outcomes).unwrap_err().to_string();
     assert!(error.contains("steps 1 to 10"), "{error}");
     assert_eq!(flat(exchange.programs()[0].local_moments().unwrap()), before);
+}
+
+/// One observation, or one latent, that has no device form; or an operation that has none.
+#[derive(Module, Debug)]
+struct OnHost {
+    #[module(skip)]
+    statement: fn(&mut Scope<'_>, Tensor<1>) -> partita::Result<()>,
+}
+
+impl Model for OnHost {
+    type Globals = Tensor<1>;
+    type Data = ();
+
+    fn global(&self, scope: &mut Scope<'_>) -> partita::Result<Tensor<1>> {
+        scope.sample("level", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, level: &Tensor<1>, (): &()) -> partita::Result<()> {
+        (self.statement)(scope, level.clone())
+    }
+}
+
+fn on_device_fit(statement: fn(&mut Scope<'_>, Tensor<1>) -> partita::Result<()>) -> Result<partita::Fit, String> {
+    let options = FitOptions {
+        algorithm: AlgorithmChoice::OnDevice { interval: 5 },
+        settings: Settings { steps: 5, ..Settings::default() },
+        elbo_draws: 2,
+        summary_draws: 2,
+        ..FitOptions::default()
+    };
+    let silos = [("all".to_owned(), ())];
+    fit(&OnHost { statement }, &silos, &Device::flex(), &options, None).map_err(|error| error.to_string())
+}
+
+fn number(value: f64) -> Tensor<1> {
+    Device::flex().tensor(vec![value], [1])
+}
+
+fn identity() -> Tensor<2> {
+    Device::flex().tensor(vec![1.0, 0.0, 0.0, 1.0], [2, 2])
+}
+
+#[test]
+fn a_distribution_without_a_device_form_is_named_with_its_site() {
+    type Statement = fn(&mut Scope<'_>, Tensor<1>) -> partita::Result<()>;
+    let statements: [(&str, Statement); 12] = [
+        ("OrderedLogistic", |scope, level| {
+            let cuts = Device::flex().tensor(vec![-1.0, 1.0], [2]);
+            scope.observe("grade", OrderedLogistic::new(level, cuts), number(1.0))
+        }),
+        ("OrderedProbit", |scope, level| {
+            let cuts = Device::flex().tensor(vec![-1.0, 1.0], [2]);
+            scope.observe("grade", OrderedProbit::new(level, cuts), number(1.0))
+        }),
+        ("SkewNormal", |scope, level| scope.observe("y", SkewNormal::new(level, 1.0, 2.0), number(0.5))),
+        ("VonMises", |scope, level| scope.observe("angle", VonMises::new(level, 2.0), number(0.5))),
+        ("MultivariateNormal", |scope, level| {
+            let mean = level.reshape([1, 1]).expand([1, 2]);
+            scope.observe(
+                "pair",
+                MultivariateNormal::new(mean, identity()),
+                Device::flex().tensor(vec![0.5; 2], [1, 2]),
+            )
+        }),
+        ("MultivariateStudentT", |scope, level| {
+            let mean = level.reshape([1, 1]).expand([1, 2]);
+            let pair = MultivariateStudentT::new(4.0, mean, identity());
+            scope.observe("pair", pair, Device::flex().tensor(vec![0.5; 2], [1, 2]))
+        }),
+        ("LkjCholesky", |scope, level| scope.observe("corr", LkjCholesky::new(level.exp(), 2), identity())),
+        ("WishartCholesky", |scope, _| scope.observe("cov", WishartCholesky::new(4.0, identity()), identity())),
+        ("truncated", |scope, level| scope.observe("y", Normal::new(level, 1.0).truncated(0.0, 2.0), number(0.5))),
+        ("censored", |scope, level| {
+            let censoring = Censoring::right(number(0.0));
+            scope.observe("time", Normal::new(level, 1.0).censored(censoring), number(0.5))
+        }),
+        ("ZeroInflated", |scope, level| {
+            let counts = Poisson::log_rate(level).zero_inflated(Chance::logits(0.5));
+            scope.observe("count", counts, number(0.0))
+        }),
+        ("mixture", |scope, level| {
+            let parts = vec![Normal::new(level.clone(), 1.0), Normal::new(level, 2.0)];
+            let weights = Device::flex().tensor(vec![0.0, 0.0], [2]);
+            scope.observe("y", Mixture::logits(weights, parts), number(0.5))
+        }),
+    ];
+    for (name, statement) in statements {
+        let error = on_device_fit(statement).unwrap_err();
+        assert!(error.contains("site `") && error.contains("has no device form"), "{name}: {error}");
+        assert!(error.to_lowercase().contains(&name.to_lowercase()), "{name}: {error}");
+    }
+    // A latent whose map has none, and the sites of correlated slopes.
+    let latent = on_device_fit(|scope, _| scope.sample("corr", LkjCholesky::new(2.0, 2)).map(|_| ())).unwrap_err();
+    assert!(latent.contains("site `corr`") && latent.contains("LkjCholesky"), "{latent}");
+}
+
+#[test]
+fn operations_on_the_host_are_named_in_a_report() {
+    let report = |statement| on_device_fit(statement).unwrap().report;
+    let warnings = report(|scope, level| {
+        let curve = log_sum_exp::<1>(ln_gamma(level.clone().exp()));
+        let twice = custom_vjp::<1>("twice", [level.into()], |inputs| {
+            let value = Array::new(inputs[0].values.iter().map(|x| 2.0 * x).collect(), vec![1])?;
+            Ok(Differentiable::new(value, |gradient, by| by[0][0] += 2.0 * gradient[0]))
+        })?;
+        scope.observe("y", Normal::new(twice, 1.0), number(0.3))?;
+        let root = cholesky(curve.clone().exp().reshape([1, 1]))?;
+        scope.observe("z", Normal::new(curve + root.reshape([1]), 1.0), number(0.3))
+    })
+    .warnings;
+    let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(shown[0].contains("`ln_gamma`, `log_sum_exp`, `twice`") && shown[0].contains("(`y`)"), "{}", shown[0]);
+    assert!(shown[1].contains("`cholesky`") && shown[1].contains("(`z`)"), "{}", shown[1]);
+    // What a model takes of Burn's own operations is not warned of, and a fit on the host reads without a word.
+    assert!(report(|scope, level| scope.observe("y", Normal::new(level.exp(), 1.0), number(0.3))).warnings.is_empty());
 }

@@ -1,6 +1,8 @@
 //! Holds solutions of differential equations to closed forms, to scipy and to differences: `--features ode`.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+mod growth;
+
 use partita_core::burn::tensor::Tensor;
 use partita_core::ode::{Ode, OdeMethod, OdeOptions, OdeSystem, ode};
 use partita_core::{Device, Error, Handle, Real};

@@ -18,6 +18,7 @@ mod hidden_markov;
 mod linear_form;
 mod ln_gamma;
 mod log_sum_exp;
+mod on_host;
 mod scan;
 mod triangle;
 mod triangular_solve;
@@ -31,6 +32,7 @@ pub use hidden_markov::hidden_markov;
 pub(crate) use linear_form::linear_form;
 pub use ln_gamma::ln_gamma;
 pub use log_sum_exp::log_sum_exp;
+pub(crate) use on_host::{computes_on_host, named_on_host, naming};
 pub use scan::{Recurrence, Scan, scan};
 pub use triangular_solve::triangular_solve;
 

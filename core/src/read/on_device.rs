@@ -4,10 +4,11 @@ use burn::tensor::Tensor;
 
 use super::density::LogDensity;
 use crate::declare::model::Model;
-use crate::declare::scope::{OnDevice, Reading, Scope, Source};
-use crate::declare::site::{Part, Role};
+use crate::declare::scope::{OnDevice, Outcome, Reading, Scope, Source};
+use crate::declare::site::{Part, Role, Site};
 use crate::declare::theta;
 use crate::error::{Error, Result};
+use crate::math::operation::naming;
 
 /// A log density (nats) and its gradients, none of which has been read to the host.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ impl<M: Model> LogDensity<'_, M> {
     /// The same number as [`LogDensity::joint`] to the rounding of the device's precision, but nothing is read and so
     /// nothing is checked: data outside a support were refused when the site table was made, and a number that is not
     /// finite shows in the value. What a model computes with host functions ([`crate::elementwise`] and its like) is
-    /// still copied to the host and back; [`crate::host_reads`] counts it.
+    /// still copied to the host and back; [`LogDensity::host_operations`] names it, [`crate::host_reads`] counts it.
     ///
     /// # Shapes
     /// `latents`: the unconstrained values of each latent site in the order of the site table, `[1, width]` for globals
@@ -37,7 +38,7 @@ impl<M: Model> LogDensity<'_, M> {
     /// otherwise what the model's statements refuse.
     pub fn on_device(&self, latents: &[Tensor<2>], data: &M::Data) -> Result<DeviceValueAndGradient> {
         let leaves: Vec<Tensor<2>> = latents.iter().map(|latent| latent.clone().autodiff().require_grad()).collect();
-        let (constant, tape) = self.read_on_device(&leaves, data)?;
+        let Outcome { total: constant, tape, .. } = self.read_on_device(&leaves, data)?;
         let Some(tape) = tape else {
             return Err(Error::NoDeviceForm { operation: "the model".into(), what: "a density of no latent".into() });
         };
@@ -53,25 +54,65 @@ impl<M: Model> LogDensity<'_, M> {
     /// # Errors
     /// As for [`LogDensity::on_device`].
     pub fn value_on_device(&self, latents: &[Tensor<2>], data: &M::Data) -> Result<Tensor<1>> {
-        let (constant, sum) = self.read_on_device(latents, data)?;
+        let Outcome { total: constant, tape: sum, .. } = self.read_on_device(latents, data)?;
         match sum {
             Some(sum) => Ok(sum.inner() + constant),
             None => Ok(self.device.tensor(vec![constant], [1])),
         }
     }
 
+    /// The operations of the model that compute on the host wherever their input is, each with the site that is declared
+    /// next: [`crate::custom_vjp`], [`crate::scan`], [`crate::cholesky`], [`crate::elementwise`] and their like.
+    ///
+    /// A reading on the device copies what they take to the host, and what they give back, at every evaluation.
+    ///
+    /// # Errors
+    /// As for [`LogDensity::on_device`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, LogDensity, Model, Normal, Result, Scope, SiteTable, burn, ln_gamma};
+    /// # use burn::module::Module;
+    /// #[derive(Module, Debug)]
+    /// struct Mean {}
+    ///
+    /// impl Model for Mean {
+    ///     type Globals = ();
+    ///     type Data = burn::tensor::Tensor<1>;
+    ///     fn global(&self, scope: &mut Scope) -> Result<()> {
+    ///         let mean = scope.sample("mean", Normal::new(2.0, 1.0))?;
+    ///         scope.factor("more", ln_gamma(mean.exp()))
+    ///     }
+    ///     fn local(&self, _: &mut Scope, _: &(), _: &Self::Data) -> Result<()> { Ok(()) }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let data = device.tensor(vec![], [0]);
+    /// let table = SiteTable::of(&Mean {}, &device, &data)?;
+    /// let found = LogDensity::new(&Mean {}, &device, &table).host_operations(&data)?;
+    /// assert_eq!(found, [("more".to_owned(), "ln_gamma".to_owned())]);
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    pub fn host_operations(&self, data: &M::Data) -> Result<Vec<(String, String)>> {
+        let zeros = |shape: [usize; 2]| self.device.tensor(vec![0.0; shape[0] * shape[1]], shape);
+        let leaves: Vec<Tensor<2>> = self.leaf_shapes().into_iter().map(|(_, shape)| zeros(shape)).collect();
+        naming(|| self.read_on_device(&leaves, data)).map(|outcome| outcome.on_host)
+    }
+
+    /// The latent sites with numbers, and the shape of each.
+    fn leaf_shapes(&self) -> Vec<(&Site, [usize; 2])> {
+        let sites = self.table.sites().iter().filter(|site| site.role == Role::Latent && !site.is_without_rows());
+        let rows = |site: &Site| if site.part == Part::Global { 1 } else { self.rows(site.block) };
+        sites.map(|site| (site, [rows(site), site.width])).collect()
+    }
+
     /// What the log density comes to: a number known on the host, and a tensor.
-    fn read_on_device(&self, leaves: &[Tensor<2>], data: &M::Data) -> Result<(f64, Option<Tensor<1>>)> {
+    fn read_on_device(&self, leaves: &[Tensor<2>], data: &M::Data) -> Result<Outcome> {
         if !self.loss.is_log() {
             return Err(Error::NoDeviceForm { operation: "observations".into(), what: format!("the {}", self.loss) });
         }
         self.table.check_minibatch(self.minibatch)?;
-        let sites: Vec<_> =
-            self.table.sites().iter().filter(|site| site.role == Role::Latent && !site.is_without_rows()).collect();
-        let expected: Vec<[usize; 2]> = sites
-            .iter()
-            .map(|site| [if site.part == Part::Global { 1 } else { self.rows(site.block) }, site.width])
-            .collect();
+        let (sites, expected): (Vec<&Site>, Vec<[usize; 2]>) = self.leaf_shapes().into_iter().unzip();
         let found: Vec<[usize; 2]> = leaves.iter().map(Tensor::dims).collect();
         if found != expected {
             let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
@@ -96,6 +137,6 @@ impl<M: Model> LogDensity<'_, M> {
         scope.begin_local(self.local_part());
         scope.run(|scope| self.model.local(scope, &globals, data))?;
         scope.ended()?;
-        Ok((scope.outcome.total, scope.outcome.tape))
+        Ok(scope.outcome)
     }
 }

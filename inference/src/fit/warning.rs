@@ -1,5 +1,7 @@
 //! Says what is known to go wrong with the method of a fit, what it does to the answer, and what to do about it.
 
+use partita_core::{Device, LogDensity, Model, SiteTable, theta, with_theta};
+
 use super::AlgorithmChoice;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
@@ -49,5 +51,31 @@ impl Warning {
         );
         let remedy = "Set `scale_entropy`, or take PVI or SFVI.".to_owned();
         vec![Self { problem, site: None, number: None, remedy }]
+    }
+
+    /// What a fit that stays on the device copies to the host at every step all the same: one warning a site.
+    ///
+    /// # Errors
+    /// What the model refuses.
+    pub(crate) fn of_host_operations<M: Model>(model: &M, data: &M::Data, device: &Device) -> Result<Vec<Self>> {
+        let model = with_theta(model, &theta(model)?, device)?;
+        let table = SiteTable::of(&model, device, data)?;
+        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        for (site, operation) in LogDensity::new(&model, device, &table).host_operations(data)? {
+            match found.iter_mut().find(|(known, _)| *known == site) {
+                Some((_, operations)) => operations.push(format!("`{operation}`")),
+                None => found.push((site, vec![format!("`{operation}`")])),
+            }
+        }
+        let warning = |(site, mut operations): (String, Vec<String>)| {
+            operations.dedup();
+            let named = operations.join(", ");
+            let problem = format!(
+                "{named} before this site has no device form: every step copies what it takes to the host, and back"
+            );
+            let remedy = "Write it with Burn's operations where `scope.stays_on_device()`, or fit with another algorithm than `OnDevice`.";
+            Self { problem, site: Some(site), number: None, remedy: remedy.to_owned() }
+        };
+        Ok(found.into_iter().map(warning).collect())
     }
 }

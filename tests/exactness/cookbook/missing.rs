@@ -1,6 +1,6 @@
 //! Fits a line where some covariates are missing: they are latent numbers of their rows.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

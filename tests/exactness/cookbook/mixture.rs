@@ -1,6 +1,6 @@
 //! Fits a mixture of two normal distributions, whose means are ordered so that they keep their names.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

@@ -1,6 +1,6 @@
 //! Fits grades: an ordered logistic regression with cutpoints.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

@@ -1,6 +1,6 @@
 //! Fits largest values with a density that Partita does not have: Gumbel's, written in the model's file.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: density

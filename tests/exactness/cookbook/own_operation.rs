@@ -1,6 +1,6 @@
 //! Fits a dose response through a function of the user's own with its own derivatives.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 use partita::core::Handle;
 

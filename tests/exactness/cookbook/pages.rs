@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-/// The line before a block of code in a page says where the code is from: a file of this folder and an anchor in it.
-const MARK: &str = "<!-- tests/exactness/cookbook/";
+/// The line before a block of code in a page says where the code is from: a file of the tests and an anchor in it.
+const MARK: &str = "<!-- tests/";
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn read(path: &Path) -> String {
+pub(super) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The lines between the two comments of an anchor, as far to the left as they go.
-fn anchored(file: &str, anchor: &str) -> String {
-    let source = read(&root().join("tests/exactness/cookbook").join(file));
+pub(super) fn anchored(file: &str, anchor: &str) -> String {
+    let source = read(&root().join("tests").join(file));
     let lines = source.lines().skip_while(|line| line.trim() != format!("// ANCHOR: {anchor}")).skip(1);
     let lines: Vec<&str> = lines.take_while(|line| line.trim() != format!("// ANCHOR_END: {anchor}")).collect();
     assert!(!lines.is_empty(), "{file} has no anchor `{anchor}`");
@@ -36,6 +36,16 @@ fn with_code(page: &str) -> String {
     out
 }
 
+/// Holds a page to what it should be, or writes it if asked to.
+pub(super) fn bless(path: &Path, expected: &str) {
+    if std::env::var_os("PARTITA_BLESS").is_some() {
+        std::fs::write(path, expected).unwrap();
+    }
+    let is_current = path.exists() && read(path) == expected;
+    let how = "run `PARTITA_BLESS=1 cargo test --workspace --test exactness cookbook::`";
+    assert!(is_current, "{} shows old code: {how}", path.display());
+}
+
 #[test]
 fn pages_show_the_code_that_is_tested() {
     let mut count = 0;
@@ -44,12 +54,7 @@ fn pages_show_the_code_that_is_tested() {
         let page = if path.extension().is_some_and(|ending| ending == "md") { read(&path) } else { continue };
         let expected = with_code(&page);
         count += usize::from(page.contains(MARK));
-        if std::env::var_os("PARTITA_BLESS").is_some() {
-            std::fs::write(&path, &expected).unwrap();
-            continue;
-        }
-        let bless = "run `PARTITA_BLESS=1 cargo test --workspace --test exactness pages_show`";
-        assert!(page == expected, "{} shows old code: {bless}", path.display());
+        bless(&path, &expected);
     }
     assert_eq!(count, super::PAGES, "pages of the cookbook");
 }

@@ -1,6 +1,6 @@
 //! Fits a line to data with outliers: Student's t in place of the normal distribution.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

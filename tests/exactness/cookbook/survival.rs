@@ -1,6 +1,6 @@
 //! Fits times to an event, some of which are only known to be longer than was observed.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

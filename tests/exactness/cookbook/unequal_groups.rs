@@ -1,6 +1,6 @@
 //! Fits patients with unequal numbers of visits: a logistic regression with an effect of each patient.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

@@ -1,6 +1,6 @@
 //! Fits counts with more zeros than a Poisson distribution has.
 
-use super::{Bounds, Columns, holds};
+use fixtures::cookbook::{Bounds, Columns, holds};
 use partita::Device;
 
 // ANCHOR: model

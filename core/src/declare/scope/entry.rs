@@ -10,12 +10,16 @@ use crate::declare::nesting::Nesting;
 use crate::declare::site::{LocalBlock, Parent, Part, Role, Site};
 use crate::distribution::Law;
 use crate::error::{Error, Result};
+use crate::math::operation::named_on_host;
 
 impl Scope<'_> {
     /// Enters a site in the table being written, or finds it in the known one; its place in either.
     pub(super) fn enter(&mut self, name: &str, role: Role, law: Option<&Law>) -> Result<usize> {
         let full = self.full(name);
         let name = &*full;
+        if self.stays_on_device() {
+            self.outcome.on_host.extend(named_on_host().into_iter().map(|operation| (name.to_owned(), operation)));
+        }
         let plate = self.place.plate.as_ref().map(|plate| plate.name.as_str());
         let shape = law.map(Law::shape).unwrap_or_default();
         let distribution = law.map_or(Cow::Borrowed(""), |law| law.density.name());

@@ -19,6 +19,8 @@ pub(crate) struct Outcome {
     /// Log densities of an outermost plate row by row, and the parts of them on the tape.
     pub(crate) rows: Vec<f64>,
     pub(crate) row_tapes: Vec<RowTape>,
+    /// Operations that compute on the host, with the site that is declared next; where a reading asks for them.
+    pub(crate) on_host: Vec<(String, String)>,
 }
 
 /// Where log densities of the rows of a plate are added: to the rows of its outermost plate.

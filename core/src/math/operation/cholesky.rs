@@ -2,8 +2,8 @@
 
 use burn::tensor::Tensor;
 
-use super::apply;
 use super::triangle::{factorise, solve_transposed, transpose};
+use super::{apply, computes_on_host};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -38,6 +38,7 @@ use crate::handle::Handle;
 /// # References
 /// Murray, "Differentiation of the Cholesky decomposition", 2016, arXiv:1602.07527, equation 10.
 pub fn cholesky<const D: usize>(matrix: Tensor<D>) -> Result<Tensor<D>> {
+    computes_on_host("cholesky");
     let matrix = Handle::from(matrix);
     let n = side("Cholesky", &matrix.shape())?;
     let read = matrix.read()?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Tensor;
 
-use super::{Vjp, apply};
+use super::{Vjp, apply, computes_on_host};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -149,6 +149,7 @@ fn node(
     inputs: Vec<Handle>,
     function: impl FnOnce(Vec<Array>) -> Result<Differentiable> + Send + 'static,
 ) -> Result<(Handle, Vec<Vec<usize>>)> {
+    computes_on_host(name);
     let split = Split::new(name, inputs)?;
     let outcome: Outcome = Arc::default();
     let (operation, inner, constants, parts) = (name.to_owned(), outcome.clone(), split.constants, split.parts);

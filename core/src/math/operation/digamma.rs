@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::elementwise::elementwise;
+use super::elementwise::named;
 use crate::math::special;
 
 /// The digamma function $\psi$, the derivative of the logarithm of the gamma function, for entries > 0.
@@ -27,5 +27,5 @@ use crate::math::special;
 /// NIST Digital Library of Mathematical Functions, 5.2 and 5.15.
 #[must_use]
 pub fn digamma<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    elementwise(x, special::digamma, special::trigamma)
+    named("digamma", x, special::digamma, special::trigamma)
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::apply;
+use super::{apply, computes_on_host};
 use crate::handle::Handle;
 
 /// A function of one number with its own `derivative`, applied to every entry as one node of the tape.
@@ -18,6 +18,17 @@ use crate::handle::Handle;
 /// ```
 #[must_use]
 pub fn elementwise<const D: usize>(x: Tensor<D>, function: fn(f64) -> f64, derivative: fn(f64) -> f64) -> Tensor<D> {
+    named("elementwise", x, function, derivative)
+}
+
+/// As [`elementwise`], for a function with a name of its own.
+pub(super) fn named<const D: usize>(
+    name: &str,
+    x: Tensor<D>,
+    function: fn(f64) -> f64,
+    derivative: fn(f64) -> f64,
+) -> Tensor<D> {
+    computes_on_host(name);
     apply(
         vec![Handle::from(x)],
         Box::new(move |mut inputs| {

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::elementwise::elementwise;
+use super::elementwise::named;
 use crate::math::special;
 
 /// The logarithm of the gamma function, entry by entry, for entries > 0.
@@ -26,5 +26,5 @@ use crate::math::special;
 /// NIST Digital Library of Mathematical Functions, 5.2.
 #[must_use]
 pub fn ln_gamma<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    elementwise(x, special::ln_gamma, special::digamma)
+    named("ln_gamma", x, special::ln_gamma, special::digamma)
 }

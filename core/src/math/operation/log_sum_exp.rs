@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::apply;
+use super::{apply, computes_on_host};
 use crate::array::Array;
 use crate::handle::Handle;
 use crate::math::special::log_sum_exp_parts;
@@ -35,6 +35,7 @@ use crate::math::special::log_sum_exp_parts;
 /// Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax functions", 2021.
 #[must_use]
 pub fn log_sum_exp<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    computes_on_host("log_sum_exp");
     apply(
         vec![Handle::from(x)],
         Box::new(|mut inputs| {

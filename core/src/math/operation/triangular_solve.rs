@@ -2,9 +2,9 @@
 
 use burn::tensor::Tensor;
 
-use super::apply;
 use super::cholesky::side;
 use super::triangle::{solve, solve_transposed};
+use super::{apply, computes_on_host};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -43,6 +43,7 @@ const OPERATION: &str = "triangular solve";
 /// Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation", 2008,
 /// section 2.3.1.
 pub fn triangular_solve<const D: usize>(factor: Tensor<D>, right: Tensor<D>) -> Result<Tensor<D>> {
+    computes_on_host("triangular_solve");
     let (factor, right) = (Handle::from(factor), Handle::from(right));
     let (shape, found) = (factor.shape(), right.shape());
     let n = side(OPERATION, &shape)?;

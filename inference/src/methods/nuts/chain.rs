@@ -99,10 +99,16 @@ fn first_position<M: Model>(nuts: &Nuts, number: u32, target: &mut Target<'_, M>
 
 /// Whether a model refuses the place and not the way in which it is asked: a trajectory that comes there has diverged.
 fn outside(error: &partita_core::Error) -> bool {
-    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Parameter, Support};
+    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Operation, Parameter, Support};
+    // A solver of differential equations that gets no further refuses a place too.
     matches!(
         error,
-        NotFinite { .. } | NotFiniteMade { .. } | NotPositiveDefinite { .. } | Parameter { .. } | Support { .. }
+        NotFinite { .. }
+            | NotFiniteMade { .. }
+            | NotPositiveDefinite { .. }
+            | Operation { .. }
+            | Parameter { .. }
+            | Support { .. }
     )
 }
 
