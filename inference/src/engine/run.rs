@@ -228,7 +228,7 @@ fn run_at(
             }
             progress.step(&info, &course.record.counters);
         }
-        let is_over = is_step && course.stop.is_over(&info);
+        let is_over = is_step && (course.stop.is_over(&info) || pace.algorithm().is_done());
         // Where no silo answers an interruption is heard all the same.
         let is_interrupted = (is_step || info.tally.missed_answers > 0) && options.is_interrupted();
         course.record.ending = match (is_over, is_interrupted) {

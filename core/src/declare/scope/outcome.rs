@@ -85,11 +85,12 @@ impl RowPlace {
 
     /// Whether both are the rows of one plate.
     fn is_same(&self, other: &Self) -> bool {
-        self.level == other.level && match (&self.of, &other.of) {
-            (None, None) => true,
-            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
-            _ => false,
-        }
+        self.level == other.level
+            && match (&self.of, &other.of) {
+                (None, None) => true,
+                (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+                _ => false,
+            }
     }
 }
 
