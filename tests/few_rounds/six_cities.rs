@@ -1,9 +1,10 @@
 //! Fits six cities over silos of several shapes: the answer of long chains, in the rounds that the method promises.
 
-use partita::Device;
-use partita::inference::{AlgorithmChoice, Ending, FewRoundsOptions};
+use partita::inference::Ending;
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
-use partita::{Fit, FitOptions, fit};
+use partita::{Device, Fit};
+
+use super::moments;
 
 /// Means and sds of the specification, from the same method written in Python (`few_rounds.py`).
 const EXPECTED: [[f64; 2]; 5] = [[-3.156, 0.223], [0.462, 0.287], [-0.218, 0.087], [0.106, 0.139], [-0.785, 0.085]];
@@ -15,26 +16,14 @@ fn fitted(parts: &[Vec<Child>]) -> Fit {
         .enumerate()
         .map(|(index, children)| (format!("hospital-{index}"), RepeatedBinary::six_cities(children, &device).unwrap()))
         .collect();
-    let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
-    let options = FitOptions { algorithm, threads: 2, ..FitOptions::default() };
-    fit(&MixedLogistic::new(4), &silos, &device, &options, None).unwrap()
+    super::fitted(&MixedLogistic::new(4), &silos)
 }
 
 fn agrees(name: &str, parts: &[Vec<Child>], most_rounds: u64) {
-    let start = std::time::Instant::now();
     let fit = fitted(parts);
     let rounds = fit.record.counters.rounds;
-    let posterior = fit.posterior();
-    let means = posterior.family.mean(posterior.parameters);
-    let sds = posterior.family.covariance_matrix(posterior.parameters).deviations();
-    println!(
-        "{name}: {rounds} rounds, bound {:.4}, {:?} {:?} {:?}",
-        fit.report.elbo,
-        fit.record.trace,
-        fit.algorithm.counts(),
-        start.elapsed()
-    );
-    println!("{means:.4?} {sds:.4?}");
+    let (means, sds) = moments(&fit);
+    println!("{name}: {rounds} rounds, bound {:.4}, {:.4?}, {means:.4?} {sds:.4?}", fit.report.elbo, fit.record.trace);
     assert_eq!(fit.record.ending, Ending::Converged, "{name}");
     assert!(rounds <= most_rounds, "{name}: {rounds} rounds");
     assert!(fit.report.elbo >= -819.42 - 3.0 * fit.report.elbo_se, "{name}: bound {}", fit.report.elbo);

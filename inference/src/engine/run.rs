@@ -217,6 +217,9 @@ fn run_at(
     if options.resume {
         saved::resume(pace.algorithm(), exchange, options, &mut course)?;
     }
+    if pace.algorithm().is_done() {
+        course.record.ending = Ending::Converged;
+    }
     while course.step < options.steps && course.record.ending == Ending::Completed {
         let info = pace.next(exchange, course.step, options.deadline, &mut course.record.counters)?;
         let before = std::mem::replace(&mut course.step, info.step);

@@ -5,7 +5,7 @@ use super::step::{Share, Step};
 use crate::engine::error::{Error, Result};
 
 /// Steps after which a start is taken as it is.
-const MOST_STEPS: usize = 100;
+const MOST_STEPS: usize = 150;
 /// A bound may fall by this much, in nats: the fixed point of Stein's rule is not quite the maximum of the bound.
 pub(crate) const SLACK: f64 = 0.02;
 

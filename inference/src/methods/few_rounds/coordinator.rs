@@ -25,6 +25,8 @@ const STATE: &str = "few.coordinator";
 const REACH: f64 = 2.25;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
+/// The rounds after which a run that has not converged ends, and says so.
+const MOST_ROUNDS: u64 = 40;
 
 /// Inference in a handful of rounds, for models of at most 200 globals whose rows have at most three latents.
 ///
@@ -80,7 +82,7 @@ enum Phase {
     Start = 0,
     Rounds = 1,
     Done = 2,
-    /// No part of a step raised the bound.
+    /// It has not converged: no part of a step raised the bound, or there were too many rounds.
     Stuck = 3,
 }
 
@@ -277,7 +279,7 @@ impl<M: Model> FewRounds<M> {
             let last = step.take(&self.course.at, 1.0);
             self.accept(last.clone());
             (self.course.next, self.course.phase) = (last, Phase::Done);
-        } else if self.course.reach < LEAST_REACH {
+        } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
             self.course.phase = Phase::Stuck;
         } else {
             self.course.fraction = (self.course.reach / step.length()).min(1.0);
@@ -386,7 +388,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
             count(
                 "stuck",
-                "run that ended before it converged, since no step raised the bound: do not trust the answer",
+                "run that did not converge: do not trust the answer; a posterior far from normal needs `Nuts` or `Sfvi`",
                 u64::from(self.course.phase == Phase::Stuck),
             ),
         ];
@@ -412,8 +414,8 @@ impl<M: Model> Algorithm for FewRounds<M> {
             .number("fraction", *fraction)
             .number("reach", *reach)
             .setting("globals", &global_signature(&self.table))
-            .floats("at", &at.parameters())
-            .floats("next", &next.parameters());
+            .floats("at", &at.flat())
+            .floats("next", &next.flat());
         match share {
             Some(Share { value, gradient, curvature }) => {
                 state.number("value", *value).floats("gradient", gradient).floats("curvature", curvature)
@@ -427,7 +429,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         let len = self.table.global_len();
         let normal = |name: &str| {
             let parameters = state.expect_floats(name, self.family.parameter_len())?;
-            Normal::of_parameters(&parameters, len).ok_or_else(|| Error::Message {
+            Normal::of_flat(&parameters, len).ok_or_else(|| Error::Message {
                 kind: state.kind.clone(),
                 problem: format!("`{name}` is no posterior of this model"),
             })

@@ -78,6 +78,19 @@ impl Normal {
         Self { mean, factor }
     }
 
+    /// Mean, and the lower triangle of the factor row by row: every bit, which parameters of a family do not keep.
+    pub(crate) fn flat(&self) -> Vec<f64> {
+        let lower = (0..self.len()).flat_map(|row| (0..=row).map(move |column| (row, column)));
+        self.mean.iter().copied().chain(lower.map(|(row, column)| self.factor[(row, column)])).collect()
+    }
+
+    /// From [`Normal::flat`]; `None` if the length is another.
+    pub(crate) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
+        let (mean, lower) = values.split_at_checked(len).filter(|(_, lower)| lower.len() == len * (len + 1) / 2)?;
+        let entry = |row: usize, column: usize| if column > row { 0.0 } else { lower[row * (row + 1) / 2 + column] };
+        Some(Self { mean: mean.to_vec(), factor: Mat::from_fn(len, len, entry) })
+    }
+
     /// As parameters of [`FullRankGaussian`].
     pub(crate) fn parameters(&self) -> Vec<f64> {
         let scales = (0..self.len()).map(|row| self.factor[(row, row)]);
@@ -116,6 +129,7 @@ mod tests {
         let own = Normal { mean: vec![1.0, -2.0, 0.5], factor };
         let back = Normal::of_parameters(&own.parameters(), 3).unwrap();
         assert!((&back.factor - &own.factor).norm_max() < 1e-15 && back.mean == own.mean);
+        assert_eq!(Normal::of_flat(&own.flat(), 3), Some(own.clone()));
         let latent = own.draw(&[0.3, -1.0, 2.0]);
         assert!(own.whiten(&latent).iter().zip([0.3, -1.0, 2.0]).all(|(a, b)| (a - b).abs() < 1e-14));
         let by = Mat::from_fn(3, 3, |i, j| {

@@ -239,7 +239,7 @@ impl<M: Model> Program for FewRoundsSilo<M> {
     fn save(&self) -> Result<NamedVectors> {
         #[expect(clippy::cast_precision_loss, reason = "points are few")]
         let points = self.integral.points().into_iter().map(|each| each as f64).collect();
-        let mut state = vec![(POINTS.to_owned(), points), (SEEN.to_owned(), self.seen.parameters())];
+        let mut state = vec![(POINTS.to_owned(), points), (SEEN.to_owned(), self.seen.flat())];
         for (index, centres) in self.centres.iter().enumerate() {
             state.push((format!("rules.{index}"), centres.flat()));
         }
@@ -249,7 +249,7 @@ impl<M: Model> Program for FewRoundsSilo<M> {
     fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
         let (Some(points), Some(seen)) = (find(POINTS), find(SEEN)) else { return Ok(false) };
-        let Some(seen) = Normal::of_parameters(seen, self.table.global_len()) else { return Ok(false) };
+        let Some(seen) = Normal::of_flat(seen, self.table.global_len()) else { return Ok(false) };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "points are few")]
         let points: Vec<usize> = points.iter().map(|each| *each as usize).collect();
         let mut integral = self.integral.clone();
