@@ -5,6 +5,7 @@ mod draw;
 mod encoding;
 mod gradient;
 mod latents;
+mod levels;
 mod locally_enhanced;
 mod on_device;
 mod on_device_encoding;
@@ -18,6 +19,7 @@ pub use draw::{
 pub use encoding::Encoded;
 pub use gradient::ValueAndGradient;
 pub use latents::Latents;
+pub use levels::Levels;
 pub use locally_enhanced::Enhanced;
 pub use on_device::DeviceValueAndGradient;
 pub use on_device_encoding::DeviceEncoded;

@@ -8,7 +8,7 @@ pub use names::{AlgorithmName, ScheduleName};
 
 use std::path::Path;
 
-use partita_inference::{AlgorithmChoice, FitOptions, PviOptions, Settings};
+use partita_inference::{AlgorithmChoice, FewRoundsOptions, FitOptions, PviOptions, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -118,6 +118,7 @@ impl RunFile {
         let settings = self.settings_over(base)?;
         let algorithm = match self.algorithm {
             AlgorithmName::Sfvi => AlgorithmChoice::Sfvi,
+            AlgorithmName::FewRounds => AlgorithmChoice::FewRounds(FewRoundsOptions::default()),
             AlgorithmName::SfviAvg => {
                 let entries = self.sfvi_avg.clone().unwrap_or_default();
                 AlgorithmChoice::SfviAvg(options::rounds(&entries, self.local_steps)?)
@@ -197,6 +198,8 @@ impl RunFile {
             AlgorithmName::Vertical => {
                 rounds * options::vertical(self.vertical.as_ref()).map_or(1, |how| how.exchanges_a_step())
             }
+            // It ends by itself: `steps` is the most it may take.
+            AlgorithmName::FewRounds => self.steps,
             AlgorithmName::Sfvi | AlgorithmName::FedOpt | AlgorithmName::Pvi => rounds,
         }
     }

@@ -9,7 +9,9 @@ pub(crate) mod error;
 pub(crate) mod estimator;
 pub(crate) mod exchange;
 pub(crate) mod family;
+pub(crate) mod integral;
 pub mod metrics;
+
 pub(crate) mod moments;
 pub(crate) mod natural;
 pub(crate) mod on_device;

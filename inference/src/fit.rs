@@ -29,6 +29,7 @@ use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, To
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
+use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
 
@@ -39,6 +40,8 @@ pub enum AlgorithmChoice {
     /// Structured federated variational inference over any number of silos.
     #[default]
     Sfvi,
+    /// Rows integrated out in their silos and natural-gradient steps of the globals: a handful of rounds.
+    FewRounds(FewRoundsOptions),
     /// Structured variational inference on pooled data: exactly one silo.
     Central,
     /// SFVI with averaging: rounds of many local steps.

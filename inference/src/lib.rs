@@ -47,6 +47,7 @@ pub use fit::{
     fit_parties, parties, silo_program, start,
 };
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
+pub use methods::few_rounds::{FewRounds, FewRoundsOptions, FewRoundsSilo};
 #[cfg(feature = "sampler")]
 pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Nuts, NutsDiagnostics, NutsFit, SamplerWarning};
 pub use methods::pvi::solver::{

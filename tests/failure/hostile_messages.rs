@@ -8,8 +8,8 @@ use fixtures::ConjugateGaussian;
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
-    Adam, Algorithm, DataType, Error, FedOptOptions, GradientDescent, Message, Outcome, Record, Request, SiloProgram,
-    VerticalOptions, coordinator, silo_program,
+    Adam, Algorithm, DataType, Error, FedOptOptions, FewRoundsOptions, GradientDescent, Message, Outcome, Record,
+    Request, SiloProgram, VerticalOptions, coordinator, silo_program,
 };
 use partita::models::GaussianMean;
 use partita::{
@@ -258,6 +258,11 @@ fn fit_mean(algorithm: AlgorithmChoice) -> Horizontal<GaussianMean> {
 #[test]
 fn sfvi_parties_survive_any_wrong_message() {
     assault("SFVI", &fit(AlgorithmChoice::Sfvi));
+}
+
+#[test]
+fn parties_of_few_rounds_survive_any_wrong_message() {
+    assault("few rounds", &fit(AlgorithmChoice::FewRounds(FewRoundsOptions::default())));
 }
 
 #[test]

@@ -11,7 +11,7 @@ mod plate;
 mod reading;
 mod statement;
 
-pub(crate) use outcome::{Leaf, Outcome, Quantity, RowPlace, RowTape};
+pub(crate) use outcome::{Leaf, Level, Outcome, Quantity, RowPlace, RowTape};
 pub use plate::{Minibatch, PlateRows};
 pub use reading::Moments;
 pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
@@ -54,6 +54,8 @@ struct Place<'a> {
     /// The place in the table of the next site.
     next: usize,
     plate: Option<Plate<'a>>,
+    /// The pass over the local part, of several on one tape.
+    pass: usize,
     /// The factor on log densities outside plates.
     weight: f64,
     /// The prefix of the names of sites, dot included.
@@ -86,7 +88,7 @@ impl<'a> Scope<'a> {
     }
 
     fn starting(device: &'a Device, table: Table<'a>, source: Source<'a>, reading: Reading<'a>) -> Self {
-        let place = Place { part: Part::Global, next: 0, plate: None, weight: 1.0, prefix: String::new() };
+        let place = Place { part: Part::Global, next: 0, plate: None, pass: 0, weight: 1.0, prefix: String::new() };
         Self { device, table, source, reading, place, minibatch: &[], outcome: Outcome::default() }
     }
 
@@ -151,15 +153,30 @@ impl<'a> Scope<'a> {
     fn score(&self) -> Score {
         let Reading::Density(density) = &self.reading else { return Score::Skip };
         match (density.terms, self.place.part, &self.place.plate) {
-            (Terms::Local | Terms::LocalByRow, Part::Global, _) => Score::Skip,
-            (Terms::LocalByRow, Part::Local, Some(_)) => Score::ByRow,
+            (Terms::Local | Terms::LocalByRow | Terms::LocalByLevel, Part::Global, _) => Score::Skip,
+            (Terms::LocalByRow, Part::Local, Some(_)) | (Terms::LocalByLevel, Part::Local, _) => Score::ByRow,
             _ => Score::Sum(self.weight_here()),
         }
     }
 
     /// Where log densities of the plate now evaluated are added row by row.
     fn row_place(&self) -> RowPlace {
-        self.place.plate.as_ref().map_or_else(RowPlace::default, |plate| plate.place.clone())
+        let silo = || RowPlace::own(Level { pass: self.place.pass, block: None }, 1);
+        self.place.plate.as_ref().map_or_else(silo, |plate| plate.place.clone())
+    }
+
+    /// Adds log densities of the rows of the plate now evaluated, with the weight of this position of the model.
+    ///
+    /// Bounds with inner draws weigh rows themselves, and refuse `weighted`.
+    fn add_by_row(&mut self, mut numbers: Vec<f64>, tape: Option<Handle>) {
+        let weight = if self.terms() == Some(Terms::LocalByLevel) { self.place.weight } else { 1.0 };
+        let tape = if weight == 1.0 {
+            tape
+        } else {
+            numbers.iter_mut().for_each(|number| *number *= weight);
+            tape.map(|tape| Handle::from(tape.typed::<1>() * weight))
+        };
+        self.outcome.add_rows(&self.row_place(), &numbers, tape);
     }
 
     /// Whether this is a plate without rows to evaluate: a level that a silo lacks, or groups without rows.

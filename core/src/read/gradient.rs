@@ -117,7 +117,7 @@ fn unconstrained(site: &Site, leaf: &Leaf, gradient: &[f64], row_weights: &[f64]
         let weight = match leaf.score {
             Score::Skip => 0.0,
             Score::Sum(weight) => weight,
-            Score::ByRow => row_weights[leaf.place.outermost_of(index * leaf.place.rows / events)],
+            Score::ByRow => row_weights[leaf.place.level_row(index * leaf.place.rows / events)],
         };
         bijector.vjp(u, x, g, weight, result);
     }

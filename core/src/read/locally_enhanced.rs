@@ -53,13 +53,25 @@ impl<M: Model> LogDensity<'_, M> {
         scope.run(|scope| self.model.local(scope, &globals, data))?;
         scope.ended()?;
         let mut outcome = scope.outcome;
-        let scale = self.row_scale(outcome.rows.len(), log_q.len())?;
-        let weights = weigh(&mut outcome, log_q, RowWeight { scale, repeats: self.minibatch[0].repeats });
+        let rows = self.rows_of_one_level(&mut outcome, log_q.len())?;
+        let scale = self.row_scale(rows.len(), log_q.len())?;
+        let row = RowWeight { scale, repeats: self.minibatch[0].repeats };
+        let weights = weigh(&mut outcome, &rows, log_q, row);
         for RowTape { place, tape } in std::mem::take(&mut outcome.row_tapes) {
             outcome.add_tape(linear_form(Handle::from(tape), place.spread(&weights)).typed());
         }
         let evaluated = self.finish(outcome, self.blank(latents), &weights)?;
         Ok(Enhanced { evaluated, weights, scale })
+    }
+
+    /// The log densities of the rows of the one plate that inner draws are made for.
+    fn rows_of_one_level(&self, outcome: &mut Outcome, log_q: usize) -> Result<Vec<f64>> {
+        let mut levels = std::mem::take(&mut outcome.levels).into_iter();
+        match (levels.next(), levels.next()) {
+            (Some(only), None) => Ok(only.rows),
+            (None, _) => Ok(Vec::new()),
+            (Some(first), Some(second)) => Err(inner_draws(first.rows.len() + second.rows.len(), log_q)),
+        }
     }
 
     /// $N/B$, times the weight of the local part; refuses anything but one number of `log_q` for each repeat of a row.
@@ -83,8 +95,7 @@ struct RowWeight {
 }
 
 /// Adds the bounds of all rows to the total; the weights of their repeats, which the host's gradients get as a factor.
-fn weigh(outcome: &mut Outcome, log_q: &[f64], row: RowWeight) -> Vec<f64> {
-    let rows = std::mem::take(&mut outcome.rows);
+fn weigh(outcome: &mut Outcome, rows: &[f64], log_q: &[f64], row: RowWeight) -> Vec<f64> {
     let mut weights = Vec::with_capacity(rows.len());
     let ratios: Vec<f64> = rows.iter().zip(log_q).map(|(log_p, log_q)| log_p - log_q).collect();
     for ratios in ratios.chunks(row.repeats) {
@@ -97,7 +108,7 @@ fn weigh(outcome: &mut Outcome, log_q: &[f64], row: RowWeight) -> Vec<f64> {
     for leaf in outcome.leaves.iter_mut().filter(|leaf| leaf.score == Score::ByRow) {
         let each = (leaf.host_gradient.len() / leaf.place.rows.max(1)).max(1);
         for (row, own) in leaf.host_gradient.chunks_mut(each).enumerate() {
-            let weight = weights[leaf.place.outermost_of(row)];
+            let weight = weights[leaf.place.level_row(row)];
             own.iter_mut().for_each(|gradient| *gradient *= weight);
         }
     }

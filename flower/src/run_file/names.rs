@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum AlgorithmName {
     /// Structured federated variational inference: an exchange a step.
     Sfvi,
+    /// Rows integrated out in their silos: a handful of exchanges.
+    FewRounds,
     /// Rounds of local steps and an average.
     SfviAvg,
     /// Federated point estimation: FedAvg and its kin.
@@ -20,13 +22,14 @@ pub enum AlgorithmName {
 }
 
 /// Every word that a silo's `allow` may hold.
-const VERBS: [&str; 6] = ["sfvi", "avg", "fed", "pvi", "vertical", "evaluate"];
+const VERBS: [&str; 7] = ["sfvi", "few", "avg", "fed", "pvi", "vertical", "evaluate"];
 
 impl AlgorithmName {
     /// Its name in a run file.
     pub(super) fn written(self) -> &'static str {
         match self {
             Self::Sfvi => "sfvi",
+            Self::FewRounds => "few-rounds",
             Self::SfviAvg => "sfvi-avg",
             Self::FedOpt => "fed-opt",
             Self::Pvi => "pvi",
@@ -38,6 +41,7 @@ impl AlgorithmName {
     pub(super) fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Sfvi => &["sfvi"],
+            Self::FewRounds => &["few"],
             Self::SfviAvg => &["avg", "sfvi"],
             Self::FedOpt => &["fed", "sfvi"],
             Self::Pvi => &["pvi", "sfvi"],

@@ -38,6 +38,11 @@ pub trait Algorithm: Send {
     /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
+    /// Whether the run is over by the method's own account: nothing is left to gain, or no step gains anything.
+    fn is_done(&self) -> bool {
+        false
+    }
+
     /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
     ///
     /// `offset` counts the requests of one assessment, from 0. Noise depends on it and on the draw, as that of a

@@ -16,6 +16,13 @@ use crate::engine::family::{CovarianceMatrix, MarginalOver, OuterMarginals, RowG
 use crate::engine::optimiser::UpdateRule;
 use crate::engine::settings::Settings;
 
+/// The rows of the outermost plates of a silo: patients, not their visits.
+pub(crate) fn outermost_rows(table: &SiteTable) -> usize {
+    let blocks = table.blocks().iter().enumerate();
+    let outermost = blocks.filter(|(index, block)| block.plate.is_some() && table.outermost(*index) == *index);
+    outermost.map(|(_, block)| block.rows).sum()
+}
+
 /// The local blocks of one party, and the part of θ that it shares with no other.
 pub(crate) struct Locals {
     choices: Choices,

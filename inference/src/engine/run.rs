@@ -217,6 +217,9 @@ fn run_at(
     if options.resume {
         saved::resume(pace.algorithm(), exchange, options, &mut course)?;
     }
+    if pace.algorithm().is_done() {
+        course.record.ending = Ending::Converged;
+    }
     while course.step < options.steps && course.record.ending == Ending::Completed {
         let info = pace.next(exchange, course.step, options.deadline, &mut course.record.counters)?;
         let before = std::mem::replace(&mut course.step, info.step);
@@ -228,7 +231,7 @@ fn run_at(
             }
             progress.step(&info, &course.record.counters);
         }
-        let is_over = is_step && course.stop.is_over(&info);
+        let is_over = is_step && (course.stop.is_over(&info) || pace.algorithm().is_done());
         // Where no silo answers an interruption is heard all the same.
         let is_interrupted = (is_step || info.tally.missed_answers > 0) && options.is_interrupted();
         course.record.ending = match (is_over, is_interrupted) {

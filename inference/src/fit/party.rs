@@ -1,15 +1,17 @@
 //! Makes one party of a fit, the coordinator or a silo, for whichever algorithm is chosen.
 
-use partita_core::{Device, LocalBlock, Model, SiteTable};
+use partita_core::{Device, Model};
 
 use super::AlgorithmChoice;
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
 use crate::engine::panic::{COORDINATOR, caught};
+use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
 use crate::methods::columns::VerticalOptions;
+use crate::methods::few_rounds::{FewRounds, FewRoundsSilo};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
 use crate::methods::rounds::{AveragingSilo, FedOpt, SfviAvg};
 use crate::methods::sfvi::{Central, CentralSilo, OnDeviceSilo, Sfvi};
@@ -27,6 +29,7 @@ pub(super) fn coordinator<M: Model + 'static>(
     caught(COORDINATOR, || {
         Ok(match choice {
             AlgorithmChoice::Sfvi => Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>,
+            AlgorithmChoice::FewRounds(how) => Box::new(FewRounds::new(model, device, settings, names, how)?),
             AlgorithmChoice::SfviAvg(how) => {
                 Box::new(SfviAvg::new(model, device, settings, names, sizes, how.clone())?)
             }
@@ -80,6 +83,11 @@ pub(super) fn silo<M: Model + 'static>(
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {
+            AlgorithmChoice::FewRounds(how) => {
+                let silo = FewRoundsSilo::new(name, model, data, device, settings, how)?;
+                let rows = outermost_rows(silo.table());
+                return Ok((Box::new(silo) as Box<dyn SiloProgram>, rows));
+            }
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
@@ -88,7 +96,7 @@ pub(super) fn silo<M: Model + 'static>(
             | AlgorithmChoice::FedOpt(_)
             | AlgorithmChoice::Pvi(_) => {
                 let silo = Silo::new(name, index, model, data, device, settings)?;
-                let rows = rows_of(silo.table());
+                let rows = outermost_rows(silo.table());
                 let program: Box<dyn SiloProgram> = match choice {
                     AlgorithmChoice::SfviAvg(how) => Box::new(AveragingSilo::new(silo, index).at_most(how.local_steps)),
                     AlgorithmChoice::FedOpt(how) => {
@@ -111,13 +119,6 @@ fn vertical(how: &VerticalOptions) -> Error {
         found: format!("{how:?}"),
         expected: "an algorithm for silos with different rows; `vertical::fit` serves parties with different columns",
     }
-}
-
-/// The rows of the outermost plates of a silo: patients, not their visits.
-fn rows_of(table: &SiteTable) -> usize {
-    let blocks = table.blocks();
-    let is_inner = |block: &LocalBlock| block.parent.as_ref().is_some_and(|outer| blocks[outer.block].plate.is_some());
-    blocks.iter().filter(|block| block.plate.is_some() && !is_inner(block)).map(|block| block.rows).sum()
 }
 
 /// The one silo of a fit of pooled data.

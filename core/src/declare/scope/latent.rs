@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use burn::tensor::Tensor;
 
 use super::affine::{Affine, affine};
-use super::{Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Tape};
+use super::{Leaf, Origin, Quantity, Reading, RowPlace, Scope, Score, Tape, Terms};
 use crate::declare::site::{Part, Role};
 use crate::distribution::{Law, Parameter, ParameterRule, Support, Wanted};
 use crate::error::{Error, Result};
@@ -56,7 +56,8 @@ impl<'a> Scope<'a> {
         let shape: [usize; D] = self.shape_of(name, &entered.law)?;
         let handle = match &self.reading {
             Reading::Density(density) => {
-                let tape = density.latents;
+                let levels = density.terms == Terms::LocalByLevel && self.place.part == Part::Local;
+                let tape = if levels { Tape::Fixed } else { density.latents };
                 self.scored(entered, values, tape, shape)?
             }
             _ => Handle::from(self.device.tensor(values.constrained.into_owned(), shape)),
@@ -104,22 +105,25 @@ impl<'a> Scope<'a> {
         let score = self.score();
         match score {
             Score::Skip => {}
-            Score::ByRow => self.outcome.add_rows(&self.row_place(), &log_dets, None),
+            Score::ByRow => self.add_by_row(log_dets, None),
             Score::Sum(weight) => self.outcome.total += weight * log_dets.iter().sum::<f64>(),
         }
         let on_host = entered.law.constant_parameters();
-        let host_gradient = if on_host { self.score_on_host(&entered, &constrained, score)? } else { Vec::new() };
+        let host_gradient = if on_host { self.score_on_host(&entered, &constrained, score, tape)? } else { Vec::new() };
         let site = entered.index;
         let real = self.table().sites[site].support == Some(Support::Real);
         let kept = if real { Vec::new() } else { constrained.to_vec() };
         let value: Tensor<D> = match tape {
             Tape::Leaves => self.device.leaf(constrained, shape),
-            Tape::Constants => self.device.tensor(constrained.into_owned(), shape),
+            Tape::Constants | Tape::Fixed => self.device.tensor(constrained.into_owned(), shape),
         };
         let handle = Handle::from(value);
         let place = if score == Score::ByRow { self.row_place() } else { RowPlace::default() };
         if !on_host {
             self.score_on_tape(entered, handle.clone(), score)?;
+        }
+        if tape == Tape::Fixed {
+            return Ok(handle);
         }
         self.outcome.leaves.push(Leaf {
             site,
@@ -135,21 +139,34 @@ impl<'a> Scope<'a> {
     }
 
     /// Adds the log density of a latent whose parameters are constants, with its gradient by the value.
-    fn score_on_host(&mut self, entered: &Entered<'_>, constrained: &[f64], score: Score) -> Result<Vec<f64>> {
+    fn score_on_host(
+        &mut self,
+        entered: &Entered<'_>,
+        constrained: &[f64],
+        score: Score,
+        tape: Tape,
+    ) -> Result<Vec<f64>> {
         let weight = match score {
             Score::Skip => return Ok(Vec::new()),
             Score::ByRow => 1.0,
             Score::Sum(weight) => weight,
         };
         let arrays = entered.law.arrays()?;
-        let wanted = Wanted { value: true, ..Wanted::default() };
         let view = entered.law.view(&arrays);
+        if score == Score::ByRow && tape == Tape::Fixed {
+            let events = view.pointwise(constrained);
+            let finite = view.finite(constrained, events.iter().sum());
+            finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
+            self.add_by_row(events, None);
+            return Ok(Vec::new());
+        }
+        let wanted = Wanted { value: true, ..Wanted::default() };
         let evaluation = view.evaluate(constrained, weight, &wanted);
         let finite = view.finite(constrained, evaluation.total);
         finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
         if score == Score::ByRow {
             let events = view.pointwise(constrained);
-            self.outcome.add_rows(&self.row_place(), &events, None);
+            self.add_by_row(events, None);
         } else {
             self.outcome.total += evaluation.total;
         }
@@ -162,9 +179,9 @@ impl<'a> Scope<'a> {
         match score {
             Score::Skip => {}
             Score::ByRow => {
-                let rows = law.shape()[0];
+                let rows = self.row_place().rows;
                 let scored = law.score_rows(value, rows).map_err(|error| made(error).at(|| self.operation(name)))?;
-                self.outcome.add_rows(&self.row_place(), &scored.rows, scored.tape);
+                self.add_by_row(scored.rows, scored.tape);
             }
             Score::Sum(weight) => {
                 let scored = law.score(value, weight).map_err(|error| made(error).at(|| self.operation(name)))?;

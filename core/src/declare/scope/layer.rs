@@ -56,6 +56,12 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Begins another pass over the local function on the same tape, at other latents of rows.
+    pub(crate) fn begin_pass(&mut self, first_site: usize, pass: usize, locals: &'a [Vec<f64>]) {
+        (self.place.next, self.place.pass) = (first_site, pass);
+        self.source.locals = Origin::Given(locals);
+    }
+
     /// The index of the next site.
     pub(crate) fn next_site(&self) -> usize {
         if let Table::Building(table) = &self.table { table.sites.len() } else { self.place.next }

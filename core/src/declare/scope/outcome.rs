@@ -16,21 +16,37 @@ pub(crate) struct Outcome {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) values: Vec<(String, Array)>,
     pub(crate) observed: Vec<(String, Array)>,
-    /// Log densities of an outermost plate row by row, and the parts of them on the tape.
-    pub(crate) rows: Vec<f64>,
+    /// Log densities row by row, level by level, and the parts of them on the tape.
+    pub(crate) levels: Vec<LevelRows>,
     pub(crate) row_tapes: Vec<RowTape>,
     /// Operations that compute on the host, with the site that is declared next; where a reading asks for them.
     pub(crate) on_host: Vec<(String, String)>,
 }
 
-/// Where log densities of the rows of a plate are added: to the rows of its outermost plate.
+/// Rows whose log densities are kept apart: those of a block, or the silo, in one pass over the local part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Level {
+    pub(crate) pass: usize,
+    /// The block of the table; `None` for what stands outside plates.
+    pub(crate) block: Option<usize>,
+}
+
+/// Log densities of the rows of a level.
+#[derive(Debug)]
+pub(crate) struct LevelRows {
+    pub(crate) level: Level,
+    pub(crate) rows: Vec<f64>,
+}
+
+/// Where log densities of the rows of a plate are added: to the rows of a level at or around it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowPlace {
-    /// The number of rows evaluated of the outermost plate.
-    pub(crate) outermost: usize,
+    pub(crate) level: Level,
+    /// The number of rows evaluated of the level.
+    pub(crate) len: usize,
     /// The number of rows evaluated of this plate.
     pub(crate) rows: usize,
-    /// The place among the outermost rows of each of its rows; `None` for the outermost plate itself.
+    /// The place among the rows of the level of each of its rows; `None` for the level's own plate.
     pub(crate) of: Option<Arc<[usize]>>,
 }
 
@@ -42,21 +58,26 @@ pub(crate) struct RowTape {
 }
 
 impl RowPlace {
+    /// The place of the rows of a level itself.
+    pub(crate) fn own(level: Level, rows: usize) -> Self {
+        Self { level, len: rows, rows, of: None }
+    }
+
     /// That of a plate inside this one, with the place among its rows of each row of the other.
     pub(crate) fn within(&self, places: &Arc<[usize]>) -> Self {
         let of = match &self.of {
             None => Arc::clone(places),
             Some(of) => places.iter().map(|place| of[*place]).collect(),
         };
-        Self { outermost: self.outermost, rows: places.len(), of: Some(of) }
+        Self { level: self.level, len: self.len, rows: places.len(), of: Some(of) }
     }
 
-    /// The outermost row of a row.
-    pub(crate) fn outermost_of(&self, row: usize) -> usize {
+    /// The row of the level that a row is added to.
+    pub(crate) fn level_row(&self, row: usize) -> usize {
         self.of.as_ref().map_or(row, |of| of[row])
     }
 
-    /// Numbers of the outermost rows, for each of these rows.
+    /// Numbers of the rows of the level, for each of these rows.
     pub(crate) fn spread(&self, numbers: &[f64]) -> Vec<f64> {
         match &self.of {
             None => numbers.to_vec(),
@@ -66,11 +87,12 @@ impl RowPlace {
 
     /// Whether both are the rows of one plate.
     fn is_same(&self, other: &Self) -> bool {
-        match (&self.of, &other.of) {
-            (None, None) => true,
-            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
-            _ => false,
-        }
+        self.level == other.level
+            && match (&self.of, &other.of) {
+                (None, None) => true,
+                (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+                _ => false,
+            }
     }
 }
 
@@ -115,10 +137,15 @@ impl Outcome {
     /// Adds log densities of the rows of a plate; `numbers` holds as many numbers for each row as there are events in
     /// it.
     pub(crate) fn add_rows(&mut self, place: &RowPlace, numbers: &[f64], tape: Option<Handle>) {
-        self.rows.resize(place.outermost, 0.0);
+        let known = self.levels.iter().position(|known| known.level == place.level);
+        let index = known.unwrap_or_else(|| {
+            self.levels.push(LevelRows { level: place.level, rows: vec![0.0; place.len] });
+            self.levels.len() - 1
+        });
+        let sums = &mut self.levels[index].rows;
         let each = (numbers.len() / place.rows.max(1)).max(1);
         for (row, own) in numbers.chunks(each).enumerate().take(place.rows) {
-            if let Some(slot) = self.rows.get_mut(place.outermost_of(row)) {
+            if let Some(slot) = sums.get_mut(place.level_row(row)) {
                 *slot += own.iter().sum::<f64>();
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::entry::Opened;
-use super::outcome::RowPlace;
+use super::outcome::{Level, RowPlace};
 use super::{Scope, Terms};
 use crate::data::Groups;
 use crate::declare::gathered::Gathered;
@@ -195,7 +195,7 @@ impl<'a> Scope<'a> {
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
         let rows = Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer: Outer::Silo };
-        let place = RowPlace { outermost: rows.len(), rows: rows.len(), of: None };
+        let place = self.outermost_place(block, rows.len());
         Ok(Plate { name: name.to_owned(), block, rows, scale, place })
     }
 
@@ -216,18 +216,41 @@ impl<'a> Scope<'a> {
             .as_ref()
             .map(|nesting| Arc::clone(&nesting.uploaded))
             .unwrap_or_default();
-        let place = match self.by_row() {
-            true => around.place.within(&places),
-            false => around.place,
-        };
+        let place = self.inner_place(&around, block, &places);
         let outer = Outer::Plate { len: around.rows.len(), places, uploaded };
         let rows = Rows { total: groups.rows(), chosen, gathered, on_device: self.stays_on_device(), outer };
         Ok(Plate { name: name.to_owned(), block, rows, scale: around.scale, place })
     }
 
-    /// Whether log densities of the local part are read row by row.
-    fn by_row(&self) -> bool {
-        matches!(&self.reading, super::Reading::Density(density) if density.terms == Terms::LocalByRow)
+    /// How log densities of the local part are summed, if the reading adds them.
+    pub(super) fn terms(&self) -> Option<Terms> {
+        match &self.reading {
+            super::Reading::Density(density) => Some(density.terms),
+            _ => None,
+        }
+    }
+
+    /// Where log densities of the rows of an outermost plate are added.
+    fn outermost_place(&self, block: usize, rows: usize) -> RowPlace {
+        let level = |block| Level { pass: self.place.pass, block };
+        match self.terms() {
+            // Rows without latents of their own belong to the silo, whose latents they may depend on.
+            Some(Terms::LocalByLevel) if self.table().blocks[block].width == 0 => {
+                RowPlace { level: level(None), len: 1, rows, of: Some(vec![0; rows].into()) }
+            }
+            _ => RowPlace::own(level(Some(block)), rows),
+        }
+    }
+
+    /// Where log densities of the rows of a plate inside another are added.
+    fn inner_place(&self, around: &Plate<'_>, block: usize, places: &Arc<[usize]>) -> RowPlace {
+        match self.terms() {
+            Some(Terms::LocalByLevel) if self.table().blocks[block].width > 0 => {
+                RowPlace::own(Level { pass: self.place.pass, block: Some(block) }, places.len())
+            }
+            Some(Terms::LocalByLevel | Terms::LocalByRow) => around.place.within(places),
+            _ => around.place.clone(),
+        }
     }
 
     /// The plate around a plate of groups; refuses one of other rows, and none.

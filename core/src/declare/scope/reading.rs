@@ -41,6 +41,7 @@ pub(crate) enum Reading<'a> {
 #[derive(Debug)]
 pub(crate) struct Density<'a> {
     pub(crate) terms: Terms,
+    /// How latents of the globals enter the tape; those of rows too, unless levels are read.
     pub(crate) latents: Tape,
     /// The loss of observations; log densities of latents and factors are unchanged.
     pub(crate) loss: Loss,
@@ -64,6 +65,8 @@ pub(crate) enum Terms {
     Local,
     /// Those of the local part, row by row inside plates.
     LocalByRow,
+    /// Those of the local part, by the rows of each block with latents, which are constants.
+    LocalByLevel,
 }
 
 /// How latents enter the tape.
@@ -73,6 +76,8 @@ pub(crate) enum Tape {
     Leaves,
     /// Constants: every density is evaluated on the host.
     Constants,
+    /// Constants that no gradient is wanted of.
+    Fixed,
 }
 
 /// Linear layers evaluated with moments.

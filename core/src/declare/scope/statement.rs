@@ -82,9 +82,9 @@ impl Scope<'_> {
         match self.score() {
             Score::Skip => {}
             Score::ByRow => {
-                let rows = law.shape()[0];
+                let rows = self.row_place().rows;
                 let scored = law.score_rows(value, rows).map_err(|error| error.at(|| self.operation(name)))?;
-                self.outcome.add_rows(&self.row_place(), &scored.rows, scored.tape);
+                self.add_by_row(scored.rows, scored.tape);
             }
             Score::Sum(weight) => {
                 let scored = law.score_by(loss, value, weight).map_err(|error| error.at(|| self.operation(name)))?;
@@ -150,10 +150,9 @@ impl Scope<'_> {
 
     /// Keeps a factor's numbers row by row.
     fn factor_by_row<const D: usize>(&mut self, name: &str, log_density: Tensor<D>) -> Result<()> {
-        let Some(plate) = &self.place.plate else { unreachable!("invariant: only a plate has rows") };
-        let rows = plate.len();
+        let rows = self.row_place().rows;
         let shape = log_density.dims();
-        if shape[0] != rows {
+        if let Some(plate) = self.place.plate.as_ref().filter(|_| shape[0] != rows) {
             return Err(Error::Plate {
                 plate: plate.name.clone(),
                 problem: format!(
@@ -169,8 +168,7 @@ impl Scope<'_> {
             return Err(Error::NotFiniteMade { operation: format!("factor `{name}`"), found });
         }
         let tape = term.is_tracked().then_some(term);
-        let place = plate.place.clone();
-        self.outcome.add_rows(&place, &found, tape);
+        self.add_by_row(found, tape);
         Ok(())
     }
 
@@ -211,8 +209,7 @@ impl Scope<'_> {
         if !(weight >= 0.0 && weight.is_finite()) {
             return refuse(weight.to_string(), "a finite number >= 0");
         }
-        let by_row = matches!(&self.reading, Reading::Density(density) if density.terms == Terms::LocalByRow);
-        if by_row && self.place.part == Part::Local {
+        if self.terms() == Some(Terms::LocalByRow) && self.place.part == Part::Local {
             return refuse(
                 "a bound with inner draws".into(),
                 "an estimator whose rows have no weights of their own, such as StickingTheLanding",

@@ -154,7 +154,7 @@ pub(super) fn number(particle: usize) -> u32 {
 }
 
 /// What `evaluate` gives for 0 to `count`, in order; worker k evaluates k, k + workers, ...
-pub(super) fn spread<W: Send, T: Send>(
+pub(crate) fn spread<W: Send, T: Send>(
     workers: &mut [W],
     count: usize,
     evaluate: impl Fn(&W, usize) -> Result<T> + Sync,

@@ -1,0 +1,247 @@
+//! Keeps where each row's rule stands at one draw of the globals: its centre and scale, moved by the rule's own moments.
+
+use partita_core::kernel::add_scaled;
+
+use super::hermite::Rule;
+use super::tree::{Level, Tree};
+
+/// Centres and scales of all rows of all levels.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Centres {
+    pub(crate) levels: Vec<LevelCentres>,
+    /// Whether they have been moved until they stood still.
+    pub(crate) is_settled: bool,
+}
+
+/// Those of one level, for each path of outer nodes and row.
+///
+/// # Shapes
+/// `centre`: `[paths, rows, width]`; `factor`: `[paths, rows, width, width]`, lower triangular.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LevelCentres {
+    pub(crate) centre: Vec<f64>,
+    pub(crate) factor: Vec<f64>,
+}
+
+/// The least standard deviation, in gaps between points, that moments are believed: below it weights sit on one point.
+const LEAST_SPREAD: f64 = 0.3;
+/// The part of the way to the outermost point beyond which a row's mass may lie outside the rule.
+const EDGE: f64 = 0.7;
+/// The factor on the scale of a rule whose row may lie outside.
+const WIDENED: f64 = 3.0;
+
+impl Centres {
+    /// Every row at zero with scale one.
+    pub(crate) fn start(tree: &Tree) -> Self {
+        let level = |level: &Level| {
+            let (count, width) = (level.paths * level.rows, level.width);
+            let mut factor = vec![0.0; count * width * width];
+            factor
+                .chunks_exact_mut(width * width)
+                .for_each(|own| own.iter_mut().step_by(width + 1).for_each(|s| *s = 1.0));
+            LevelCentres { centre: vec![0.0; count * width], factor }
+        };
+        Self { levels: tree.levels.iter().map(level).collect(), is_settled: false }
+    }
+
+    /// The same for a tree with other rules: paths that were not there begin as the last that was.
+    pub(crate) fn fitted_to(mut self, tree: &Tree) -> Self {
+        for (own, level) in self.levels.iter_mut().zip(&tree.levels) {
+            let each = level.rows * level.width;
+            let paths = own.centre.len() / each;
+            if paths != level.paths {
+                self.is_settled = false;
+                own.centre = repeated(&own.centre, each, level.paths);
+                own.factor = repeated(&own.factor, each * level.width, level.paths);
+            }
+        }
+        self
+    }
+}
+
+impl Centres {
+    /// All numbers in one vector.
+    pub(crate) fn flat(&self) -> Vec<f64> {
+        let levels = self.levels.iter().flat_map(|own| own.centre.iter().chain(&own.factor)).copied();
+        levels.chain(std::iter::once(f64::from(u8::from(self.is_settled)))).collect()
+    }
+
+    /// The same from one vector; `None` if it has another length.
+    pub(crate) fn of_flat(mut self, values: &[f64]) -> Option<Self> {
+        let mut rest = values;
+        for own in &mut self.levels {
+            for part in [&mut own.centre, &mut own.factor] {
+                let (here, after) = rest.split_at_checked(part.len())?;
+                part.copy_from_slice(here);
+                rest = after;
+            }
+        }
+        let [settled] = rest else { return None };
+        self.is_settled = *settled == 1.0;
+        Some(self)
+    }
+}
+
+/// Centres as a linear function of whitened globals, by regression over draws of mean zero and unit covariance.
+#[derive(Debug)]
+pub(crate) struct Slopes {
+    mean: Centres,
+    /// For each component, the slope of every centre, level by level.
+    slopes: Vec<Vec<Vec<f64>>>,
+}
+
+impl Slopes {
+    /// From the centres at draws, whose whitened globals `noise` gives.
+    pub(crate) fn of(centres: &[Centres], noise: impl Fn(usize) -> Vec<f64>) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
+        let weight = 1.0 / centres.len() as f64;
+        let mut mean = centres[0].clone();
+        for own in &mut mean.levels {
+            own.centre.fill(0.0);
+            own.factor.fill(0.0);
+        }
+        mean.is_settled = centres.iter().all(|own| own.is_settled);
+        let blank = || mean.levels.iter().map(|own| vec![0.0; own.centre.len()]).collect();
+        let mut slopes: Vec<Vec<Vec<f64>>> = (0..noise(0).len()).map(|_| blank()).collect();
+        for (index, own) in centres.iter().enumerate() {
+            let noise = noise(index);
+            for (at, level) in own.levels.iter().enumerate() {
+                add_scaled(&mut mean.levels[at].centre, weight, &level.centre);
+                add_scaled(&mut mean.levels[at].factor, weight, &level.factor);
+                for (slopes, noise) in slopes.iter_mut().zip(&noise) {
+                    add_scaled(&mut slopes[at], weight * noise, &level.centre);
+                }
+            }
+        }
+        Self { mean, slopes }
+    }
+
+    /// Centres at these whitened globals.
+    pub(crate) fn at(&self, white: &[f64]) -> Centres {
+        let mut centres = self.mean.clone();
+        for (slopes, white) in self.slopes.iter().zip(white) {
+            for (own, slopes) in centres.levels.iter_mut().zip(slopes) {
+                add_scaled(&mut own.centre, *white, slopes);
+            }
+        }
+        centres
+    }
+}
+
+/// As many parts of a length as are asked for, the last of those there standing for further ones.
+fn repeated(values: &[f64], each: usize, parts: usize) -> Vec<f64> {
+    let last = (values.len() / each).saturating_sub(1);
+    (0..parts).flat_map(|part| &values[part.min(last) * each..][..each]).copied().collect()
+}
+
+impl LevelCentres {
+    /// The latents of a row at a node: $c + St_n$.
+    pub(crate) fn put(&self, level: &Level, path: usize, node: usize, row: usize, out: &mut [f64]) {
+        let width = level.width;
+        let at = path * level.rows + row;
+        let (centre, point) = (&self.centre[at * width..][..width], level.rule.point(node));
+        let factor = &self.factor[at * width * width..][..width * width];
+        for (k, (slot, centre)) in out.iter_mut().zip(centre).enumerate() {
+            *slot = centre + factor[k * width..].iter().zip(&point[..=k]).map(|(s, t)| s * t).sum::<f64>();
+        }
+    }
+
+    /// $\log\det S$ of a row.
+    pub(crate) fn log_det(&self, level: &Level, at: usize) -> f64 {
+        let width = level.width;
+        self.factor[at * width * width..][..width * width].iter().step_by(width + 1).map(|s| s.ln()).sum()
+    }
+
+    /// Moves a row's rule to the mean and covariance that `weights`, normalised, give its nodes; how far that was, in
+    /// its own scale.
+    pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
+        let width = level.width;
+        let moments = Moments::of(&level.rule, weights);
+        let spread = moments.safe_spread(&level.rule);
+        let lower = cholesky(spread, width);
+        let factor = &mut self.factor[at * width * width..][..width * width];
+        let centre = &mut self.centre[at * width..][..width];
+        for k in 0..width {
+            centre[k] += (0..=k).map(|l| factor[k * width + l] * moments.mean[l]).sum::<f64>();
+        }
+        let mut moved = vec![0.0; width * width];
+        for row in 0..width {
+            for column in 0..=row {
+                moved[row * width + column] =
+                    (column..=row).map(|l| factor[row * width + l] * lower[l * width + column]).sum();
+            }
+        }
+        factor.copy_from_slice(&moved);
+        let shifts = moments.mean.iter().map(|t| t.abs());
+        let scales = (0..width).map(|k| lower[k * width + k].ln().abs());
+        shifts.chain(scales).fold(0.0, f64::max)
+    }
+
+    /// The mean of a row's latents, and their variances, under `weights`.
+    pub(crate) fn moments(&self, level: &Level, at: usize, weights: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let width = level.width;
+        let Moments { mean, covariance } = Moments::of(&level.rule, weights);
+        let (factor, centre) = (&self.factor[at * width * width..], &self.centre[at * width..]);
+        let through = |k: usize, vector: &dyn Fn(usize) -> f64| -> f64 {
+            (0..=k).map(|l| factor[k * width + l] * vector(l)).sum()
+        };
+        let means = (0..width).map(|k| centre[k] + through(k, &|l| mean[l])).collect();
+        let variances = (0..width).map(|k| through(k, &|l| through(k, &|m| covariance[l * width + m]))).collect();
+        (means, variances)
+    }
+}
+
+/// Moments of the nodes of a rule in its own coordinates.
+struct Moments {
+    mean: Vec<f64>,
+    covariance: Vec<f64>,
+}
+
+impl Moments {
+    fn of(rule: &Rule, weights: &[f64]) -> Self {
+        let width = rule.width;
+        let (mut mean, mut covariance) = (vec![0.0; width], vec![0.0; width * width]);
+        for (node, weight) in weights.iter().enumerate() {
+            mean.iter_mut().zip(rule.point(node)).for_each(|(slot, t)| *slot += weight * t);
+        }
+        for (node, weight) in weights.iter().enumerate() {
+            let point = rule.point(node);
+            for row in 0..width {
+                for column in 0..width {
+                    covariance[row * width + column] +=
+                        weight * (point[row] - mean[row]) * (point[column] - mean[column]);
+                }
+            }
+        }
+        Self { mean, covariance }
+    }
+
+    /// The covariance to go on with: no narrower than the rule can see, and wide where mass may lie outside.
+    fn safe_spread(&self, rule: &Rule) -> Vec<f64> {
+        let width = rule.width;
+        let least = (LEAST_SPREAD * rule.gap).powi(2);
+        let mut spread = self.covariance.clone();
+        for k in 0..width {
+            let own = spread[k * width + k];
+            let wanted = if self.mean[k].abs() > EDGE * rule.reach { WIDENED * WIDENED } else { own.max(least) };
+            if wanted > own {
+                spread[k * width + k] = wanted;
+            }
+        }
+        spread
+    }
+}
+
+/// The lower Cholesky factor of a covariance of at most a few dimensions, its diagonal kept above rounding.
+fn cholesky(mut matrix: Vec<f64>, width: usize) -> Vec<f64> {
+    for row in 0..width {
+        for column in 0..=row {
+            let inner: f64 = (0..column).map(|k| matrix[row * width + k] * matrix[column * width + k]).sum();
+            let rest = matrix[row * width + column] - inner;
+            matrix[row * width + column] =
+                if row == column { rest.max(1e-10).sqrt() } else { rest / matrix[column * width + column] };
+        }
+        matrix[row * width + row + 1..(row + 1) * width].fill(0.0);
+    }
+    matrix
+}

@@ -1,0 +1,155 @@
+//! Lays passes out: several at once, as repeats of every row, where there are few rows.
+
+use partita_core::{Minibatch, SiteTable};
+
+use super::centres::Centres;
+use super::reduce::Reduced;
+use super::tree::{Stand, Tree};
+use crate::engine::error::Result;
+
+/// Which passes are evaluated together, and where each row stands among those evaluated.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub(crate) minibatch: Vec<Minibatch>,
+    /// The passes of each evaluation, one a repeat; `None` fills up.
+    groups: Vec<Vec<Option<usize>>>,
+    /// The stands of every level in every pass.
+    stands: Vec<Vec<Option<Stand>>>,
+    /// Row and repeat of each row evaluated, by level.
+    places: Vec<Vec<Place>>,
+    /// The numbers of rows evaluated, and their widths, by block.
+    blocks: Vec<(usize, usize)>,
+    /// The level of each block.
+    level_of: Vec<Option<usize>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) row: usize,
+    pub(crate) repeat: usize,
+}
+
+/// Rows evaluated together: enough that a node of the tape costs less than its numbers, few enough for the cache.
+const TOGETHER: usize = 8_192;
+
+impl Layout {
+    pub(crate) fn of(table: &SiteTable, tree: &Tree) -> Result<Self> {
+        let stands: Vec<_> = (0..tree.passes).map(|pass| tree.stands(pass)).collect();
+        let silo = tree.silo();
+        let span = silo.map_or(tree.passes, |silo| tree.levels[silo].inner);
+        let repeats = repeats(table, span);
+        let groups = (0..tree.passes)
+            .step_by(span.max(1))
+            .flat_map(|start| (start..start + span).step_by(repeats).map(move |first| (start, first)))
+            .map(|(start, first)| {
+                (first..first + repeats).map(|pass| (pass < (start + span).min(tree.passes)).then_some(pass)).collect()
+            })
+            .collect();
+        let minibatch: Vec<Minibatch> = match repeats {
+            1 => Vec::new(),
+            _ => outermost(table)
+                .filter_map(|(_, plate, rows)| {
+                    Some(Minibatch::repeated(plate?, &(0..rows).collect::<Vec<_>>(), repeats))
+                })
+                .collect(),
+        };
+        let (mut places, mut blocks) = (Vec::new(), Vec::new());
+        for (index, block) in table.blocks().iter().enumerate() {
+            let rows = table.rows_evaluated(index, &minibatch)?;
+            blocks.push((rows.as_ref().map_or(block.rows, Vec::len), block.width));
+            let repeat = repeats_of(table, index, &minibatch, repeats)?;
+            let rows = rows.unwrap_or_else(|| (0..block.rows).collect());
+            places.push(rows.into_iter().zip(repeat).map(|(row, repeat)| Place { row, repeat }).collect::<Vec<_>>());
+        }
+        let mut level_of = vec![None; table.blocks().len()];
+        tree.levels.iter().enumerate().for_each(|(level, own)| level_of[own.block] = Some(level));
+        let places = tree.levels.iter().map(|level| std::mem::take(&mut places[level.block])).collect();
+        Ok(Self { minibatch, groups, stands, places, blocks, level_of })
+    }
+
+    /// The latents of every evaluation, one vector a block.
+    pub(crate) fn passes(&self, tree: &Tree, centres: &Centres) -> Vec<Vec<Vec<f64>>> {
+        let all = |group: &Vec<Option<usize>>| {
+            let block = |(index, (rows, width)): (usize, &(usize, usize))| {
+                let mut values = vec![0.0; rows * width];
+                if let Some(at) = self.level_of[index] {
+                    let (level, own) = (&tree.levels[at], &centres.levels[at]);
+                    for (place, out) in self.places[at].iter().zip(values.chunks_exact_mut(*width)) {
+                        let stand = group[place.repeat].and_then(|pass| self.stands[pass][at]);
+                        let (path, node) = stand.map_or((0, 0), |stand| (stand.path, stand.node));
+                        own.put(level, path, node, place.row, out);
+                    }
+                }
+                values
+            };
+            self.blocks.iter().enumerate().map(block).collect()
+        };
+        self.groups.iter().map(all).collect()
+    }
+
+    /// Every row of a level that counts in an evaluation: its place among those evaluated, its row, path and node.
+    pub(crate) fn counted(&self, at: usize, evaluation: usize) -> impl Iterator<Item = (usize, usize, Stand)> {
+        let group = &self.groups[evaluation];
+        self.places[at].iter().enumerate().filter_map(move |(index, place)| {
+            let stand = self.stands[group[place.repeat]?][at]?;
+            stand.counts.then_some((index, place.row, stand))
+        })
+    }
+
+    pub(crate) fn evaluations(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The weights of the rows of a level in an evaluation.
+    pub(crate) fn weights(&self, tree: &Tree, reduced: &Reduced, evaluation: usize, block: Option<usize>) -> Vec<f64> {
+        let at = match block {
+            Some(block) => self.level_of[block],
+            None => tree.silo(),
+        };
+        let Some(at) = at else {
+            // Outside all levels: it counts once.
+            return vec![if evaluation == 0 { 1.0 } else { 0.0 }];
+        };
+        let level = &tree.levels[at];
+        let mut weights = vec![0.0; self.places[at].len()];
+        for (index, row, stand) in self.counted(at, evaluation) {
+            weights[index] = reduced.weight(at, level, stand, row);
+        }
+        weights
+    }
+}
+
+/// Blocks of outermost plates, with plate and rows.
+fn outermost(table: &SiteTable) -> impl Iterator<Item = (usize, Option<&str>, usize)> {
+    let blocks = table.blocks().iter().enumerate();
+    blocks
+        .filter(|(index, block)| block.plate.is_some() && block.width > 0 && table.outermost(*index) == *index)
+        .map(|(index, block)| (index, block.plate.as_deref(), block.rows))
+}
+
+/// How often each row is repeated in one evaluation.
+fn repeats(table: &SiteTable, span: usize) -> usize {
+    let blocks = table.blocks();
+    // Rows without latents that rows with latents stand in would count as often as they are repeated.
+    let bare = |index: usize| blocks[table.outermost(index)].width == 0 && blocks[index].width > 0;
+    if (0..blocks.len()).any(bare) {
+        return 1;
+    }
+    let rows: usize = blocks.iter().map(|block| block.rows).sum();
+    (TOGETHER / rows.max(1)).clamp(1, span)
+}
+
+/// The repeat of each row evaluated of a block: that of its outermost row.
+fn repeats_of(table: &SiteTable, block: usize, minibatch: &[Minibatch], repeats: usize) -> Result<Vec<usize>> {
+    let own = &table.blocks()[block];
+    let count = table.rows_evaluated(block, minibatch)?.map_or(own.rows, |rows| rows.len());
+    let outermost = table.outermost(block);
+    if outermost == block {
+        let is_repeated = own.plate.is_some() && own.width > 0;
+        return Ok((0..count).map(|index| if is_repeated { index % repeats } else { 0 }).collect());
+    }
+    let Some(parent) = &own.parent else { return Ok(vec![0; count]) };
+    let around = repeats_of(table, parent.block, minibatch, repeats)?;
+    let places = table.outer_places(block, minibatch)?.unwrap_or_default();
+    Ok(places.into_iter().map(|place| around[place]).collect())
+}

@@ -1,0 +1,173 @@
+//! Sums log densities at nodes to the log marginal likelihood of rows, inner levels first, with the weights of nodes.
+
+use partita_core::special::HALF_LOG_TWO_PI;
+use partita_core::{Levels, Model};
+
+use super::centres::Centres;
+use super::layout::Layout;
+use super::tree::{Level, Stand, Tree};
+use crate::engine::error::{Error, Result};
+
+/// Log densities of every level, `[paths, rows, nodes]`, and what stands outside all levels.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    levels: Vec<Vec<f64>>,
+    outside: f64,
+}
+
+impl Grid {
+    /// Puts what was read of each evaluation where it belongs.
+    pub(crate) fn read<M: Model>(tree: &Tree, layout: &Layout, found: &Levels<'_, M>) -> Self {
+        let mut levels = Vec::with_capacity(tree.levels.len());
+        for (at, level) in tree.levels.iter().enumerate() {
+            let mut values = vec![0.0; level.paths * level.rows * level.rule.len()];
+            for evaluation in 0..layout.evaluations() {
+                let rows = found.rows(evaluation, (!level.is_silo).then_some(level.block));
+                if rows.is_empty() {
+                    continue;
+                }
+                for (index, row, stand) in layout.counted(at, evaluation) {
+                    values[place(level, stand.path, row) + stand.node] = rows[index];
+                }
+            }
+            levels.push(values);
+        }
+        let outside = if tree.silo().is_some() { 0.0 } else { found.rows(0, None).iter().sum() };
+        Self { levels, outside }
+    }
+}
+
+/// Where the nodes of a row begin.
+fn place(level: &Level, path: usize, row: usize) -> usize {
+    (path * level.rows + row) * level.rule.len()
+}
+
+/// Log marginal likelihoods, with the normalised weights of nodes.
+#[derive(Debug)]
+pub(crate) struct Reduced {
+    pub(crate) value: f64,
+    /// Those of each row, `[paths, rows]`, by level.
+    logs: Vec<Vec<f64>>,
+    /// Weights of the nodes of each row, given the nodes outside, `[paths, rows, nodes]`, by level.
+    weights: Vec<Vec<f64>>,
+    /// The levels that stand in no other.
+    roots: Vec<usize>,
+}
+
+impl Reduced {
+    /// Sums a grid.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] for a row whose density is no number, or zero at every node.
+    pub(crate) fn of(tree: &Tree, centres: &Centres, grid: Grid) -> Result<Self> {
+        let Grid { levels: mut weights, outside } = grid;
+        let mut logs: Vec<Vec<f64>> = vec![Vec::new(); tree.levels.len()];
+        for (at, level) in tree.levels.iter().enumerate().rev() {
+            let nodes = level.rule.len();
+            let constant = float(level.width) * HALF_LOG_TWO_PI;
+            let mut own = Vec::with_capacity(level.paths * level.rows);
+            for (index, row) in weights[at].chunks_exact_mut(nodes).enumerate() {
+                row.iter_mut().zip(&level.rule.log_factors).for_each(|(value, factor)| *value += factor);
+                let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let mut sum = 0.0;
+                for value in row.iter_mut() {
+                    *value = (*value - most).exp();
+                    sum += *value;
+                }
+                let found = most + sum.ln() + constant + centres.levels[at].log_det(level, index);
+                if !found.is_finite() {
+                    return Err(not_finite(index % level.rows, found));
+                }
+                row.iter_mut().for_each(|value| *value /= sum);
+                own.push(found);
+            }
+            if let Some((around, outer)) = &level.within {
+                let parent = &tree.levels[*around];
+                for (index, found) in own.iter().enumerate() {
+                    // A path here is a path and a node there.
+                    let (path, row) = (index / level.rows, index % level.rows);
+                    let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
+                    weights[*around][place(parent, outer_path, outer[row]) + node] += found;
+                }
+            }
+            logs[at] = own;
+        }
+        let roots: Vec<usize> = (0..tree.levels.len()).filter(|at| tree.levels[*at].within.is_none()).collect();
+        let value = outside + roots.iter().flat_map(|at| &logs[*at]).sum::<f64>();
+        Ok(Self { value, logs, weights, roots })
+    }
+
+    /// Log marginal likelihoods of the rows that stand in no other.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = f64> {
+        self.roots.iter().flat_map(|at| &self.logs[*at]).copied()
+    }
+
+    /// Moves every rule to the moments of its weights; how far the one that moved most did.
+    pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut Centres) -> f64 {
+        let mut most = 0.0_f64;
+        for ((level, own), weights) in tree.levels.iter().zip(&mut centres.levels).zip(&self.weights) {
+            for (at, weights) in weights.chunks_exact(level.rule.len()).enumerate() {
+                most = most.max(own.follow(level, at, weights));
+            }
+        }
+        most
+    }
+
+    /// Makes the weights of inner levels those of their nodes and the nodes outside together.
+    pub(crate) fn join(&mut self, tree: &Tree) {
+        for (at, level) in tree.levels.iter().enumerate() {
+            let Some((around, outer)) = &level.within else { continue };
+            let parent = &tree.levels[*around];
+            let (before, own) = self.weights.split_at_mut(at);
+            for (index, row) in own[0].chunks_exact_mut(level.rule.len()).enumerate() {
+                let path = index / level.rows;
+                let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
+                let factor = before[*around][place(parent, outer_path, outer[index % level.rows]) + node];
+                row.iter_mut().for_each(|weight| *weight *= factor);
+            }
+        }
+    }
+
+    /// The weight of a row's node.
+    pub(crate) fn weight(&self, at: usize, level: &Level, stand: Stand, row: usize) -> f64 {
+        self.weights[at][place(level, stand.path, row) + stand.node]
+    }
+
+    /// Means and variances of each level's latents, with its block.
+    pub(crate) fn conditionals(mut self, tree: &Tree, centres: &Centres) -> Vec<(usize, Vec<f64>, Vec<f64>)> {
+        let given = self.weights.clone();
+        self.join(tree);
+        let mut all = Vec::with_capacity(tree.levels.len());
+        for (at, level) in tree.levels.iter().enumerate() {
+            let (nodes, width) = (level.rule.len(), level.width);
+            let (mut means, mut squares) = (vec![0.0; level.rows * width], vec![0.0; level.rows * width]);
+            for (index, weights) in given[at].chunks_exact(nodes).enumerate() {
+                // What the path weighs: the sum of the joint weights of its nodes.
+                let path: f64 = self.weights[at][index * nodes..][..nodes].iter().sum();
+                let (mean, variance) = centres.levels[at].moments(level, index, weights);
+                let row = (index % level.rows) * width;
+                for k in 0..width {
+                    means[row + k] += path * mean[k];
+                    squares[row + k] += path * (variance[k] + mean[k] * mean[k]);
+                }
+            }
+            let variances = means.iter().zip(&squares).map(|(mean, square)| (square - mean * mean).max(0.0)).collect();
+            all.push((level.block, means, variances));
+        }
+        all
+    }
+}
+
+fn not_finite(row: usize, found: f64) -> Error {
+    Error::NotFinite {
+        who: "the integral".into(),
+        step: 0,
+        quantity: format!("the marginal likelihood of row {row}"),
+        found,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rows have few latents")]
+fn float(number: usize) -> f64 {
+    number as f64
+}

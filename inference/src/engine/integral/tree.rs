@@ -1,0 +1,158 @@
+//! Arranges the levels of latents that are integrated: rows in rows, with the node of each in every pass.
+
+use std::sync::Arc;
+
+use partita_core::SiteTable;
+
+use super::hermite::Rule;
+
+/// One level: the rows of a block with latents.
+#[derive(Debug, Clone)]
+pub(crate) struct Level {
+    /// The block of the table.
+    pub(crate) block: usize,
+    /// Whether it is the silo's own, of one row outside plates.
+    pub(crate) is_silo: bool,
+    pub(crate) rows: usize,
+    /// Latents a row.
+    pub(crate) width: usize,
+    /// The level around it, and the row there of each row.
+    pub(crate) within: Option<(usize, Arc<[usize]>)>,
+    /// The points an axis.
+    pub(crate) each: usize,
+    pub(crate) rule: Rule,
+    /// Combinations of nodes of the levels around.
+    pub(crate) paths: usize,
+    /// Combinations of nodes inside.
+    pub(crate) inner: usize,
+}
+
+/// Where a level stands in one pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stand {
+    pub(crate) path: usize,
+    pub(crate) node: usize,
+    /// Whether this is the pass that counts for this node: the first of those that differ in inner nodes alone.
+    pub(crate) counts: bool,
+}
+
+/// All levels of a silo, outer ones before inner ones.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    pub(crate) levels: Vec<Level>,
+    /// The passes over the model that visit every combination of nodes.
+    pub(crate) passes: usize,
+}
+
+/// The numbers of points an axis that are tried in turn, by width.
+pub(crate) fn ladder(width: usize) -> &'static [usize] {
+    match width {
+        0 | 1 => &[15, 31, 63, 127, 255],
+        2 => &[9, 15, 25, 41],
+        _ => &[7, 11, 17, 25],
+    }
+}
+
+impl Tree {
+    /// The levels of a site table, each with the fewest points.
+    pub(crate) fn of(table: &SiteTable) -> Self {
+        let mut levels: Vec<Level> = Vec::new();
+        let mut places = vec![None; table.blocks().len()];
+        for (index, block) in table.blocks().iter().enumerate() {
+            if block.width == 0 || block.rows == 0 {
+                continue;
+            }
+            places[index] = Some(levels.len());
+            let each = ladder(block.width)[0];
+            levels.push(Level {
+                block: index,
+                is_silo: block.plate.is_none(),
+                rows: block.rows,
+                width: block.width,
+                within: around(table, &places, index),
+                each,
+                rule: Rule::new(block.width, each),
+                paths: 1,
+                inner: 1,
+            });
+        }
+        let mut tree = Self { levels, passes: 1 };
+        tree.count();
+        tree
+    }
+
+    /// Gives every level the fewest points.
+    pub(crate) fn reset(&mut self) {
+        for level in &mut self.levels {
+            let each = ladder(level.width)[0];
+            if level.each != each {
+                (level.each, level.rule) = (each, Rule::new(level.width, each));
+            }
+        }
+        self.count();
+    }
+
+    /// Gives a level rules of so many points an axis.
+    pub(crate) fn set(&mut self, level: usize, each: usize) {
+        let own = &mut self.levels[level];
+        (own.each, own.rule) = (each, Rule::new(own.width, each));
+        self.count();
+    }
+
+    fn count(&mut self) {
+        for index in (0..self.levels.len()).rev() {
+            let inside = self.levels.iter().filter(|level| level.within.as_ref().is_some_and(|(at, _)| *at == index));
+            let inner = inside.map(|level| level.rule.len() * level.inner).max().unwrap_or(1);
+            self.levels[index].inner = inner;
+        }
+        for index in 0..self.levels.len() {
+            let paths = self.levels[index].within.as_ref().map_or(1, |(at, _)| {
+                let around = &self.levels[*at];
+                around.paths * around.rule.len()
+            });
+            self.levels[index].paths = paths;
+        }
+        let roots = self.levels.iter().filter(|level| level.within.is_none());
+        self.passes = roots.map(|level| level.rule.len() * level.inner).max().unwrap_or(1);
+    }
+
+    /// Where every level stands in a pass; `None` for one that has no further node there.
+    pub(crate) fn stands(&self, pass: usize) -> Vec<Option<Stand>> {
+        let mut stands: Vec<Option<Stand>> = Vec::with_capacity(self.levels.len());
+        let mut rests = Vec::with_capacity(self.levels.len());
+        for level in &self.levels {
+            let (start, path) = match &level.within {
+                None => (Some(pass), 0),
+                Some((at, _)) => match stands[*at] {
+                    Some(around) => (Some(rests[*at]), around.path * self.levels[*at].rule.len() + around.node),
+                    None => (None, 0),
+                },
+            };
+            let start = start.filter(|start| start / level.inner < level.rule.len());
+            let rest = start.map_or(0, |start| start % level.inner);
+            rests.push(rest);
+            stands.push(start.map(|start| Stand { path, node: start / level.inner, counts: rest == 0 }));
+        }
+        stands
+    }
+
+    /// Whether all rows share latents of the silo.
+    pub(crate) fn silo(&self) -> Option<usize> {
+        self.levels.iter().position(|level| level.is_silo)
+    }
+}
+
+/// The nearest block around with latents, as a level, and the row there of each row.
+fn around(table: &SiteTable, places: &[Option<usize>], block: usize) -> Option<(usize, Arc<[usize]>)> {
+    let blocks = table.blocks();
+    let mut parent = blocks[block].parent.as_ref()?;
+    let mut rows: Arc<[usize]> = Arc::clone(&parent.rows);
+    loop {
+        if let Some(level) = places[parent.block] {
+            return Some((level, rows));
+        }
+        let next = blocks[parent.block].parent.as_ref()?;
+        rows = rows.iter().map(|row| next.rows[*row]).collect();
+        parent = next;
+    }
+}

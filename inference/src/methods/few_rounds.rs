@@ -1,0 +1,14 @@
+//! Gives few rounds: rows integrated out in their silos, natural-gradient steps of the globals on draws that stay.
+
+mod alone;
+pub(crate) mod coordinator;
+mod draws;
+mod gaussian;
+mod messages;
+mod options;
+mod silo;
+mod step;
+
+pub use coordinator::FewRounds;
+pub use options::FewRoundsOptions;
+pub use silo::FewRoundsSilo;

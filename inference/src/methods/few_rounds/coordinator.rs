@@ -1,0 +1,458 @@
+//! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
+
+use partita_core::{Device, Key, LogDensity, Loss, Model, Noise, Purpose, SiteTable, theta};
+
+use super::alone::{SLACK, fit_alone};
+use super::draws::Draws;
+use super::gaussian::Normal;
+use super::messages::{MOST_VALUES, RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
+use super::options::FewRoundsOptions;
+use super::step::{Share, Step, without_rise};
+use crate::engine::algorithm::{
+    Algorithm, ElboSamples, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
+};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::{Outcome, Request};
+use crate::engine::family::{Family, FullRankGaussian};
+use crate::engine::settings::Settings;
+use crate::engine::terms::silo::global_signature;
+use crate::engine::wire::manifest::Manifest;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+
+/// The kind of a saved coordinator.
+const STATE: &str = "few.coordinator";
+/// The longest first step of the mean, in standard deviations of each of the globals; it doubles with every step kept.
+const REACH: f64 = 2.25;
+/// The reach below which a run has got stuck.
+const LEAST_REACH: f64 = 1e-4;
+/// The rounds after which a run that has not converged ends, and says so.
+const MOST_ROUNDS: u64 = 40;
+
+/// Inference in a handful of rounds, for models of at most 200 globals whose rows have at most three latents.
+///
+/// Rows are integrated out in their silos. What is left is a posterior over the globals, $q(z) = N(m, LL^\top)$, and a
+/// bound whose gap to the evidence is $\mathrm{KL}(q \,\|\, p(z \mid y))$ alone:
+///
+/// ```math
+/// \mathcal L(m, L) = E_q[\log p(z) + \sum_j \ell_j(z)] + H(q), \qquad
+/// \ell_j(z) = \sum_i \log \int p(y_i, u_i \mid z)\, du_i
+/// ```
+/// The first exchange asks silos for normal distributions near their own posteriors and merges them. Every further one
+/// is a natural-gradient step on draws that stay the same, and the last step is taken without looking back.
+///
+/// # References
+/// Khan and Rue (2023), The Bayesian learning rule, JMLR 24; Naylor and Smith (1982) for adaptive quadrature.
+#[derive(Debug)]
+pub struct FewRounds<M: Model> {
+    model: M,
+    device: Device,
+    settings: Settings,
+    options: FewRoundsOptions,
+    table: SiteTable,
+    silos: Vec<String>,
+    draws: Draws,
+    family: FullRankGaussian,
+    /// The accepted posterior, in the parameters of the family.
+    parameters: Vec<f64>,
+    course: Course,
+    step: u64,
+    manifest: Manifest,
+    taken_back: u64,
+    points: u64,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq)]
+struct Course {
+    phase: Phase,
+    /// The accepted posterior.
+    at: Normal,
+    /// What all parties say of it; `None` before they were asked.
+    share: Option<Share>,
+    /// The posterior that is asked for next.
+    next: Normal,
+    /// The part of the step that leads there.
+    fraction: f64,
+    /// How far the mean may move in a step, in standard deviations.
+    reach: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Start = 0,
+    Rounds = 1,
+    Done = 2,
+    /// It has not converged: no part of a step raised the bound, or there were too many rounds.
+    Stuck = 3,
+}
+
+/// Refuses models and settings that few rounds do not take.
+///
+/// # Errors
+/// [`Error::Setting`] with the name of the method that does.
+pub(crate) fn check(settings: &Settings, table: &SiteTable, theta: &[f64]) -> Result<()> {
+    let refuse = |found: String, expected| Err(Error::Setting { setting: "algorithm", found, expected });
+    if table.global_len() == 0 {
+        return refuse("FewRounds for a model without globals".into(), "a model with globals; use Sfvi");
+    }
+    if !theta.is_empty() {
+        let found = format!("FewRounds for a model with {} trained parameters", theta.len());
+        return refuse(found, "a model without trained parameters, such as an encoder's; use Sfvi");
+    }
+    if settings.loss != Loss::NegativeLogLikelihood {
+        let found = format!("FewRounds with the loss {}", settings.loss);
+        return refuse(found, "the negative log likelihood, whose exponential is integrated; use Sfvi");
+    }
+    if let Some(plate) = settings.minibatch.keys().next() {
+        let found = format!("FewRounds with a minibatch of `{plate}`");
+        return refuse(found, "no minibatch, since every round takes all rows; use Sfvi for minibatches");
+    }
+    Ok(())
+}
+
+/// The noise of a draw that estimates the bound, the same for all parties.
+pub(super) fn report_noise(settings: &Settings, len: usize, offset: u64, index: usize) -> Vec<f64> {
+    let mut numbers = vec![0.0; len];
+    let particle = u32::try_from(index).unwrap_or(u32::MAX);
+    Noise::new(settings.seed).stream(Key::new(Purpose::Report, offset).particle(particle)).normal(&mut numbers);
+    numbers
+}
+
+impl<M: Model> FewRounds<M> {
+    /// The coordinator of a run over the silos of these names.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a model that the method does not take, [`Error::NoSilos`], or what the model's global
+    /// function refuses.
+    pub fn new(
+        model: &M,
+        device: &Device,
+        settings: &Settings,
+        silos: &[String],
+        options: &FewRoundsOptions,
+    ) -> Result<Self> {
+        settings.check()?;
+        if silos.is_empty() {
+            return Err(Error::NoSilos);
+        }
+        let table = SiteTable::globals(model, device)?;
+        check(settings, &table, &theta(model)?)?;
+        let len = table.global_len();
+        let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
+        let sizes = Sizes::of(len);
+        let mut fields = Start::fields(&sizes);
+        for field in RoundAnswer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))) {
+            if fields.iter().all(|known| known.name != field.name) {
+                fields.push(field);
+            }
+        }
+        let at = Normal::independent(table.start(), settings.family.scale());
+        Ok(Self {
+            model: model.clone(),
+            device: device.clone(),
+            settings: settings.clone(),
+            options: options.clone(),
+            table,
+            silos: silos.to_vec(),
+            draws,
+            family: FullRankGaussian::new(len),
+            parameters: at.parameters(),
+            course: Course {
+                phase: Phase::Start,
+                next: at.clone(),
+                at,
+                share: None,
+                fraction: 1.0,
+                reach: REACH * root(len),
+            },
+            step: 0,
+            manifest: Manifest { fields },
+            taken_back: 0,
+            points: 0,
+        })
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes::of(self.table.global_len())
+    }
+
+    fn to_all(&self, message: &Message) -> Vec<Request> {
+        (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
+    }
+
+    /// The prior at the draws of a distribution.
+    fn prior(&self, at: &Normal) -> Result<Share> {
+        let density = LogDensity::new(&self.model, &self.device, &self.table);
+        let found = (0..self.draws.len()).map(|index| {
+            let found = density.global(&at.draw(self.draws.get(index)))?;
+            Ok((found.value, found.globals))
+        });
+        let found: Vec<(f64, Vec<f64>)> = found.collect::<Result<_>>()?;
+        Ok(Share::of(at, &self.draws, &found))
+    }
+
+    /// Merges the silos' starts: the prior, with a quadratic for each silo's rows around its own posterior.
+    fn merge(&mut self, outcomes: Vec<Outcome>) -> Result<()> {
+        let (sizes, len) = (self.sizes(), self.table.global_len());
+        let mut quadratics = Vec::with_capacity(self.silos.len());
+        for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
+            let Start { own, value, gradient, curvature, points } = Start::read(reply, &sizes)?;
+            finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
+            let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
+                kind: Start::KIND.into(),
+                problem: format!("the start of silo `{silo}` has another number of parameters"),
+            })?;
+            quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
+            self.points = self.points.max(points);
+        }
+        let start = quadratics[0].around.clone();
+        let (merged, _) = fit_alone(start, self.options.tolerance, |at| {
+            let mut total = self.prior(at)?;
+            for quadratic in &quadratics {
+                let found: Vec<_> = (0..self.draws.len()).map(|k| quadratic.at(&at.draw(self.draws.get(k)))).collect();
+                total = total.plus(&Share::of(at, &self.draws, &found));
+            }
+            Ok(total)
+        })?;
+        self.accept(merged.clone());
+        self.course.next = merged;
+        self.course.phase = Phase::Rounds;
+        Ok(())
+    }
+
+    fn accept(&mut self, at: Normal) {
+        self.parameters = at.parameters();
+        self.course.at = at;
+    }
+
+    /// What all parties say of the posterior that was asked for; `None` where that is no number.
+    fn total(&mut self, outcomes: Vec<Outcome>) -> Result<Option<Share>> {
+        let may_fail = self.course.share.is_some();
+        let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if is_too_far(error));
+        if may_fail && outcomes.iter().any(is_off) {
+            return Ok(None);
+        }
+        let sizes = self.sizes();
+        let mut total = match self.prior(&self.course.next) {
+            Err(error) if may_fail && is_too_far(&error) => return Ok(None),
+            other => other?,
+        };
+        for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
+            let RoundAnswer { value, gradient, curvature, points } = RoundAnswer::read(reply, &sizes)?;
+            finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
+            total = total.plus(&Share { value, gradient, curvature });
+            self.points = self.points.max(points);
+        }
+        Ok(Some(total))
+    }
+
+    /// Takes a share of the posterior asked for, or takes the step to it back, and finds what to ask for next.
+    fn advance(&mut self, total: Option<Share>) -> Result<StepInfo> {
+        let before = self.course.share.as_ref().map(|share| share.value + self.course.at.entropy());
+        let found = total.map(|share| (share.value + self.course.next.entropy(), share));
+        let used = self.course.fraction;
+        let mut shortened = false;
+        let bound = match (found, before) {
+            (Some((bound, share)), before) if before.is_none_or(|before| bound > before - SLACK) => {
+                self.course.share = Some(share);
+                let next = self.course.next.clone();
+                self.accept(next);
+                if before.is_some() {
+                    self.course.reach *= 2.0;
+                }
+                bound
+            }
+            (_, before) => {
+                self.taken_back += 1;
+                shortened = true;
+                before.unwrap_or(f64::NAN)
+            }
+        };
+        let Some(share) = &self.course.share else { unreachable!("invariant: the first share is accepted") };
+        let step = Step::of(share)?;
+        if shortened {
+            self.course.reach = step.length() * used / 4.0;
+        }
+        let norm = (2.0 * step.decrement()).sqrt();
+        if step.is_last(self.options.tolerance) {
+            // What is left is less than the tolerance: the last step needs no further look.
+            let last = step.take(&self.course.at, 1.0);
+            self.accept(last.clone());
+            (self.course.next, self.course.phase) = (last, Phase::Done);
+        } else if self.course.reach < LEAST_REACH || self.step > MOST_ROUNDS {
+            self.course.phase = Phase::Stuck;
+        } else {
+            self.course.fraction = (self.course.reach / step.length()).min(1.0);
+            self.course.next = step.take(&self.course.at, self.course.fraction);
+        }
+        let info = StepInfo::still(self.step, Tally::steps(1, self.silos.len()));
+        Ok(StepInfo { elbo: bound, gradient_norm: Some(norm), rate: Some(used), ..info })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are few globals")]
+fn root(len: usize) -> f64 {
+    (len as f64).sqrt()
+}
+
+/// Whether an error says that a posterior lies where the model has no finite density.
+fn is_too_far(error: &Error) -> bool {
+    match error {
+        Error::InSilo { source, .. } => is_too_far(source),
+        Error::NotFinite { .. } => true,
+        Error::Model(partita_core::Error::NotFiniteMade { .. }) => true,
+        _ => false,
+    }
+}
+
+/// A silo's log marginal likelihood near its own posterior: $g^\top w + \tfrac12 w^\top A w$ with $w = L^{-1}(z - m)$.
+struct Quadratic {
+    around: Normal,
+    share: Share,
+    /// $A$ without directions in which it rises.
+    curvature: faer::Mat<f64>,
+}
+
+impl Quadratic {
+    fn new(around: Normal, share: &Share) -> Result<Self> {
+        Ok(Self { around, share: share.clone(), curvature: without_rise(&share.matrix())? })
+    }
+
+    /// Value and gradient at a point.
+    fn at(&self, globals: &[f64]) -> (f64, Vec<f64>) {
+        let white = self.around.whiten(globals);
+        let len = white.len();
+        let bent: Vec<f64> =
+            (0..len).map(|i| (0..len).map(|j| self.curvature[(i, j)] * white[j]).sum::<f64>()).collect();
+        let slope: Vec<f64> = self.share.gradient.iter().zip(&bent).map(|(g, b)| g + b).collect();
+        let value = white.iter().zip(&self.share.gradient).zip(&bent).map(|((w, g), b)| w * (g + 0.5 * b)).sum();
+        (value, self.around.unpull(&slope))
+    }
+}
+
+impl<M: Model> Algorithm for FewRounds<M> {
+    fn outgoing(&mut self) -> Result<Vec<Request>> {
+        let (step, seed) = (self.step, self.settings.seed);
+        let message = match self.course.phase {
+            Phase::Start => StartRequest { step, seed }.write(),
+            _ => RoundRequest { step, seed, global: self.course.next.parameters() }.write(),
+        };
+        Ok(self.to_all(&message))
+    }
+
+    fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        if self.course.phase == Phase::Start {
+            self.merge(outcomes)?;
+            self.step += 1;
+            return Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())));
+        }
+        let total = self.total(outcomes)?;
+        self.step += 1;
+        self.advance(total)
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.course.phase, Phase::Done | Phase::Stuck)
+    }
+
+    fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
+        let (seed, global) = (self.settings.seed, self.parameters.clone());
+        self.to_all(&ValuesRequest { step: offset, seed, global, draws: draws as u64 }.write())
+    }
+
+    fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
+        let mut elbos = vec![0.0; draws];
+        for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
+            let Values { values } = Values::read(reply, &(draws as u64))?;
+            finite(silo, self.step, |_| "its values".into(), &values)?;
+            elbos.iter_mut().zip(values).for_each(|(slot, value)| *slot += value);
+        }
+        let density = LogDensity::new(&self.model, &self.device, &self.table);
+        for (index, slot) in elbos.iter_mut().enumerate() {
+            let noise = report_noise(&self.settings, self.table.global_len(), offset, index);
+            let draw = self.family.draw(&self.parameters, &noise);
+            *slot += density.global(&draw.latent)?.value - draw.log_density;
+        }
+        finite("the coordinator", self.step, |_| "the bound".into(), &elbos)?;
+        Ok(ElboSamples { elbos, gradients: Vec::new() })
+    }
+
+    fn draws_a_request(&self) -> usize {
+        MOST_VALUES
+    }
+
+    fn counts(&self) -> Option<MethodCounts> {
+        let count = |name, meaning, number| MethodCount { name, meaning, number };
+        let counts = vec![
+            count("points", "points along each latent of a row, where rows are integrated", self.points),
+            count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
+            count(
+                "stuck",
+                "run that did not converge: do not trust the answer; a posterior far from normal needs `Nuts` or `Sfvi`",
+                u64::from(self.course.phase == Phase::Stuck),
+            ),
+        ];
+        Some(MethodCounts { method: "few rounds", counts })
+    }
+
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        Posterior { family: &self.family, parameters: &self.parameters, theta: &[] }
+    }
+
+    fn save(&self) -> Message {
+        let Course { phase, at, share, next, fraction, reach } = &self.course;
+        let state = Message::new(STATE)
+            .word("step", self.step)
+            .word("seed", self.settings.seed)
+            .word("phase", *phase as u64)
+            .word("taken_back", self.taken_back)
+            .word("points", self.points)
+            .number("fraction", *fraction)
+            .number("reach", *reach)
+            .setting("globals", &global_signature(&self.table))
+            .floats("at", &at.flat())
+            .floats("next", &next.flat());
+        match share {
+            Some(Share { value, gradient, curvature }) => {
+                state.number("value", *value).floats("gradient", gradient).floats("curvature", curvature)
+            }
+            None => state,
+        }
+    }
+
+    fn load(&mut self, state: &Message) -> Result<()> {
+        same_run(state, STATE, &global_signature(&self.table), self.settings.seed)?;
+        let len = self.table.global_len();
+        let normal = |name: &str| {
+            let parameters = state.expect_floats(name, self.family.parameter_len())?;
+            Normal::of_flat(&parameters, len).ok_or_else(|| Error::Message {
+                kind: state.kind.clone(),
+                problem: format!("`{name}` is no posterior of this model"),
+            })
+        };
+        let share = if state.has("gradient") {
+            let (value, gradient) = (state.get_number("value")?, state.expect_floats("gradient", len)?);
+            Some(Share { value, gradient, curvature: state.expect_floats("curvature", len * (len + 1) / 2)? })
+        } else {
+            None
+        };
+        let phase = match state.get_count("phase", 3)? {
+            0 => Phase::Start,
+            1 => Phase::Rounds,
+            2 => Phase::Done,
+            _ => Phase::Stuck,
+        };
+        let (at, next) = (normal("at")?, normal("next")?);
+        let (fraction, reach) = (state.get_number("fraction")?, state.get_number("reach")?);
+        self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
+        self.points = state.get_count("points", LARGEST_COUNT)?;
+        self.step = state.get_count("step", LARGEST_COUNT)?;
+        self.parameters = at.parameters();
+        self.course = Course { phase, at, share, next, fraction, reach };
+        Ok(())
+    }
+}

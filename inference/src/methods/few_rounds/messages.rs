@@ -1,0 +1,102 @@
+//! Declares what coordinator and silos say to each other in few rounds.
+
+use crate::engine::wire::message::LARGEST_COUNT;
+use crate::engine::wire::typed::message;
+
+/// What the lengths of the fields follow from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// Parameters of the posterior.
+    pub(super) parameters: u64,
+    /// The globals.
+    pub(super) globals: u64,
+    /// The entries of a triangle over them.
+    pub(super) triangle: u64,
+    /// The most draws in one request for values.
+    pub(super) draws: u64,
+}
+
+impl Sizes {
+    pub(super) fn of(globals: usize) -> Self {
+        let globals = globals as u64;
+        let triangle = globals * (globals + 1) / 2;
+        Self { parameters: globals + triangle, globals, triangle, draws: MOST_VALUES as u64 }
+    }
+}
+
+/// The most draws in one request for values.
+pub(super) const MOST_VALUES: usize = 4_096;
+
+message! {
+    /// Asks a silo for a start: a normal distribution near its own posterior.
+    struct StartRequest = "few.start", sizes: &() {
+        /// the round
+        step: u64 = Request <= LARGEST_COUNT,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+    }
+}
+
+message! {
+    /// A silo's own posterior, with the share of its rows in it.
+    struct Start = "few.started", sizes: &Sizes {
+        /// parameters of a normal distribution near the posterior of this silo alone
+        own: Vec<f64> = Data <= sizes.parameters,
+        /// mean over draws of the log marginal likelihood of its rows
+        value: f64 = Data <= 1,
+        /// mean over draws of the gradient of that log likelihood by the globals
+        gradient: Vec<f64> = Data <= sizes.globals,
+        /// mean over draws of its curvature by the globals
+        curvature: Vec<f64> = Data <= sizes.triangle,
+        /// points of the rules that integrate rows, along one latent
+        points: u64 = Data <= LARGEST_COUNT,
+    }
+}
+
+message! {
+    /// Asks a silo for its share of a round.
+    struct RoundRequest = "few.round", sizes: &Sizes {
+        /// the round
+        step: u64 = Request <= LARGEST_COUNT,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// the parameters of the global posterior
+        global: Vec<f64> = Request <= sizes.parameters,
+    }
+}
+
+message! {
+    /// A silo's share of a round: sums over its rows.
+    struct RoundAnswer = "few.answer", sizes: &Sizes {
+        /// mean over draws of the log marginal likelihood of its rows
+        value: f64 = Data <= 1,
+        /// mean over draws of the gradient of that log likelihood by the globals
+        gradient: Vec<f64> = Data <= sizes.globals,
+        /// mean over draws of its curvature by the globals
+        curvature: Vec<f64> = Data <= sizes.triangle,
+        /// points of the rules that integrate rows, along one latent
+        points: u64 = Data <= LARGEST_COUNT,
+    }
+}
+
+message! {
+    /// Asks a silo for the log marginal likelihood of its rows at draws of a posterior.
+    struct ValuesRequest = "few.values", sizes: &Sizes {
+        /// the first draw
+        step: u64 = Request <= LARGEST_COUNT,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// the parameters of the global posterior
+        global: Vec<f64> = Request <= sizes.parameters,
+        /// how many draws
+        draws: u64 = Request <= sizes.draws,
+    }
+}
+
+message! {
+    /// One number a draw.
+    struct Values = "few.valued", sizes: &u64 {
+        /// the log marginal likelihood of its rows at each draw of the globals
+        values: Vec<f64> = Data <= *sizes,
+    }
+}

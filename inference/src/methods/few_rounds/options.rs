@@ -1,0 +1,56 @@
+//! States what a user may choose of few rounds, which nobody needs to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::error::{Error, Result};
+
+/// The options of few rounds. The defaults serve every model that the method takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FewRoundsOptions {
+    /// Draws of the globals in a round, an even number of at least twice one more than there are globals; `None` for
+    /// the smallest power of two from 16 on that is enough.
+    pub draws: Option<usize>,
+    /// What is left to gain, in nats, at which a run ends: the last step, which gains it, is taken without another round.
+    pub tolerance: f64,
+    /// The error, in nats summed over rows, up to which points of a rule over rows are added.
+    pub quadrature_tolerance: f64,
+    /// The fewest rows of a silo that answers: a sum over few rows says much about each.
+    pub least_rows: usize,
+}
+
+impl Default for FewRoundsOptions {
+    fn default() -> Self {
+        Self { draws: None, tolerance: 1e-3, quadrature_tolerance: 0.01, least_rows: 1 }
+    }
+}
+
+/// The most globals: a round takes half their square in numbers.
+pub(crate) const MOST_GLOBALS: usize = 200;
+
+impl FewRoundsOptions {
+    /// The number of draws for so many globals.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for too few draws, for too many globals, and for tolerances that are not positive.
+    pub(crate) fn draws_for(&self, globals: usize) -> Result<usize> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if globals > MOST_GLOBALS {
+            let found = format!("FewRounds with {globals} globals");
+            return refuse("algorithm", found, "at most 200 globals, whose full covariance a round sends; use Sfvi");
+        }
+        for (setting, value) in [("tolerance", self.tolerance), ("quadrature_tolerance", self.quadrature_tolerance)] {
+            if !(value > 0.0 && value.is_finite()) {
+                return refuse(setting, value.to_string(), "a finite number > 0, in nats");
+            }
+        }
+        let least = 2 * (globals + 1);
+        match self.draws {
+            None => Ok(least.next_power_of_two().max(16)),
+            Some(draws) if draws >= least && draws.is_multiple_of(2) => Ok(draws),
+            Some(draws) => {
+                let found = format!("{draws} for {globals} globals");
+                refuse("draws", found, "an even number, at least twice one more than there are globals; or None")
+            }
+        }
+    }
+}

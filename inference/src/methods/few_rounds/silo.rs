@@ -1,0 +1,295 @@
+//! Gives the silo's side of few rounds: its rows integrated out at every draw, and sums over them.
+
+use partita_core::{Device, LogDensity, Model, SiteTable, theta};
+
+use super::alone::fit_alone;
+use super::coordinator::{check, report_noise};
+use super::draws::Draws;
+use super::gaussian::Normal;
+use super::messages::{RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
+use super::options::FewRoundsOptions;
+use super::step::Share;
+use crate::engine::algorithm::finite;
+use crate::engine::checkpoint::NamedVectors;
+use crate::engine::error::{Error, Result};
+use crate::engine::integral::{Centres, Integrand, RowIntegral, Slopes, Until};
+use crate::engine::party::{Program, Standing};
+use crate::engine::rows::outermost_rows;
+use crate::engine::settings::Settings;
+use crate::engine::terms::particles::{Worker, spread};
+use crate::engine::terms::silo::describe_global;
+use crate::engine::wire::message::Message;
+
+/// The gain in nats at which a silo's own start is good enough: it is merged with others, and then improved.
+const START_TOLERANCE: f64 = 0.01;
+
+/// The most points an axis in a start, which may lie where rows are hard to integrate and need not be right.
+const START_POINTS: usize = 31;
+
+/// One party of few rounds: its data, and where its rules over rows stand at every draw.
+///
+/// Data, local latents and their rules stay here; what leaves is listed in [`crate::Algorithm::manifest`].
+pub struct FewRoundsSilo<M: Model> {
+    name: String,
+    settings: Settings,
+    options: FewRoundsOptions,
+    device: Device,
+    table: SiteTable,
+    workers: Vec<Worker<M>>,
+    draws: Draws,
+    integral: RowIntegral,
+    /// Those of each draw.
+    centres: Vec<Centres>,
+    /// The posterior of the globals that the latest request brought.
+    seen: Normal,
+    step: u64,
+}
+
+impl<M: Model> std::fmt::Debug for FewRoundsSilo<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("FewRoundsSilo")
+            .field("name", &self.name)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Model> FewRoundsSilo<M> {
+    /// A silo called `name`.
+    ///
+    /// # Errors
+    /// What the model refuses of the data; [`Error::Setting`] for a model that few rounds do not take, and for fewer
+    /// rows than the options ask for.
+    pub fn new(
+        name: &str,
+        model: &M,
+        data: &M::Data,
+        device: &Device,
+        settings: &Settings,
+        options: &FewRoundsOptions,
+    ) -> Result<Self> {
+        settings.check()?;
+        let table = SiteTable::of(model, device, data).map_err(|error| Error::from(error).in_silo(name, 0))?;
+        check(settings, &table, &theta(model)?)?;
+        let rows = outermost_rows(&table);
+        if rows < options.least_rows {
+            return Err(Error::Setting {
+                setting: "least_rows",
+                found: format!("{rows} rows in silo `{name}`, at least {} wanted", options.least_rows),
+                expected: "silos with more rows, since a sum over few rows says much about each; or a smaller `least_rows`",
+            });
+        }
+        let draws = Draws::new(settings.seed, table.global_len(), options.draws_for(table.global_len())?)?;
+        let integral = RowIntegral::new(&table)?;
+        let centres = vec![integral.start(); draws.len()];
+        let workers = settings.silo_threads().clamp(1, draws.len());
+        Ok(Self {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            options: options.clone(),
+            device: device.clone(),
+            workers: vec![Worker { model: model.clone(), data: data.clone() }; workers],
+            seen: Normal::independent(table.start(), settings.family.scale()),
+            table,
+            draws,
+            integral,
+            centres,
+            step: 0,
+        })
+    }
+
+    /// The model's sites for this silo's data.
+    #[must_use]
+    pub fn table(&self) -> &SiteTable {
+        &self.table
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes::of(self.table.global_len())
+    }
+
+    /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone.
+    fn share(&mut self, at: &Normal, prior: Prior) -> Result<Share> {
+        let Self { workers, integral, centres, draws, device, table, .. } = self;
+        let found = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
+            let globals = at.draw(draws.get(index));
+            let mut own = centres[index].clone();
+            let integrand = Integrand { model, data, device, table };
+            let mut found = integral.gradient(&integrand, &globals, &mut own)?;
+            if prior == Prior::Whole {
+                let prior = LogDensity::new(model, device, table).global(&globals)?;
+                found.value += prior.value;
+                found.globals.iter_mut().zip(&prior.globals).for_each(|(slot, own)| *slot += own);
+            }
+            Ok((found.value, found.globals, own))
+        })?;
+        let mut sums = Vec::with_capacity(found.len());
+        for (slot, (value, gradient, own)) in centres.iter_mut().zip(found) {
+            *slot = own;
+            sums.push((value, gradient));
+        }
+        for (value, gradient) in &sums {
+            finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &[*value])?;
+            finite(&self.name, self.step, |index| describe_global(&self.table, index), gradient)?;
+        }
+        Ok(Share::of(at, &self.draws, &sums))
+    }
+
+    /// Gives rules as few points as agree with larger rules at a draw and its twin, at most so many an axis.
+    fn choose_points(&mut self, at: &Normal, most: usize) -> Result<()> {
+        if self.integral.is_empty() {
+            return Ok(());
+        }
+        self.integral.reset(&self.table)?;
+        self.refit();
+        let Worker { model, data } = &self.workers[0];
+        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
+        for index in [0, self.draws.len() / 2] {
+            let globals = at.draw(self.draws.get(index));
+            let until = Until { tolerance: self.options.quadrature_tolerance, most };
+            self.integral.raise(&integrand, &globals, &mut self.centres[index], until)?;
+            let integral = &self.integral;
+            self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
+        }
+        Ok(())
+    }
+
+    /// Lays centres out for the rules as they are.
+    fn refit(&mut self) {
+        let integral = &self.integral;
+        self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
+    }
+
+    fn points(&self) -> u64 {
+        self.integral.points().into_iter().max().unwrap_or(0) as u64
+    }
+
+    fn start(&mut self, request: &StartRequest) -> Result<Message> {
+        let start = Normal::independent(self.table.start(), self.settings.family.scale());
+        let (own, _) = fit_alone(start, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
+        self.choose_points(&own, START_POINTS)?;
+        let (own, _) = fit_alone(own, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
+        let share = self.share(&own, Prior::None)?;
+        self.step = request.step + 1;
+        let Share { value, gradient, curvature } = share;
+        Ok(Start { own: own.parameters(), value, gradient, curvature, points: self.points() }.write())
+    }
+
+    fn round(&mut self, request: &RoundRequest) -> Result<Message> {
+        let at = self.posterior(&request.global)?;
+        self.choose_points(&at, usize::MAX)?;
+        let Share { value, gradient, curvature } = self.share(&at, Prior::None)?;
+        self.seen = at;
+        self.step = request.step + 1;
+        Ok(RoundAnswer { value, gradient, curvature, points: self.points() }.write())
+    }
+
+    /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
+    fn values(&mut self, request: &ValuesRequest) -> Result<Message> {
+        let at = self.posterior(&request.global)?;
+        let slopes = Slopes::of(&self.centres, |index| self.draws.get(index).to_vec());
+        let count = usize::try_from(request.draws).unwrap_or(usize::MAX);
+        let Self { workers, integral, device, table, settings, seen, .. } = &mut *self;
+        let (integral, device, table, settings, seen) = (&*integral, &*device, &*table, &*settings, &*seen);
+        let values = spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
+            let globals = at.draw(&report_noise(settings, at.len(), request.step, index));
+            let integrand = Integrand { model, data, device, table };
+            integral.value(&integrand, &globals, &mut slopes.at(&seen.whiten(&globals)))
+        })?;
+        finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &values)?;
+        self.seen = at;
+        Ok(Values { values }.write())
+    }
+
+    fn posterior(&self, parameters: &[f64]) -> Result<Normal> {
+        Normal::of_parameters(parameters, self.table.global_len()).ok_or_else(|| Error::Message {
+            kind: RoundRequest::KIND.into(),
+            problem: "its posterior has another number of parameters than this model's".into(),
+        })
+    }
+}
+
+/// Whether a silo counts the prior of the globals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prior {
+    None,
+    Whole,
+}
+
+const POINTS: &str = "rules.points";
+const SEEN: &str = "seen.globals";
+
+impl<M: Model> Program for FewRoundsSilo<M> {
+    fn standing(&self) -> Standing<'_> {
+        Standing { name: &self.name, seed: self.settings.seed, step: self.step }
+    }
+
+    fn reply(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            StartRequest::KIND => self.start(&StartRequest::read(request, &())?),
+            RoundRequest::KIND => self.round(&RoundRequest::read(request, &self.sizes())?),
+            ValuesRequest::KIND => self.values(&ValuesRequest::read(request, &self.sizes())?),
+            other => {
+                Err(Error::Message { kind: other.to_owned(), problem: "a silo of few rounds does not know it".into() })
+            }
+        }
+    }
+
+    fn save(&self) -> Result<NamedVectors> {
+        #[expect(clippy::cast_precision_loss, reason = "points are few")]
+        let points = self.integral.points().into_iter().map(|each| each as f64).collect();
+        let mut state = vec![(POINTS.to_owned(), points), (SEEN.to_owned(), self.seen.flat())];
+        for (index, centres) in self.centres.iter().enumerate() {
+            state.push((format!("rules.{index}"), centres.flat()));
+        }
+        Ok(state)
+    }
+
+    fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
+        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
+        let (Some(points), Some(seen)) = (find(POINTS), find(SEEN)) else { return Ok(false) };
+        let Some(seen) = Normal::of_flat(seen, self.table.global_len()) else { return Ok(false) };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "points are few")]
+        let points: Vec<usize> = points.iter().map(|each| *each as usize).collect();
+        let mut integral = self.integral.clone();
+        if !integral.set_points(&points, &self.table)? {
+            return Ok(false);
+        }
+        let mut all = Vec::with_capacity(self.centres.len());
+        for index in 0..self.centres.len() {
+            let own = find(&format!("rules.{index}")).and_then(|values| integral.start().of_flat(values));
+            let Some(own) = own else { return Ok(false) };
+            all.push(own);
+        }
+        (self.integral, self.centres, self.seen, self.step) = (integral, all, seen, step);
+        Ok(true)
+    }
+
+    fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        let Worker { model, data } = &self.workers[0];
+        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
+        let mut sums: Vec<(Vec<f64>, Vec<f64>)> = self
+            .table
+            .blocks()
+            .iter()
+            .map(|block| (vec![0.0; block.rows * block.width], vec![0.0; block.rows * block.width]))
+            .collect();
+        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
+        let weight = 1.0 / self.draws.len() as f64;
+        for (index, centres) in self.centres.iter().enumerate() {
+            let globals = self.seen.draw(self.draws.get(index));
+            for (block, means, variances) in self.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
+                let (sum, squares) = &mut sums[block];
+                for (k, (mean, variance)) in means.iter().zip(&variances).enumerate() {
+                    sum[k] += weight * mean;
+                    squares[k] += weight * (variance + mean * mean);
+                }
+            }
+        }
+        for (means, squares) in &mut sums {
+            squares.iter_mut().zip(means).for_each(|(slot, mean)| *slot = (*slot - *mean * *mean).max(0.0).sqrt());
+        }
+        Ok(sums)
+    }
+}

@@ -1,0 +1,182 @@
+//! Takes natural-gradient steps in the coordinates in which the present posterior is standard normal.
+
+use faer::Mat;
+
+use super::draws::Draws;
+use super::gaussian::Normal;
+use crate::engine::error::{Error, Result};
+
+/// What a log density is on average over the draws of a normal distribution: a sum over silos and the prior.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Share {
+    /// $\frac1K\sum_k f(z_k)$, in nats.
+    pub(crate) value: f64,
+    /// $\frac1K\sum_k L^\top\nabla f(z_k)$.
+    pub(crate) gradient: Vec<f64>,
+    /// Stein's matrix, the symmetric part of $\frac1K\sum_k \varepsilon_k (L^\top\nabla f(z_k))^\top$: its lower
+    /// triangle row by row.
+    pub(crate) curvature: Vec<f64>,
+}
+
+impl Share {
+    /// The share of nothing.
+    pub(crate) fn none(len: usize) -> Self {
+        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; triangle(len)] }
+    }
+
+    /// From values and gradients at the draws of `at`, in their order.
+    pub(crate) fn of(at: &Normal, draws: &Draws, found: &[(f64, Vec<f64>)]) -> Self {
+        let len = at.len();
+        let mut share = Self::none(len);
+        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
+        let weight = 1.0 / found.len() as f64;
+        for (index, (value, gradient)) in found.iter().enumerate() {
+            let (noise, pulled) = (draws.get(index), at.pull(gradient));
+            share.value += weight * value;
+            let mut entries = share.curvature.iter_mut();
+            for row in 0..len {
+                share.gradient[row] += weight * pulled[row];
+                for (column, slot) in entries.by_ref().take(row + 1).enumerate() {
+                    *slot += 0.5 * weight * (noise[row] * pulled[column] + noise[column] * pulled[row]);
+                }
+            }
+        }
+        share
+    }
+
+    pub(crate) fn plus(mut self, other: &Self) -> Self {
+        self.value += other.value;
+        self.gradient.iter_mut().zip(&other.gradient).for_each(|(slot, own)| *slot += own);
+        self.curvature.iter_mut().zip(&other.curvature).for_each(|(slot, own)| *slot += own);
+        self
+    }
+
+    /// Stein's matrix.
+    pub(crate) fn matrix(&self) -> Mat<f64> {
+        let len = self.gradient.len();
+        Mat::from_fn(len, len, |row, column| {
+            let (high, low) = (row.max(column), row.min(column));
+            self.curvature[high * (high + 1) / 2 + low]
+        })
+    }
+}
+
+/// The entries of a lower triangle.
+pub(crate) fn triangle(len: usize) -> usize {
+    len * (len + 1) / 2
+}
+
+/// Eigenvalues of the precision below this are held at it, in coordinates where they are one at the optimum.
+const LEAST_PRECISION: f64 = 0.05;
+/// How far eigenvalues may be from one before the last step, which squares the distance.
+const NEAR_ONE: f64 = 0.05;
+
+/// A curvature without directions in which it rises.
+///
+/// # Errors
+/// [`Error::NotFinite`] if the eigenvalues cannot be computed.
+pub(crate) fn without_rise(curvature: &Mat<f64>) -> Result<Mat<f64>> {
+    let (vectors, values) = eigen(curvature)?;
+    let len = values.len();
+    let scaled = Mat::from_fn(len, len, |row, k| vectors[(row, k)] * values[k].min(0.0));
+    Ok(scaled * vectors.transpose())
+}
+
+/// Eigenvectors, in columns, and eigenvalues of a symmetric matrix.
+fn eigen(matrix: &Mat<f64>) -> Result<(Mat<f64>, Vec<f64>)> {
+    let eigen = matrix.self_adjoint_eigen(faer::Side::Lower).map_err(|_| Error::NotFinite {
+        who: "the coordinator".into(),
+        step: 0,
+        quantity: "an eigenvalue of the curvature".into(),
+        found: f64::NAN,
+    })?;
+    let values = (0..matrix.nrows()).map(|k| eigen.S()[k]).collect();
+    Ok((eigen.U().to_owned(), values))
+}
+
+/// A natural-gradient step from a normal distribution, ready to be taken in part or whole.
+#[derive(Debug)]
+pub(crate) struct Step {
+    vectors: Mat<f64>,
+    /// Eigenvalues of minus Stein's matrix, held above a floor.
+    precisions: Vec<f64>,
+    /// The gradient in the eigenvectors' coordinates.
+    gradient: Vec<f64>,
+    /// The largest distance of an eigenvalue, unheld, from one.
+    off: f64,
+}
+
+impl Step {
+    /// The step that the sum of all shares gives.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] if the eigenvalues cannot be computed.
+    pub(crate) fn of(share: &Share) -> Result<Self> {
+        let len = share.gradient.len();
+        let (vectors, found) = eigen(&-share.matrix())?;
+        let gradient = (0..len).map(|k| (0..len).map(|row| vectors[(row, k)] * share.gradient[row]).sum()).collect();
+        let off = found.iter().map(|value| (value - 1.0).abs()).fold(0.0, f64::max);
+        let precisions = found.into_iter().map(|value| value.max(LEAST_PRECISION)).collect();
+        Ok(Self { vectors, precisions, gradient, off })
+    }
+
+    /// The Newton decrement $\tfrac12 g^\top\Lambda^{-1}g$: what is left to gain by the mean, in nats.
+    pub(crate) fn decrement(&self) -> f64 {
+        0.5 * self.gradient.iter().zip(&self.precisions).map(|(g, p)| g * g / p).sum::<f64>()
+    }
+
+    /// Whether nothing is left to gain but `tolerance` nats.
+    pub(crate) fn is_last(&self, tolerance: f64) -> bool {
+        self.decrement() < tolerance && self.off < NEAR_ONE
+    }
+
+    /// How far the whole step moves the mean, in standard deviations.
+    pub(crate) fn length(&self) -> f64 {
+        self.gradient.iter().zip(&self.precisions).map(|(g, p)| (g / p).powi(2)).sum::<f64>().sqrt()
+    }
+
+    /// $m + \rho LQ\Lambda_\rho^{-1}Q^\top g$ and $LQ\Lambda_\rho^{-1/2}$ with $\Lambda_\rho = (1-\rho)I + \rho\Lambda$.
+    ///
+    /// # References
+    /// Khan and Rue (2023), The Bayesian learning rule: variational online Newton, in square-root form.
+    pub(crate) fn take(&self, from: &Normal, fraction: f64) -> Normal {
+        let len = from.len();
+        let target: Vec<f64> = self.precisions.iter().map(|p| 1.0 - fraction + fraction * p).collect();
+        let shift: Vec<f64> = (0..len)
+            .map(|row| fraction * (0..len).map(|k| self.vectors[(row, k)] * self.gradient[k] / target[k]).sum::<f64>())
+            .collect();
+        let by = Mat::from_fn(len, len, |row, k| self.vectors[(row, k)] / target[k].sqrt());
+        from.moved(&shift, &by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_step_solves_a_quadratic_exactly() {
+        // f(z) = -½ (z - a)ᵀ P (z - a).
+        let (a, precision) = ([1.0e3, -2.0], [[4.0, 1.0], [1.0, 9.0]]);
+        let draws = Draws::new(1, 2, 16).unwrap();
+        let from = Normal::independent(vec![0.0, 0.0], 3.0);
+        let at = |q: &Normal| {
+            let found: Vec<(f64, Vec<f64>)> = (0..draws.len())
+                .map(|k| {
+                    let z = q.draw(draws.get(k));
+                    let off = [z[0] - a[0], z[1] - a[1]];
+                    let force: Vec<f64> = (0..2).map(|i| precision[i][0] * off[0] + precision[i][1] * off[1]).collect();
+                    (-0.5 * (off[0] * force[0] + off[1] * force[1]), force.iter().map(|f| -f).collect())
+                })
+                .collect();
+            Share::of(q, &draws, &found)
+        };
+        let step = Step::of(&at(&from)).unwrap();
+        let to = step.take(&from, 1.0);
+        assert!(to.mean.iter().zip(a).all(|(found, a)| (found - a).abs() < 1e-9), "{:?}", to.mean);
+        // The inverse of P has determinant 1/35.
+        assert!((to.factor[(0, 0)] * to.factor[(1, 1)] - 1.0 / 35.0_f64.sqrt()).abs() < 1e-12);
+        let after = Step::of(&at(&to)).unwrap();
+        assert!(after.is_last(1e-3) && after.length() < 1e-6 && !step.is_last(1e-3));
+    }
+}

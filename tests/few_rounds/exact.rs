@@ -1,0 +1,42 @@
+//! Fits conjugate models, where the method is exact: means, deviations, evidence and local posteriors in closed form.
+
+use fixtures::{ConjugateGaussian, ConjugateSettings};
+use partita::Device;
+
+use super::{fitted, moments};
+
+const SETTINGS: ConjugateSettings = ConjugateSettings { prior_mean: 0.5, prior_sd: 3.0, group_sd: 0.8, noise_sd: 0.4 };
+
+fn groups() -> Vec<Vec<f64>> {
+    (0..12).map(|group| (0..3).map(|t| 1.7 + f64::from(7 * group + 5 * t).sin()).collect()).collect()
+}
+
+#[test]
+fn a_conjugate_hierarchy_is_exact_after_three_rounds_for_any_silos() {
+    let (model, device, groups) = (ConjugateGaussian::new(SETTINGS), Device::flex(), groups());
+    let exact = model.posterior(&groups);
+    for count in [1, 3, 6] {
+        let silos: Vec<_> = groups
+            .chunks(groups.len() / count)
+            .enumerate()
+            .map(|(index, part)| (format!("silo-{index}"), ConjugateGaussian::data(part, &device).unwrap()))
+            .collect();
+        let mut fit = fitted(&model, &silos);
+        assert!(fit.record.counters.rounds <= 3, "{count} silos: {} rounds", fit.record.counters.rounds);
+        let (means, sds) = moments(&fit);
+        assert!((means[0] - exact.mean).abs() < 1e-9, "{count} silos: mean {} {}", means[0], exact.mean);
+        assert!((sds[0] / exact.sd - 1.0).abs() < 1e-9, "{count} silos: sd {} {}", sds[0], exact.sd);
+        // Every sampled bound is the evidence: the posterior is in the family.
+        assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-9, "{} {}", fit.report.elbo, exact.log_evidence);
+        assert!(fit.report.elbo_se < 1e-9);
+        // Local posteriors: the conditional, averaged over the globals.
+        let spread = (exact.group_sd.powi(2) + (exact.slope * exact.sd).powi(2)).sqrt();
+        let mut found = Vec::new();
+        for program in fit.exchange.programs() {
+            let moments = program.local_moments().unwrap();
+            assert!(moments[0].1.iter().all(|sd| (sd / spread - 1.0).abs() < 1e-8), "{:?} {spread}", moments[0].1);
+            found.extend(moments[0].0.clone());
+        }
+        assert!(found.iter().zip(&exact.group_means).all(|(a, b)| (a - b).abs() < 1e-8));
+    }
+}

@@ -1,0 +1,42 @@
+//! Fits patients in clinics in hospitals, all normal: nested rules give the exact posterior at every level.
+
+use fixtures::levels::{Hospitals, WardData, WardPosterior, Wards, hospitals};
+use partita::Device;
+
+use super::{fitted_with_four_draws, moments};
+
+#[test]
+fn nested_rows_are_integrated_exactly() {
+    let (all, device) = (hospitals(), Device::flex());
+    let exact = WardPosterior::of(&all);
+    let sizes = [0..1, 1..all.len()];
+    let silos: Vec<_> =
+        sizes.iter().map(|part| (format!("{part:?}"), WardData::new(&all[part.clone()], &device))).collect();
+    let mut fit = fitted_with_four_draws(&Wards { hospitals: Hospitals::Plate }, &silos);
+    let (means, sds) = moments(&fit);
+    let global = exact.global();
+    println!("{} rounds, {means:?} {global:?} {sds:?}", fit.record.counters.rounds);
+    assert!((means[0] - global[0]).abs() < 1e-6 && (sds[0].ln() - global[1]).abs() < 1e-6);
+    assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-6, "{} {}", fit.report.elbo, exact.log_evidence);
+    for (program, part) in fit.exchange.programs().iter().zip(sizes) {
+        let found = program.local_moments().unwrap();
+        for ((means, sds), (exact_means, exact_sds)) in found.iter().zip(exact.moments(part)) {
+            assert!(means.iter().zip(&exact_means).all(|(a, b)| (a - b).abs() < 1e-5), "{means:?} {exact_means:?}");
+            assert!(sds.iter().zip(&exact_sds).all(|(a, b)| (a / b - 1.0).abs() < 1e-5), "{sds:?} {exact_sds:?}");
+        }
+    }
+}
+
+#[test]
+fn a_hospital_s_own_latent_is_an_outer_rule() {
+    let (all, device) = (hospitals(), Device::flex());
+    let exact = WardPosterior::of(&all);
+    let silos: Vec<_> = (0..all.len())
+        .map(|index| (format!("hospital-{index}"), WardData::new(&all[index..=index], &device)))
+        .collect();
+    let fit = fitted_with_four_draws(&Wards { hospitals: Hospitals::Silo }, &silos);
+    let (means, sds) = moments(&fit);
+    let global = exact.global();
+    assert!((means[0] - global[0]).abs() < 1e-6 && (sds[0].ln() - global[1]).abs() < 1e-6, "{means:?} {sds:?}");
+    assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-6, "{} {}", fit.report.elbo, exact.log_evidence);
+}
