@@ -170,7 +170,7 @@ impl<'a> Scope<'a> {
     /// Bounds with inner draws weigh rows themselves, and refuse `weighted`.
     fn add_by_row(&mut self, mut numbers: Vec<f64>, tape: Option<Handle>) {
         let weight = if self.terms() == Some(Terms::LocalByLevel) { self.place.weight } else { 1.0 };
-        let tape = if weight == 1.0 {
+        let tape = if (weight - 1.0).abs() < f64::EPSILON {
             tape
         } else {
             numbers.iter_mut().for_each(|number| *number *= weight);
