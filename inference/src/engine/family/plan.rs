@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
-use super::{Blocks, Family, Gaussian, PointMass, RowGaussian, RowOptions, SiteFamily};
+use super::{Blocks, CovarianceMatrix, Family, Gaussian, PointMass, RowGaussian, RowOptions, SiteFamily};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::NormalFamily;
 use crate::engine::plug::Plug;
@@ -76,7 +76,8 @@ impl FamilyPlan {
         Self { global: Some(PointMass.into()), sites: BTreeMap::new(), ..self }
     }
 
-    /// Starts every standard deviation at `scale` on the unconstrained scale.
+    /// Starts every standard deviation at `scale` on the unconstrained scale, but of sites that say another
+    /// (`Distribution::start_scale`).
     #[must_use]
     pub fn initial_scale(mut self, scale: f64) -> Self {
         self.initial_scale = scale;
@@ -100,8 +101,8 @@ impl FamilyPlan {
         self.initial_scale
     }
 
-    /// The parameters at which a global family starts: its means where the model says ([`SiteTable::start`]), scattered
-    /// where the plan says.
+    /// The parameters at which a global family starts: its means and standard deviations where the model says
+    /// ([`SiteTable::start`], [`SiteTable::start_scales`]), means scattered where the plan says.
     #[must_use]
     pub fn start(&self, family: &dyn Family, table: &SiteTable) -> Vec<f64> {
         let mut parameters = family.initial(self.initial_scale);
@@ -111,8 +112,14 @@ impl FamilyPlan {
             Noise::new(seed).stream(Key::new(Purpose::Initial, 0)).normal(&mut noise);
             partita_core::kernel::add_scaled(&mut means, deviation, &noise);
         }
-        family.set_mean(&mut parameters, &means);
-        parameters
+        let scales = table.start_scales(self.initial_scale).map(CovarianceMatrix::Diagonal);
+        match scales.and_then(|scales| family.with_moments(&means, &scales).ok()) {
+            Some(parameters) => parameters,
+            None => {
+                family.set_mean(&mut parameters, &means);
+                parameters
+            }
+        }
     }
 
     /// Refuses names that are no latent site, and scales that are not positive.
