@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub mod columns;
 mod elsewhere;
 mod party;
+mod several;
 mod start;
 mod warning;
 
@@ -31,6 +32,7 @@ use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
+use several::{Begun, begin};
 
 /// Which algorithm fits the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -65,6 +67,14 @@ pub struct FitOptions {
     pub algorithm: AlgorithmChoice,
     /// What all parties agree on.
     pub settings: Settings,
+    /// Short fits from overdispersed starts, of which the best goes on: 1 for none but the one start.
+    ///
+    /// The first begins where every fit does; the others have their global means scattered around it by ten times the
+    /// starting standard deviations, on the unconstrained scale, by noise of the seed. After a tenth of the steps the
+    /// bounds are compared, and the fit with the highest goes on to the last step. The report has all bounds
+    /// ([`Report::starts`]) and warns where they differ by more than their errors. Local latents start alike.
+    /// [`fit`] and [`start`] take several; parties that are elsewhere have one.
+    pub starts: u32,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
     /// Sampled bounds whose mean is reported.
@@ -90,6 +100,7 @@ impl Default for FitOptions {
         Self {
             algorithm: AlgorithmChoice::Sfvi,
             settings: Settings::default(),
+            starts: 1,
             threads: 1,
             elbo_draws: 1_000,
             summary_draws: 4_000,
@@ -208,12 +219,20 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
-    let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let (mut report, record, draws) = fit_parties(model, device, options, &mut *algorithm, &mut exchange, progress)?;
+    let Begun { mut algorithm, mut exchange, options, bounds, spent } = begin(model, silos, device, options)?;
+    let (mut report, mut record, draws) = fit_parties(
+        model,
+        device,
+        &FitOptions { starts: 1, ..options.clone() },
+        &mut *algorithm,
+        &mut exchange,
+        progress,
+    )?;
     if !report.warnings.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
         report.warnings = Warning::of(&options.algorithm, locals, silos.len());
     }
+    report.begun(bounds, spent, &mut record);
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
@@ -225,6 +244,18 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
         (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
         (count, _) => Ok(count),
     }
+}
+
+/// Refuses several starts of parties that are made once.
+pub(crate) fn one_start(options: &FitOptions) -> Result<()> {
+    if options.starts == 1 {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        setting: "starts",
+        found: options.starts.to_string(),
+        expected: "1 for parties that are made once; `fit` and `start` take several over silos in this process",
+    })
 }
 
 /// The algorithm with its options, as a report holds it; of a method of a user's own its name.
@@ -270,6 +301,7 @@ pub fn parties<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
+    one_start(options)?;
     let settings = settled(options, silos.len());
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     if let AlgorithmChoice::Central | AlgorithmChoice::OnDevice { .. } = options.algorithm {
@@ -300,6 +332,7 @@ pub fn coordinator<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
+    one_start(options)?;
     let settings = settled(options, names.len());
     party::coordinator(model, names, rows, device, &options.algorithm, &settings)
 }

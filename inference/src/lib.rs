@@ -28,7 +28,7 @@ pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
-pub use engine::report::{Report, SiteSummary, Warning};
+pub use engine::report::{Report, SiteSummary, StartBound, Warning};
 pub use engine::run::{
     Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
     step,

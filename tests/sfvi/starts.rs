@@ -111,3 +111,47 @@ fn a_start_is_where_the_posterior_is_before_the_first_step() {
         assert!((sds[0] - 3.0).abs() < 1e-12 && sds[1..].iter().all(|sd| (sd - 0.1).abs() < 1e-12), "{sds:?}");
     }
 }
+
+/// The square of a number, whose negative root the prior makes less probable.
+#[derive(Module, Debug)]
+struct Root {}
+
+impl Model for Root {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("root", Normal::new(1.0, 1.0).start(-1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, root: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        scope.plate("row", data.dims()[0], |scope, rows| {
+            scope.observe("y", Normal::new(root.clone() * root.clone(), 0.5).over(rows), rows.take(data)?)
+        })
+    }
+}
+
+#[test]
+fn of_several_starts_the_best_is_kept_and_all_are_reported() {
+    let device = Device::flex();
+    let fitted = |starts, threads| {
+        let settings = Settings { steps: 3_000, ..Settings::default() };
+        let options = FitOptions { settings, starts, threads, elbo_draws: 200, ..FitOptions::default() };
+        fit(&Root {}, &squares(&device, 2), &device, &options, None).unwrap()
+    };
+    let one = fitted(1, 1).report;
+    assert!((one.site("root").unwrap().mean + 2.0).abs() < 0.1 && one.starts.is_empty() && one.warnings.is_empty());
+    let many = fitted(6, 1).report;
+    assert!((many.site("root").unwrap().mean - 2.0).abs() < 0.1, "{many}");
+    let kept: Vec<_> = many.starts.iter().filter(|start| start.is_kept).collect();
+    assert!(many.starts.len() == 6 && kept.len() == 1, "{many}");
+    assert!(many.starts.iter().all(|start| start.elbo <= kept[0].elbo) && !many.starts[0].is_kept);
+    // The priors of the two modes are 4 nats apart.
+    let warning = &many.warnings[0];
+    assert!(warning.problem.contains("starts differ") && (warning.number.unwrap() - 4.0).abs() < 1.0, "{warning}");
+    assert!(many.to_string().contains("6 starts, went on from the"), "{many}");
+    // Six tenths of the steps, and what was left of the kept one.
+    assert_eq!(many.gradient_steps, 5 * 300 + 3_000);
+    let again = fitted(6, 2).report;
+    assert_eq!((many.elbo.to_bits(), many.starts), (again.elbo.to_bits(), again.starts));
+}

@@ -29,7 +29,22 @@ pub struct FamilyPlan {
     initial_scale: f64,
     /// How far the global means are scattered at the start, and the seed of that.
     scatter: Option<(f64, u64)>,
+    /// Which of several starts this is, where it is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<NumberedStart>,
 }
+
+/// One of several overdispersed starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct NumberedStart {
+    number: u32,
+    seed: u64,
+}
+
+/// Starting standard deviations by which the means of several starts are scattered.
+const OVERDISPERSION: f64 = 10.0;
+/// The block of the noise of several starts, apart from that of scattered means and of chains.
+const STARTS_BLOCK: u32 = 2;
 
 impl Default for FamilyPlan {
     fn default() -> Self {
@@ -46,7 +61,7 @@ impl FamilyPlan {
     /// The default plan.
     #[must_use]
     pub fn new() -> Self {
-        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1, scatter: None }
+        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1, scatter: None, start: None }
     }
 
     /// Chooses the family of the global latents not named in [`FamilyPlan::site`], taken together.
@@ -95,6 +110,11 @@ impl FamilyPlan {
         self
     }
 
+    /// The plan of one of several starts: the first is the plan's own, the others are scattered around it.
+    pub(crate) fn numbered(self, number: u32, seed: u64) -> Self {
+        Self { start: (number > 0).then_some(NumberedStart { number, seed }), ..self }
+    }
+
     /// The standard deviation every family starts at.
     #[must_use]
     pub fn scale(&self) -> f64 {
@@ -112,7 +132,17 @@ impl FamilyPlan {
             Noise::new(seed).stream(Key::new(Purpose::Initial, 0)).normal(&mut noise);
             partita_core::kernel::add_scaled(&mut means, deviation, &noise);
         }
-        let scales = table.start_scales(self.initial_scale).map(CovarianceMatrix::Diagonal);
+        let scales = table.start_scales(self.initial_scale);
+        if let Some(NumberedStart { number, seed }) = self.start {
+            let mut noise = vec![0.0; means.len()];
+            let key = Key::new(Purpose::Initial, u64::from(number)).block(STARTS_BLOCK);
+            Noise::new(seed).stream(key).normal(&mut noise);
+            for (place, mean) in means.iter_mut().enumerate() {
+                let scale = scales.as_ref().map_or(self.initial_scale, |scales| scales[place]);
+                *mean += OVERDISPERSION * scale * noise[place];
+            }
+        }
+        let scales = scales.map(CovarianceMatrix::Diagonal);
         match scales.and_then(|scales| family.with_moments(&means, &scales).ok()) {
             Some(parameters) => parameters,
             None => {
