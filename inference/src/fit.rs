@@ -27,7 +27,7 @@ use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
-use crate::engine::settings::Settings;
+use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::pvi::PviOptions;
@@ -302,7 +302,7 @@ pub fn parties<M: Model + 'static>(
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
     one_start(options)?;
-    let settings = settled(options, silos.len());
+    let mut settings = settled(options, silos.len());
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     if let AlgorithmChoice::Central | AlgorithmChoice::OnDevice { .. } = options.algorithm {
         party::only(&names)?;
@@ -314,6 +314,11 @@ pub fn parties<M: Model + 'static>(
         let (program, own) = party::silo(model, name, index, data, device, &options.algorithm, &settings)?;
         programs.push(program);
         rows.push(own);
+    }
+    // Local latents rule out a climb to the mode: here nobody has to be asked whether there are any.
+    let climbs = settings.start == StartFrom::Mode && options.algorithm == AlgorithmChoice::Sfvi;
+    if climbs && LocalLatents::of(&programs)? == LocalLatents::Some {
+        settings.start = StartFrom::Declared;
     }
     let algorithm = party::coordinator(model, &names, &rows, device, &options.algorithm, &settings)?;
     Ok((algorithm, InProcess::new(programs, options.threads)?))
@@ -364,7 +369,11 @@ pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
     // settings say otherwise. Zero stays zero, to be refused.
     let left_over = (options.threads / silos.max(1)).max(options.threads.min(1));
     let threads = options.settings.threads.or(Some(left_over));
-    let settings = Settings { threads, ..options.settings.clone() };
+    let start = match options.settings.start {
+        StartFrom::Chosen => StartFrom::Mode,
+        asked => asked,
+    };
+    let settings = Settings { threads, start, ..options.settings.clone() };
     match &options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         _ => settings,

@@ -33,7 +33,7 @@ pub use engine::run::{
     Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
     step,
 };
-pub use engine::settings::Settings;
+pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;
 pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};

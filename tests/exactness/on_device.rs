@@ -3,7 +3,7 @@
 
 use fixtures::worlds::{Visit, every_world};
 use partita::core::{Key, Latents, LogDensity, Noise, Part, Purpose, host_reads};
-use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd, StartFrom};
 use partita::{
     AlgorithmChoice, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Model, Settings, SiteTable, fit,
 };
@@ -87,7 +87,8 @@ impl Visit for SameRun {
         let silos = [("all".to_owned(), data.clone())];
         for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
             let run = |algorithm| {
-                let settings = Settings { steps: STEPS, estimator, ..settings.clone() };
+                // Fits on the device start as declared: the pooled fit is to start there too.
+                let settings = Settings { steps: STEPS, estimator, start: StartFrom::Declared, ..settings.clone() };
                 let options =
                     FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, ..FitOptions::default() };
                 fit(model, &silos, &device, &options, None).unwrap()

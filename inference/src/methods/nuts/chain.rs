@@ -12,6 +12,7 @@ use partita_core::{Key, Model, Noise, NoiseStream, Purpose};
 use super::target::Target;
 use super::{ChainStep, ChainSummary, Nuts};
 use crate::engine::error::{Error, Result};
+use crate::engine::terms::climbing::is_outside;
 
 /// How many starts are tried before a chain gives up.
 const TRIES: usize = 100;
@@ -103,20 +104,11 @@ fn first_position<M: Model>(
             Ok(value) if value.is_finite() && gradient.iter().all(|slope| slope.is_finite() && *slope != 0.0) => {
                 return Ok(position);
             }
-            Err(error) if !outside(error) => return Err(error.clone().into()),
+            Err(error) if !is_outside(error) => return Err(error.clone().into()),
             found => last = target.blame(&position, found.as_ref().map(|value| (*value, gradient.as_slice()))),
         }
     }
     Err(Error::NoStart { chain: number as usize, tries: TRIES, site: last.0, problem: last.1 })
-}
-
-/// Whether a model refuses the place and not the way in which it is asked: a trajectory that comes there has diverged.
-fn outside(error: &partita_core::Error) -> bool {
-    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Parameter, Support};
-    matches!(
-        error,
-        NotFinite { .. } | NotFiniteMade { .. } | NotPositiveDefinite { .. } | Parameter { .. } | Support { .. }
-    )
 }
 
 /// A keyed stream as a generator of the sampler's version of the traits.
@@ -189,7 +181,7 @@ impl<M: Model> CpuLogpFunc for Density<'_, M> {
         match self.target.value_and_gradient(position, gradient) {
             Ok(value) if value.is_finite() && gradient.iter().all(|slope| slope.is_finite()) => Ok(value),
             Ok(_) => Err(NoValue::Outside),
-            Err(error) if outside(&error) => Err(NoValue::Outside),
+            Err(error) if is_outside(&error) => Err(NoValue::Outside),
             Err(error) => {
                 *self.fault.borrow_mut() = Some(error);
                 Err(NoValue::Failed)
