@@ -12,6 +12,9 @@ mod explanation_divergences {}
 #[doc = include_str!("../docs/src/explanation-pvi.md")]
 mod explanation_pvi {}
 
+#[doc = include_str!("../docs/src/how-to-starts.md")]
+mod how_to_starts {}
+
 #[doc = include_str!("../docs/src/how-to-bayesian-network.md")]
 mod how_to_bayesian_network {}
 

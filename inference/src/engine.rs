@@ -4,6 +4,7 @@
 
 pub(crate) mod algorithm;
 pub(crate) mod checkpoint;
+pub(crate) mod climb;
 pub(crate) mod divergence;
 pub(crate) mod error;
 pub(crate) mod estimator;

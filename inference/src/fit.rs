@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub mod columns;
 mod elsewhere;
 mod party;
+mod several;
 mod start;
 mod warning;
 
@@ -26,12 +27,13 @@ use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
-use crate::engine::settings::Settings;
+use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
+use several::{Begun, begin};
 
 /// Which algorithm fits the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -68,6 +70,14 @@ pub struct FitOptions {
     pub algorithm: AlgorithmChoice,
     /// What all parties agree on.
     pub settings: Settings,
+    /// Short fits from overdispersed starts, of which the best goes on: 1 for none but the one start.
+    ///
+    /// The first begins where every fit does; the others have their global means scattered around it by ten times the
+    /// starting standard deviations, on the unconstrained scale, by noise of the seed. After a tenth of the steps the
+    /// bounds are compared, and the fit with the highest goes on to the last step. The report has all bounds
+    /// ([`Report::starts`]) and warns where they differ by more than their errors. Local latents start alike.
+    /// [`fit`] and [`start`] take several; parties that are elsewhere have one.
+    pub starts: u32,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
     /// Sampled bounds whose mean is reported.
@@ -93,6 +103,7 @@ impl Default for FitOptions {
         Self {
             algorithm: AlgorithmChoice::Sfvi,
             settings: Settings::default(),
+            starts: 1,
             threads: 1,
             elbo_draws: 1_000,
             summary_draws: 4_000,
@@ -211,8 +222,15 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
-    let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let (mut report, record, draws) = fit_parties(model, device, options, &mut *algorithm, &mut exchange, progress)?;
+    let Begun { mut algorithm, mut exchange, options, bounds, spent } = begin(model, silos, device, options)?;
+    let (mut report, mut record, draws) = fit_parties(
+        model,
+        device,
+        &FitOptions { starts: 1, ..options.clone() },
+        &mut *algorithm,
+        &mut exchange,
+        progress,
+    )?;
     if !report.warnings.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
         report.warnings = Warning::of(&options.algorithm, locals, silos.len());
@@ -220,6 +238,7 @@ pub fn fit<M: Model + 'static>(
     if let (AlgorithmChoice::OnDevice { .. }, [(_, data), ..]) = (&options.algorithm, silos) {
         report.warnings.extend(Warning::of_host_operations(model, data, device)?);
     }
+    report.begun(bounds, spent, &mut record);
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
@@ -231,6 +250,18 @@ fn bounds_of(options: &FitOptions) -> Result<usize> {
         (_, AlgorithmChoice::FedOpt(_)) => Ok(1),
         (count, _) => Ok(count),
     }
+}
+
+/// Refuses several starts of parties that are made once.
+pub(crate) fn one_start(options: &FitOptions) -> Result<()> {
+    if options.starts == 1 {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        setting: "starts",
+        found: options.starts.to_string(),
+        expected: "1 for parties that are made once; `fit` and `start` take several over silos in this process",
+    })
 }
 
 /// The algorithm with its options, as a report holds it; of a method of a user's own its name.
@@ -276,7 +307,8 @@ pub fn parties<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
-    let settings = settled(options, silos.len());
+    one_start(options)?;
+    let mut settings = settled(options, silos.len());
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     if let AlgorithmChoice::Central | AlgorithmChoice::OnDevice { .. } = options.algorithm {
         party::only(&names)?;
@@ -288,6 +320,11 @@ pub fn parties<M: Model + 'static>(
         let (program, own) = party::silo(model, name, index, data, device, &options.algorithm, &settings)?;
         programs.push(program);
         rows.push(own);
+    }
+    // Local latents rule out a climb to the mode: here nobody has to be asked whether there are any.
+    let climbs = settings.start == StartFrom::Mode && options.algorithm == AlgorithmChoice::Sfvi;
+    if climbs && LocalLatents::of(&programs)? == LocalLatents::Some {
+        settings.start = StartFrom::Declared;
     }
     let algorithm = party::coordinator(model, &names, &rows, device, &options.algorithm, &settings)?;
     Ok((algorithm, InProcess::new(programs, options.threads)?))
@@ -306,6 +343,7 @@ pub fn coordinator<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Box<dyn Algorithm>> {
+    one_start(options)?;
     let settings = settled(options, names.len());
     party::coordinator(model, names, rows, device, &options.algorithm, &settings)
 }
@@ -337,7 +375,11 @@ pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
     // settings say otherwise. Zero stays zero, to be refused.
     let left_over = (options.threads / silos.max(1)).max(options.threads.min(1));
     let threads = options.settings.threads.or(Some(left_over));
-    let settings = Settings { threads, ..options.settings.clone() };
+    let start = match options.settings.start {
+        StartFrom::Chosen => StartFrom::Mode,
+        asked => asked,
+    };
+    let settings = Settings { threads, start, ..options.settings.clone() };
     match &options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
         _ => settings,

@@ -28,12 +28,12 @@ pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
-pub use engine::report::{Report, SiteSummary, Warning};
+pub use engine::report::{Report, SiteSummary, StartBound, Warning};
 pub use engine::run::{
     Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
     step,
 };
-pub use engine::settings::Settings;
+pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;
 pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};

@@ -9,7 +9,7 @@ use partita::core::{
     OrderedProbit, Part, Purpose, SkewNormal, VonMises, WishartCholesky, cholesky, custom_vjp, host_reads, ln_gamma,
     log_sum_exp,
 };
-use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd};
+use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd, StartFrom};
 use partita::{
     AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Mixture, Model,
     MultivariateNormal, Normal, Poisson, Scope, Settings, SiteTable, fit,
@@ -94,7 +94,8 @@ impl Visit for SameRun {
         let silos = [("all".to_owned(), data.clone())];
         for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
             let run = |algorithm| {
-                let settings = Settings { steps: STEPS, estimator, ..settings.clone() };
+                // Fits on the device start as declared: the pooled fit is to start there too.
+                let settings = Settings { steps: STEPS, estimator, start: StartFrom::Declared, ..settings.clone() };
                 let options =
                     FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, ..FitOptions::default() };
                 fit(model, &silos, &device, &options, None).unwrap()

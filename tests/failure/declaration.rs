@@ -266,3 +266,19 @@ fn minibatches_of_no_row_and_of_rows_there_are_not_are_refused() {
     refused!(evaluate(vec![0, 3]), Error::Plate { .. }, ["plate `row`", "row 3", "3 rows"]);
     assert!(evaluate(vec![2]).is_ok());
 }
+
+#[test]
+fn a_start_outside_the_support_is_refused_with_site_value_and_support() {
+    let model = Recipe::global(|scope| scope.sample("rate", Gamma::new(2.0, 1.0).start(-1.5)));
+    refused!(table(&model), Error::Support { .. }, ["start of site `rate`", "-1.5", "numbers > 0"]);
+    let model = Recipe::global(|scope| scope.sample("share", Uniform::new(0.0, 1.0).start(1.0)));
+    refused!(table(&model), Error::Support { .. }, ["start of site `share`", "(0, 1)"]);
+    let model = Recipe::global(|scope| scope.sample("cuts", Normal::new(0.0, 1.0).iid([2]).ordered().start(0.5)));
+    refused!(table(&model), Error::Support { .. }, ["start of site `cuts`", "0.5", "increasing"]);
+    let model = Recipe::global(|scope| scope.sample("mu", Normal::new(0.0, 1.0).start(f64::NAN)));
+    refused!(table(&model), Error::Support { .. }, ["start of site `mu`", "real numbers"]);
+    let model = Recipe::global(|scope| scope.sample("mu", Normal::new(0.0, 1.0).iid([3]).start(vector(&[1.0, 2.0]))));
+    refused!(table(&model), Error::Shape { .. }, ["start of site `mu`", "[2]", "[3]", "one number"]);
+    let model = Recipe::global(|scope| scope.sample("mu", Normal::new(0.0, 1.0).start_scale(0.0)));
+    refused!(table(&model), Error::Argument { .. }, ["site `mu`", "start_scale", "> 0"]);
+}

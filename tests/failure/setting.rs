@@ -98,6 +98,7 @@ fn a_family_for_a_site_there_is_not_is_refused_with_the_sites_there_are() {
 
 #[test]
 fn families_that_cannot_be_are_refused() {
+    set("starts", &["`starts`", "found 0", "at least 1"], |options| options.starts = 0);
     set("initial_scale", &["`initial_scale`", "found 0", "such as 0.1"], |options| {
         options.settings.family = FamilyPlan::new().initial_scale(0.0);
     });

@@ -8,3 +8,4 @@ mod resume;
 mod run_loop;
 mod secrecy;
 mod six_cities_posterior;
+mod starts;

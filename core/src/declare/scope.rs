@@ -9,6 +9,7 @@ mod on_device;
 mod outcome;
 mod plate;
 mod reading;
+mod start;
 mod statement;
 
 pub(crate) use outcome::{Leaf, Level, Outcome, Quantity, RowPlace, RowTape};

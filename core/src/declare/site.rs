@@ -62,8 +62,10 @@ pub struct Site {
     pub(crate) width: usize,
     /// The map from unconstrained numbers to its support.
     pub(crate) bijector: Option<Arc<dyn Bijector>>,
-    /// Where posterior means start; empty for zeros.
+    /// Where posterior means start, on the unconstrained scale, row by row; empty for zeros.
     pub(crate) start: Vec<f64>,
+    /// Where posterior standard deviations start, on the unconstrained scale.
+    pub(crate) start_scale: Option<f64>,
     /// Whether it is the weight or the bias of a linear layer.
     pub(crate) layer: bool,
 }
@@ -162,8 +164,9 @@ impl SiteTable {
         self.global_len
     }
 
-    /// The start of the posterior means of the unconstrained global vector: the values of the modules given to
-    /// [`crate::Scope::module`] and [`crate::Scope::linear`], and zero elsewhere.
+    /// The start of the posterior means of the unconstrained global vector: the values of
+    /// [`crate::Distribution::start`], those of the modules given to [`crate::Scope::module`] and
+    /// [`crate::Scope::linear`], and zero elsewhere.
     #[must_use]
     pub fn start(&self) -> Vec<f64> {
         let mut start = vec![0.0; self.global_len];
@@ -171,6 +174,37 @@ impl SiteTable {
             start[site.offset..site.offset + site.width].copy_from_slice(&site.start);
         }
         start
+    }
+
+    /// The start of the posterior standard deviations of the unconstrained global vector: what
+    /// [`crate::Distribution::start_scale`] says, and `otherwise` elsewhere; `None` if no global site says any.
+    #[must_use]
+    pub fn start_scales(&self, otherwise: f64) -> Option<Vec<f64>> {
+        self.latents(Part::Global).any(|site| site.start_scale.is_some()).then(|| {
+            let mut scales = vec![otherwise; self.global_len];
+            for (site, scale) in self.latents(Part::Global).filter_map(|site| Some((site, site.start_scale?))) {
+                scales[site.offset..site.offset + site.width].fill(scale);
+            }
+            scales
+        })
+    }
+
+    /// The start of the posterior means and of the standard deviations of a local block, each `[rows, width]`,
+    /// row-major: what its sites say, and zero and `otherwise` elsewhere.
+    #[must_use]
+    pub fn local_start(&self, block: usize, otherwise: f64) -> [Vec<f64>; 2] {
+        let LocalBlock { rows, width, .. } = self.blocks[block];
+        let (mut means, mut scales) = (vec![0.0; rows * width], vec![otherwise; rows * width]);
+        for site in self.latents(Part::Local).filter(|site| site.block == block && site.width > 0) {
+            let own = site.offset..site.offset + site.width;
+            for (row, start) in site.start.chunks_exact(site.width).enumerate() {
+                means[row * width..(row + 1) * width][own.clone()].copy_from_slice(start);
+            }
+            if let Some(scale) = site.start_scale {
+                scales.chunks_exact_mut(width).for_each(|row| row[own.clone()].fill(scale));
+            }
+        }
+        [means, scales]
     }
 
     /// The latent sites of one part.

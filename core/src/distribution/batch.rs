@@ -8,7 +8,7 @@ use burn::tensor::{Tensor, TensorCreationOptions};
 use super::evaluate;
 use super::law::Law;
 use super::tape::ScoredRows;
-use super::{Loss, Support};
+use super::{Loss, NumberOrTensor, Support};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::handle::Handle;
@@ -265,6 +265,49 @@ impl<const D: usize> Distribution<D, Continuous> {
     #[must_use]
     pub fn non_centred(mut self) -> Self {
         self.law.non_centred = true;
+        self
+    }
+
+    /// Starts the posterior mean of the site at `value`, a value of the site on its natural scale: one number for all
+    /// of it, or a tensor of its shape.
+    ///
+    /// The value goes through the bijector of the support to the unconstrained scale, and through location and scale
+    /// where the site is [`Distribution::non_centred`]. It is refused where the site is read if it lies outside the
+    /// support. Chains of the sampler start around it. It changes neither the density nor the draws of the prior.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Gamma, Model, Normal, Result, Scope, SiteTable, burn};
+    /// use burn::{module::Module, tensor::Tensor};
+    ///
+    /// #[derive(Module, Debug)]
+    /// struct Year {}
+    /// impl Model for Year {
+    ///     type Globals = Tensor<1>;
+    ///     type Data = ();
+    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> {
+    ///         scope.sample("rate", Gamma::new(2.0, 1.0).start(3.0))?;
+    ///         scope.sample("year", Normal::new(0.0, 1e4).start(1_950.0).start_scale(10.0))
+    ///     }
+    ///     fn local(&self, _: &mut Scope, _: &Tensor<1>, _: &()) -> Result<()> { Ok(()) }
+    /// }
+    ///
+    /// let table = SiteTable::globals(&Year {}, &Device::flex())?;
+    /// assert_eq!(table.start(), [3.0_f64.ln(), 1_950.0]);
+    /// assert_eq!(table.start_scales(0.1), Some(vec![0.1, 10.0]));
+    /// # Ok::<(), partita_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn start(mut self, value: impl Into<NumberOrTensor<D>>) -> Self {
+        self.law.start = Some(value.into().0);
+        self
+    }
+
+    /// Starts the posterior standard deviations of the site at `scale`, on the unconstrained scale, in place of that of
+    /// the family plan; chains of the sampler start within so many times their radius. See [`Distribution::start`].
+    #[must_use]
+    pub fn start_scale(mut self, scale: f64) -> Self {
+        self.law.start_scale = Some(scale);
         self
     }
 }

@@ -39,7 +39,7 @@ pub struct ObservedOnly;
 /// assert_eq!(Normal::new(0.0, 1.0).truncated(above_zero, f64::INFINITY).shape(), [1]);
 /// ```
 #[derive(Debug, Clone)]
-pub struct NumberOrTensor<const D: usize>(pub(super) Parameter);
+pub struct NumberOrTensor<const D: usize>(pub(in crate::distribution) Parameter);
 
 impl<const D: usize> From<f64> for NumberOrTensor<D> {
     fn from(number: f64) -> Self {
@@ -115,6 +115,8 @@ fn compose<F: Formula + 'static>(
         event: laws.first().map(|law| law.event.clone()).unwrap_or_default(),
         non_centred: laws.iter().any(|law| law.non_centred),
         ordered: laws.iter().any(|law| law.ordered),
+        start: laws.iter().find_map(|law| law.start.clone()),
+        start_scale: laws.iter().find_map(|law| law.start_scale),
         defect: laws.iter().find_map(|law| law.defect.clone()),
     };
     for law in laws {

@@ -39,6 +39,10 @@ pub(crate) struct Law {
     pub(crate) non_centred: bool,
     /// Whether the numbers of the last dimension increase.
     pub(crate) ordered: bool,
+    /// Where posterior means start, on the natural scale.
+    pub(crate) start: Option<Parameter>,
+    /// Where posterior standard deviations start, on the unconstrained scale.
+    pub(crate) start_scale: Option<f64>,
     /// The error found when it was assembled.
     pub(crate) defect: Option<Error>,
 }
@@ -48,7 +52,17 @@ impl Law {
     pub(super) fn of(density: &'static dyn Density) -> Self {
         let (parameters, batch, event) = (Vec::new(), vec![1], Vec::new());
         let density = Form::Leaf(Leaf(density));
-        Self { density, parameters, batch, event, non_centred: false, ordered: false, defect: None }
+        Self {
+            density,
+            parameters,
+            batch,
+            event,
+            non_centred: false,
+            ordered: false,
+            start: None,
+            start_scale: None,
+            defect: None,
+        }
     }
 
     /// Whether it has shape `[1]`.
@@ -71,7 +85,8 @@ impl Law {
             }
             shared => shared.clone(),
         };
-        Self { parameters: self.parameters.iter().map(own).collect(), batch: shape.to_vec(), ..self.clone() }
+        let (parameters, start) = (self.parameters.iter().map(own).collect(), self.start.as_ref().map(own));
+        Self { parameters, start, batch: shape.to_vec(), ..self.clone() }
     }
 
     pub(crate) fn shape(&self) -> Vec<usize> {

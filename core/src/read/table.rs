@@ -30,7 +30,7 @@ impl SiteTable {
         let mut table = scope.into_table();
         // One scored evaluation at the start, with θ on the tape, tells whether anything of the global part needs it.
         let model = with_theta(model, &theta(model)?, device)?;
-        let start = vec![0.0; table.global_len];
+        let start = table.start();
         let reading = Reading::Density(Density::of(Terms::Joint));
         let mut scope = Scope::new(device, &table, Source::globals(&start), reading);
         scope.run(|scope| model.global(scope))?;

@@ -45,6 +45,16 @@ const STILL: f64 = 0.3;
 /// Times that rules are moved before they are taken as they are.
 const MOVES: usize = 60;
 
+/// The latents of the rows of a block, given the globals.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Conditionals {
+    pub(crate) block: usize,
+    /// Their means, `[rows, width]`.
+    pub(crate) means: Vec<f64>,
+    /// Their variances, `[rows, width]`.
+    pub(crate) variances: Vec<f64>,
+}
+
 /// How far numbers of points are raised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until {
@@ -153,13 +163,13 @@ impl RowIntegral {
         unreachable!("invariant: the second attempt returns")
     }
 
-    /// Means and variances of every row's latents given these globals, `[rows, width]`, one pair a level.
+    /// Means and variances of every row's latents given these globals, one a level.
     pub(crate) fn conditionals<M: Model>(
         &self,
         integrand: &Integrand<'_, M>,
         globals: &[f64],
         centres: &mut Centres,
-    ) -> Result<Vec<(usize, Vec<f64>, Vec<f64>)>> {
+    ) -> Result<Vec<Conditionals>> {
         self.settle(integrand, globals, centres)?;
         let density = self.density(integrand);
         let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;

@@ -2,11 +2,13 @@
 
 #[cfg(feature = "plots")]
 pub mod plot;
+mod starts;
 pub(crate) mod summary;
 mod warning;
 
 #[cfg(feature = "plots")]
 pub use plot::Panel;
+pub use starts::StartBound;
 pub use summary::SiteSummary;
 pub use warning::Warning;
 
@@ -43,6 +45,9 @@ pub struct Report {
     pub elbo_draws: usize,
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them.
     pub gradient_variance: Option<f64>,
+    /// The bounds of the starts that were tried, if several were: see [`crate::FitOptions::starts`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartBound>,
     /// The model's own trained parameters.
     pub theta: Vec<f64>,
     /// Exchanges with all silos.
@@ -105,6 +110,7 @@ impl Report {
             elbo_se: bound.standard_error,
             elbo_draws: bound.draws,
             gradient_variance: bound.gradient_variance,
+            starts: Vec::new(),
             theta: found.theta,
             rounds: counters.rounds,
             messages: counters.messages,
@@ -170,6 +176,9 @@ impl fmt::Display for Report {
             "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
             self.elbo, self.elbo_se, self.elbo_draws
         )?;
+        if !self.starts.is_empty() {
+            writeln!(formatter, "{}", StartBound::line(&self.starts))?;
+        }
         if let Some(variance) = self.gradient_variance {
             writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
         }

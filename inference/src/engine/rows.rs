@@ -81,7 +81,8 @@ impl Locals {
         let mut blocks = Vec::new();
         for (index, block) in table.blocks().iter().enumerate() {
             let (family, is_encoded) = (choices.family(index, table, settings)?, choices.is_encoded(index));
-            let parameters = if is_encoded { Vec::new() } else { family.initial(settings.family.scale()) };
+            let [means, scales] = table.local_start(index, settings.family.scale());
+            let parameters = if is_encoded { Vec::new() } else { family.initial_at([&means, &scales]) };
             let rule = settings.optimiser.start(device);
             let outer = block.parent.clone().filter(|_| family.depends_on_outer());
             blocks.push(Block { plate: block.plate.clone(), outer, family, is_encoded, parameters, rule });

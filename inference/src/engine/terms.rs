@@ -1,5 +1,6 @@
 //! Gives the terms that a silo adds to the bound, with their gradients: what several methods ask of their silos.
 
+pub(crate) mod climbing;
 pub(crate) mod coordinator;
 pub(crate) mod joint;
 pub(crate) mod messages;

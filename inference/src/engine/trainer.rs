@@ -1,10 +1,15 @@
 //! Moves parameters down gradients: the one place where a rule, its rate and its clip meet what a party trains.
 
+mod chart;
+
+use chart::Chart;
+
 use partita_core::Device;
 use partita_core::kernel::dot;
 use rayon::prelude::*;
 
 use crate::engine::checkpoint::NamedVectors;
+use crate::engine::climb::Footing;
 use crate::engine::family::Family;
 use crate::engine::optimiser::{Clip, Optimiser, Schedule, UpdateRule};
 use crate::engine::plug::Plug;
@@ -111,6 +116,8 @@ pub(crate) struct Trainer {
     pub(crate) family: Box<dyn Family>,
     /// The family's parameters, then θ.
     values: Vec<f64>,
+    /// The coordinates in which the parameters of the family move; `None` for their own.
+    chart: Option<Chart>,
     pub(crate) descent: Descent,
 }
 
@@ -120,7 +127,18 @@ impl Trainer {
         debug_assert_eq!(parameters.len(), family.parameter_len(), "invariant: the parameters are the family's");
         let mut values = parameters;
         values.extend_from_slice(theta);
-        Self { family, values, descent }
+        Self { family, values, chart: None, descent }
+    }
+
+    /// Starts the family at a mode, and lets its parameters move in coordinates of that; θ keeps its own.
+    pub(crate) fn begin_at(&mut self, footing: &Footing) {
+        self.set_parameters(&footing.parameters);
+        self.chart = Some(Chart::of(footing));
+    }
+
+    /// Whether it started at a mode.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.chart.is_some()
     }
 
     /// The parameters of the family.
@@ -142,6 +160,7 @@ impl Trainer {
     pub(crate) fn set_parameters(&mut self, parameters: &[f64]) {
         let count = self.family.parameter_len();
         self.values[..count].copy_from_slice(parameters);
+        self.chart = None;
     }
 
     /// Replaces θ by as many other numbers.
@@ -151,15 +170,22 @@ impl Trainer {
     }
 
     /// Takes the step of this number down the gradient by the parameters of the family, then by θ.
+    ///
+    /// With a chart rule and clip see its coordinates and the gradient by these.
     pub(crate) fn step(&mut self, step: u64, gradient: &mut [f64]) -> Moved {
-        self.descent.step(step, &mut self.values, gradient)
+        let Some(chart) = &mut self.chart else { return self.descent.step(step, &mut self.values, gradient) };
+        let gradient_norm = norm(gradient);
+        chart.enter(&mut self.values, gradient);
+        let moved = self.descent.step(step, &mut self.values, gradient);
+        chart.leave(&mut self.values);
+        Moved { gradient_norm, ..moved }
     }
 
     /// Everything as named vectors.
     pub(crate) fn save(&self) -> NamedVectors {
         let own = [("global".to_owned(), self.parameters().to_vec()), ("theta".to_owned(), self.theta().to_vec())];
         let rule = self.descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
-        own.into_iter().chain(rule).collect()
+        own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect()
     }
 
     /// Restores what [`Trainer::save`] gave, beside other vectors; false if it does not fit, and nothing has changed
@@ -175,7 +201,9 @@ impl Trainer {
         if !self.descent.load(with_prefix(state, RULE)) {
             return false;
         }
+        let chart = Chart::load(state, global.len());
         self.values = [global.as_slice(), theta].concat();
+        self.chart = chart;
         true
     }
 }

@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model, SiteTable};
 
-use super::{FitOptions, LocalLatents, bound_of, bounds_of, described, families, pool, settled};
+use super::{FitOptions, LocalLatents, bound_of, bounds_of, described, families, one_start, pool, settled};
 use crate::engine::algorithm::{Algorithm, Posterior};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, SiloProgram};
@@ -103,6 +103,7 @@ impl Asked<'_> {
             None => &mut silent,
         };
         bounds_of(options)?;
+        one_start(options)?;
         let run_options = options.run_options(settings.steps);
         let work = || {
             let mut record = (self.run)(algorithm, exchange, &run_options, progress)?;

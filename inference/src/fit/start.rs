@@ -2,7 +2,8 @@
 
 use partita_core::{Device, Model};
 
-use super::{FitOptions, bound_of, parties, pool};
+use super::several::{Begun, begin};
+use super::{FitOptions, bound_of, pool};
 use crate::engine::algorithm::{Algorithm, Posterior, StepInfo};
 use crate::engine::error::Result;
 use crate::engine::exchange::InProcess;
@@ -70,9 +71,9 @@ pub fn start<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Run> {
-    let (algorithm, exchange) = parties(model, silos, device, options)?;
-    let (threads, options) = (pool(options.threads)?, options.clone());
-    Ok(Run { algorithm, exchange, threads, options, counters: Counters::default(), steps: 0 })
+    let Begun { algorithm, exchange, options, spent, .. } = begin(model, silos, device, options)?;
+    let threads = pool(options.threads)?;
+    Ok(Run { algorithm, exchange, threads, options, counters: spent, steps: 0 })
 }
 
 impl Run {

@@ -19,7 +19,7 @@ use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::summary;
 use crate::engine::report::summary::NaturalDraws;
 use crate::fit::pool;
-use chain::Sampled;
+use chain::{ChainStart, Sampled};
 use diagnostics::converged;
 use target::{Layout, Target};
 
@@ -81,7 +81,8 @@ pub struct Nuts {
     pub target_accept: f64,
     /// The largest depth of a tree: a trajectory has fewer than 2 to this power steps.
     pub max_depth: u32,
-    /// Chains start this far at most from the model's own start, number by number on the unconstrained scale.
+    /// Chains start this far at most from the model's own start, number by number on the unconstrained scale, in units
+    /// of the start scale of a site that has one.
     pub start_radius: f64,
 }
 
@@ -153,15 +154,24 @@ impl Nuts {
             let found = "a model without latents".to_owned();
             return Err(Error::Setting { setting: "model", found, expected: "at least one latent to sample" });
         }
-        let mut start = first.start();
-        start.resize(layout.len(), 0.0);
+        let mut around = ChainStart { center: first.start(), scale: vec![1.0; layout.globals] };
+        if let Some(scales) = first.start_scales(1.0) {
+            around.scale = scales;
+        }
+        for table in &tables {
+            for block in 0..table.blocks().len() {
+                let [means, scales] = table.local_start(block, 1.0);
+                around.center.extend(means);
+                around.scale.extend(scales);
+            }
+        }
         // Chains of different threads share neither model nor data.
         let data = || silos.iter().map(|(_, data)| data.clone()).collect();
         let numbers = 0..u32::try_from(self.chains).unwrap_or(u32::MAX);
         let chains: Vec<_> = numbers.map(|number| (number, model.clone(), data())).collect();
         let one = |(number, model, data): (u32, M, Vec<M::Data>)| {
             caught(COORDINATOR, || {
-                chain::sample(self, number, Target::new(model, data, device, &tables, &layout), &start, watch)
+                chain::sample(self, number, Target::new(model, data, device, &tables, &layout), &around, watch)
             })
         };
         let threads = pool(self.threads)?;

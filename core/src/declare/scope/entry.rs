@@ -65,6 +65,7 @@ impl Scope<'_> {
                     width: 0,
                     bijector: None,
                     start: Vec::new(),
+                    start_scale: None,
                     layer: false,
                 });
                 Ok(table.sites.len() - 1)

@@ -45,10 +45,11 @@ impl<'a> Scope<'a> {
         if self.is_empty_here() {
             return self.latent_of_no_rows(name, index, &law);
         }
-        if let Reading::SiteTable = self.reading {
-            self.register(index, &law)?;
-        }
         let entered = Entered { name, index, law };
+        if let Reading::SiteTable = self.reading {
+            self.register(index, &entered.law)?;
+            self.start_at_declared(&entered, outer.as_ref())?;
+        }
         if self.stays_on_device() {
             return self.latent_on_device(entered, outer);
         }
@@ -207,7 +208,7 @@ impl<'a> Scope<'a> {
                 let values = values.map_err(|error| error.at(|| self.operation(name)))?.values;
                 return Ok(Values::plain(values.into()));
             }
-            Origin::Start => None,
+            Origin::Start => (!site.start.is_empty()).then(|| Cow::Owned(site.start.clone())),
             Origin::Given(vector) => Some(vector),
         };
         if site.support == Some(Support::Real) {

@@ -14,7 +14,7 @@ impl Scope<'_> {
     /// number is repeated; otherwise it has one number for each parameter, in the order Burn visits them.
     ///
     /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits
-    /// them. Under a prior on all real numbers their posterior means start at the values that `module` has: give it the
+    /// them. Under a prior on all real numbers without [`Distribution::start`] their posterior means start at the values that `module` has: give it the
     /// starting values of a network, the same for every party. The module must not be part of θ: mark its field
     /// `#[module(skip)]`.
     ///
@@ -50,7 +50,8 @@ impl Scope<'_> {
     /// Lets the posterior mean of the global site just registered start at a parameter's values.
     fn start_at<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) -> Result<()> {
         let Table::Building(SiteTable { sites, .. }) = &mut self.table else { return Ok(()) };
-        if let Some(site) = sites.last_mut().filter(|site| site.support == Some(Support::Real)) {
+        if let Some(site) = sites.last_mut().filter(|site| site.support == Some(Support::Real) && site.start.is_empty())
+        {
             site.start = Handle::from(parameter.val()).read()?.values;
         }
         Ok(())

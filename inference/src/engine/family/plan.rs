@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
-use super::{Blocks, Family, Gaussian, PointMass, RowGaussian, RowOptions, SiteFamily};
+use super::{Blocks, CovarianceMatrix, Family, Gaussian, PointMass, RowGaussian, RowOptions, SiteFamily};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::NormalFamily;
 use crate::engine::plug::Plug;
@@ -29,7 +29,22 @@ pub struct FamilyPlan {
     initial_scale: f64,
     /// How far the global means are scattered at the start, and the seed of that.
     scatter: Option<(f64, u64)>,
+    /// Which of several starts this is, where it is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<NumberedStart>,
 }
+
+/// One of several overdispersed starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct NumberedStart {
+    number: u32,
+    seed: u64,
+}
+
+/// Starting standard deviations by which the means of several starts are scattered.
+const OVERDISPERSION: f64 = 10.0;
+/// The block of the noise of several starts, apart from that of scattered means and of chains.
+const STARTS_BLOCK: u32 = 2;
 
 impl Default for FamilyPlan {
     fn default() -> Self {
@@ -46,7 +61,7 @@ impl FamilyPlan {
     /// The default plan.
     #[must_use]
     pub fn new() -> Self {
-        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1, scatter: None }
+        Self { global: None, local: None, sites: BTreeMap::new(), initial_scale: 0.1, scatter: None, start: None }
     }
 
     /// Chooses the family of the global latents not named in [`FamilyPlan::site`], taken together.
@@ -76,7 +91,8 @@ impl FamilyPlan {
         Self { global: Some(PointMass.into()), sites: BTreeMap::new(), ..self }
     }
 
-    /// Starts every standard deviation at `scale` on the unconstrained scale.
+    /// Starts every standard deviation at `scale` on the unconstrained scale, but of sites that say another
+    /// (`Distribution::start_scale`).
     #[must_use]
     pub fn initial_scale(mut self, scale: f64) -> Self {
         self.initial_scale = scale;
@@ -94,14 +110,19 @@ impl FamilyPlan {
         self
     }
 
+    /// The plan of one of several starts: the first is the plan's own, the others are scattered around it.
+    pub(crate) fn numbered(self, number: u32, seed: u64) -> Self {
+        Self { start: (number > 0).then_some(NumberedStart { number, seed }), ..self }
+    }
+
     /// The standard deviation every family starts at.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.initial_scale
     }
 
-    /// The parameters at which a global family starts: its means where the model says ([`SiteTable::start`]), scattered
-    /// where the plan says.
+    /// The parameters at which a global family starts: its means and standard deviations where the model says
+    /// ([`SiteTable::start`], [`SiteTable::start_scales`]), means scattered where the plan says.
     #[must_use]
     pub fn start(&self, family: &dyn Family, table: &SiteTable) -> Vec<f64> {
         let mut parameters = family.initial(self.initial_scale);
@@ -111,8 +132,24 @@ impl FamilyPlan {
             Noise::new(seed).stream(Key::new(Purpose::Initial, 0)).normal(&mut noise);
             partita_core::kernel::add_scaled(&mut means, deviation, &noise);
         }
-        family.set_mean(&mut parameters, &means);
-        parameters
+        let scales = table.start_scales(self.initial_scale);
+        if let Some(NumberedStart { number, seed }) = self.start {
+            let mut noise = vec![0.0; means.len()];
+            let key = Key::new(Purpose::Initial, u64::from(number)).block(STARTS_BLOCK);
+            Noise::new(seed).stream(key).normal(&mut noise);
+            for (place, mean) in means.iter_mut().enumerate() {
+                let scale = scales.as_ref().map_or(self.initial_scale, |scales| scales[place]);
+                *mean += OVERDISPERSION * scale * noise[place];
+            }
+        }
+        let scales = scales.map(CovarianceMatrix::Diagonal);
+        match scales.and_then(|scales| family.with_moments(&means, &scales).ok()) {
+            Some(parameters) => parameters,
+            None => {
+                family.set_mean(&mut parameters, &means);
+                parameters
+            }
+        }
     }
 
     /// Refuses names that are no latent site, and scales that are not positive.
@@ -164,6 +201,13 @@ impl FamilyPlan {
             (1, Some((_, family))) => Ok(family),
             (_, last) => Ok(Box::new(Blocks::new(parts.into_iter().chain(last).collect()))),
         }
+    }
+
+    /// Whether all globals have one full-rank Gaussian.
+    pub(crate) fn is_full_rank(&self, table: &SiteTable) -> bool {
+        let full_rank = Plug::from(Gaussian::full_rank());
+        let mut parts = self.parts(table).into_iter().filter(|(sites, _)| !sites.is_empty());
+        matches!((parts.next(), parts.next()), (Some((_, choice)), None) if choice == full_rank)
     }
 
     /// The global family as normal densities in natural parameters, for algorithms that multiply and divide them.

@@ -164,6 +164,14 @@ impl RowGaussian {
         parameters
     }
 
+    /// [`RowGaussian::initial`] with means and standard deviations of its own for each latent, both `[rows, width]`.
+    pub(crate) fn initial_at(&self, [means, scales]: [&[f64]; 2]) -> Vec<f64> {
+        let mut parameters = self.initial(1.0);
+        parameters[..means.len()].copy_from_slice(means);
+        parameters[means.len()..].iter_mut().zip(scales).for_each(|(slot, scale)| *slot = scale.ln());
+        parameters
+    }
+
     /// The parameters of some of the rows that `parameters` are of, in the layout of that many rows.
     #[must_use]
     pub fn gather(&self, parameters: &[f64], rows: &[usize]) -> Vec<f64> {

@@ -77,7 +77,7 @@ impl Centres {
             }
         }
         let [settled] = rest else { return None };
-        self.is_settled = *settled == 1.0;
+        self.is_settled = *settled > 0.5;
         Some(self)
     }
 }

@@ -79,11 +79,11 @@ fn gauss_hermite(count: usize) -> (Vec<f64>, Vec<f64>) {
 /// The zero of $p_n$ between two walls, by Newton's method with bisection.
 fn zero(degree: usize, low: f64, high: f64) -> f64 {
     let (mut low, mut high) = (low, high);
-    let sign = polynomials(degree, low).value.signum();
+    let is_positive = polynomials(degree, low).value > 0.0;
     let mut at = 0.5 * (low + high);
     for _ in 0..100 {
         let Polynomials { value, before, .. } = polynomials(degree, at);
-        if value.signum() == sign {
+        if (value > 0.0) == is_positive {
             low = at
         } else {
             high = at

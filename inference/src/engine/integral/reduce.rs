@@ -3,6 +3,7 @@
 use partita_core::special::HALF_LOG_TWO_PI;
 use partita_core::{Levels, Model};
 
+use super::Conditionals;
 use super::centres::Centres;
 use super::layout::Layout;
 use super::tree::{Level, Stand, Tree};
@@ -134,7 +135,7 @@ impl Reduced {
     }
 
     /// Means and variances of each level's latents, with its block.
-    pub(crate) fn conditionals(mut self, tree: &Tree, centres: &Centres) -> Vec<(usize, Vec<f64>, Vec<f64>)> {
+    pub(crate) fn conditionals(mut self, tree: &Tree, centres: &Centres) -> Vec<Conditionals> {
         let given = self.weights.clone();
         self.join(tree);
         let mut all = Vec::with_capacity(tree.levels.len());
@@ -152,7 +153,7 @@ impl Reduced {
                 }
             }
             let variances = means.iter().zip(&squares).map(|(mean, square)| (square - mean * mean).max(0.0)).collect();
-            all.push((level.block, means, variances));
+            all.push(Conditionals { block: level.block, means, variances });
         }
         all
     }

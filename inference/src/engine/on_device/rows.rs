@@ -123,7 +123,9 @@ impl RowBlock {
             let ones = flags.iter().map(|flag| f64::from(u8::from(*flag))).collect();
             (!flags.iter().all(|flag| *flag)).then(|| device.tensor(ones, [1, width]))
         };
-        let cells = |value: f64| device.tensor(vec![value; rows * width], [rows, width]);
+        let [means, scales] = table.local_start(index, settings.family.scale());
+        let log_scales = scales.into_iter().map(f64::ln).collect();
+        let cells = |values: Vec<f64>| Moving::new(device.tensor(values, [rows, width]));
         let in_block = table.latents(Part::Local).filter(|site| site.block() == index);
         let twin = family.clone();
         Ok(Self {
@@ -131,7 +133,7 @@ impl RowBlock {
             twin,
             sites: in_block.map(|site| (site.offset(), site.width())).collect(),
             points: options.delta.clone(),
-            own: (!is_encoded).then(|| [0.0, settings.family.scale().ln()].map(|value| Moving::new(cells(value)))),
+            own: (!is_encoded).then(|| [means, log_scales].map(cells)),
             linear: linear(&options.given_globals),
             scale_linear: linear(&options.scale_given_globals),
             time: 0,

@@ -87,6 +87,28 @@ message! {
 }
 
 message! {
+    /// Asks for the log likelihood and its gradient at a point of the globals, on all rows.
+    struct SlopeRequest = "sfvi.slope", sizes: &Sizes {
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// the global latents
+        point: Vec<f64> = Request <= sizes.globals,
+        /// the shared part of θ
+        theta: Vec<f64> = Request <= sizes.theta,
+    }
+}
+
+message! {
+    /// What one silo finds there; nothing where it has local latents, or where the model has no density.
+    struct Slope = "sfvi.slope_found", sizes: &Sizes {
+        /// the silo's log likelihood at a point of the globals
+        log_likelihood: Option<f64> = Data <= 1,
+        /// its gradient by the globals
+        slope: Option<Vec<f64>> = Data <= sizes.globals,
+    }
+}
+
+message! {
     /// The terms of one silo.
     struct Terms = "sfvi.terms", sizes: &Sizes {
         /// the step answered

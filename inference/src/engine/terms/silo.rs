@@ -11,7 +11,7 @@ use crate::engine::family::Family;
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::rows::{Locals, StepRows};
 use crate::engine::settings::Settings;
-use crate::engine::terms::messages::{EstimateRequest, Sizes, StepRequest, Terms};
+use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepRequest, Terms};
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
 use crate::engine::wire::message::Message;
@@ -399,6 +399,7 @@ impl<M: Model> Program for Silo<M> {
             EstimateRequest::KIND => {
                 self.estimate(&EstimateRequest::read(request, &self.sizes(self.settings.most_draws()))?)
             }
+            SlopeRequest::KIND => self.slope(&SlopeRequest::read(request, &self.sizes(1))?),
             other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
         }
     }

@@ -1,8 +1,9 @@
 //! Fits a normal distribution to a log density that one party has to itself: the start of a silo, and their merger.
 
+use super::coordinator::is_too_far;
 use super::gaussian::Normal;
 use super::step::{Share, Step};
-use crate::engine::error::{Error, Result};
+use crate::engine::error::Result;
 
 /// Steps after which a start is taken as it is.
 const MOST_STEPS: usize = 150;
@@ -31,7 +32,7 @@ pub(crate) fn fit_alone(
         }
         let next = step.take(&at, fraction);
         let found = match target(&next) {
-            Err(Error::NotFinite { .. } | Error::Model(_)) => None,
+            Err(error) if is_too_far(&error) => None,
             other => Some(other?),
         };
         match found {

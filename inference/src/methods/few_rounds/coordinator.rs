@@ -15,6 +15,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::{Family, FullRankGaussian};
 use crate::engine::settings::Settings;
+use crate::engine::terms::climbing::is_outside;
 use crate::engine::terms::silo::global_signature;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -110,6 +111,14 @@ pub(crate) fn check(settings: &Settings, table: &SiteTable, theta: &[f64]) -> Re
     Ok(())
 }
 
+/// Where a fit begins: at the starts of sites, each with its scale.
+pub(super) fn start(settings: &Settings, table: &SiteTable) -> Normal {
+    let len = table.global_len();
+    let parameters = settings.family.start(&FullRankGaussian::new(len), table);
+    let start = Normal::of_parameters(&parameters, len);
+    start.unwrap_or_else(|| Normal::independent(table.start(), settings.family.scale()))
+}
+
 /// The noise of a draw that estimates the bound, the same for all parties.
 pub(super) fn report_noise(settings: &Settings, len: usize, offset: u64, index: usize) -> Vec<f64> {
     let mut numbers = vec![0.0; len];
@@ -146,7 +155,7 @@ impl<M: Model> FewRounds<M> {
                 fields.push(field);
             }
         }
-        let at = Normal::independent(table.start(), settings.family.scale());
+        let at = start(settings, &table);
         Ok(Self {
             model: model.clone(),
             device: device.clone(),
@@ -296,11 +305,11 @@ fn root(len: usize) -> f64 {
 }
 
 /// Whether an error says that a posterior lies where the model has no finite density.
-fn is_too_far(error: &Error) -> bool {
+pub(super) fn is_too_far(error: &Error) -> bool {
     match error {
         Error::InSilo { source, .. } => is_too_far(source),
         Error::NotFinite { .. } => true,
-        Error::Model(partita_core::Error::NotFiniteMade { .. }) => true,
+        Error::Model(error) => is_outside(error),
         _ => false,
     }
 }

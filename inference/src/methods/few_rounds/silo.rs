@@ -3,7 +3,7 @@
 use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::fit_alone;
-use super::coordinator::{check, report_noise};
+use super::coordinator::{check, report_noise, start};
 use super::draws::Draws;
 use super::gaussian::Normal;
 use super::messages::{RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
@@ -12,7 +12,7 @@ use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{Centres, Integrand, RowIntegral, Slopes, Until};
+use crate::engine::integral::{Centres, Conditionals, Integrand, RowIntegral, Slopes, Until};
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
@@ -90,7 +90,7 @@ impl<M: Model> FewRoundsSilo<M> {
             options: options.clone(),
             device: device.clone(),
             workers: vec![Worker { model: model.clone(), data: data.clone() }; workers],
-            seen: Normal::independent(table.start(), settings.family.scale()),
+            seen: start(settings, &table),
             table,
             draws,
             integral,
@@ -166,7 +166,7 @@ impl<M: Model> FewRoundsSilo<M> {
     }
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
-        let start = Normal::independent(self.table.start(), self.settings.family.scale());
+        let start = start(&self.settings, &self.table);
         let (own, _) = fit_alone(start, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
         self.choose_points(&own, START_POINTS)?;
         let (own, _) = fit_alone(own, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
@@ -279,7 +279,8 @@ impl<M: Model> Program for FewRoundsSilo<M> {
         let weight = 1.0 / self.draws.len() as f64;
         for (index, centres) in self.centres.iter().enumerate() {
             let globals = self.seen.draw(self.draws.get(index));
-            for (block, means, variances) in self.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
+            for found in self.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
+                let Conditionals { block, means, variances } = found;
                 let (sum, squares) = &mut sums[block];
                 for (k, (mean, variance)) in means.iter().zip(&variances).enumerate() {
                     sum[k] += weight * mean;

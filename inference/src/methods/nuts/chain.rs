@@ -12,6 +12,7 @@ use partita_core::{Key, Model, Noise, NoiseStream, Purpose};
 use super::target::Target;
 use super::{ChainStep, ChainSummary, Nuts};
 use crate::engine::error::{Error, Result};
+use crate::engine::terms::climbing::is_outside;
 
 /// How many starts are tried before a chain gives up.
 const TRIES: usize = 100;
@@ -23,12 +24,19 @@ pub(super) struct Sampled {
     pub(super) summary: ChainSummary,
 }
 
+/// Where chains start: around a place, in units of a scale, number by number.
+#[derive(Debug)]
+pub(super) struct ChainStart {
+    pub(super) center: Vec<f64>,
+    pub(super) scale: Vec<f64>,
+}
+
 /// Runs chain `number` of `nuts` from the first of its starts that will do.
 pub(super) fn sample<M: Model>(
     nuts: &Nuts,
     number: u32,
     mut target: Target<'_, M>,
-    start: &[f64],
+    start: &ChainStart,
     watch: &(dyn Fn(&ChainStep) + Sync),
 ) -> Result<Sampled> {
     let chain = number as usize;
@@ -41,7 +49,7 @@ pub(super) fn sample<M: Model>(
     };
     settings.adapt_options.step_size_settings.target_accept = nuts.target_accept;
     let fault = Rc::new(RefCell::new(None));
-    let density = Density { dimension: start.len(), target, fault: Rc::clone(&fault) };
+    let density = Density { dimension: start.center.len(), target, fault: Rc::clone(&fault) };
     let mut stream = Keyed(Noise::new(nuts.seed).stream(Key::new(Purpose::Sampling, 0).particle(number)));
     let mut sampler = settings.new_chain(u64::from(number), CpuMath::new(density), &mut stream);
     let failed = |draw: usize, reason: &dyn fmt::Display| match fault.borrow_mut().take() {
@@ -49,7 +57,7 @@ pub(super) fn sample<M: Model>(
         None => Error::Sampler { chain, draw, reason: reason.to_string() },
     };
     sampler.set_position(&position).map_err(|error| failed(0, &error))?;
-    let mut draws = Vec::with_capacity(nuts.draws * start.len());
+    let mut draws = Vec::with_capacity(nuts.draws * start.center.len());
     let mut summary = ChainSummary::default();
     let (mut steps, mut depths) = (0_u64, 0.0);
     for draw in 0..nuts.warmup + nuts.draws {
@@ -78,38 +86,29 @@ pub(super) fn sample<M: Model>(
 }
 
 /// A start around `start` at which the log density is finite, and its gradient finite and nowhere zero.
-fn first_position<M: Model>(nuts: &Nuts, number: u32, target: &mut Target<'_, M>, start: &[f64]) -> Result<Vec<f64>> {
+fn first_position<M: Model>(
+    nuts: &Nuts,
+    number: u32,
+    target: &mut Target<'_, M>,
+    start: &ChainStart,
+) -> Result<Vec<f64>> {
     let mut stream = Noise::new(nuts.seed).stream(Key::new(Purpose::Initial, 0).block(1).particle(number));
-    let mut gradient = vec![0.0; start.len()];
+    let mut gradient = vec![0.0; start.center.len()];
     let mut last = (String::new(), String::new());
     for _ in 0..TRIES {
-        let around = |center: &f64| center + nuts.start_radius * (2.0 * stream.uniform() - 1.0);
-        let position: Vec<f64> = start.iter().map(around).collect();
+        let around =
+            |(center, scale): (&f64, &f64)| center + nuts.start_radius * scale * (2.0 * stream.uniform() - 1.0);
+        let position: Vec<f64> = start.center.iter().zip(&start.scale).map(around).collect();
         let value = target.value_and_gradient(&position, &mut gradient);
         match &value {
             Ok(value) if value.is_finite() && gradient.iter().all(|slope| slope.is_finite() && *slope != 0.0) => {
                 return Ok(position);
             }
-            Err(error) if !outside(error) => return Err(error.clone().into()),
+            Err(error) if !is_outside(error) => return Err(error.clone().into()),
             found => last = target.blame(&position, found.as_ref().map(|value| (*value, gradient.as_slice()))),
         }
     }
     Err(Error::NoStart { chain: number as usize, tries: TRIES, site: last.0, problem: last.1 })
-}
-
-/// Whether a model refuses the place and not the way in which it is asked: a trajectory that comes there has diverged.
-fn outside(error: &partita_core::Error) -> bool {
-    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Operation, Parameter, Support};
-    // A solver of differential equations that gets no further refuses a place too.
-    matches!(
-        error,
-        NotFinite { .. }
-            | NotFiniteMade { .. }
-            | NotPositiveDefinite { .. }
-            | Operation { .. }
-            | Parameter { .. }
-            | Support { .. }
-    )
 }
 
 /// A keyed stream as a generator of the sampler's version of the traits.
@@ -182,7 +181,7 @@ impl<M: Model> CpuLogpFunc for Density<'_, M> {
         match self.target.value_and_gradient(position, gradient) {
             Ok(value) if value.is_finite() && gradient.iter().all(|slope| slope.is_finite()) => Ok(value),
             Ok(_) => Err(NoValue::Outside),
-            Err(error) if outside(&error) => Err(NoValue::Outside),
+            Err(error) if is_outside(&error) => Err(NoValue::Outside),
             Err(error) => {
                 *self.fault.borrow_mut() = Some(error);
                 Err(NoValue::Failed)

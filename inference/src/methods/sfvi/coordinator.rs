@@ -2,10 +2,12 @@
 
 use partita_core::{Device, Model, SiteTable};
 
-use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally};
+use crate::engine::climb::Climb;
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::Settings;
+use crate::engine::terms::climbing::{begin_at, climb};
 use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -23,7 +25,11 @@ const STATE: &str = "sfvi.coordinator";
 /// # References
 /// Hassan, Salomone and Mengersen (2023), Algorithm 1, with the gradient split of eqs. 12 and 13.
 #[derive(Debug)]
-pub struct Sfvi<M: Model>(Coordinator<M>);
+pub struct Sfvi<M: Model> {
+    globals: Coordinator<M>,
+    /// The way to the start, where it is not over.
+    climb: Option<Climb>,
+}
 
 impl<M: Model> Sfvi<M> {
     /// The coordinator of a run over the silos of these names.
@@ -31,13 +37,18 @@ impl<M: Model> Sfvi<M> {
     /// # Errors
     /// [`crate::Error::Setting`], [`crate::Error::NoSilos`], or what the model's global function refuses.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
-        Coordinator::new(model, device, settings, silos).map(Self)
+        let mut globals = Coordinator::new(model, device, settings, silos)?;
+        let climb = climb(settings, device, &globals.table, &globals.trainer);
+        if climb.is_some() {
+            globals.allow_slopes();
+        }
+        Ok(Self { globals, climb })
     }
 
     /// The model's global sites.
     #[must_use]
     pub fn table(&self) -> &SiteTable {
-        &self.0.table
+        &self.globals.table
     }
 
     /// Replaces the variational parameters of the globals: a warm start.
@@ -45,44 +56,57 @@ impl<M: Model> Sfvi<M> {
     /// # Errors
     /// [`crate::Error::Message`] if the length differs.
     pub fn set_parameters(&mut self, parameters: Vec<f64>) -> Result<()> {
-        self.0.set_parameters(&parameters)
+        self.climb = None;
+        self.globals.set_parameters(&parameters)
     }
 }
 
 impl<M: Model> Algorithm for Sfvi<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
-        Ok(self.0.ask_step())
+        let point = self.climb.as_ref().and_then(Climb::ask);
+        Ok(point.map_or_else(|| self.globals.ask_step(), |point| self.globals.ask_slope(point)))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        self.0.take_step(outcomes)
+        let Some((climb, point)) = self.climb.as_mut().and_then(|climb| climb.ask().map(|point| (climb, point))) else {
+            return self.globals.take_step(outcomes);
+        };
+        climb.take(self.globals.slope(&point, outcomes)?);
+        if climb.ask().is_none()
+            && let Some(summit) = self.climb.take().and_then(Climb::summit)
+        {
+            begin_at(&summit, &self.globals.settings, &self.globals.table, &mut self.globals.trainer);
+        }
+        Ok(StepInfo::still(self.globals.step, Tally::default()))
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
-        self.0.ask_bounds(draws, offset)
+        self.globals.ask_bounds(draws, offset)
     }
 
     fn draws_a_bound(&self) -> usize {
-        self.0.draws_a_bound()
+        self.globals.draws_a_bound()
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
-        self.0.bounds_of(&self.0.silos, outcomes, Bounds { count: draws, offset })
+        self.globals.bounds_of(&self.globals.silos, outcomes, Bounds { count: draws, offset })
     }
 
     fn manifest(&self) -> &Manifest {
-        &self.0.manifest
+        &self.globals.manifest
     }
 
     fn posterior(&self) -> Posterior<'_> {
-        self.0.posterior()
+        self.globals.posterior()
     }
 
     fn save(&self) -> Message {
-        self.0.save(STATE)
+        self.globals.save(STATE)
     }
 
     fn load(&mut self, state: &Message) -> Result<()> {
-        self.0.load(state, STATE)
+        self.globals.load(state, STATE)?;
+        self.climb = self.climb.take().filter(|_| self.globals.step == 0 && !self.globals.trainer.has_begun());
+        Ok(())
     }
 }

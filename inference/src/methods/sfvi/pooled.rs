@@ -4,10 +4,12 @@ use partita_core::{Device, Model, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
 use crate::engine::checkpoint::NamedVectors;
+use crate::engine::climb::Climb;
 use crate::engine::error::{Error, Result};
 use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
+use crate::engine::terms::climbing::{begin_at, climb};
 use crate::engine::terms::joint::NoiseAhead;
 use crate::engine::trainer::{Descent, Moved, Trainer};
 use crate::engine::wire::message::Message;
@@ -34,7 +36,17 @@ impl<M: Model> CentralSilo<M> {
         Ok(Self { silo, trainer, ahead: NoiseAhead::default() })
     }
 
+    /// The way to the start, where no step was taken yet.
+    fn climb(&self) -> Option<Climb> {
+        let Silo { settings, device, table, .. } = &self.silo;
+        let is_first = self.silo.step == 0 && !self.trainer.has_begun();
+        is_first.then(|| climb(settings, device, table, &self.trainer)).flatten()
+    }
+
     fn step(&mut self, step: u64) -> Result<Message> {
+        if let Some(summit) = self.climb().map(|climb| self.silo.summit(climb)).transpose()?.flatten() {
+            begin_at(&summit, &self.silo.settings, &self.silo.table, &mut self.trainer);
+        }
         let mut objective = self.silo.joint_objective(self.trainer.parameters(), step, &mut self.ahead)?;
         let bound = objective.bound;
         let Moved { gradient_norm, is_clipped: clipped, rate } = self.trainer.step(step, &mut objective.gradient);
@@ -79,7 +91,8 @@ impl<M: Model> Program for CentralSilo<M> {
     }
 
     fn commit(&self, _: &Message) -> Commit {
-        Commit::AtItsEnd
+        // The start moves before the first step can fail.
+        if self.climb().is_some() { Commit::AsItGoes } else { Commit::AtItsEnd }
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
