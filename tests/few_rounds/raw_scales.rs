@@ -105,7 +105,6 @@ fn lines_on_raw_scales_are_right_by_default() {
         let (means, sds) = exact(&x, &y, priors, sd);
         let fit = fitted(&Line { priors, outcome: Outcome::Known(sd) }, &silos(&x, &y));
         let (found, found_sds) = moments(&fit);
-        println!("{name}: {} rounds, {found:?} {means:?} {found_sds:?} {sds:?}", fit.record.counters.rounds);
         for k in 0..2 {
             assert!((found[k] - means[k]).abs() < 1e-3 * sds[k], "{name}: {found:?} {means:?} {sds:?}");
             assert!((found_sds[k] / sds[k] - 1.0).abs() < 1e-3, "{name}: {found_sds:?} {sds:?}");
@@ -114,7 +113,6 @@ fn lines_on_raw_scales_are_right_by_default() {
         let fit = fitted(&Line { priors, outcome: Outcome::Unknown(100.0 * sd) }, &silos(&x, &y));
         let (found, found_sds) = moments(&fit);
         let estimate = found[2].exp();
-        println!("{name}, sigma unknown: {} rounds, {found:?} {found_sds:?}", fit.record.counters.rounds);
         for k in 0..2 {
             assert!((found[k] - means[k]).abs() < 0.02 * sds[k], "{name}, sigma unknown: {found:?} {means:?} {sds:?}");
             // The posterior of a slope scales with sigma, whose own spread adds one part in ninety.
@@ -134,7 +132,6 @@ fn a_logistic_line_has_one_answer_in_any_units() {
         let wide = 100.0 * (1.0 + centre / scale);
         let fit = fitted(&Line { priors: [wide, 100.0 / scale], outcome: Outcome::Binary }, &silos(&x, &y));
         let (found, found_sds) = moments(&fit);
-        println!("{centre} {scale}: {} rounds {found:?} {found_sds:?}", fit.record.counters.rounds);
         assert!((found[1] * scale - means[1]).abs() < 0.02 * sds[1], "{centre} {scale}: {found:?} {means:?}");
         assert!((found_sds[1] * scale / sds[1] - 1.0).abs() < 0.02, "{centre} {scale}: {found_sds:?} {sds:?}");
     }

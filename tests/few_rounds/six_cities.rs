@@ -23,7 +23,6 @@ fn agrees(name: &str, parts: &[Vec<Child>], most_rounds: u64) {
     let fit = fitted(parts);
     let rounds = fit.record.counters.rounds;
     let (means, sds) = moments(&fit);
-    println!("{name}: {rounds} rounds, bound {:.4}, {:.4?}, {means:.4?} {sds:.4?}", fit.report.elbo, fit.record.trace);
     assert_eq!(fit.record.ending, Ending::Converged, "{name}");
     assert!(rounds <= most_rounds, "{name}: {rounds} rounds");
     assert!(fit.report.elbo >= -819.42 - 3.0 * fit.report.elbo_se, "{name}: bound {}", fit.report.elbo);

@@ -15,7 +15,6 @@ fn nested_rows_are_integrated_exactly() {
     let mut fit = fitted_with_four_draws(&Wards { hospitals: Hospitals::Plate }, &silos);
     let (means, sds) = moments(&fit);
     let global = exact.global();
-    println!("{} rounds, {means:?} {global:?} {sds:?}", fit.record.counters.rounds);
     assert!((means[0] - global[0]).abs() < 1e-6 && (sds[0].ln() - global[1]).abs() < 1e-6);
     assert!((fit.report.elbo - exact.log_evidence).abs() < 1e-6, "{} {}", fit.report.elbo, exact.log_evidence);
     for (program, part) in fit.exchange.programs().iter().zip(sizes) {

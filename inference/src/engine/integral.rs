@@ -8,6 +8,8 @@ mod centres;
 mod hermite;
 mod layout;
 mod reduce;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub(crate) use centres::{Centres, Slopes};

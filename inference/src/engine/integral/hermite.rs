@@ -7,7 +7,7 @@ pub(crate) struct Rule {
     pub(crate) width: usize,
     /// The points $t_n$, one after another.
     pub(crate) points: Vec<f64>,
-    /// $\log w_n + \tfrac12|t_n|^2$, with weights that sum to one.
+    /// $\log w_n + \tfrac12|t_n|^2$ before points were drawn together, less what that takes off the volume.
     pub(crate) log_factors: Vec<f64>,
     /// The outermost point of an axis.
     pub(crate) reach: f64,
@@ -15,10 +15,18 @@ pub(crate) struct Rule {
     pub(crate) gap: f64,
 }
 
+/// The farthest point of an axis, in standard deviations: a rule that reaches farther is drawn together, which brings its
+/// points closer to each other where the mass is.
+const FARTHEST: f64 = 16.0;
+
 impl Rule {
     /// The product rule of so many points an axis; in no dimension it is one point.
     pub(crate) fn new(width: usize, each: usize) -> Self {
-        let (nodes, weights) = gauss_hermite(each);
+        let (mut nodes, weights) = gauss_hermite(each);
+        let wide = nodes.last().copied().unwrap_or_default();
+        let squeeze = if wide > FARTHEST { FARTHEST / wide } else { 1.0 };
+        let factors: Vec<f64> = nodes.iter().zip(&weights).map(|(t, w)| w.ln() + 0.5 * t * t + squeeze.ln()).collect();
+        nodes.iter_mut().for_each(|node| *node *= squeeze);
         let reach = nodes.last().copied().unwrap_or_default();
         let middle = each / 2;
         let gap = if each > 1 { nodes[middle] - nodes[middle - 1] } else { 1.0 };
@@ -28,9 +36,8 @@ impl Rule {
             let mut rest = index;
             let mut log_factor = 0.0;
             for _ in 0..width {
-                let (node, weight) = (nodes[rest % each], weights[rest % each]);
-                points.push(node);
-                log_factor += weight.ln() + 0.5 * node * node;
+                points.push(nodes[rest % each]);
+                log_factor += factors[rest % each];
                 rest /= each;
             }
             log_factors.push(log_factor);
