@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::handle::Handle;
 use crate::math::operation::{Differentiable, custom_vjp};
 use crate::math::real::Real;
-use solve::{Free, Path, Problem};
+use solve::{Free, Path, Problem, RightHandSide};
 
 /// The right-hand side $f$ of $`\dot x = f(t, x, \theta)`$.
 ///
@@ -114,6 +114,10 @@ pub struct Ode {
 /// The solver is the crate `diffsol` 0.18. Tsitouras, "Runge–Kutta pairs of order 5(4) satisfying only the first column
 /// simplifying assumption", 2011; Shampine and Reichelt, "The MATLAB ODE suite", 1997.
 pub fn ode<S: OdeSystem + Send + 'static>(name: &str, system: S, from: Ode) -> Result<Tensor<2>> {
+    solved(name, Box::new(system), from)
+}
+
+fn solved(name: &str, system: Box<dyn RightHandSide + Send>, from: Ode) -> Result<Tensor<2>> {
     check(name, &from)?;
     let mut free = Vec::new();
     let mut first = 0;

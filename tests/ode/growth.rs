@@ -63,7 +63,7 @@ fn data(columns: &Columns, device: &Device) -> Measured {
 
 #[test]
 fn growth_agrees_with_numpyro() {
-    // Half the chains of other pages: the right-hand side is not optimised here.
+    // Half the chains of other pages: a gradient takes a solution with four sensitivities.
     let nuts = Nuts { chains: 2, ..Bounds::default().nuts };
     holds("ode", &Growth {}, data, &Bounds { nuts, sd: 0.2, ..Bounds::default() });
 }

@@ -15,9 +15,27 @@ const STEPS: usize = 100_000;
 #[derive(Debug)]
 pub(super) struct Free(Vec<usize>);
 
+/// A right-hand side without its type: the solver is compiled once, with this crate, and not with every system.
+pub(super) trait RightHandSide {
+    /// $\dot x$ in plain numbers.
+    fn value(&self, time: f64, state: &[f64], parameters: &[f64], derivative: &mut [f64]);
+    /// $\dot x$ with its derivative in a direction.
+    fn slope(&self, time: f64, state: &[Dual], parameters: &[Dual], derivative: &mut [Dual]);
+}
+
+impl<S: OdeSystem> RightHandSide for S {
+    fn value(&self, time: f64, state: &[f64], parameters: &[f64], derivative: &mut [f64]) {
+        self.derivative(time, state, parameters, derivative);
+    }
+
+    fn slope(&self, time: f64, state: &[Dual], parameters: &[Dual], derivative: &mut [Dual]) {
+        self.derivative(time, state, parameters, derivative);
+    }
+}
+
 /// What is solved.
-pub(super) struct Problem<S> {
-    pub(super) system: S,
+pub(super) struct Problem {
+    pub(super) system: Box<dyn RightHandSide + Send>,
     /// Initial states, then parameters.
     pub(super) numbers: Vec<f64>,
     pub(super) states: usize,
@@ -64,7 +82,7 @@ struct Scratch {
     derivative: Vec<Dual>,
 }
 
-impl<S: OdeSystem> Problem<S> {
+impl Problem {
     /// Solves it.
     pub(super) fn solve(&self) -> Result<Path, Failure> {
         let scratch = RefCell::new(Scratch::default());
@@ -82,7 +100,7 @@ impl<S: OdeSystem> Problem<S> {
             .rhs_sens_implicit(
                 |state: &[f64], _: &[f64], time: f64, out: &mut [f64]| {
                     out.fill(0.0);
-                    self.system.derivative(time, state, &self.numbers[self.states..], out);
+                    self.system.value(time, state, &self.numbers[self.states..], out);
                     if broken.get().is_none() && !out.iter().all(|number| number.is_finite()) {
                         broken.set(Some(time));
                     }
@@ -130,7 +148,7 @@ impl<S: OdeSystem> Problem<S> {
         }
         derivative.clear();
         derivative.resize(self.states, Dual::from(0.0));
-        self.system.derivative(time, state, parameters, derivative);
+        self.system.slope(time, state, parameters, derivative);
         out.iter_mut().zip(derivative).for_each(|(out, number)| *out = number.slope);
     }
 

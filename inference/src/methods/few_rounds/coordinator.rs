@@ -62,6 +62,13 @@ pub struct FewRounds<M: Model> {
     points: u64,
 }
 
+/// What all parties say of a posterior, with the step that it gives.
+struct Heard {
+    share: Share,
+    step: Step,
+    points: u64,
+}
+
 /// Where a run stands.
 #[derive(Debug, Clone, PartialEq)]
 struct Course {
@@ -203,7 +210,7 @@ impl<M: Model> FewRounds<M> {
     /// Merges the silos' starts: the prior, with a quadratic for each silo's rows around its own posterior.
     fn merge(&mut self, outcomes: Vec<Outcome>) -> Result<()> {
         let (sizes, len) = (self.sizes(), self.table.global_len());
-        let mut quadratics = Vec::with_capacity(self.silos.len());
+        let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
             let Start { own, value, gradient, curvature, points } = Start::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
@@ -212,7 +219,7 @@ impl<M: Model> FewRounds<M> {
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
             quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
-            self.points = self.points.max(points);
+            most = most.max(points);
         }
         let start = quadratics[0].around.clone();
         let (merged, _) = fit_alone(start, self.options.tolerance, |at| {
@@ -223,6 +230,8 @@ impl<M: Model> FewRounds<M> {
             }
             Ok(total)
         })?;
+        // Nothing has changed before all of it is known.
+        self.points = most;
         self.accept(merged.clone());
         self.course.next = merged;
         self.course.phase = Phase::Rounds;
@@ -235,13 +244,13 @@ impl<M: Model> FewRounds<M> {
     }
 
     /// What all parties say of the posterior that was asked for; `None` where that is no number.
-    fn total(&mut self, outcomes: Vec<Outcome>) -> Result<Option<Share>> {
+    fn total(&self, outcomes: Vec<Outcome>) -> Result<Option<Heard>> {
         let may_fail = self.course.share.is_some();
         let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if is_too_far(error));
         if may_fail && outcomes.iter().any(is_off) {
             return Ok(None);
         }
-        let sizes = self.sizes();
+        let (sizes, mut most) = (self.sizes(), self.points);
         let mut total = match self.prior(&self.course.next) {
             Err(error) if may_fail && is_too_far(&error) => return Ok(None),
             other => other?,
@@ -250,38 +259,40 @@ impl<M: Model> FewRounds<M> {
             let RoundAnswer { value, gradient, curvature, points } = RoundAnswer::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
             total = total.plus(&Share { value, gradient, curvature });
-            self.points = self.points.max(points);
+            most = most.max(points);
         }
-        Ok(Some(total))
+        let step = Step::of(&total)?;
+        Ok(Some(Heard { share: total, step, points: most }))
     }
 
     /// Takes a share of the posterior asked for, or takes the step to it back, and finds what to ask for next.
-    fn advance(&mut self, total: Option<Share>) -> Result<StepInfo> {
+    fn advance(&mut self, heard: Option<Heard>) -> Result<StepInfo> {
         let before = self.course.share.as_ref().map(|share| share.value + self.course.at.entropy());
-        let found = total.map(|share| (share.value + self.course.next.entropy(), share));
         let used = self.course.fraction;
-        let mut shortened = false;
-        let bound = match (found, before) {
-            (Some((bound, share)), before) if before.is_none_or(|before| bound > before - SLACK) => {
+        let bound_of = |heard: &Heard| heard.share.value + self.course.next.entropy();
+        let is_kept = |heard: &Heard| before.is_none_or(|before| bound_of(heard) > before - SLACK);
+        let (step, bound) = match (heard.filter(is_kept), &self.course.share) {
+            (Some(heard), _) => {
+                let bound = bound_of(&heard);
+                let Heard { share, step, points } = heard;
+                self.points = points;
                 self.course.share = Some(share);
                 let next = self.course.next.clone();
                 self.accept(next);
                 if before.is_some() {
                     self.course.reach *= 2.0;
                 }
-                bound
+                (step, bound)
             }
-            (_, before) => {
+            (None, Some(share)) => {
+                let step = Step::of(share)?;
                 self.taken_back += 1;
-                shortened = true;
-                before.unwrap_or(f64::NAN)
+                self.course.reach = step.length() * used / 4.0;
+                (step, before.unwrap_or(f64::NAN))
             }
+            (None, None) => unreachable!("invariant: the first share is accepted"),
         };
-        let Some(share) = &self.course.share else { unreachable!("invariant: the first share is accepted") };
-        let step = Step::of(share)?;
-        if shortened {
-            self.course.reach = step.length() * used / 4.0;
-        }
+        self.step += 1;
         let norm = (2.0 * step.decrement()).sqrt();
         if step.is_last(self.options.tolerance) {
             // What is left is less than the tolerance: the last step needs no further look.
@@ -355,9 +366,8 @@ impl<M: Model> Algorithm for FewRounds<M> {
             self.step += 1;
             return Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())));
         }
-        let total = self.total(outcomes)?;
-        self.step += 1;
-        self.advance(total)
+        let heard = self.total(outcomes)?;
+        self.advance(heard)
     }
 
     fn is_done(&self) -> bool {
