@@ -382,6 +382,8 @@ pub(crate) fn settled(options: &FitOptions, silos: usize) -> Settings {
     let settings = Settings { threads, start, ..options.settings.clone() };
     match &options.algorithm {
         AlgorithmChoice::FedOpt(how) => how.settings(settings),
+        // Its posterior has one family, by which held-out rows are judged too.
+        AlgorithmChoice::FewRounds(_) => Settings { family: settings.family.full_rank_globals(), ..settings },
         _ => settings,
     }
 }

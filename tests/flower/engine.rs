@@ -10,7 +10,8 @@ use fixtures::engine_run::{over_the_engine, rows, seats};
 use partita::core::{Noise, SmallLarge, partition_small_large};
 use partita::datasets::{Standardisation, credit};
 use partita::inference::{
-    AlgorithmChoice, Counters, Evaluation, Exchange, InProcess, RunOptions, Silent, coordinator, evaluate, run,
+    AlgorithmChoice, Counters, Evaluation, Exchange, FewRoundsOptions, InProcess, RunOptions, Silent, coordinator,
+    evaluate, run,
 };
 use partita::models::six_cities_silos;
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
@@ -90,6 +91,16 @@ fn structured_partitioned_inference_and_steps_of_sfvi_over_the_engine_have_the_b
         let own = folder.path().join(name);
         assert_same_bits((&deployment, &own), (&MixedLogistic::new(4), &six_cities()), &how, 4);
     }
+}
+
+#[test]
+fn few_rounds_over_the_engine_have_the_bits_of_one_process_and_nothing_to_choose() {
+    let Some(programs) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
+    let how = FitOptions { algorithm, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() };
+    assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how, 4);
 }
 
 /// Credit approval at a small and a large silo with different labels, as in split B of the PVI paper.

@@ -91,6 +91,12 @@ impl FamilyPlan {
         Self { global: Some(PointMass.into()), sites: BTreeMap::new(), ..self }
     }
 
+    /// Gives all globals together one full covariance, whatever was chosen before.
+    #[must_use]
+    pub(crate) fn full_rank_globals(self) -> Self {
+        Self { global: Some(Gaussian::full_rank().into()), sites: BTreeMap::new(), ..self }
+    }
+
     /// Starts every standard deviation at `scale` on the unconstrained scale, but of sites that say another
     /// (`Distribution::start_scale`).
     #[must_use]
