@@ -64,6 +64,8 @@ pub struct Site {
     pub(crate) bijector: Option<Arc<dyn Bijector>>,
     /// Where posterior means start, on the unconstrained scale, row by row; empty for zeros.
     pub(crate) start: Vec<f64>,
+    /// Whether it is a parameter of a module, such as a network's weights.
+    pub(crate) lifted: bool,
     /// Where posterior standard deviations start, on the unconstrained scale.
     pub(crate) start_scale: Option<f64>,
     /// Whether it is the weight or the bias of a linear layer.
@@ -174,6 +176,13 @@ impl SiteTable {
             start[site.offset..site.offset + site.width].copy_from_slice(&site.start);
         }
         start
+    }
+
+    /// Whether some global latents are parameters of a module ([`crate::Scope::module`], [`crate::Scope::linear`]): those
+    /// of a network have many modes.
+    #[must_use]
+    pub fn has_modules(&self) -> bool {
+        self.latents(Part::Global).any(|site| site.lifted)
     }
 
     /// The start of the posterior standard deviations of the unconstrained global vector: what

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use partita::inference::{
     Conjugate, Counters, Delays, ExponentialFamily, GradientDescent, InProcess, NormalFamily, Order, Pvi, PviSilo,
-    RunOptions, Silent, Silo, SiloProgram, Start, Threads, run, run_asynchronous,
+    RunOptions, Silent, Silo, SiloProgram, Start, StartFrom, Threads, run, run_asynchronous,
 };
 use partita::{Device, FamilyPlan, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
 use serde::{Deserialize, Serialize};
@@ -258,6 +258,7 @@ impl Plan {
                 true => Schedule::Constant { rate: self.rate },
                 false => Schedule::Cosine { initial: self.rate, last: 0.0 },
             },
+            start: StartFrom::Declared,
             ..Settings::default()
         }
     }

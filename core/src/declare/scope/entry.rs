@@ -65,6 +65,7 @@ impl Scope<'_> {
                     width: 0,
                     bijector: None,
                     start: Vec::new(),
+                    lifted: false,
                     start_scale: None,
                     layer: false,
                 });

@@ -50,8 +50,9 @@ impl Scope<'_> {
     /// Lets the posterior mean of the global site just registered start at a parameter's values.
     fn start_at<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) -> Result<()> {
         let Table::Building(SiteTable { sites, .. }) = &mut self.table else { return Ok(()) };
-        if let Some(site) = sites.last_mut().filter(|site| site.support == Some(Support::Real) && site.start.is_empty())
-        {
+        let Some(site) = sites.last_mut() else { return Ok(()) };
+        site.lifted = true;
+        if site.support == Some(Support::Real) && site.start.is_empty() {
             site.start = Handle::from(parameter.val()).read()?.values;
         }
         Ok(())

@@ -20,8 +20,9 @@ type Found = Option<(f64, Vec<f64>)>;
 pub(crate) fn climb(settings: &Settings, device: &Device, table: &SiteTable, trainer: &Trainer) -> Option<Climb> {
     let wanted = settings.start == StartFrom::Mode && device.precision() == Precision::Double;
     let (family, parameters) = (&*trainer.family, trainer.parameters());
-    // Point masses alone are no posterior: a climb would be all of their fit, and not its start.
-    if !wanted || !(1..=MOST).contains(&table.global_len()) || family.noise_len() == 0 {
+    // Point masses alone are no posterior: a climb would be all of their fit, and not its start. A network starts at its
+    // module's values: at one of its many modes a normal posterior is wider than where noise would lead.
+    if !wanted || table.has_modules() || !(1..=MOST).contains(&table.global_len()) || family.noise_len() == 0 {
         return None;
     }
     let scales: Vec<f64> = family.covariance_matrix(parameters).deviations();

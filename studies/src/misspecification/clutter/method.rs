@@ -1,7 +1,9 @@
 //! Fits a clutter model over silos by partitioned inference with a loss, and compares the posteriors.
 
 use partita::core::NoiseKind;
-use partita::inference::{Counters, Divergence, Error, GradientDescent, Plug, Renyi, RunOptions, Silent, parties, run};
+use partita::inference::{
+    Counters, Divergence, Error, GradientDescent, Plug, Renyi, RunOptions, Silent, StartFrom, parties, run,
+};
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, Loss, PviOptions, Schedule, Settings};
 
 use serde::Serialize;
@@ -79,6 +81,7 @@ impl Method {
             // As wide as the prior, so that the first silos do not overstate the information in one number.
             family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(3.0),
             loss,
+            start: StartFrom::Declared,
             ..Settings::default()
         };
         Self {

@@ -1,7 +1,8 @@
 //! Fits the planar clutter model over silos until the posterior converges, or reports why the run ended.
 
 use partita::inference::{
-    Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Plug, Pvi, PviSilo, Renyi, Silo, SiloProgram,
+    Algorithm, Exchange, Expectation, InProcess, NaturalGradient, Outcome, Plug, Pvi, PviSilo, Renyi, Silo,
+    SiloProgram, StartFrom,
 };
 use partita::{Device, FamilyPlan, Gaussian, PviOptions, Settings, SiloSchedule};
 
@@ -65,7 +66,7 @@ impl Method {
     pub(crate) fn fit(&self, model: &PlanarClutter, points: &[[f64; 2]], silos: usize) -> Result<Run> {
         let device = Device::flex();
         let family = FamilyPlan::new().global(Gaussian::full_rank());
-        let settings = Settings { seed: self.seed, family, ..Settings::default() };
+        let settings = Settings { seed: self.seed, family, start: StartFrom::Declared, ..Settings::default() };
         let bounds: Vec<usize> = (0..=silos).map(|silo| silo * points.len() / silos).collect();
         let (mut names, mut sizes, mut programs) = (Vec::new(), Vec::new(), Vec::<Box<dyn SiloProgram>>::new());
         for (pair, index) in bounds.windows(2).zip(0..) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use partita::core::{Noise, Scaling, partition_by_k_means};
 use partita::datasets::{CovariateRows, Standardisation};
-use partita::inference::Posterior;
+use partita::inference::{Posterior, StartFrom};
 use partita::models::{Activation, BayesianNetwork, BinaryRows, Head, LabelledRows, LogisticRegression, Mlp};
 use partita::{Estimator, FamilyPlan, Gaussian, Normal, Schedule, Settings};
 
@@ -71,6 +71,7 @@ impl World<'_> {
             family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(INITIAL_SCALE),
             schedule: Schedule::Constant { rate: RATE },
             minibatch: BTreeMap::from([("row".to_owned(), MINIBATCH)]),
+            start: StartFrom::Declared,
             ..Settings::default()
         }
     }

@@ -7,7 +7,7 @@ use partita::core::{Key, Noise, Purpose, partition_equally, partition_small_larg
 use partita::datasets::{CovariateRows, LabelledTable, Standardisation};
 use partita::inference::metrics::{Predictions, accuracy, test_log_likelihood};
 use partita::inference::{
-    Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, parties, run,
+    Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, StartFrom, parties, run,
 };
 use partita::models::{BinaryRows, Coefficients, LogisticRegression, PROBIT_CONSTANT};
 use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
@@ -149,6 +149,7 @@ impl<'a> World<'a> {
             family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
             schedule: Schedule::Cosine { initial: RATE, last: 0.0 },
             minibatch: BTreeMap::from([("row".to_owned(), MINIBATCH)]),
+            start: StartFrom::Declared,
             ..Settings::default()
         };
         Ok(Self { study, model: LogisticRegression::new(train.columns()), silos, test, settings })
