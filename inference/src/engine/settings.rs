@@ -27,9 +27,9 @@ pub enum StartFrom {
     /// units of their standard deviations, so that neither start nor learning rate depends on the units of the data.
     ///
     /// The way there is a climb by exact gradients on all rows, which no noise enters: a few exchanges for each global.
-    /// It begins where [`StartFrom::Declared`] does. SFVI and pooled fits make it for models of 1 to 64 globals without modules and without
-    /// local latents, in 64 bits; other methods and models, point masses, and a log density without a mode within reach, start as
-    /// declared. θ stays as it is.
+    /// It begins where [`StartFrom::Declared`] does. SFVI and pooled fits make it for models of 1 to 64 globals without
+    /// modules and local latents, in 64 bits; other methods and models, point masses, and a log density without a mode
+    /// within reach, start as declared. θ stays as it is.
     Mode,
 }
 
