@@ -76,7 +76,7 @@ pub struct FitOptions {
     /// starting standard deviations, on the unconstrained scale, by noise of the seed. After a tenth of the steps the
     /// bounds are compared, and the fit with the highest goes on to the last step. The report has all bounds
     /// ([`Report::starts`]) and warns where they differ by more than their errors. Local latents start alike.
-    /// [`fit`] and [`start`] take several; parties that are elsewhere have one.
+    /// [`fit()`] and [`start()`] take several; parties that are elsewhere have one.
     pub starts: u32,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
