@@ -34,36 +34,54 @@ fn likelihoods(group: &mut BenchmarkGroup<'_, WallTime>) {
     let mut out = [vec![0.0; OBSERVATIONS], vec![0.0; OBSERVATIONS], vec![0.0; OBSERVATIONS]];
     let [a, b, c] = &mut out;
     group.bench_function("bernoulli_logit", |bencher| {
-        bencher.iter(|| bernoulli_logit(black_box(&logits), &answers, 1.0, a));
+        bencher.iter(|| bernoulli_logit(black_box(&logits), &answers, 1.0, a, &mut []));
     });
     group.bench_function("bernoulli_logit, value alone", |bencher| {
-        bencher.iter(|| bernoulli_logit(black_box(&logits), &answers, 1.0, &mut []));
+        bencher.iter(|| bernoulli_logit(black_box(&logits), &answers, 1.0, &mut [], &mut []));
     });
     group.bench_function("bernoulli_logit, libm", |bencher| {
         bencher.iter(|| bernoulli_libm(black_box(&logits), &answers, a));
     });
     group.bench_function("poisson_log", |bencher| {
-        bencher.iter(|| poisson_log(black_box(&log_rates), &numbers, 1.0, a));
+        bencher.iter(|| poisson_log(black_box(&log_rates), &numbers, 1.0, a, &mut []));
     });
     let x = &logits;
     group.bench_function("normal, all derivatives", |bencher| {
         bencher.iter(|| {
             let (by_x, by_location, by_scale) = (&mut a[..], &mut b[..], &mut c[..]);
             let (location, scale) = (&location[..], &scale[..]);
-            normal(&mut NormalTerms { x: black_box(x), location, scale, factor: 1.0, by_x, by_location, by_scale })
+            normal(&mut NormalTerms {
+                x: black_box(x),
+                location,
+                scale,
+                factor: 1.0,
+                by_x,
+                by_location,
+                by_scale,
+                terms: &mut [],
+            })
         });
     });
     group.bench_function("normal, one location and scale", |bencher| {
         bencher.iter(|| {
             let (by_x, by_location, by_scale) = (&mut a[..], &mut [][..], &mut [][..]);
             let (location, scale) = (&[0.5][..], &[2.0][..]);
-            normal(&mut NormalTerms { x: black_box(x), location, scale, factor: 1.0, by_x, by_location, by_scale })
+            normal(&mut NormalTerms {
+                x: black_box(x),
+                location,
+                scale,
+                factor: 1.0,
+                by_x,
+                by_location,
+                by_scale,
+                terms: &mut [],
+            })
         });
     });
     let (table, classes) = (scattered(ROWS * CATEGORIES, -5.0, 5.0), counts(ROWS, CATEGORIES as f64));
     let mut gradient = vec![0.0; ROWS * CATEGORIES];
     group.bench_function("categorical_logit, ten categories", |bencher| {
-        bencher.iter(|| categorical_logit(black_box(&table), &classes, 1.0, &mut gradient));
+        bencher.iter(|| categorical_logit(black_box(&table), &classes, 1.0, &mut gradient, &mut []));
     });
 }
 

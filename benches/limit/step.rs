@@ -163,7 +163,7 @@ fn local_part(limit: &mut Limit, shared: &Shared, weight: f64) -> Sums {
     let [.., omega] = shared.value;
     let spread = (-omega).exp();
     write_logits(&mut limit.logits, shared.value, spread, latent, scale, noise, smoke);
-    value += bernoulli_logit(&limit.logits, &limit.answers, 1.0, &mut limit.residuals);
+    value += bernoulli_logit(&limit.logits, &limit.answers, 1.0, &mut limit.residuals, &mut []);
     add_visits(&limit.residuals, total, aged);
     write_slopes(spread, total, [noise, scale, latent], by_mean, by_log_scale);
     value += 0.5 * (dot(noise, noise) - dot(latent, latent));

@@ -155,16 +155,21 @@ pub fn host_reads() -> u64 {
     READS.get()
 }
 
+/// Counts a read of numbers where they lie.
+pub(crate) fn count_read() {
+    READS.set(READS.get() + 1);
+}
+
 /// Copies the numbers of a tensor that lie in this process.
 pub(crate) fn slice_to_array(numbers: &[f64], shape: Vec<usize>) -> Array {
-    READS.set(READS.get() + 1);
+    count_read();
     Array { values: numbers.to_vec(), shape }
 }
 
 /// Reads a tensor of any rank to the host as f64, whatever its precision. Every read of a tensor uses this,
-/// [`slice_to_array`] or [`add_data`].
+/// [`slice_to_array`], [`count_read`] or [`add_data`].
 pub(crate) fn data_to_array(data: TensorData) -> Array {
-    READS.set(READS.get() + 1);
+    count_read();
     let shape = data.shape().to_vec();
     let values = match data.dtype() {
         DType::F64 => data.try_into_vec::<f64>().unwrap_or_default(),
@@ -185,7 +190,7 @@ pub(crate) fn add_data(data: TensorData, others: &[f64], out: &mut [f64]) {
         }
     }
     if let (DType::F32, Ok(numbers)) = (data.dtype(), data.as_slice::<f32>()) {
-        READS.set(READS.get() + 1);
+        count_read();
         return add(numbers, others, out);
     }
     add(&data_to_array(data).values, others, out);

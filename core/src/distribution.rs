@@ -297,6 +297,8 @@ pub struct Batch<'a> {
     pub value_gradient: &'a mut [f64],
     /// Overwritten with `scale` times the derivative by each parameter, one for each event, unless empty.
     pub parameter_gradients: [&'a mut [f64]; 3],
+    /// Overwritten with the log density of each event, unless empty.
+    pub events: &'a mut [f64],
 }
 
 impl Gradient<'_> {

@@ -1,5 +1,6 @@
 //! Holds a tensor without its rank in the type, so that distributions and operations need no const generics.
 
+use std::borrow::Cow;
 #[cfg(feature = "flex")]
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use burn::backend::{Dispatch, DispatchAutodiffContext, DispatchTensor, TensorMet
 use burn::tensor::{Shape, Tensor};
 
 use crate::array::Array;
-use crate::device::{data_to_array, slice_to_array};
+use crate::device::{count_read, data_to_array, slice_to_array};
 use crate::error::{Error, Result};
 
 /// A float tensor whose rank is known only at run time.
@@ -80,6 +81,17 @@ impl Handle {
             .try_into_data()
             .map_err(|error| Error::Device { operation: "reading a tensor".into(), reason: format!("{error:?}") })?;
         Ok(data_to_array(data))
+    }
+
+    /// The numbers where they lie, or copied to the host; a read as [`Handle::read`] is one.
+    pub(crate) fn borrow(&self) -> Result<Cow<'_, [f64]>> {
+        match self.numbers() {
+            Some(numbers) => {
+                count_read();
+                Ok(Cow::Borrowed(numbers))
+            }
+            None => Ok(Cow::Owned(self.read()?.values)),
+        }
     }
 
     /// The numbers in place, row-major, if this process can address them: Burn's own transfer to the host copies them

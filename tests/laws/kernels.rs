@@ -60,27 +60,41 @@ fn bernoulli_and_poisson_agree_with_libm() {
         // Rounding of exp, log1p and one division each way, measured 4.4e-16; running sums in two orders, 2e-15.
         let size = |output, _, b: f64| if output == 0 { 5.0 * b.abs() } else { b.abs() };
         agrees(&format!("bernoulli {length}"), 2e-15, size, |set| {
-            let mut residual = vec![0.0; length];
-            let sum = set.bernoulli_logit(&logits, &y, 1.7, &mut residual);
-            assert_eq!(sum.to_bits(), set.bernoulli_logit(&logits, &y, 1.0, &mut []).to_bits());
-            vec![vec![sum], residual]
+            let (mut residual, mut terms) = (vec![0.0; length], vec![0.0; length]);
+            let sum = set.bernoulli_logit(&logits, &y, 1.7, &mut residual, &mut terms);
+            assert_eq!(sum.to_bits(), set.bernoulli_logit(&logits, &y, 1.0, &mut [], &mut []).to_bits());
+            adds_up(sum, &terms);
+            vec![vec![sum], residual, terms]
         });
         let (log_rate, y) = (scattered(length, -20.0, 6.0), counts(length));
         let total: f64 = log_rate.iter().zip(&y).map(|(l, y)| (y * l).abs() + l.exp()).sum();
         // One unit of exp and one rounding, measured 2.2e-16.
-        let size = |output, index: usize, _| if output == 0 { total } else { y[index].max(log_rate[index].exp()) };
+        let size = |output, index: usize, _| match output {
+            0 => total,
+            1 => y[index].max(log_rate[index].exp()),
+            _ => (y[index] * log_rate[index]).abs() + log_rate[index].exp(),
+        };
         agrees(&format!("poisson {length}"), 1e-15, size, |set| {
-            let mut residual = vec![0.0; length];
-            vec![vec![set.poisson_log(&log_rate, &y, 1.0, &mut residual)], residual]
+            let (mut residual, mut terms) = (vec![0.0; length], vec![0.0; length]);
+            let sum = set.poisson_log(&log_rate, &y, 1.0, &mut residual, &mut terms);
+            adds_up(sum, &terms);
+            vec![vec![sum], residual, terms]
         });
     }
 }
 
-/// The sum and the three derivatives, times 1.3, of normal terms.
+/// Refuses terms that are not those of a sum.
+fn adds_up(sum: f64, terms: &[f64]) {
+    let (own, size): (f64, f64) = (terms.iter().sum(), terms.iter().map(|term| term.abs()).sum());
+    assert!((own - sum).abs() <= 1e-13 * size || own.is_nan() && sum.is_nan(), "{sum} {own}");
+}
+
+/// The sum, the three derivatives, times 1.3, and the single terms of normal terms.
 fn normal_terms(set: InstructionSet, x: &[f64], location: &[f64], scale: &[f64]) -> Vec<Vec<f64>> {
-    let mut by = [(); 3].map(|()| vec![0.0; x.len()]);
-    let [by_x, by_location, by_scale] = &mut by;
-    let sum = set.normal(&mut NormalTerms { x, location, scale, factor: 1.3, by_x, by_location, by_scale });
+    let mut by = [(); 4].map(|()| vec![0.0; x.len()]);
+    let [by_x, by_location, by_scale, terms] = &mut by;
+    let sum = set.normal(&mut NormalTerms { x, location, scale, factor: 1.3, by_x, by_location, by_scale, terms });
+    adds_up(sum, terms);
     [vec![vec![sum]], by.to_vec()].concat()
 }
 
@@ -97,6 +111,7 @@ fn normal_agrees_with_libm() {
                 let size = |output, index, b: f64| match output {
                     0 => total,
                     3 => 1.3 * (1.0 + square(index)) / own(&scale, index),
+                    4 => square(index) + 6.0,
                     _ => b.abs(),
                 };
                 agrees(&format!("normal {length}"), 1e-15, size, |set| normal_terms(set, &x, &location, &scale));
@@ -116,8 +131,10 @@ fn categorical_agrees_with_libm() {
             2e-15,
             |_, _, b| b.abs(),
             |set| {
-                let mut gradient = vec![0.0; rows * width];
-                vec![vec![set.categorical_logit(&logits, &class, 0.8, &mut gradient)], gradient]
+                let (mut gradient, mut terms) = (vec![0.0; rows * width], vec![0.0; rows]);
+                let sum = set.categorical_logit(&logits, &class, 0.8, &mut gradient, &mut terms);
+                adds_up(sum, &terms);
+                vec![vec![sum], gradient, terms]
             },
         );
     }
@@ -336,8 +353,8 @@ fn tanh_networks_agree_with_libm_and_the_formula() {
 fn one_parameter_serves_all_events() {
     let (mut found, mut expected) = (vec![0.0; 37], vec![0.0; 37]);
     for kernel in [bernoulli_logit, poisson_log] {
-        let sum = kernel(&[0.4], &coins(37), 1.0, &mut found);
-        assert_eq!(sum.to_bits(), kernel(&[0.4; 37], &coins(37), 1.0, &mut expected).to_bits());
+        let sum = kernel(&[0.4], &coins(37), 1.0, &mut found, &mut []);
+        assert_eq!(sum.to_bits(), kernel(&[0.4; 37], &coins(37), 1.0, &mut expected, &mut []).to_bits());
         assert_eq!(bits(&found), bits(&expected));
     }
 }
@@ -348,7 +365,8 @@ fn only_what_is_asked_for_is_written() {
     let mut own = vec![0.0; 35];
     let all = normal_terms(InstructionSet::Avx512, x, location, scale);
     let (by_x, by_location, by_scale) = (&mut [][..], &mut [][..], own.as_mut_slice());
-    let sum = normal(&mut NormalTerms { x, location, scale, factor: 1.3, by_x, by_location, by_scale });
+    let terms = &mut [][..];
+    let sum = normal(&mut NormalTerms { x, location, scale, factor: 1.3, by_x, by_location, by_scale, terms });
     assert_eq!(sum.to_bits(), all[0][0].to_bits());
     assert_eq!(bits(&own), bits(&all[3]));
 }
@@ -357,14 +375,14 @@ fn only_what_is_asked_for_is_written() {
 fn extreme_arguments_are_exact() {
     let mut residual = [9.0; 7];
     let logits = [800.0, 800.0, -800.0, -800.0, 710.0, -745.0, 0.0];
-    let sum = bernoulli_logit(&logits, &[1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0], 1.0, &mut residual);
+    let sum = bernoulli_logit(&logits, &[1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0], 1.0, &mut residual, &mut []);
     assert!((sum + 1600.0 + std::f64::consts::LN_2).abs() < 1e-12, "{sum}");
     close("bernoulli", &residual, &[0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.5], 1e-300, |_, _| 1.0);
     let mut residual = [0.0; 2];
-    let sum = poisson_log(&[-800.0, -800.0], &[0.0, 2.0], 1.0, &mut residual);
+    let sum = poisson_log(&[-800.0, -800.0], &[0.0, 2.0], 1.0, &mut residual, &mut []);
     assert_eq!(sum.to_bits(), (-1600.0_f64).to_bits());
     close("poisson", &residual, &[0.0, 2.0], 1e-300, |_, _| 1.0);
-    assert!(poisson_log(&[710.0], &[3.0], 1.0, &mut []) < f64::MIN);
+    assert!(poisson_log(&[710.0], &[3.0], 1.0, &mut [], &mut []) < f64::MIN);
     let mut x = [f64::NEG_INFINITY, -746.0, 0.0, 710.0, f64::INFINITY, f64::NAN];
     exponential(&mut x);
     assert_eq!(bits(&x[..5]), bits(&[0.0, 0.0, 1.0, f64::INFINITY, f64::INFINITY]));
@@ -381,23 +399,23 @@ fn extreme_arguments_are_exact() {
 fn softmax_keeps_its_digits_and_its_gradients_add_up_to_zero() {
     let class: Vec<f64> = scattered(50, 0.0, 7.0).into_iter().map(f64::floor).collect();
     let mut gradient = vec![0.0; 350];
-    categorical_logit(&scattered(350, -9.0, 7.0), &class, 3.0, &mut gradient);
+    categorical_logit(&scattered(350, -9.0, 7.0), &class, 3.0, &mut gradient, &mut []);
     assert!(gradient.chunks(7).all(|row| row.iter().sum::<f64>().abs() < 1e-14));
     let mut gradient = [0.0; 6];
-    let sum = categorical_logit(&[1000.0, 0.0, -1000.0, -1e9, -1e9, -1e9], &[1.0, 2.0], 1.0, &mut gradient);
+    let sum = categorical_logit(&[1000.0, 0.0, -1000.0, -1e9, -1e9, -1e9], &[1.0, 2.0], 1.0, &mut gradient, &mut []);
     assert!((sum + 1000.0 + 3.0_f64.ln()).abs() < 1e-12, "{sum}");
     let third = 1.0 / 3.0;
     close("softmax", &gradient, &[-1.0, 1.0, 0.0, -third, -third, 2.0 * third], 1e-15, |_, b| b.abs().max(1.0));
     // A class that is all but certain.
     let mut gradient = [0.0; 3];
-    let sum = categorical_logit(&[0.0, 40.0, -5.0], &[1.0], 1.0, &mut gradient);
+    let sum = categorical_logit(&[0.0, 40.0, -5.0], &[1.0], 1.0, &mut gradient, &mut []);
     let expected = (-40.0_f64).exp() + (-45.0_f64).exp();
     assert!((sum + expected).abs() < 1e-15 * expected && (gradient[1] - expected).abs() < 1e-15 * expected);
     for (logits, class) in [([f64::NAN, 0.0, 0.0], 1.0), ([0.0, 0.0, f64::NAN], 1.0), ([0.0; 3], f64::NAN)] {
-        assert!(categorical_logit(&logits, &[class], 1.0, &mut gradient).is_nan());
+        assert!(categorical_logit(&logits, &[class], 1.0, &mut gradient, &mut []).is_nan());
     }
     for class in [3.0, -1.0, 0.5] {
-        assert!(categorical_logit(&[0.0; 3], &[class], 1.0, &mut gradient).is_nan(), "{class}");
+        assert!(categorical_logit(&[0.0; 3], &[class], 1.0, &mut gradient, &mut []).is_nan(), "{class}");
     }
 }
 
@@ -422,8 +440,8 @@ fn a_nan_is_not_hidden() {
         for kernel in [bernoulli_logit, poisson_log] {
             let mut x = scattered(37, -12.0, 6.0);
             x[place] = f64::NAN;
-            assert!(kernel(&x, &coins(37), 1.0, &mut residual).is_nan() && residual[place].is_nan());
-            assert!(kernel(&coins(37), &x, 1.0, &mut []).is_nan());
+            assert!(kernel(&x, &coins(37), 1.0, &mut residual, &mut []).is_nan() && residual[place].is_nan());
+            assert!(kernel(&coins(37), &x, 1.0, &mut [], &mut []).is_nan());
         }
     }
     let (good, mut bad) = (scattered(37, 0.5, 2.0), scattered(37, 0.5, 2.0));

@@ -1,11 +1,15 @@
 //! Holds a constant design matrix and multiplies it by coefficients as one node of the tape.
 
 mod on_device;
+mod products;
+
+pub(crate) use products::Products;
 
 use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
+use self::products::Whole;
 use crate::array::Array;
 use crate::declare::rows::{Outer, Rows};
 use crate::declare::uploaded::Uploaded;
@@ -42,6 +46,8 @@ pub struct Design<const D: usize = 3> {
     uploaded: Arc<Uploaded<Tensor<2>>>,
     /// The rows taken, where rows are taken on the device; `values` are then those of all rows.
     taken: Option<on_device::Taken>,
+    /// All rows, of which the values stay those, where products are kept.
+    whole: Option<Whole>,
     /// What the rows taken belong to.
     outer: Outer,
 }
@@ -73,7 +79,7 @@ impl<const D: usize> Design<D> {
         let cells = [rows, if D == 3 { shape[1] } else { 1 }, columns];
         let by_column = (0..columns).flat_map(|column| given.iter().skip(column).step_by(columns)).copied().collect();
         let outer = Outer::Unknown;
-        Ok(Self { values: Arc::new(by_column), cells, uploaded: Arc::default(), taken: None, outer })
+        Ok(Self { values: Arc::new(by_column), cells, uploaded: Arc::default(), taken: None, whole: None, outer })
     }
 
     /// The shape: `[rows, columns]` or `[rows, repeats, columns]`.
@@ -104,10 +110,15 @@ impl<const D: usize> Design<D> {
         if rows.on_device {
             return Ok(Self { outer, ..self.take_on_device(rows) });
         }
+        let cells = [rows.len(), repeats, columns];
+        if let Some(products) = &rows.products {
+            let whole = Whole { products: products.clone(), total: found, chosen: rows.shared_indices() };
+            return Ok(Self { cells, whole: Some(whole), outer, ..self.clone() });
+        }
         let Some(values) = rows.gather(&self.values, |chosen| self.gather(chosen)) else {
             return Ok(Self { outer, ..self.clone() });
         };
-        Ok(Self { values, cells: [rows.len(), repeats, columns], uploaded: Arc::default(), taken: None, outer })
+        Ok(Self { values, cells, uploaded: Arc::default(), taken: None, whole: None, outer })
     }
 
     /// The cells of these rows, column by column.
@@ -140,7 +151,12 @@ impl<const D: usize> Design<D> {
             Intercepts::OfRows(intercepts) => (Some(intercepts), None),
             Intercepts::OfGroups(intercepts, places) => (Some(intercepts), Some(places)),
         };
-        let inputs = [Some(Handle::from(coefficients)), intercepts.map(Handle::from)];
+        let (coefficients, intercepts) = (Handle::from(coefficients), intercepts.map(Handle::from));
+        if let Some(whole) = &self.whole {
+            let product = whole.product(&self.values, coefficients, self.cells);
+            return whole.take(product, (intercepts, places), repeats, shape);
+        }
+        let inputs = [Some(coefficients), intercepts];
         let cells = self.cells;
         operation::apply_with_constants(inputs, move |[beta, intercepts], wanted| {
             let count = intercepts.as_ref().map_or(0, Vec::len);
@@ -306,21 +322,27 @@ struct Start<'a> {
     places: Option<&'a [usize]>,
 }
 
-fn multiply(values: &[f64], beta: &[f64], start: Start<'_>, [rows, repeats, _]: [usize; 3]) -> Vec<f64> {
-    let mut eta = match start {
-        Start { intercepts: Some(own), places: Some(places) } if repeats == 1 => {
-            places.iter().map(|place| own[*place]).collect()
+impl Start<'_> {
+    /// The intercept of each cell, or zero.
+    fn cells(self, rows: usize, repeats: usize) -> Vec<f64> {
+        let mut cells = match self {
+            Self { intercepts: Some(own), places: Some(places) } if repeats == 1 => {
+                return places.iter().map(|place| own[*place]).collect();
+            }
+            _ => vec![0.0; rows * repeats],
+        };
+        let each = cells.chunks_exact_mut(repeats.max(1));
+        match (self.intercepts, self.places) {
+            (Some(own), None) => each.zip(own).for_each(|(row, intercept)| row.fill(*intercept)),
+            (Some(own), Some(places)) => each.zip(places).for_each(|(row, place)| row.fill(own[*place])),
+            (None, _) => {}
         }
-        _ => vec![0.0; rows * repeats],
-    };
-    let each = eta.chunks_exact_mut(repeats.max(1));
-    match (start.intercepts, start.places) {
-        (Some(own), None) => each.zip(own).for_each(|(row, intercept)| row.fill(*intercept)),
-        (Some(own), Some(places)) if repeats > 1 => {
-            each.zip(places).for_each(|(row, place)| row.fill(own[*place]));
-        }
-        _ => {}
+        cells
     }
+}
+
+fn multiply(values: &[f64], beta: &[f64], start: Start<'_>, [rows, repeats, _]: [usize; 3]) -> Vec<f64> {
+    let mut eta = start.cells(rows, repeats);
     for (tile, start) in eta.chunks_mut(TILE).zip((0..).step_by(TILE)) {
         for (column, coefficient) in values.chunks_exact((rows * repeats).max(1)).zip(beta) {
             add_scaled(tile, *coefficient, &column[start..start + tile.len()]);

@@ -16,7 +16,7 @@ type Numbers = Arc<Vec<f64>>;
 /// The rows taken of each constant.
 #[derive(Debug, Default)]
 struct Kept {
-    rows: Vec<usize>,
+    rows: Arc<[usize]>,
     numbers: Vec<(Numbers, Numbers)>,
     tensors: Vec<(Handle, Handle)>,
     expanded: Vec<(Handle, Handle)>,
@@ -86,10 +86,15 @@ impl Gathered {
     }
 
     /// What is kept for these rows; nothing if it was kept for other rows.
+    /// The rows themselves, to be kept.
+    pub(crate) fn rows(&self, rows: &[usize]) -> Arc<[usize]> {
+        self.with(rows, |kept| Arc::clone(&kept.rows))
+    }
+
     fn with<T>(&self, rows: &[usize], read: impl FnOnce(&mut Kept) -> T) -> T {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.rows != rows {
-            *kept = Kept { rows: rows.to_vec(), ..Kept::default() };
+        if *kept.rows != *rows {
+            *kept = Kept { rows: rows.into(), ..Kept::default() };
         }
         read(&mut kept)
     }

@@ -143,6 +143,7 @@ mod tests {
             total: groups.rows(),
             chosen: followed.as_ref().map(|own| Chosen::Followed(Arc::clone(&own.rows))),
             gathered: followed.map(|own| own.gathered),
+            products: None,
             on_device: false,
             outer: Outer::Plate {
                 len: outer.map_or(groups.groups(), <[usize]>::len),

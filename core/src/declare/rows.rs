@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Int, Tensor};
 
+use crate::declare::design::Products;
 use crate::declare::gathered::Gathered;
 use crate::declare::nesting::Chosen;
 use crate::declare::uploaded::{Uploaded, indices};
@@ -22,6 +23,8 @@ pub struct Rows<'a> {
     /// Whether tensors taken of these rows stay on the device.
     pub(crate) on_device: bool,
     pub(crate) outer: Outer,
+    /// The products of designs that this reading keeps, if it does.
+    pub(crate) products: Option<Products>,
 }
 
 /// What the rows of a plate belong to.
@@ -45,7 +48,7 @@ impl<'a> Rows<'a> {
     /// These rows (all for `None`) of a plate of `total`, gathered on the host.
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
         let chosen = chosen.map(Chosen::Given);
-        Self { total, chosen, gathered: None, on_device: false, outer: Outer::Unknown }
+        Self { total, chosen, gathered: None, on_device: false, outer: Outer::Unknown, products: None }
     }
 
     /// The same rows, gathered on the device.
@@ -191,6 +194,16 @@ impl<'a> Rows<'a> {
         Some(match &self.gathered {
             Some(gathered) => gathered.numbers(chosen, source, || gather(chosen)),
             None => Arc::new(gather(chosen)),
+        })
+    }
+
+    /// As [`Rows::indices`], to be kept.
+    pub(crate) fn shared_indices(&self) -> Option<Arc<[usize]>> {
+        let chosen = self.chosen.as_ref()?;
+        Some(match (chosen, &self.gathered) {
+            (Chosen::Followed(rows), _) => Arc::clone(rows),
+            (Chosen::Given(rows), Some(gathered)) => gathered.rows(rows),
+            (Chosen::Given(rows), None) => Arc::from(*rows),
         })
     }
 

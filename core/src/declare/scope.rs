@@ -21,6 +21,7 @@ use std::borrow::Cow;
 
 use plate::Plate;
 
+use super::design::Products;
 use super::panic::caught;
 use super::site::{Part, SiteTable};
 use crate::device::Device;
@@ -38,6 +39,8 @@ pub struct Scope<'a> {
     reading: Reading<'a>,
     place: Place<'a>,
     minibatch: &'a [Minibatch],
+    /// The products of designs that are kept for further passes over the local part, if there are any.
+    products: Option<Products>,
     pub(crate) outcome: Outcome,
 }
 
@@ -90,7 +93,12 @@ impl<'a> Scope<'a> {
 
     fn starting(device: &'a Device, table: Table<'a>, source: Source<'a>, reading: Reading<'a>) -> Self {
         let place = Place { part: Part::Global, next: 0, plate: None, pass: 0, weight: 1.0, prefix: String::new() };
-        Self { device, table, source, reading, place, minibatch: &[], outcome: Outcome::default() }
+        Self { device, table, source, reading, place, minibatch: &[], products: None, outcome: Outcome::default() }
+    }
+
+    /// Keeps products of designs and coefficients from here on.
+    pub(crate) fn keep_products(&mut self) {
+        self.products = Some(Products::default());
     }
 
     /// Leaves the global part of the model for the local one.

@@ -6,7 +6,7 @@ use crate::math::kernel::testing::{LENGTHS, scattered};
 /// The tolerance that the trait requires of `Density::batch`.
 const TOLERANCE: f64 = 1e-13;
 
-/// Compares the sum and every derivative; `width` is the length of the first parameter of one event.
+/// Compares the sum, its terms and every derivative; `width` is the length of the first parameter of one event.
 fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width: usize) {
     let (count, scale) = (values.len(), 1.7);
     let lengths = [width, 1, 1].map(|width| count * width);
@@ -14,7 +14,9 @@ fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width:
     let zeros = || [vec![0.0; count], vec![0.0; present(0)], vec![0.0; present(1)], vec![0.0; present(2)]];
     let (mut found, mut expected) = (zeros(), zeros());
     let [value_gradient, a, b, c] = &mut found;
-    let mut batch = Batch { values, parameters, scale, value_gradient, parameter_gradients: [a, b, c] };
+    let mut events = vec![0.0; count];
+    let parameter_gradients = [a.as_mut_slice(), b, c];
+    let mut batch = Batch { values, parameters, scale, value_gradient, parameter_gradients, events: &mut events };
     let Some(sum) = density.batch(&mut batch) else { panic!("{} {count}: left to events", density.name()) };
     let mut reference = 0.0;
     for index in 0..count {
@@ -33,7 +35,9 @@ fn agrees(density: &dyn Density, values: &[f64], parameters: [&[f64]; 3], width:
             parameters: [&mut a[at_a], &mut b[at_b], &mut c[at_c]],
         };
         let event = [own(0, width), own(1, 1), own(2, 1)];
-        reference += density.log_prob(&values[index..=index], event, &mut gradient);
+        let term = density.log_prob(&values[index..=index], event, &mut gradient);
+        assert!((events[index] - term).abs() <= TOLERANCE * term.abs().max(1.0), "{} {count} {index}", density.name());
+        reference += term;
     }
     assert!((sum - reference).abs() <= TOLERANCE * reference.abs(), "{} {count}: {sum} {reference}", density.name());
     for (found, expected) in found.iter().zip(&expected) {
@@ -87,7 +91,8 @@ fn categorical_batches_agree_with_events() {
 fn large_counts_and_odd_shapes_are_left_to_events() {
     let none = |density: &dyn Density, values: &[f64], parameters: [&[f64]; 3]| {
         let parameter_gradients: [&mut [f64]; 3] = [&mut [], &mut [], &mut []];
-        let mut batch = Batch { values, parameters, scale: 1.0, value_gradient: &mut [], parameter_gradients };
+        let (value_gradient, events): (&mut [f64], &mut [f64]) = (&mut [], &mut []);
+        let mut batch = Batch { values, parameters, scale: 1.0, value_gradient, parameter_gradients, events };
         assert!(density.batch(&mut batch).is_none(), "{}", density.name());
     };
     none(&Poisson, &[3.0, 100.0], [&[1.0], &[], &[]]);

@@ -70,7 +70,7 @@ impl Density for Bernoulli {
             return None;
         }
         batch.value_gradient.fill(0.0);
-        Some(bernoulli_logit(logits, batch.values, batch.scale, batch.parameter_gradients[0]))
+        Some(bernoulli_logit(logits, batch.values, batch.scale, batch.parameter_gradients[0], batch.events))
     }
 
     tails!();

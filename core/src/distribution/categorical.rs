@@ -96,6 +96,6 @@ impl Density for Categorical {
             return None;
         }
         batch.value_gradient.fill(0.0);
-        Some(categorical_logit(logits, batch.values, batch.scale, slots))
+        Some(categorical_logit(logits, batch.values, batch.scale, slots, batch.events))
     }
 }

@@ -6,11 +6,15 @@ use super::tape::Wish;
 use super::{Batch, Domain, Support};
 use crate::error::{Error, Result};
 
-/// Which derivatives are asked for: by the value, and by each parameter (none where the list ends early).
+/// What is asked for beside the sum: derivatives by the value and by each parameter (none where the list ends early),
+/// and whether all of it event by event.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
     pub(crate) value: bool,
     pub(crate) parameters: Few<bool>,
+    /// The log density of each event, and event by event the derivatives of a parameter that is one number for all, so
+    /// that the backward pass can weight them by row.
+    pub(crate) events: bool,
 }
 
 impl Wanted {
@@ -20,7 +24,7 @@ impl Wanted {
     }
 }
 
-/// The log density of a batch and the derivatives asked for (empty where not).
+/// The log density of a batch and what was asked for (empty where not).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evaluation {
     pub(crate) total: f64,
@@ -29,6 +33,7 @@ pub(crate) struct Evaluation {
     /// Lengths of parameters that serve all events but have derivatives event by event; 0 for the others, and none if
     /// there is no such parameter.
     pub(crate) shared: Few<usize>,
+    pub(crate) events: Vec<f64>,
 }
 
 /// A law with its parameters read to the host.
@@ -152,36 +157,31 @@ impl<'a> View<'a> {
 
     /// The log density of each event.
     pub(crate) fn pointwise(&self, values: &[f64]) -> Vec<f64> {
-        let mut at = self.at(0);
-        let one = |(index, value): (usize, &[f64])| {
-            self.move_to(index, &mut at);
-            self.density.log_prob(value, &at, &mut Slots::none())
-        };
-        values.chunks_exact(self.event.max(1)).enumerate().map(one).collect()
+        self.evaluate(values, 1.0, &Wanted { events: true, ..Wanted::default() }).events
     }
 
-    /// `scale` times the log density summed over events, with the derivatives asked for.
+    /// `scale` times the log density summed over events, with what is asked for.
     pub(crate) fn evaluate(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Evaluation {
-        self.evaluate_batch(values, scale, wanted).unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
+        let event_by_event = || if wanted.events { self.spread(values, scale, wanted) } else { None };
+        self.evaluate_batch(values, scale, wanted)
+            .or_else(event_by_event)
+            .unwrap_or_else(|| self.evaluate_events(values, scale, wanted))
     }
 
-    /// As [`View::evaluate`]. If rows are asked for, the derivatives of a parameter that is one number for all events
-    /// stay event by event, so that the backward pass can weight them by row.
-    pub(super) fn evaluate_for(&self, values: &[f64], scale: f64, wanted: &Wanted, rows: Option<usize>) -> Evaluation {
+    /// As [`View::evaluate_events`] with every parameter of one number repeated, so that it has a derivative for every
+    /// event; `None` if there is no such parameter.
+    fn spread(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
         let events = values.len() / self.event.max(1);
         let single = |k: usize| wanted.by(k) && events > 1 && self.parameters[k].len() == self.widths[k];
         let places = 0..self.parameters.len();
-        if rows.is_none() || !places.clone().any(single) {
-            return self.evaluate(values, scale, wanted);
-        }
-        // Repeated for every event, a shared parameter has a derivative for every event.
+        places.clone().any(single).then_some(())?;
         let repeated = |k: usize| if single(k) { self.parameters[k].repeat(events) } else { Vec::new() };
         let spread: Few<Vec<f64>> = places.clone().map(repeated).collect();
         let own = |k: usize| if single(k) { spread[k].as_slice() } else { self.parameters[k] };
         let parameters = places.clone().map(own).collect();
         let shared = places.map(|k| if single(k) { self.widths[k] } else { 0 }).collect();
         let view = View { density: self.density, parameters, widths: self.widths.clone(), event: self.event };
-        Evaluation { shared, ..view.evaluate(values, scale, wanted) }
+        Some(Evaluation { shared, ..view.evaluate_events(values, scale, wanted) })
     }
 
     /// The contribution of the observation to the joint density, with its derivatives: in all, or row by row.
@@ -192,20 +192,20 @@ impl<'a> View<'a> {
         wanted: &Wanted,
         wish: &Wish,
     ) -> Result<(Evaluation, Vec<f64>)> {
-        let evaluation = if wish.loss.is_log() {
-            self.evaluate_for(values, scale, wanted, wish.rows)
-        } else {
-            self.evaluate_loss(wish.loss, values, scale, wanted)?
+        if !wish.loss.is_log() {
+            let evaluation = self.evaluate_loss(wish.loss, values, scale, wanted)?;
+            let totals = vec![evaluation.total];
+            return Ok((evaluation, totals));
+        }
+        let mut evaluation = self.evaluate(values, scale, wanted);
+        let Some(rows) = wish.rows else {
+            let totals = vec![evaluation.total];
+            return Ok((evaluation, totals));
         };
-        let totals = self.totals(values, evaluation.total, wish.rows);
+        let events = std::mem::take(&mut evaluation.events);
+        let each = (events.len() / rows.max(1)).max(1);
+        let totals = if each == 1 { events } else { events.chunks(each).map(|row| row.iter().sum()).collect() };
         Ok((evaluation, totals))
-    }
-
-    /// The total, or the totals of rows.
-    fn totals(&self, values: &[f64], total: f64, rows: Option<usize>) -> Vec<f64> {
-        let Some(rows) = rows else { return vec![total] };
-        let events = self.pointwise(values);
-        events.chunks((events.len() / rows.max(1)).max(1)).map(|row| row.iter().sum()).collect()
     }
 
     fn evaluate_events(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Evaluation {
@@ -219,6 +219,7 @@ impl<'a> View<'a> {
         let mut later_value = value.as_mut_slice();
         let mut at = self.at(0);
         let mut total = 0.0;
+        let mut events = Vec::with_capacity(if wanted.events { values.len() / self.event.max(1) } else { 0 });
         for (index, event) in values.chunks_exact(self.event.max(1)).enumerate() {
             for ((later, own), width) in later.iter_mut().zip(&mut *own).zip(&*self.widths) {
                 if !later.is_empty() {
@@ -229,9 +230,13 @@ impl<'a> View<'a> {
             let (own_value, rest) = std::mem::take(&mut later_value).split_at_mut(width);
             later_value = rest;
             self.move_to(index, &mut at);
-            total += self.density.log_prob(event, &at, &mut Slots { scale, value: own_value, parameters: &mut own });
+            let found = self.density.log_prob(event, &at, &mut Slots { scale, value: own_value, parameters: &mut own });
+            total += found;
+            if wanted.events {
+                events.push(found);
+            }
         }
-        Evaluation { total: scale * total, value, parameters, shared: Few::default() }
+        Evaluation { total: scale * total, value, parameters, shared: Few::default(), events }
     }
 
     fn evaluate_batch(&self, values: &[f64], scale: f64, wanted: &Wanted) -> Option<Evaluation> {
@@ -240,20 +245,25 @@ impl<'a> View<'a> {
         let mut value = vec![0.0; if wanted.value { length } else { 0 }];
         let zeros = |k: usize| vec![0.0; if wanted.by(k) { length * self.widths[k] } else { 0 }];
         let [mut a, mut b, mut c] = [zeros(0), zeros(1), zeros(2)];
+        let mut events = vec![0.0; if wanted.events { length } else { 0 }];
         let total = density.batch(&mut Batch {
             values,
             parameters: three(&self.parameters),
             scale,
             value_gradient: &mut value,
             parameter_gradients: [&mut a, &mut b, &mut c],
+            events: &mut events,
         })?;
         let mut parameters: Few<Vec<f64>> = [a, b, c].into_iter().take(self.parameters.len()).collect();
-        for (gradient, given) in parameters.iter_mut().zip(&*self.parameters) {
-            if given.len() == 1 && gradient.len() > 1 {
-                *gradient = vec![gradient.iter().sum()];
-            }
+        let mut shared = Few::default();
+        let single = |k: usize, by: &[f64]| self.parameters[k].len() == 1 && by.len() > 1;
+        if wanted.events {
+            shared = parameters.iter().enumerate().map(|(k, by)| usize::from(single(k, by))).collect();
+        } else {
+            let sums = parameters.iter_mut().enumerate().filter(|(k, by)| single(*k, by));
+            sums.for_each(|(_, by)| *by = vec![by.iter().sum()]);
         }
-        Some(Evaluation { total: scale * total, value, parameters, shared: Few::default() })
+        Some(Evaluation { total: scale * total, value, parameters, shared, events })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Holds a density with its parameters and batch shape, for values of any rank.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::Density;
@@ -25,6 +26,14 @@ impl Parameter {
         match self {
             Self::Number(value) => Ok(Array::scalar(*value)),
             Self::Tensor(handle) => handle.read(),
+        }
+    }
+
+    /// Its numbers where they lie.
+    pub(crate) fn borrow(&self) -> Result<Cow<'_, [f64]>> {
+        match self {
+            Self::Number(value) => Ok(Cow::Borrowed(std::slice::from_ref(value))),
+            Self::Tensor(handle) => handle.borrow(),
         }
     }
 }
@@ -112,9 +121,10 @@ impl Law {
         })
     }
 
-    pub(crate) fn arrays(&self) -> Result<Vec<Array>> {
+    /// The numbers of every parameter.
+    pub(crate) fn arrays(&self) -> Result<Vec<Cow<'_, [f64]>>> {
         self.sound()?;
-        self.parameters.iter().map(Parameter::read).collect()
+        self.parameters.iter().map(Parameter::borrow).collect()
     }
 
     pub(crate) fn check_shape(&self, operation: impl FnOnce() -> String, found: &[usize]) -> Result<()> {

@@ -67,8 +67,8 @@ impl Density for Normal {
             return None;
         }
         let [by_location, by_scale, _] = &mut batch.parameter_gradients;
-        let (x, factor) = (batch.values, batch.scale);
-        Some(normal(&mut NormalTerms { x, location, scale, factor, by_x: batch.value_gradient, by_location, by_scale }))
+        let Batch { values: x, scale: factor, value_gradient: by_x, events: terms, .. } = batch;
+        Some(normal(&mut NormalTerms { x, location, scale, factor: *factor, by_x, by_location, by_scale, terms }))
     }
 
     tails!();

@@ -76,7 +76,11 @@ impl Density for Poisson {
         }
         let constant = log_factorials(batch.values)?;
         batch.value_gradient.fill(0.0);
-        Some(poisson_log(log_rate, batch.values, batch.scale, batch.parameter_gradients[0]) - constant)
+        let total = poisson_log(log_rate, batch.values, batch.scale, batch.parameter_gradients[0], batch.events);
+        for (event, count) in batch.events.iter_mut().zip(batch.values) {
+            *event -= log_factorial(*count)?;
+        }
+        Some(total - constant)
     }
 
     tails!();
@@ -98,15 +102,18 @@ impl Poisson {
     }
 }
 
-/// The sum of $\log k!$ over counts; `None` if a value is too large for the plain formula or is not a count.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is refused by the table")]
+/// The sum of $\log k!$ over counts; `None` where [`log_factorial`] has none.
 fn log_factorials(counts: &[f64]) -> Option<f64> {
+    counts.iter().map(|count| log_factorial(*count)).sum()
+}
+
+/// $\log k!$ of a count; `None` if it is too large for the plain formula or is not a count.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "what is no count is refused by the table")]
+fn log_factorial(count: f64) -> Option<f64> {
     // At 100 the parts of the plain formula are some 150 times the log probability.
     const COUNTS: usize = 100;
     static TABLE: LazyLock<[f64; COUNTS]> = LazyLock::new(|| std::array::from_fn(|count| ln_gamma(count as f64 + 1.0)));
-    let table = &*TABLE;
-    let one = |count: &f64| if *count >= 0.0 && count.fract() <= 0.0 { table.get(*count as usize) } else { None };
-    counts.iter().map(one).sum()
+    if count >= 0.0 && count.fract() <= 0.0 { TABLE.get(count as usize).copied() } else { None }
 }
 
 /// One Poisson count at any finite log rate.

@@ -1,5 +1,6 @@
 //! Puts the log density of a whole batch of a law on Burn's tape, as one node where it has at most four inputs.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use super::ParameterRule;
@@ -78,12 +79,13 @@ impl Law {
         let wanted = Wanted {
             value: value.is_tracked(),
             parameters: self.parameters.iter().map(Parameter::is_tracked).collect(),
+            events: wish.rows.is_some(),
         };
         if !wanted.value && !wanted.parameters.contains(&true) {
-            let (arrays, value) = (self.arrays()?, value.read()?);
+            let (arrays, values) = (self.arrays()?, value.borrow()?);
             let view = self.view(&arrays);
-            let (_, totals) = view.evaluate_by(&value.values, scale, &wanted, &wish)?;
-            return view.finite(&value.values, totals.iter().sum()).map(|()| (totals, None));
+            let (evaluation, totals) = view.evaluate_by(&values, scale, &wanted, &wish)?;
+            return view.finite(&values, evaluation.total).map(|()| (totals, None));
         }
         let (density, widths, event) = (self.density.clone(), self.widths(), self.event_len());
         let mut known = Vec::with_capacity(1 + self.parameters.len());
@@ -96,8 +98,8 @@ impl Law {
                     known.push(None);
                 }
                 parameter => {
-                    known.push(Some(parameter.read()?));
-                    others.extend(parameter.on_tape());
+                    others.extend(parameter.clone().on_tape());
+                    known.push(Some(parameter));
                 }
             }
         }
@@ -107,22 +109,28 @@ impl Law {
             inputs,
             Box::new(move |arrays| {
                 let mut arrays = arrays.into_iter();
-                let all: Vec<Array> = known.into_iter().filter_map(|known| known.or_else(|| arrays.next())).collect();
-                let parameters = all[1..].iter().map(|array| array.values.as_slice()).collect();
-                let view = View { density: &density, parameters, widths, event };
-                let values = &all[0].values;
-                let (evaluation, totals) = match view.evaluate_by(values, scale, &wanted, &wish) {
-                    Ok(found) => found,
+                let mut next = || Cow::Owned(arrays.next().map(|array| array.values).unwrap_or_default());
+                let mut scored = || {
+                    let numbers =
+                        known.iter().map(|known| known.as_ref().map_or_else(|| Ok(next()), Parameter::borrow));
+                    let all: Vec<Cow<'_, [f64]>> = numbers.collect::<Result<_>>()?;
+                    let parameters = all[1..].iter().map(AsRef::as_ref).collect();
+                    let view = View { density: &density, parameters, widths: widths.clone(), event };
+                    let (evaluation, totals) = view.evaluate_by(&all[0], scale, &wanted, &wish)?;
+                    let total = if view.in_domain(&wanted.parameters) { evaluation.total } else { f64::NAN };
+                    Ok((evaluation, view.finite(&all[0], total).map(|()| totals.clone()), totals))
+                };
+                let (evaluation, found, totals) = match scored() {
+                    Ok(scored) => scored,
                     Err(error) => {
                         let _ = result.set(Err(error));
                         return (Array::scalar(f64::NAN), Box::new(|_| Vec::new()));
                     }
                 };
-                let total = if view.in_domain(&wanted.parameters) { totals.iter().sum() } else { f64::NAN };
-                let output = Array { values: totals.clone(), shape: vec![totals.len()] };
+                let output = Array { shape: vec![totals.len()], values: totals };
                 let mut first = derivatives(evaluation, &wanted);
                 let rest = first.split_off(first.len().min(INPUTS));
-                let _ = result.set(view.finite(values, total).map(|()| (totals, rest)));
+                let _ = result.set(found.map(|totals| (totals, rest)));
                 (output, vjp(first))
             }),
         );
@@ -150,8 +158,8 @@ impl Law {
         self.parameters.iter().zip(self.density.rules()).map(width).collect()
     }
 
-    pub(crate) fn view<'a>(&'a self, arrays: &'a [Array]) -> View<'a> {
-        let parameters = arrays.iter().map(|array| array.values.as_slice()).collect();
+    pub(crate) fn view<'a>(&'a self, arrays: &'a [Cow<'_, [f64]>]) -> View<'a> {
+        let parameters = arrays.iter().map(AsRef::as_ref).collect();
         View { density: &self.density, parameters, widths: self.widths(), event: self.event_len() }
     }
 }

@@ -97,6 +97,7 @@ impl<M: Model> LogDensity<'_, M> {
         let source = Latents { globals, locals: first }.source();
         let mut scope = self.scope(source, reading);
         let values = scope.run(|scope| self.model.global(scope))?;
+        scope.keep_products();
         scope.begin_local(self.local_part());
         let start = scope.next_site();
         for (pass, locals) in passes.iter().enumerate() {

@@ -154,20 +154,13 @@ impl<'a> Scope<'a> {
         };
         let arrays = entered.law.arrays()?;
         let view = entered.law.view(&arrays);
-        if score == Score::ByRow && tape == Tape::Fixed {
-            let events = view.pointwise(constrained);
-            let finite = view.finite(constrained, events.iter().sum());
-            finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
-            self.add_by_row(events, None);
-            return Ok(Vec::new());
-        }
-        let wanted = Wanted { value: true, ..Wanted::default() };
+        let by_row = score == Score::ByRow;
+        let wanted = Wanted { value: !by_row || tape != Tape::Fixed, events: by_row, ..Wanted::default() };
         let evaluation = view.evaluate(constrained, weight, &wanted);
         let finite = view.finite(constrained, evaluation.total);
         finite.map_err(|error| made(error).at(|| self.operation(entered.name)))?;
-        if score == Score::ByRow {
-            let events = view.pointwise(constrained);
-            self.add_by_row(events, None);
+        if by_row {
+            self.add_by_row(evaluation.events, None);
         } else {
             self.outcome.total += evaluation.total;
         }

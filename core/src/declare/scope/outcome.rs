@@ -144,10 +144,10 @@ impl Outcome {
         });
         let sums = &mut self.levels[index].rows;
         let each = (numbers.len() / place.rows.max(1)).max(1);
-        for (row, own) in numbers.chunks(each).enumerate().take(place.rows) {
-            if let Some(slot) = sums.get_mut(place.level_row(row)) {
-                *slot += own.iter().sum::<f64>();
-            }
+        let rows = numbers.chunks(each).map(|own| if let [one] = own { *one } else { own.iter().sum() });
+        match &place.of {
+            None => sums.iter_mut().zip(rows).for_each(|(slot, own)| *slot += own),
+            Some(of) => add_runs(sums, of, rows),
         }
         let Some(tape) = tape.map(Handle::typed::<1>) else { return };
         match self.row_tapes.iter_mut().find(|known| known.place.is_same(place)) {
@@ -155,6 +155,21 @@ impl Outcome {
             None => self.row_tapes.push(RowTape { place: place.clone(), tape }),
         }
     }
+}
+
+/// Adds numbers to the sums that `places` names. Those of one place mostly follow each other: their sum stays in a
+/// register.
+fn add_runs(sums: &mut [f64], places: &[usize], numbers: impl Iterator<Item = f64>) {
+    let Some(mut place) = places.first().copied() else { return };
+    let mut run = 0.0;
+    for (next, number) in places.iter().zip(numbers) {
+        if *next != place {
+            sums[place] += run;
+            (place, run) = (*next, 0.0);
+        }
+        run += number;
+    }
+    sums[place] += run;
 }
 
 fn add_node(sum: &mut Option<Tensor<1>>, term: Option<Tensor<1>>) {

@@ -8,10 +8,11 @@ dispatch! {
     ///
     /// $$ \sum_i y_i\ell_i - \log(1 + e^{\ell_i}), \qquad
     ///    \mathrm{residual}_i = \mathrm{scale}\thinspace (y_i - \mathrm{sigmoid}(\ell_i)) $$
-    /// with $\ell$ = `logits`. The sum itself is not multiplied by `scale`. An empty `residual` asks for the sum alone.
+    /// with $\ell$ = `logits`. The sum itself is not multiplied by `scale`. `terms` receives its terms. An empty
+    /// `residual` or `terms` takes nothing.
     ///
     /// # Shapes
-    /// `logits`: `n`, or 1 for all; `y`: `n`; `residual`: `n` or 0.
+    /// `logits`: `n`, or 1 for all; `y`: `n`; `residual` and `terms`: `n` or 0.
     ///
     /// # Numerics
     /// Computed from $e^{-|\ell|}$: no overflow at any logit, and the residual of a `y` of 0 or 1 keeps its relative
@@ -20,30 +21,36 @@ dispatch! {
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
-    bernoulli_logit(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64
-    where serves(logits, y.len()) && takes(residual, y.len());
+    bernoulli_logit(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64], terms: &mut [f64]) -> f64
+    where serves(logits, y.len()) && takes(residual, y.len()) && takes(terms, y.len());
     vector, scalar
 }
 
 #[inline(always)]
-fn vector(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64 {
+fn vector(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64], terms: &mut [f64]) -> f64 {
     if residual.is_empty() {
-        blocks::<false>(logits, y, scale, residual)
+        blocks::<false>(logits, y, scale, residual, terms)
     } else {
-        blocks::<true>(logits, y, scale, residual)
+        blocks::<true>(logits, y, scale, residual, terms)
     }
 }
 
 #[inline(always)]
-fn blocks<const DERIVATIVE: bool>(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64 {
+fn blocks<const DERIVATIVE: bool>(
+    logits: &[f64],
+    y: &[f64],
+    scale: f64,
+    residual: &mut [f64],
+    terms: &mut [f64],
+) -> f64 {
     sum_blocks!(y.len(), |io, start| {
         let (logit, value) = (io.serve(logits, start), io.load(y, start));
-        let (mut terms, mut slopes) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let (mut own, mut slopes) = ([0.0; BLOCK], [0.0; BLOCK]);
         for lane in 0..BLOCK {
             let (l, y) = (logit[lane], value[lane]);
             let small = exp_below_zero(-l.abs());
             let positive = l > 0.0;
-            terms[lane] = (y * l - if positive { l } else { 0.0 }) - log1p_of_unit(small);
+            own[lane] = (y * l - if positive { l } else { 0.0 }) - log1p_of_unit(small);
             if DERIVATIVE {
                 let far = 1.0 / (1.0 + small);
                 let near = small * far;
@@ -55,11 +62,12 @@ fn blocks<const DERIVATIVE: bool>(logits: &[f64], y: &[f64], scale: f64, residua
         if DERIVATIVE {
             io.store(residual, start, &slopes);
         }
-        terms
+        io.store(terms, start, &own);
+        own
     })
 }
 
-fn scalar(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64 {
+fn scalar(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64], terms: &mut [f64]) -> f64 {
     let mut sum = 0.0;
     let shared = logits.len() == 1;
     for (index, y) in y.iter().enumerate() {
@@ -67,7 +75,11 @@ fn scalar(logits: &[f64], y: &[f64], scale: f64, residual: &mut [f64]) -> f64 {
         let small = (-l.abs()).exp();
         let (far, near) = (1.0 / (1.0 + small), small / (1.0 + small));
         let (one, zero) = if l > 0.0 { (far, near) } else { (near, far) };
-        sum += y * l - if l > 0.0 { l } else { 0.0 } - small.ln_1p();
+        let term = y * l - if l > 0.0 { l } else { 0.0 } - small.ln_1p();
+        sum += term;
+        if let Some(slot) = terms.get_mut(index) {
+            *slot = term;
+        }
         if let Some(slot) = residual.get_mut(index) {
             *slot = scale * (y * zero - (1.0 - y) * one);
         }

@@ -1,6 +1,6 @@
 //! Sums the log probability of many classes given rows of logits, with the derivatives, over sixteen rows at a time.
 
-use super::block::{BLOCK, sum_blocks};
+use super::block::{BLOCK, sum_blocks, takes};
 use super::polynomial::{exp, log};
 
 dispatch! {
@@ -12,11 +12,11 @@ dispatch! {
     ///    g_{ik} = s \Bigl([k = c_i] - \frac{e^{\ell_{ik}}}{\sum_m e^{\ell_{im}}}\Bigr)
     /// ```
     /// with $\ell$ = `logits`, $c$ = `class` (0, 1, ... as numbers), $g$ = `gradient` and $s$ = `scale`. The sum is not
-    /// multiplied by `scale`. `gradient` is also the workspace and always required. A class that is no index of a row
+    /// multiplied by `scale`. `terms` receives its terms, unless empty. `gradient` is also the workspace and always required. A class that is no index of a row
     /// gives NaN.
     ///
     /// # Shapes
-    /// `class`: `n`; `logits` and `gradient`: `n` rows of `k`, row after row.
+    /// `class`: `n`; `terms`: `n` or 0; `logits` and `gradient`: `n` rows of `k`, row after row.
     ///
     /// # Numerics
     /// The largest logit of a row is subtracted first: no overflow. Against the libm loop: sum 4e-15 relative,
@@ -24,19 +24,22 @@ dispatch! {
     ///
     /// # Panics
     /// If the lengths disagree: callers have checked them.
-    categorical_logit(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64]) -> f64
+    categorical_logit(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64], terms: &mut [f64]) -> f64
     where gradient.len() == logits.len()
+        && takes(terms, class.len())
         && class.is_empty() == logits.is_empty()
         && logits.len().is_multiple_of(class.len());
     vector, scalar
 }
 
 #[inline(always)]
-fn vector(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
+fn vector(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64], terms: &mut [f64]) -> f64 {
     let width = logits.len() / class.len().max(1);
     sum_blocks!(class.len(), |io, start| {
         let place = start * width..(start + BLOCK).min(class.len()) * width;
-        tile_of_rows(&logits[place.clone()], io.load(class, start), scale, &mut gradient[place], width)
+        let own = tile_of_rows(&logits[place.clone()], io.load(class, start), scale, &mut gradient[place], width);
+        io.store(terms, start, &own);
+        own
     })
 }
 
@@ -100,10 +103,11 @@ fn index(class: f64) -> Option<usize> {
     (class >= 0.0 && class.fract() <= 0.0).then_some(class as usize)
 }
 
-fn scalar(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
+fn scalar(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64], terms: &mut [f64]) -> f64 {
     let mut sum = 0.0;
     let width = (logits.len() / class.len().max(1)).max(1);
-    for ((logits, class), slopes) in logits.chunks(width).zip(class).zip(gradient.chunks_mut(width)) {
+    for (row, ((logits, class), slopes)) in logits.chunks(width).zip(class).zip(gradient.chunks_mut(width)).enumerate()
+    {
         let (mut largest, mut place) = (f64::NEG_INFINITY, width);
         for (column, logit) in logits.iter().enumerate() {
             if *logit > largest {
@@ -117,7 +121,11 @@ fn scalar(logits: &[f64], class: &[f64], scale: f64, gradient: &mut [f64]) -> f6
             smaller += if column == place { 0.0 } else { *slope };
             others += if column == chosen { 0.0 } else { *slope };
         }
-        sum += logits.get(chosen).map_or(f64::NAN, |logit| logit - largest) - smaller.ln_1p();
+        let term = logits.get(chosen).map_or(f64::NAN, |logit| logit - largest) - smaller.ln_1p();
+        sum += term;
+        if let Some(slot) = terms.get_mut(row) {
+            *slot = term;
+        }
         for slope in &mut *slopes {
             *slope *= -scale / (1.0 + smaller);
         }

@@ -21,6 +21,8 @@ pub struct NormalTerms<'a> {
     pub by_location: &'a mut [f64],
     /// Receives the derivative of each term by its $\sigma$, `n` numbers even if they share one; empty if nobody asks.
     pub by_scale: &'a mut [f64],
+    /// Receives the term of each $x_i$; empty if nobody asks.
+    pub terms: &'a mut [f64],
 }
 
 impl NormalTerms<'_> {
@@ -31,6 +33,7 @@ impl NormalTerms<'_> {
             && takes(self.by_x, count)
             && takes(self.by_location, count)
             && takes(self.by_scale, count)
+            && takes(self.terms, count)
     }
 }
 
@@ -54,12 +57,13 @@ dispatch! {
 
 #[inline(always)]
 fn vector(terms: &mut NormalTerms<'_>) -> f64 {
-    if terms.scale.len() == 1 {
-        let sum = blocks::<true>(terms);
-        sum - terms.x.len() as f64 * (HALF_LOG_TWO_PI + terms.scale[0].ln())
+    let (sum, constant) = if terms.scale.len() == 1 {
+        (blocks::<true>(terms), HALF_LOG_TWO_PI + terms.scale[0].ln())
     } else {
-        blocks::<false>(terms) - terms.x.len() as f64 * HALF_LOG_TWO_PI
-    }
+        (blocks::<false>(terms), HALF_LOG_TWO_PI)
+    };
+    terms.terms.iter_mut().for_each(|term| *term -= constant);
+    sum - terms.x.len() as f64 * constant
 }
 
 #[inline(always)]
@@ -95,6 +99,7 @@ fn blocks<const SHARED: bool>(terms: &mut NormalTerms<'_>) -> f64 {
             io.store(terms.by_location, start, &slope);
             io.store(terms.by_scale, start, &spread);
         }
+        io.store(terms.terms, start, &parts);
         parts
     })
 }
@@ -105,7 +110,11 @@ fn scalar(terms: &mut NormalTerms<'_>) -> f64 {
     for (index, x) in terms.x.iter().enumerate() {
         let (location, scale) = (at(terms.location, index), at(terms.scale, index));
         let deviation = (x - location) / scale;
-        sum += -0.5 * deviation * deviation - scale.ln() - HALF_LOG_TWO_PI;
+        let term = -0.5 * deviation * deviation - scale.ln() - HALF_LOG_TWO_PI;
+        sum += term;
+        if let Some(slot) = terms.terms.get_mut(index) {
+            *slot = term;
+        }
         let partials = [-deviation / scale, deviation / scale, (deviation * deviation - 1.0) / scale];
         for (slots, partial) in
             [&mut *terms.by_x, &mut *terms.by_location, &mut *terms.by_scale].into_iter().zip(partials)

@@ -2,7 +2,9 @@
 
 use partita_core::kernel::add_scaled;
 
+use super::MOST_LATENTS;
 use super::hermite::Rule;
+use super::layout::Slot;
 use super::tree::{Level, Tree};
 
 /// Centres and scales of all rows of all levels.
@@ -135,14 +137,23 @@ fn repeated(values: &[f64], each: usize, parts: usize) -> Vec<f64> {
 }
 
 impl LevelCentres {
-    /// The latents of a row at a node: $c + St_n$.
-    pub(crate) fn put(&self, level: &Level, path: usize, node: usize, row: usize, out: &mut [f64]) {
-        let width = level.width;
-        let at = path * level.rows + row;
-        let (centre, point) = (&self.centre[at * width..][..width], level.rule.point(node));
-        let factor = &self.factor[at * width * width..][..width * width];
-        for (k, (slot, centre)) in out.iter_mut().zip(centre).enumerate() {
-            *slot = centre + factor[k * width..].iter().zip(&point[..=k]).map(|(s, t)| s * t).sum::<f64>();
+    /// The latents of rows at nodes, $c + St_n$, in the order of `slots`.
+    pub(crate) fn put(&self, level: &Level, slots: &[Slot], out: &mut [f64]) {
+        let (width, nodes) = (level.width, level.rule.len());
+        if width == 1 {
+            for (slot, out) in slots.iter().zip(out) {
+                let (at, node) = (slot.place / nodes, slot.place % nodes);
+                *out = self.centre[at] + self.factor[at] * level.rule.points[node];
+            }
+            return;
+        }
+        for (slot, out) in slots.iter().zip(out.chunks_exact_mut(width)) {
+            let (at, node) = (slot.place / nodes, slot.place % nodes);
+            let (centre, point) = (&self.centre[at * width..][..width], level.rule.point(node));
+            let factor = &self.factor[at * width * width..][..width * width];
+            for (k, (slot, centre)) in out.iter_mut().zip(centre).enumerate() {
+                *slot = centre + factor[k * width..].iter().zip(&point[..=k]).map(|(s, t)| s * t).sum::<f64>();
+            }
         }
     }
 
@@ -157,24 +168,19 @@ impl LevelCentres {
     pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let width = level.width;
         let moments = Moments::of(&level.rule, weights);
-        let spread = moments.safe_spread(&level.rule);
-        let lower = cholesky(spread, width);
+        let lower = cholesky(moments.safe_spread(&level.rule), width);
         let factor = &mut self.factor[at * width * width..][..width * width];
         let centre = &mut self.centre[at * width..][..width];
-        for k in 0..width {
-            centre[k] += (0..=k).map(|l| factor[k * width + l] * moments.mean[l]).sum::<f64>();
-        }
-        let mut moved = vec![0.0; width * width];
+        let mut moved = Square::default();
         for row in 0..width {
+            centre[row] += (0..=row).map(|l| factor[row * width + l] * moments.mean[l]).sum::<f64>();
             for column in 0..=row {
-                moved[row * width + column] =
-                    (column..=row).map(|l| factor[row * width + l] * lower[l * width + column]).sum();
+                moved[row][column] = (column..=row).map(|l| factor[row * width + l] * lower[l][column]).sum();
             }
         }
-        factor.copy_from_slice(&moved);
-        let shifts = moments.mean.iter().map(|t| t.abs());
-        let scales = (0..width).map(|k| lower[k * width + k].ln().abs());
-        shifts.chain(scales).fold(0.0, f64::max)
+        factor.chunks_exact_mut(width).zip(moved).for_each(|(row, moved)| row.copy_from_slice(&moved[..width]));
+        let far = |k: usize| moments.mean[k].abs().max(lower[k][k].ln().abs());
+        (0..width).map(far).fold(0.0, f64::max)
     }
 
     /// The mean of a row's latents, and their variances, under `weights`.
@@ -186,30 +192,37 @@ impl LevelCentres {
             (0..=k).map(|l| factor[k * width + l] * vector(l)).sum()
         };
         let means = (0..width).map(|k| centre[k] + through(k, &|l| mean[l])).collect();
-        let variances = (0..width).map(|k| through(k, &|l| through(k, &|m| covariance[l * width + m]))).collect();
+        let variances = (0..width).map(|k| through(k, &|l| through(k, &|m| covariance[l][m]))).collect();
         (means, variances)
     }
 }
 
+/// Numbers of one row, of which the first `width` count: rows are many, and allocate nothing.
+type Square = [[f64; MOST_LATENTS]; MOST_LATENTS];
+
 /// Moments of the nodes of a rule in its own coordinates.
 struct Moments {
-    mean: Vec<f64>,
-    covariance: Vec<f64>,
+    mean: [f64; MOST_LATENTS],
+    covariance: Square,
 }
 
 impl Moments {
     fn of(rule: &Rule, weights: &[f64]) -> Self {
-        let width = rule.width;
-        let (mut mean, mut covariance) = (vec![0.0; width], vec![0.0; width * width]);
+        let (mut mean, mut covariance) = ([0.0; MOST_LATENTS], Square::default());
+        if rule.width == 1 {
+            let points = || weights.iter().zip(&rule.points);
+            mean[0] = points().map(|(weight, t)| weight * t).sum();
+            covariance[0][0] = points().map(|(weight, t)| weight * (t - mean[0]) * (t - mean[0])).sum();
+            return Self { mean, covariance };
+        }
         for (node, weight) in weights.iter().enumerate() {
             mean.iter_mut().zip(rule.point(node)).for_each(|(slot, t)| *slot += weight * t);
         }
         for (node, weight) in weights.iter().enumerate() {
             let point = rule.point(node);
-            for row in 0..width {
-                for column in 0..width {
-                    covariance[row * width + column] +=
-                        weight * (point[row] - mean[row]) * (point[column] - mean[column]);
+            for row in 0..rule.width {
+                for column in 0..rule.width {
+                    covariance[row][column] += weight * (point[row] - mean[row]) * (point[column] - mean[column]);
                 }
             }
         }
@@ -217,31 +230,29 @@ impl Moments {
     }
 
     /// The covariance to go on with: no narrower than the rule can see, and wide where mass may lie outside.
-    fn safe_spread(&self, rule: &Rule) -> Vec<f64> {
-        let width = rule.width;
+    fn safe_spread(&self, rule: &Rule) -> Square {
         let least = (LEAST_SPREAD * rule.gap).powi(2);
-        let mut spread = self.covariance.clone();
-        for k in 0..width {
-            let own = spread[k * width + k];
+        let mut spread = self.covariance;
+        for k in 0..rule.width {
+            let own = spread[k][k];
             let wanted = if self.mean[k].abs() > EDGE * rule.reach { WIDENED * WIDENED } else { own.max(least) };
             if wanted > own {
-                spread[k * width + k] = wanted;
+                spread[k][k] = wanted;
             }
         }
         spread
     }
 }
 
-/// The lower Cholesky factor of a covariance of at most a few dimensions, its diagonal kept above rounding.
-fn cholesky(mut matrix: Vec<f64>, width: usize) -> Vec<f64> {
+/// The lower Cholesky factor of a covariance, its diagonal kept above rounding.
+fn cholesky(mut matrix: Square, width: usize) -> Square {
     for row in 0..width {
         for column in 0..=row {
-            let inner: f64 = (0..column).map(|k| matrix[row * width + k] * matrix[column * width + k]).sum();
-            let rest = matrix[row * width + column] - inner;
-            matrix[row * width + column] =
-                if row == column { rest.max(1e-10).sqrt() } else { rest / matrix[column * width + column] };
+            let inner: f64 = (0..column).map(|k| matrix[row][k] * matrix[column][k]).sum();
+            let rest = matrix[row][column] - inner;
+            matrix[row][column] = if row == column { rest.max(1e-10).sqrt() } else { rest / matrix[column][column] };
         }
-        matrix[row * width + row + 1..(row + 1) * width].fill(0.0);
+        matrix[row][row + 1..].fill(0.0);
     }
     matrix
 }

@@ -4,41 +4,39 @@ use partita_core::{Minibatch, SiteTable};
 
 use super::centres::Centres;
 use super::reduce::Reduced;
-use super::tree::{Stand, Tree};
+use super::tree::{Level, Tree};
 use crate::engine::error::Result;
 
 /// Which passes are evaluated together, and where each row stands among those evaluated.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) minibatch: Vec<Minibatch>,
-    /// The passes of each evaluation, one a repeat; `None` fills up.
-    groups: Vec<Vec<Option<usize>>>,
-    /// The stands of every level in every pass.
-    stands: Vec<Vec<Option<Stand>>>,
-    /// Row and repeat of each row evaluated, by level.
-    places: Vec<Vec<Place>>,
+    /// The rows of every level in every evaluation.
+    evaluations: Vec<Vec<Vec<Slot>>>,
     /// The numbers of rows evaluated, and their widths, by block.
     blocks: Vec<(usize, usize)>,
     /// The level of each block.
     level_of: Vec<Option<usize>>,
 }
 
+/// A row of a level in one evaluation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) row: usize,
-    pub(crate) repeat: usize,
+pub(crate) struct Slot {
+    /// Its path, row and node, as an index of `[paths, rows, nodes]`.
+    pub(crate) place: usize,
+    /// Whether this is the row that counts: a row stands in several passes that differ in inner nodes alone.
+    pub(crate) counts: bool,
 }
 
 /// Rows evaluated together: enough that a node of the tape costs less than its numbers, few enough for the cache.
-const TOGETHER: usize = 8_192;
+const TOGETHER: usize = 16_384;
 
 impl Layout {
     pub(crate) fn of(table: &SiteTable, tree: &Tree) -> Result<Self> {
-        let stands: Vec<_> = (0..tree.passes).map(|pass| tree.stands(pass)).collect();
         let silo = tree.silo();
         let span = silo.map_or(tree.passes, |silo| tree.levels[silo].inner);
         let repeats = repeats(table, span);
-        let groups = (0..tree.passes)
+        let groups: Vec<Vec<Option<usize>>> = (0..tree.passes)
             .step_by(span.max(1))
             .flat_map(|start| (start..start + span).step_by(repeats).map(move |first| (start, first)))
             .map(|(start, first)| {
@@ -59,45 +57,50 @@ impl Layout {
             blocks.push((rows.as_ref().map_or(block.rows, Vec::len), block.width));
             let repeat = repeats_of(table, index, &minibatch, repeats)?;
             let rows = rows.unwrap_or_else(|| (0..block.rows).collect());
-            places.push(rows.into_iter().zip(repeat).map(|(row, repeat)| Place { row, repeat }).collect::<Vec<_>>());
+            places.push(rows.into_iter().zip(repeat).collect::<Vec<_>>());
         }
         let mut level_of = vec![None; table.blocks().len()];
         tree.levels.iter().enumerate().for_each(|(level, own)| level_of[own.block] = Some(level));
-        let places = tree.levels.iter().map(|level| std::mem::take(&mut places[level.block])).collect();
-        Ok(Self { minibatch, groups, stands, places, blocks, level_of })
+        let evaluation = |group: Vec<Option<usize>>| {
+            let stands: Vec<_> = group.into_iter().map(|pass| pass.map(|pass| tree.stands(pass))).collect();
+            let level = |(at, level): (usize, &Level)| {
+                let slot = |(row, repeat): &(usize, usize)| {
+                    let stand = stands[*repeat].as_ref().and_then(|stands| stands[at]);
+                    stand.map_or(Slot { place: row * level.rule.len(), counts: false }, |stand| Slot {
+                        place: level.place(stand.path, *row) + stand.node,
+                        counts: stand.counts,
+                    })
+                };
+                places[level.block].iter().map(slot).collect()
+            };
+            tree.levels.iter().enumerate().map(level).collect()
+        };
+        let evaluations = groups.into_iter().map(evaluation).collect();
+        Ok(Self { minibatch, evaluations, blocks, level_of })
     }
 
     /// The latents of every evaluation, one vector a block.
     pub(crate) fn passes(&self, tree: &Tree, centres: &Centres) -> Vec<Vec<Vec<f64>>> {
-        let all = |group: &Vec<Option<usize>>| {
+        let all = |slots: &Vec<Vec<Slot>>| {
             let block = |(index, (rows, width)): (usize, &(usize, usize))| {
                 let mut values = vec![0.0; rows * width];
                 if let Some(at) = self.level_of[index] {
-                    let (level, own) = (&tree.levels[at], &centres.levels[at]);
-                    for (place, out) in self.places[at].iter().zip(values.chunks_exact_mut(*width)) {
-                        let stand = group[place.repeat].and_then(|pass| self.stands[pass][at]);
-                        let (path, node) = stand.map_or((0, 0), |stand| (stand.path, stand.node));
-                        own.put(level, path, node, place.row, out);
-                    }
+                    centres.levels[at].put(&tree.levels[at], &slots[at], &mut values);
                 }
                 values
             };
             self.blocks.iter().enumerate().map(block).collect()
         };
-        self.groups.iter().map(all).collect()
+        self.evaluations.iter().map(all).collect()
     }
 
-    /// Every row of a level that counts in an evaluation: its place among those evaluated, its row, path and node.
-    pub(crate) fn counted(&self, at: usize, evaluation: usize) -> impl Iterator<Item = (usize, usize, Stand)> {
-        let group = &self.groups[evaluation];
-        self.places[at].iter().enumerate().filter_map(move |(index, place)| {
-            let stand = self.stands[group[place.repeat]?][at]?;
-            stand.counts.then_some((index, place.row, stand))
-        })
+    /// Every row of a level in an evaluation.
+    pub(crate) fn slots(&self, at: usize, evaluation: usize) -> &[Slot] {
+        &self.evaluations[evaluation][at]
     }
 
     pub(crate) fn evaluations(&self) -> usize {
-        self.groups.len()
+        self.evaluations.len()
     }
 
     /// The weights of the rows of a level in an evaluation.
@@ -110,12 +113,8 @@ impl Layout {
             // Outside all levels: it counts once.
             return vec![if evaluation == 0 { 1.0 } else { 0.0 }];
         };
-        let level = &tree.levels[at];
-        let mut weights = vec![0.0; self.places[at].len()];
-        for (index, row, stand) in self.counted(at, evaluation) {
-            weights[index] = reduced.weight(at, level, stand, row);
-        }
-        weights
+        let weight = |slot: &Slot| if slot.counts { reduced.weight(at, slot.place) } else { 0.0 };
+        self.slots(at, evaluation).iter().map(weight).collect()
     }
 }
 

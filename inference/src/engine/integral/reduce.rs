@@ -1,12 +1,13 @@
 //! Sums log densities at nodes to the log marginal likelihood of rows, inner levels first, with the weights of nodes.
 
+use partita_core::kernel::exponential;
 use partita_core::special::HALF_LOG_TWO_PI;
 use partita_core::{Levels, Model};
 
 use super::Conditionals;
 use super::centres::Centres;
 use super::layout::Layout;
-use super::tree::{Level, Stand, Tree};
+use super::tree::Tree;
 use crate::engine::error::{Error, Result};
 
 /// Log densities of every level, `[paths, rows, nodes]`, and what stands outside all levels.
@@ -19,28 +20,27 @@ pub(crate) struct Grid {
 impl Grid {
     /// Puts what was read of each evaluation where it belongs.
     pub(crate) fn read<M: Model>(tree: &Tree, layout: &Layout, found: &Levels<'_, M>) -> Self {
+        Self::put(tree, layout, &|evaluation, block| found.rows(evaluation, block))
+    }
+
+    /// The same from the log densities of the rows of a block in an evaluation, which `rows` gives.
+    fn put<'f>(tree: &Tree, layout: &Layout, rows: &dyn Fn(usize, Option<usize>) -> &'f [f64]) -> Self {
         let mut levels = Vec::with_capacity(tree.levels.len());
         for (at, level) in tree.levels.iter().enumerate() {
             let mut values = vec![0.0; level.paths * level.rows * level.rule.len()];
             for evaluation in 0..layout.evaluations() {
-                let rows = found.rows(evaluation, (!level.is_silo).then_some(level.block));
-                if rows.is_empty() {
-                    continue;
-                }
-                for (index, row, stand) in layout.counted(at, evaluation) {
-                    values[place(level, stand.path, row) + stand.node] = rows[index];
+                let rows = rows(evaluation, (!level.is_silo).then_some(level.block));
+                for (slot, row) in layout.slots(at, evaluation).iter().zip(rows) {
+                    if slot.counts {
+                        values[slot.place] = *row;
+                    }
                 }
             }
             levels.push(values);
         }
-        let outside = if tree.silo().is_some() { 0.0 } else { found.rows(0, None).iter().sum() };
+        let outside = if tree.silo().is_some() { 0.0 } else { rows(0, None).iter().sum() };
         Self { levels, outside }
     }
-}
-
-/// Where the nodes of a row begin.
-fn place(level: &Level, path: usize, row: usize) -> usize {
-    (path * level.rows + row) * level.rule.len()
 }
 
 /// Log marginal likelihoods, with the normalised weights of nodes.
@@ -67,20 +67,21 @@ impl Reduced {
             let nodes = level.rule.len();
             let constant = float(level.width) * HALF_LOG_TWO_PI;
             let mut own = Vec::with_capacity(level.paths * level.rows);
-            for (index, row) in weights[at].chunks_exact_mut(nodes).enumerate() {
+            for row in weights[at].chunks_exact_mut(nodes) {
                 row.iter_mut().zip(&level.rule.log_factors).for_each(|(value, factor)| *value += factor);
                 let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let mut sum = 0.0;
-                for value in row.iter_mut() {
-                    *value = (*value - most).exp();
-                    sum += *value;
+                row.iter_mut().for_each(|value| *value -= most);
+                own.push(most);
+            }
+            exponential(&mut weights[at]);
+            for (index, (row, log)) in weights[at].chunks_exact_mut(nodes).zip(&mut own).enumerate() {
+                let sum: f64 = row.iter().sum();
+                *log += sum.ln() + constant + centres.levels[at].log_det(level, index);
+                if !log.is_finite() {
+                    return Err(not_finite(index % level.rows, *log));
                 }
-                let found = most + sum.ln() + constant + centres.levels[at].log_det(level, index);
-                if !found.is_finite() {
-                    return Err(not_finite(index % level.rows, found));
-                }
-                row.iter_mut().for_each(|value| *value /= sum);
-                own.push(found);
+                let inverse = 1.0 / sum;
+                row.iter_mut().for_each(|value| *value *= inverse);
             }
             if let Some((around, outer)) = &level.within {
                 let parent = &tree.levels[*around];
@@ -88,7 +89,7 @@ impl Reduced {
                     // A path here is a path and a node there.
                     let (path, row) = (index / level.rows, index % level.rows);
                     let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
-                    weights[*around][place(parent, outer_path, outer[row]) + node] += found;
+                    weights[*around][parent.place(outer_path, outer[row]) + node] += found;
                 }
             }
             logs[at] = own;
@@ -123,15 +124,15 @@ impl Reduced {
             for (index, row) in own[0].chunks_exact_mut(level.rule.len()).enumerate() {
                 let path = index / level.rows;
                 let (outer_path, node) = (path / parent.rule.len(), path % parent.rule.len());
-                let factor = before[*around][place(parent, outer_path, outer[index % level.rows]) + node];
+                let factor = before[*around][parent.place(outer_path, outer[index % level.rows]) + node];
                 row.iter_mut().for_each(|weight| *weight *= factor);
             }
         }
     }
 
-    /// The weight of a row's node.
-    pub(crate) fn weight(&self, at: usize, level: &Level, stand: Stand, row: usize) -> f64 {
-        self.weights[at][place(level, stand.path, row) + stand.node]
+    /// The weight of a row's node, at its place in `[paths, rows, nodes]`.
+    pub(crate) fn weight(&self, at: usize, place: usize) -> f64 {
+        self.weights[at][place]
     }
 
     /// Means and variances of each level's latents, with its block.

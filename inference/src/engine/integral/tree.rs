@@ -1,5 +1,6 @@
 //! Arranges the levels of latents that are integrated: rows in rows, with the node of each in every pass.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use partita_core::SiteTable;
@@ -20,11 +21,18 @@ pub(crate) struct Level {
     pub(crate) within: Option<(usize, Arc<[usize]>)>,
     /// The points an axis.
     pub(crate) each: usize,
-    pub(crate) rule: Rule,
+    pub(crate) rule: Arc<Rule>,
     /// Combinations of nodes of the levels around.
     pub(crate) paths: usize,
     /// Combinations of nodes inside.
     pub(crate) inner: usize,
+}
+
+impl Level {
+    /// Where the nodes of a row begin in `[paths, rows, nodes]`.
+    pub(crate) fn place(&self, path: usize, row: usize) -> usize {
+        (path * self.rows + row) * self.rule.len()
+    }
 }
 
 /// Where a level stands in one pass.
@@ -42,6 +50,17 @@ pub(crate) struct Tree {
     pub(crate) levels: Vec<Level>,
     /// The passes over the model that visit every combination of nodes.
     pub(crate) passes: usize,
+    rules: Rules,
+}
+
+/// The rules made so far, by their width and points an axis.
+#[derive(Debug, Clone, Default)]
+struct Rules(BTreeMap<[usize; 2], Arc<Rule>>);
+
+impl Rules {
+    fn get(&mut self, width: usize, each: usize) -> Arc<Rule> {
+        Arc::clone(self.0.entry([width, each]).or_insert_with(|| Arc::new(Rule::new(width, each))))
+    }
 }
 
 /// The numbers of points an axis that are tried in turn, by width.
@@ -56,7 +75,7 @@ pub(crate) fn ladder(width: usize) -> &'static [usize] {
 impl Tree {
     /// The levels of a site table, each with the fewest points.
     pub(crate) fn of(table: &SiteTable) -> Self {
-        let mut levels: Vec<Level> = Vec::new();
+        let (mut levels, mut rules): (Vec<Level>, _) = (Vec::new(), Rules::default());
         let mut places = vec![None; table.blocks().len()];
         for (index, block) in table.blocks().iter().enumerate() {
             if block.width == 0 || block.rows == 0 {
@@ -71,12 +90,12 @@ impl Tree {
                 width: block.width,
                 within: around(table, &places, index),
                 each,
-                rule: Rule::new(block.width, each),
+                rule: rules.get(block.width, each),
                 paths: 1,
                 inner: 1,
             });
         }
-        let mut tree = Self { levels, passes: 1 };
+        let mut tree = Self { levels, passes: 1, rules };
         tree.count();
         tree
     }
@@ -84,10 +103,8 @@ impl Tree {
     /// Gives every level the fewest points.
     pub(crate) fn reset(&mut self) {
         for level in &mut self.levels {
-            let each = ladder(level.width)[0];
-            if level.each != each {
-                (level.each, level.rule) = (each, Rule::new(level.width, each));
-            }
+            level.each = ladder(level.width)[0];
+            level.rule = self.rules.get(level.width, level.each);
         }
         self.count();
     }
@@ -95,7 +112,7 @@ impl Tree {
     /// Gives a level rules of so many points an axis.
     pub(crate) fn set(&mut self, level: usize, each: usize) {
         let own = &mut self.levels[level];
-        (own.each, own.rule) = (each, Rule::new(own.width, each));
+        (own.each, own.rule) = (each, self.rules.get(own.width, each));
         self.count();
     }
 
