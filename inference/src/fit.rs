@@ -1,6 +1,7 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
 pub(crate) mod check;
+mod choice;
 pub mod columns;
 mod elsewhere;
 mod party;
@@ -33,14 +34,23 @@ use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
+use choice::choose;
 use several::{Begun, begin};
 
 /// Which algorithm fits the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AlgorithmChoice {
-    /// Structured federated variational inference over any number of silos.
+    /// [`AlgorithmChoice::FewRounds`] where it serves the model, else [`AlgorithmChoice::Sfvi`]; the report says which,
+    /// and why ([`Report::choice`]).
+    ///
+    /// Few rounds serve models of 1 to 200 globals, without trained parameters, whose rows have at most three latents,
+    /// in 64 bits, with the negative log likelihood on all rows. Options that are for stochastic steps alone (such as
+    /// steps, an estimator, a family or a schedule) ask for SFVI. Parties that are made one by one, which know the data
+    /// of one silo at most, take SFVI.
     #[default]
+    Automatic,
+    /// Structured federated variational inference over any number of silos.
     Sfvi,
     /// Rows integrated out in their silos and natural-gradient steps of the globals: a handful of rounds.
     FewRounds(FewRoundsOptions),
@@ -101,7 +111,7 @@ pub struct FitOptions {
 impl Default for FitOptions {
     fn default() -> Self {
         Self {
-            algorithm: AlgorithmChoice::Sfvi,
+            algorithm: AlgorithmChoice::default(),
             settings: Settings::default(),
             starts: 1,
             threads: 1,
@@ -222,7 +232,7 @@ pub fn fit<M: Model + 'static>(
     options: &FitOptions,
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
-    let Begun { mut algorithm, mut exchange, options, bounds, spent } = begin(model, silos, device, options)?;
+    let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
     let (mut report, mut record, draws) = fit_parties(
         model,
         device,
@@ -239,6 +249,7 @@ pub fn fit<M: Model + 'static>(
         report.warnings.extend(Warning::of_host_operations(model, data, device)?);
     }
     report.begun(bounds, spent, &mut record);
+    report.choice = choice;
     Ok(Fit { report, record, draws, algorithm, exchange })
 }
 
@@ -308,6 +319,7 @@ pub fn parties<M: Model + 'static>(
     options: &FitOptions,
 ) -> Result<(Box<dyn Algorithm>, InProcess)> {
     one_start(options)?;
+    let options = &choose(model, silos, device, options)?.options;
     let mut settings = settled(options, silos.len());
     let names: Vec<String> = silos.iter().map(|(name, _)| name.clone()).collect();
     if let AlgorithmChoice::Central | AlgorithmChoice::OnDevice { .. } = options.algorithm {

@@ -16,7 +16,7 @@ pub(crate) use centres::{Centres, Slopes};
 
 use partita_core::{Device, LogDensity, Model, SiteTable, ValueAndGradient};
 
-use self::layout::Layout;
+use self::layout::{Layout, Passes};
 use self::reduce::{Grid, Reduced};
 use self::tree::{Tree, ladder};
 use crate::engine::error::{Error, Result};
@@ -35,6 +35,7 @@ pub(crate) struct Integrand<'a, M: Model> {
 pub(crate) struct RowIntegral {
     tree: Tree,
     layout: Layout,
+    passes: Passes,
 }
 
 /// The most latents of a row that a product rule serves.
@@ -72,20 +73,59 @@ impl RowIntegral {
     /// # Errors
     /// [`Error::Setting`] for rows with more latents than a product rule serves.
     pub(crate) fn new(table: &SiteTable) -> Result<Self> {
+        Self::check(table)?;
         let tree = Tree::of(table);
-        for level in &tree.levels {
-            let most = if level.is_silo { MOST_SILO_LATENTS } else { MOST_LATENTS };
-            if level.width > most {
-                let plate = table.blocks()[level.block].plate.as_deref().unwrap_or("no plate");
+        let passes = Passes::Several;
+        let layout = Layout::of(table, &tree, passes)?;
+        Ok(Self { tree, layout, passes })
+    }
+
+    /// Refuses rows with more latents than a product rule serves.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub(crate) fn check(table: &SiteTable) -> Result<()> {
+        for block in table.blocks() {
+            let most = if block.plate.is_none() { MOST_SILO_LATENTS } else { MOST_LATENTS };
+            if block.width > most {
+                let plate = block.plate.as_deref().unwrap_or("no plate");
                 return Err(Error::Setting {
                     setting: "algorithm",
-                    found: format!("FewRounds with {} latents a row in {plate}", level.width),
+                    found: format!("FewRounds with {} latents a row in {plate}", block.width),
                     expected: "at most three latents a row and two of the silo, which quadrature integrates; use Sfvi",
                 });
             }
         }
-        let layout = Layout::of(table, &tree)?;
-        Ok(Self { tree, layout })
+        Ok(())
+    }
+
+    /// The combinations of nodes of nested levels, with the fewest points.
+    pub(crate) fn combinations(table: &SiteTable) -> usize {
+        Tree::of(table).passes
+    }
+
+    fn lay_out(&mut self, table: &SiteTable) -> Result<()> {
+        self.layout = Layout::of(table, &self.tree, self.passes)?;
+        Ok(())
+    }
+
+    /// Evaluates one pass at a time from here on if the model refuses several: it may give shapes by the number of its
+    /// rows of data in place of `rows.len()`.
+    ///
+    /// # Errors
+    /// What the layout refuses; what the model refuses of one pass shows at the first integral.
+    pub(crate) fn adapt<M: Model>(&mut self, integrand: &Integrand<'_, M>, globals: &[f64]) -> Result<()> {
+        let passes = self.layout.passes(&self.tree, &self.start());
+        let first = passes.get(..1).unwrap_or_default();
+        let refused = match self.density(integrand).level_values(globals, first, integrand.data) {
+            Err(partita_core::Error::NotFiniteMade { .. } | partita_core::Error::NotFinite { .. }) | Ok(_) => false,
+            Err(_) => true,
+        };
+        if refused && self.passes == Passes::Several {
+            self.passes = Passes::One;
+            self.lay_out(integrand.table)?;
+        }
+        Ok(())
     }
 
     /// Whether there is nothing to integrate.
@@ -106,8 +146,7 @@ impl RowIntegral {
     /// Takes the fewest points again.
     pub(crate) fn reset(&mut self, table: &SiteTable) -> Result<()> {
         self.tree.reset();
-        self.layout = Layout::of(table, &self.tree)?;
-        Ok(())
+        self.lay_out(table)
     }
 
     /// The points an axis of every level.
@@ -123,7 +162,7 @@ impl RowIntegral {
         for (level, each) in points.iter().enumerate() {
             self.tree.set(level, *each);
         }
-        self.layout = Layout::of(table, &self.tree)?;
+        self.lay_out(table)?;
         Ok(true)
     }
 
@@ -196,7 +235,7 @@ impl RowIntegral {
             while let Some(next) = self.next(level).filter(|next| *next <= until.most) {
                 let mut larger = self.clone();
                 larger.tree.set(level, next);
-                larger.layout = Layout::of(integrand.table, &larger.tree)?;
+                larger.lay_out(integrand.table)?;
                 let mut fitted = centres.clone().fitted_to(&larger.tree);
                 let finer = larger.settle(integrand, globals, &mut fitted)?;
                 let apart: f64 = found.rows().zip(finer.rows()).map(|(a, b)| (a - b).abs()).sum();

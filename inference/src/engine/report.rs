@@ -74,6 +74,9 @@ pub struct Report {
     pub device: String,
     /// The algorithm with its options, as [`crate::AlgorithmChoice`] is written; the name of a method of a user's own.
     pub algorithm: serde_json::Value,
+    /// Why it is this algorithm, where the options named none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
     /// The silos.
     pub silos: Vec<String>,
     /// Why the run ended.
@@ -124,6 +127,7 @@ impl Report {
             seed: settings.seed,
             device: found.device,
             algorithm: found.algorithm,
+            choice: None,
             silos: found.silos,
             ending: record.ending,
             options: settings.clone(),
@@ -181,6 +185,11 @@ impl fmt::Display for Report {
         }
         if let Some(variance) = self.gradient_variance {
             writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
+        }
+        if let Some(reason) = &self.choice {
+            let name =
+                self.algorithm.as_str().or_else(|| self.algorithm.as_object()?.keys().next().map(String::as_str));
+            writeln!(formatter, "algorithm: {}, chosen because {reason}", name.unwrap_or("unknown"))?;
         }
         let ending = match self.ending {
             Ending::Completed => "all steps done",

@@ -28,7 +28,9 @@ pub(super) fn coordinator<M: Model + 'static>(
     let sizes = rows.to_vec();
     caught(COORDINATOR, || {
         Ok(match choice {
-            AlgorithmChoice::Sfvi => Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>,
+            AlgorithmChoice::Automatic | AlgorithmChoice::Sfvi => {
+                Box::new(Sfvi::new(model, device, settings, names)?) as Box<dyn Algorithm>
+            }
             AlgorithmChoice::FewRounds(how) => Box::new(FewRounds::new(model, device, settings, names, how)?),
             AlgorithmChoice::SfviAvg(how) => {
                 Box::new(SfviAvg::new(model, device, settings, names, sizes, how.clone())?)
@@ -91,7 +93,8 @@ pub(super) fn silo<M: Model + 'static>(
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Vertical(how) => return Err(vertical(how)),
-            AlgorithmChoice::Sfvi
+            AlgorithmChoice::Automatic
+            | AlgorithmChoice::Sfvi
             | AlgorithmChoice::SfviAvg(_)
             | AlgorithmChoice::FedOpt(_)
             | AlgorithmChoice::Pvi(_) => {

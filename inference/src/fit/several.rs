@@ -2,6 +2,7 @@
 
 use partita_core::{Device, Model};
 
+use super::choice::{Choice, choose};
 use super::{FitOptions, bound_of, parties, pool};
 use crate::engine::algorithm::Algorithm;
 use crate::engine::error::{Error, Result};
@@ -24,6 +25,8 @@ pub(super) struct Begun {
     pub(super) bounds: Vec<StartBound>,
     /// What all short fits took.
     pub(super) spent: Counters,
+    /// Why the algorithm is the one that it is, where none was named.
+    pub(super) choice: Option<String>,
 }
 
 /// The parties of the best of as many starts as the options say.
@@ -33,15 +36,16 @@ pub(super) fn begin<M: Model + 'static>(
     device: &Device,
     options: &FitOptions,
 ) -> Result<Begun> {
+    let Choice { options, reason: choice } = choose(model, silos, device, options)?;
     if options.starts == 1 {
-        let (algorithm, exchange) = parties(model, silos, device, options)?;
-        let (options, spent) = (options.clone(), Counters::default());
-        return Ok(Begun { algorithm, exchange, options, bounds: Vec::new(), spent });
+        let (algorithm, exchange) = parties(model, silos, device, &options)?;
+        let (bounds, spent) = (Vec::new(), Counters::default());
+        return Ok(Begun { algorithm, exchange, options, bounds, spent, choice });
     }
     let (mut bounds, mut spent) = (Vec::<StartBound>::new(), Counters::default());
     let (mut best, mut refused) = (None::<Kept>, None);
     for number in 0..options.starts {
-        let numbered = numbered(options, number);
+        let numbered = numbered(&options, number);
         match attempt(model, silos, device, &numbered, &mut spent) {
             Ok((parties, bound)) => {
                 if best.as_ref().is_none_or(|best| bound.elbo > bounds[best.place].elbo) {
@@ -58,8 +62,8 @@ pub(super) fn begin<M: Model + 'static>(
     let none = || Error::Setting { setting: "starts", found: "0".into(), expected: "at least 1" };
     let Some(Kept { place, settings, parties }) = best else { return Err(refused.unwrap_or_else(none)) };
     bounds[place].is_kept = true;
-    let ((algorithm, exchange), options) = (parties, FitOptions { settings, ..options.clone() });
-    Ok(Begun { algorithm, exchange, options, bounds, spent })
+    let ((algorithm, exchange), options) = (parties, FitOptions { settings, ..options });
+    Ok(Begun { algorithm, exchange, options, bounds, spent, choice })
 }
 
 type Parties = (Box<dyn Algorithm>, InProcess);

@@ -10,5 +10,6 @@ mod silo;
 mod step;
 
 pub use coordinator::FewRounds;
+pub(crate) use coordinator::check;
 pub use options::FewRoundsOptions;
 pub use silo::FewRoundsSilo;

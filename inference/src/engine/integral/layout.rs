@@ -19,6 +19,14 @@ pub(crate) struct Layout {
     level_of: Vec<Option<usize>>,
 }
 
+/// Whether an evaluation may have several passes, as repeats of every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passes {
+    Several,
+    /// For models that count rows by other means than `rows.len()`.
+    One,
+}
+
 /// A row of a level in one evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
@@ -32,10 +40,10 @@ pub(crate) struct Slot {
 const TOGETHER: usize = 16_384;
 
 impl Layout {
-    pub(crate) fn of(table: &SiteTable, tree: &Tree) -> Result<Self> {
+    pub(crate) fn of(table: &SiteTable, tree: &Tree, passes: Passes) -> Result<Self> {
         let silo = tree.silo();
         let span = silo.map_or(tree.passes, |silo| tree.levels[silo].inner);
-        let repeats = repeats(table, span);
+        let repeats = if passes == Passes::Several { repeats(table, span) } else { 1 };
         let groups: Vec<Vec<Option<usize>>> = (0..tree.passes)
             .step_by(span.max(1))
             .flat_map(|start| (start..start + span).step_by(repeats).map(move |first| (start, first)))

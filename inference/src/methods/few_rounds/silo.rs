@@ -81,7 +81,8 @@ impl<M: Model> FewRoundsSilo<M> {
             });
         }
         let draws = Draws::new(settings.seed, table.global_len(), options.draws_for(table.global_len())?)?;
-        let integral = RowIntegral::new(&table)?;
+        let mut integral = RowIntegral::new(&table)?;
+        integral.adapt(&Integrand { model, data, device, table: &table }, &table.start())?;
         let centres = vec![integral.start(); draws.len()];
         let workers = settings.silo_threads().clamp(1, draws.len());
         Ok(Self {

@@ -1,0 +1,110 @@
+//! Shows which algorithm a fit takes whose options name none, and that its report says so.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use partita::burn;
+use partita::inference::{Ending, start};
+use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::{AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Scope, Settings, fit};
+
+fn silos(device: &Device) -> Vec<(String, RepeatedBinary)> {
+    let own = |(index, children): (usize, &Vec<Child>)| {
+        (format!("hospital-{index}"), RepeatedBinary::six_cities(children, device).unwrap())
+    };
+    six_cities_silos().iter().enumerate().map(own).collect()
+}
+
+/// Rows of `latents` numbers each, around as many globals.
+#[derive(Module, Debug)]
+struct Rows {
+    #[module(skip)]
+    globals: usize,
+    #[module(skip)]
+    latents: usize,
+}
+
+impl Model for Rows {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("means", Normal::new(0.0, 1.0).iid([self.globals]))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, means: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+        let count = data.dims()[0];
+        scope.plate("row", count, |scope, rows| {
+            let centre = means.clone().mean();
+            let values = if self.latents == 0 {
+                centre.expand([count])
+            } else {
+                let own = scope.sample("own", Normal::new(0.0, 1.0).iid([count, self.latents]))?;
+                own.sum_dim(1).reshape([count]) + centre.expand([count])
+            };
+            scope.observe("y", Normal::new(values, 1.0), rows.take(data)?)
+        })
+    }
+}
+
+/// The algorithm and the reason that a report gives for one step of a fit.
+fn chosen(model: &Rows, options: &FitOptions, device: &Device) -> (String, String) {
+    let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
+    let options = FitOptions { elbo_draws: 2, summary_draws: 0, ..options.clone() };
+    let report = fit(model, &silos, device, &options, None).unwrap().report;
+    let name = report.algorithm.as_str().map(str::to_owned);
+    let name = name.unwrap_or_else(|| report.algorithm.as_object().unwrap().keys().next().unwrap().clone());
+    (name, report.choice.unwrap())
+}
+
+#[test]
+fn default_options_have_the_answer_in_a_handful_of_rounds() {
+    let device = Device::flex();
+    let found = fit(&MixedLogistic::new(4), &silos(&device), &device, &FitOptions::default(), None).unwrap();
+    assert_eq!((found.record.ending, found.report.rounds), (Ending::Converged, 4));
+    assert!((found.report.elbo + 819.4).abs() < 0.05, "{}", found.report.elbo);
+    let omega = found.report.site("omega").unwrap();
+    assert!((omega.mean + 0.785).abs() < 0.02 && (omega.sd - 0.085).abs() < 0.004, "{omega:?}");
+    let text = found.report.to_string();
+    assert!(text.contains("algorithm: FewRounds, chosen because few rounds integrate"), "{text}");
+    // The open loop takes the same steps.
+    let mut run = start(&MixedLogistic::new(4), &silos(&device), &device, &FitOptions::default()).unwrap();
+    for _ in 0..3 {
+        run.step().unwrap();
+    }
+    assert_eq!(run.posterior().parameters, found.posterior().parameters);
+}
+
+#[test]
+fn sfvi_is_chosen_where_few_rounds_do_not_serve_and_the_report_says_why() {
+    let (double, single) = (Device::flex(), Device::flex().with_precision(Precision::Single));
+    let steps = |steps| FitOptions { settings: Settings { steps, ..Settings::default() }, ..FitOptions::default() };
+    for (model, options, device, name, reason) in [
+        (Rows { globals: 1, latents: 0 }, FitOptions::default(), &double, "FewRounds", "integrate"),
+        (Rows { globals: 1, latents: 3 }, FitOptions::default(), &double, "FewRounds", "integrate"),
+        (Rows { globals: 1, latents: 1 }, steps(3), &double, "Sfvi", "steps"),
+    ] {
+        let (found, why) = chosen(&model, &options, device);
+        assert!(found == name && why.contains(reason), "{found}: {why}");
+    }
+    // What is asked of data is asked before any step: `start` says it without the steps.
+    for (model, device) in [
+        (Rows { globals: 1, latents: 4 }, &double),
+        (Rows { globals: 201, latents: 0 }, &double),
+        (Rows { globals: 1, latents: 1 }, &single),
+    ] {
+        let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
+        let (algorithm, _) = start(&model, &silos, device, &FitOptions::default()).unwrap().into_parties();
+        assert_eq!(algorithm.name(), "Sfvi", "{model:?}");
+    }
+}
+
+#[test]
+fn what_is_named_is_taken() {
+    let device = Device::flex();
+    for (algorithm, name) in [(AlgorithmChoice::Sfvi, "Sfvi"), (AlgorithmChoice::Central, "Central")] {
+        let options = FitOptions { algorithm, ..FitOptions::default() };
+        let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25], [3]))];
+        let (found, _) = start(&Rows { globals: 1, latents: 1 }, &silos, &device, &options).unwrap().into_parties();
+        assert_eq!(found.name(), name);
+    }
+}
