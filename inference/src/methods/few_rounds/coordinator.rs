@@ -9,7 +9,7 @@ use super::messages::{MOST_VALUES, RoundAnswer, RoundRequest, Sizes, Start, Star
 use super::options::FewRoundsOptions;
 use super::step::{Share, Step, without_rise};
 use crate::engine::algorithm::{
-    Algorithm, ElboSamples, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
+    Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
@@ -370,8 +370,12 @@ impl<M: Model> Algorithm for FewRounds<M> {
         self.advance(heard)
     }
 
-    fn is_done(&self) -> bool {
-        matches!(self.course.phase, Phase::Done | Phase::Stuck)
+    fn ended(&self) -> Option<Ending> {
+        match self.course.phase {
+            Phase::Start | Phase::Rounds => None,
+            Phase::Done => Some(Ending::Converged),
+            Phase::Stuck => Some(Ending::NotConverged),
+        }
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
@@ -405,11 +409,6 @@ impl<M: Model> Algorithm for FewRounds<M> {
         let counts = vec![
             count("points", "points along each latent of a row, where rows are integrated", self.points),
             count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
-            count(
-                "stuck",
-                "run that did not converge: do not trust the answer; a posterior far from normal needs `Nuts` or `Sfvi`",
-                u64::from(self.course.phase == Phase::Stuck),
-            ),
         ];
         Some(MethodCounts { method: "few rounds", counts })
     }
