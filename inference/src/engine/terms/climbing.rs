@@ -66,7 +66,8 @@ impl<M: Model> Coordinator<M> {
     /// Asks every silo for its log likelihood and the gradient at a point of the globals.
     pub(crate) fn ask_slope(&self, point: Vec<f64>) -> Vec<Request> {
         let theta = self.trainer.theta().to_vec();
-        self.to_all(&SlopeRequest { seed: self.settings.seed, point, theta }.write())
+        let message = SlopeRequest { seed: self.settings.seed, point, theta }.write();
+        Request::to_all(self.silos.len(), &message)
     }
 
     /// The log joint density at that point, and its gradient; `None` where a silo says that there is none.

@@ -192,10 +192,6 @@ impl<M: Model> FewRounds<M> {
         Sizes::of(self.table.global_len())
     }
 
-    fn to_all(&self, message: &Message) -> Vec<Request> {
-        (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
-    }
-
     /// The prior at the draws of a distribution.
     fn prior(&self, at: &Normal) -> Result<Share> {
         let density = LogDensity::new(&self.model, &self.device, &self.table);
@@ -357,7 +353,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             Phase::Start => StartRequest { step, seed }.write(),
             _ => RoundRequest { step, seed, global: self.course.next.parameters() }.write(),
         };
-        Ok(self.to_all(&message))
+        Ok(Request::to_all(self.silos.len(), &message))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
@@ -380,7 +376,8 @@ impl<M: Model> Algorithm for FewRounds<M> {
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         let (seed, global) = (self.settings.seed, self.parameters.clone());
-        self.to_all(&ValuesRequest { step: offset, seed, global, draws: draws as u64 }.write())
+        let message = ValuesRequest { step: offset, seed, global, draws: draws as u64 }.write();
+        Request::to_all(self.silos.len(), &message)
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
