@@ -7,7 +7,7 @@ use super::messages::{Slope, SlopeRequest};
 use super::silo::Silo;
 use crate::engine::algorithm::replies;
 use crate::engine::climb::{Climb, MOST, Summit};
-use crate::engine::error::{Error, Result};
+use crate::engine::error::{Error, Result, is_outside};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trainer::Trainer;
@@ -45,21 +45,6 @@ fn found(read: Read<ValueAndGradient>) -> Read<Found> {
         Err(error) if is_outside(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Whether a model refuses the place and not the way in which it is asked.
-pub(crate) fn is_outside(error: &partita_core::Error) -> bool {
-    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Operation, Parameter, Support};
-    // A solver of differential equations that gets no further refuses a place too.
-    matches!(
-        error,
-        NotFinite { .. }
-            | NotFiniteMade { .. }
-            | NotPositiveDefinite { .. }
-            | Operation { .. }
-            | Parameter { .. }
-            | Support { .. }
-    )
 }
 
 impl<M: Model> Coordinator<M> {

@@ -1,6 +1,6 @@
 //! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
 
-use partita_core::{Device, Key, LogDensity, Loss, Model, Noise, Purpose, SiteTable, theta};
+use partita_core::{Device, Key, LogDensity, Loss, Model, Purpose, SiteTable, theta};
 
 use super::alone::{SLACK, fit_alone};
 use super::draws::Draws;
@@ -15,8 +15,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::{Family, FullRankGaussian};
 use crate::engine::settings::Settings;
-use crate::engine::terms::climbing::is_outside;
-use crate::engine::terms::silo::global_signature;
+use crate::engine::terms::silo::{global_key, global_signature, noise_of};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -126,12 +125,9 @@ pub(super) fn start(settings: &Settings, table: &SiteTable) -> Normal {
     start.unwrap_or_else(|| Normal::independent(table.start(), settings.family.scale()))
 }
 
-/// The noise of a draw that estimates the bound, the same for all parties.
-pub(super) fn report_noise(settings: &Settings, len: usize, offset: u64, index: usize) -> Vec<f64> {
-    let mut numbers = vec![0.0; len];
-    let particle = u32::try_from(index).unwrap_or(u32::MAX);
-    Noise::new(settings.seed).stream(Key::new(Purpose::Report, offset).particle(particle)).normal(&mut numbers);
-    numbers
+/// The key of a draw that estimates the bound, the same for all parties.
+pub(super) fn report_key(offset: u64, index: usize) -> Key {
+    global_key(Purpose::Report, offset, Key::COORDINATOR).particle(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
 impl<M: Model> FewRounds<M> {
@@ -242,13 +238,13 @@ impl<M: Model> FewRounds<M> {
     /// What all parties say of the posterior that was asked for; `None` where that is no number.
     fn total(&self, outcomes: Vec<Outcome>) -> Result<Option<Heard>> {
         let may_fail = self.course.share.is_some();
-        let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if is_too_far(error));
+        let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if error.is_outside());
         if may_fail && outcomes.iter().any(is_off) {
             return Ok(None);
         }
         let (sizes, mut most) = (self.sizes(), self.points);
         let mut total = match self.prior(&self.course.next) {
-            Err(error) if may_fail && is_too_far(&error) => return Ok(None),
+            Err(error) if may_fail && error.is_outside() => return Ok(None),
             other => other?,
         };
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
@@ -309,16 +305,6 @@ impl<M: Model> FewRounds<M> {
 #[expect(clippy::cast_precision_loss, reason = "there are few globals")]
 fn root(len: usize) -> f64 {
     (len as f64).sqrt()
-}
-
-/// Whether an error says that a posterior lies where the model has no finite density.
-pub(super) fn is_too_far(error: &Error) -> bool {
-    match error {
-        Error::InSilo { source, .. } => is_too_far(source),
-        Error::NotFinite { .. } => true,
-        Error::Model(error) => is_outside(error),
-        _ => false,
-    }
 }
 
 /// A silo's log marginal likelihood near its own posterior: $g^\top w + \tfrac12 w^\top A w$ with $w = L^{-1}(z - m)$.
@@ -389,7 +375,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         }
         let density = LogDensity::new(&self.model, &self.device, &self.table);
         for (index, slot) in elbos.iter_mut().enumerate() {
-            let noise = report_noise(&self.settings, self.table.global_len(), offset, index);
+            let noise = noise_of(&self.family, &self.settings, report_key(offset, index));
             let draw = self.family.draw(&self.parameters, &noise);
             *slot += density.global(&draw.latent)?.value - draw.log_density;
         }

@@ -3,7 +3,7 @@
 use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::fit_alone;
-use super::coordinator::{check, report_noise, start};
+use super::coordinator::{check, report_key, start};
 use super::draws::Draws;
 use super::gaussian::Normal;
 use super::messages::{RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
@@ -12,12 +12,13 @@ use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
+use crate::engine::family::FullRankGaussian;
 use crate::engine::integral::{Centres, Conditionals, Integrand, RowIntegral, Slopes, Until};
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
-use crate::engine::terms::silo::describe_global;
+use crate::engine::terms::silo::{describe_global, noise_of};
 use crate::engine::wire::message::Message;
 
 /// The gain in nats at which a silo's own start is good enough: it is merged with others, and then improved.
@@ -192,8 +193,9 @@ impl<M: Model> FewRoundsSilo<M> {
         let count = usize::try_from(request.draws).unwrap_or(usize::MAX);
         let Self { workers, integral, device, table, settings, seen, .. } = &mut *self;
         let (integral, device, table, settings, seen) = (&*integral, &*device, &*table, &*settings, &*seen);
+        let family = FullRankGaussian::new(at.len());
         let values = spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
-            let globals = at.draw(&report_noise(settings, at.len(), request.step, index));
+            let globals = at.draw(&noise_of(&family, settings, report_key(request.step, index)));
             let integrand = Integrand { model, data, device, table };
             integral.value(&integrand, &globals, &mut slopes.at(&seen.whiten(&globals)))
         })?;

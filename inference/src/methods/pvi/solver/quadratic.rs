@@ -3,7 +3,7 @@
 use faer::Mat;
 use partita_core::{Key, Noise, Purpose};
 
-use crate::engine::error::{Error, Result};
+use crate::engine::error::Result;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
 
 /// How far a component of a gradient may be from that of a quadratic, relative to the terms it is summed from: rounding
@@ -132,7 +132,7 @@ impl Quadratic {
     /// because a scale has run to zero or infinity there, it is not.
     pub(super) fn holds_at(&self, point: &[f64], gradient: impl FnOnce(&[f64]) -> Result<Vec<f64>>) -> Result<bool> {
         let seen = match gradient(point) {
-            Err(Error::Model(_) | Error::NotFinite { .. }) => return Ok(false),
+            Err(error) if error.is_outside() => return Ok(false),
             seen => seen?,
         };
         let (expected, size) = self.gradient(point);
