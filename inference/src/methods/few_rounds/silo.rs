@@ -144,14 +144,13 @@ impl<M: Model> FewRoundsSilo<M> {
         }
         self.integral.reset(&self.table)?;
         self.refit();
-        let Worker { model, data } = &self.workers[0];
-        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
+        let until = Until { tolerance: self.options.quadrature_tolerance, most };
         for index in [0, self.draws.len() / 2] {
+            let Worker { model, data } = &self.workers[0];
+            let integrand = Integrand { model, data, device: &self.device, table: &self.table };
             let globals = at.draw(self.draws.get(index));
-            let until = Until { tolerance: self.options.quadrature_tolerance, most };
             self.integral.raise(&integrand, &globals, &mut self.centres[index], until)?;
-            let integral = &self.integral;
-            self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
+            self.refit();
         }
         Ok(())
     }
