@@ -5,7 +5,7 @@ use partita_core::{Device, Key, LogDensity, Loss, Model, Purpose, SiteTable, the
 use super::alone::{SLACK, fit_alone};
 use super::draws::Draws;
 use super::gaussian::Normal;
-use super::messages::{MOST_VALUES, RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
+use super::messages::{Answer, MOST_VALUES, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
 use super::options::FewRoundsOptions;
 use super::step::{Share, Step, without_rise};
 use crate::engine::algorithm::{
@@ -152,12 +152,7 @@ impl<M: Model> FewRounds<M> {
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
         let sizes = Sizes::of(len);
-        let mut fields = Start::fields(&sizes);
-        for field in RoundAnswer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))) {
-            if fields.iter().all(|known| known.name != field.name) {
-                fields.push(field);
-            }
-        }
+        let fields = Answer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))).collect();
         let at = start(settings, &table);
         Ok(Self {
             model: model.clone(),
@@ -204,10 +199,11 @@ impl<M: Model> FewRounds<M> {
         let (sizes, len) = (self.sizes(), self.table.global_len());
         let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Start { own, value, gradient, curvature, points } = Start::read(reply, &sizes)?;
+            let Answer { own, value, gradient, curvature, points } = Answer::read(reply, &sizes)?;
+            let own = own.unwrap_or_default();
             finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
             let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
-                kind: Start::KIND.into(),
+                kind: Answer::KIND.into(),
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
             quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
@@ -248,7 +244,7 @@ impl<M: Model> FewRounds<M> {
             other => other?,
         };
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let RoundAnswer { value, gradient, curvature, points } = RoundAnswer::read(reply, &sizes)?;
+            let Answer { value, gradient, curvature, points, .. } = Answer::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
             total = total.plus(&Share { value, gradient, curvature });
             most = most.max(points);

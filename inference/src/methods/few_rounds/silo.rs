@@ -6,7 +6,7 @@ use super::alone::fit_alone;
 use super::coordinator::{check, report_key, start};
 use super::draws::Draws;
 use super::gaussian::Normal;
-use super::messages::{RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
+use super::messages::{Answer, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
 use super::options::FewRoundsOptions;
 use super::step::Share;
 use crate::engine::algorithm::finite;
@@ -161,10 +161,6 @@ impl<M: Model> FewRoundsSilo<M> {
         self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
     }
 
-    fn points(&self) -> u64 {
-        self.integral.points().into_iter().max().unwrap_or(0) as u64
-    }
-
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
         let start = start(&self.settings, &self.table);
         let (own, _) = fit_alone(start, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
@@ -172,17 +168,22 @@ impl<M: Model> FewRoundsSilo<M> {
         let (own, _) = fit_alone(own, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
         let share = self.share(&own, Prior::None)?;
         self.step = request.step + 1;
-        let Share { value, gradient, curvature } = share;
-        Ok(Start { own: own.parameters(), value, gradient, curvature, points: self.points() }.write())
+        Ok(self.answer(share, Some(own.parameters())))
     }
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
         let at = self.posterior(&request.global)?;
         self.choose_points(&at, usize::MAX)?;
-        let Share { value, gradient, curvature } = self.share(&at, Prior::None)?;
+        let share = self.share(&at, Prior::None)?;
         self.seen = at;
         self.step = request.step + 1;
-        Ok(RoundAnswer { value, gradient, curvature, points: self.points() }.write())
+        Ok(self.answer(share, None))
+    }
+
+    fn answer(&self, share: Share, own: Option<Vec<f64>>) -> Message {
+        let Share { value, gradient, curvature } = share;
+        let points = self.integral.points().into_iter().max().unwrap_or(0) as u64;
+        Answer { own, value, gradient, curvature, points }.write()
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
