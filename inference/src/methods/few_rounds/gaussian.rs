@@ -93,28 +93,14 @@ impl Normal {
 
     /// As parameters of [`FullRankGaussian`].
     pub(crate) fn parameters(&self) -> Vec<f64> {
-        let scales = (0..self.len()).map(|row| self.factor[(row, row)]);
-        let lower = (0..self.len()).flat_map(|row| (0..row).map(move |column| (row, column)));
-        let entries = lower.map(|(row, column)| self.factor[(row, column)] / self.factor[(row, row)]);
-        self.mean.iter().copied().chain(scales.map(f64::ln)).chain(entries).collect()
+        FullRankGaussian::of_factor(&self.mean, &self.factor)
     }
 
     /// From parameters of [`FullRankGaussian`]; `None` if their number is another.
     pub(crate) fn of_parameters(parameters: &[f64], len: usize) -> Option<Self> {
-        if parameters.len() != FullRankGaussian::new(len).parameter_len() {
-            return None;
-        }
-        let (mean, rest) = parameters.split_at(len);
-        let (log_scale, lower) = rest.split_at(len);
-        let factor = Mat::from_fn(len, len, |row, column| {
-            let scale = log_scale[row].exp();
-            match row.cmp(&column) {
-                std::cmp::Ordering::Less => 0.0,
-                std::cmp::Ordering::Equal => scale,
-                std::cmp::Ordering::Greater => scale * lower[row * (row - 1) / 2 + column],
-            }
-        });
-        Some(Self { mean: mean.to_vec(), factor })
+        let family = FullRankGaussian::new(len);
+        let is_member = parameters.len() == family.parameter_len();
+        is_member.then(|| Self { mean: parameters[..len].to_vec(), factor: family.factor(parameters) })
     }
 }
 
