@@ -14,6 +14,7 @@ use crate::engine::algorithm::{
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::{Family, FullRankGaussian};
+use crate::engine::natural::triangle::pairs;
 use crate::engine::settings::Settings;
 use crate::engine::terms::silo::{global_key, global_signature, noise_of};
 use crate::engine::wire::manifest::Manifest;
@@ -433,7 +434,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         };
         let share = if state.has("gradient") {
             let (value, gradient) = (state.get_number("value")?, state.expect_floats("gradient", len)?);
-            Some(Share { value, gradient, curvature: state.expect_floats("curvature", len * (len + 1) / 2)? })
+            Some(Share { value, gradient, curvature: state.expect_floats("curvature", pairs(len))? })
         } else {
             None
         };

@@ -3,6 +3,7 @@
 use faer::Mat;
 
 use crate::engine::family::{Family, FullRankGaussian, HALF_LOG_TWO_PI};
+use crate::engine::natural::triangle::{each, pack, pairs};
 
 /// $N(m, LL^\top)$.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,15 +81,15 @@ impl Normal {
 
     /// Mean, and the lower triangle of the factor row by row: every bit, which parameters of a family do not keep.
     pub(crate) fn flat(&self) -> Vec<f64> {
-        let lower = (0..self.len()).flat_map(|row| (0..=row).map(move |column| (row, column)));
-        self.mean.iter().copied().chain(lower.map(|(row, column)| self.factor[(row, column)])).collect()
+        [self.mean.as_slice(), &pack(&self.factor, 1.0, 1.0)].concat()
     }
 
     /// From [`Normal::flat`]; `None` if the length is another.
     pub(crate) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
-        let (mean, lower) = values.split_at_checked(len).filter(|(_, lower)| lower.len() == len * (len + 1) / 2)?;
-        let entry = |row: usize, column: usize| if column > row { 0.0 } else { lower[row * (row + 1) / 2 + column] };
-        Some(Self { mean: mean.to_vec(), factor: Mat::from_fn(len, len, entry) })
+        let (mean, lower) = values.split_at_checked(len).filter(|(_, lower)| lower.len() == pairs(len))?;
+        let mut factor = Mat::zeros(len, len);
+        each(len).zip(lower).for_each(|(place, entry)| factor[place] = *entry);
+        Some(Self { mean: mean.to_vec(), factor })
     }
 
     /// As parameters of [`FullRankGaussian`].

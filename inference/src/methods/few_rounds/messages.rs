@@ -1,5 +1,6 @@
 //! Declares what coordinator and silos say to each other in few rounds.
 
+use crate::engine::natural::triangle::pairs;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
 
@@ -18,8 +19,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn of(globals: usize) -> Self {
-        let globals = globals as u64;
-        let triangle = globals * (globals + 1) / 2;
+        let (globals, triangle) = (globals as u64, pairs(globals) as u64);
         Self { parameters: globals + triangle, globals, triangle, draws: MOST_VALUES as u64 }
     }
 }

@@ -5,6 +5,7 @@ use faer::Mat;
 use super::draws::Draws;
 use super::gaussian::Normal;
 use crate::engine::error::{Error, Result};
+use crate::engine::natural::triangle::{each, pairs, unpack};
 
 /// What a log density is on average over the draws of a normal distribution: a sum over silos and the prior.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +22,7 @@ pub(crate) struct Share {
 impl Share {
     /// The share of nothing.
     pub(crate) fn none(len: usize) -> Self {
-        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; triangle(len)] }
+        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; pairs(len)] }
     }
 
     /// From values and gradients at the draws of `at`, in their order.
@@ -33,12 +34,9 @@ impl Share {
         for (index, (value, gradient)) in found.iter().enumerate() {
             let (noise, pulled) = (draws.get(index), at.pull(gradient));
             share.value += weight * value;
-            let mut entries = share.curvature.iter_mut();
-            for row in 0..len {
-                share.gradient[row] += weight * pulled[row];
-                for (column, slot) in entries.by_ref().take(row + 1).enumerate() {
-                    *slot += 0.5 * weight * (noise[row] * pulled[column] + noise[column] * pulled[row]);
-                }
+            share.gradient.iter_mut().zip(&pulled).for_each(|(slot, own)| *slot += weight * own);
+            for ((row, column), slot) in each(len).zip(&mut share.curvature) {
+                *slot += 0.5 * weight * (noise[row] * pulled[column] + noise[column] * pulled[row]);
             }
         }
         share
@@ -53,17 +51,8 @@ impl Share {
 
     /// Stein's matrix.
     pub(crate) fn matrix(&self) -> Mat<f64> {
-        let len = self.gradient.len();
-        Mat::from_fn(len, len, |row, column| {
-            let (high, low) = (row.max(column), row.min(column));
-            self.curvature[high * (high + 1) / 2 + low]
-        })
+        unpack(self.gradient.len(), &self.curvature, 1.0, 1.0)
     }
-}
-
-/// The entries of a lower triangle.
-pub(crate) fn triangle(len: usize) -> usize {
-    len * (len + 1) / 2
 }
 
 /// Eigenvalues of the precision below this are held at it, in coordinates where they are one at the optimum.
