@@ -6,6 +6,7 @@ use super::draws::Draws;
 use super::gaussian::Normal;
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::triangle::{each, pairs, unpack};
+use crate::engine::symmetric::Eigen;
 
 /// What a log density is on average over the draws of a normal distribution: a sum over silos and the prior.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,22 +66,17 @@ const NEAR_ONE: f64 = 0.05;
 /// # Errors
 /// [`Error::NotFinite`] if the eigenvalues cannot be computed.
 pub(crate) fn without_rise(curvature: &Mat<f64>) -> Result<Mat<f64>> {
-    let (vectors, values) = eigen(curvature)?;
-    let len = values.len();
-    let scaled = Mat::from_fn(len, len, |row, k| vectors[(row, k)] * values[k].min(0.0));
-    Ok(scaled * vectors.transpose())
+    Ok(eigen(curvature)?.function(|value| value.min(0.0)))
 }
 
-/// Eigenvectors, in columns, and eigenvalues of a symmetric matrix.
-fn eigen(matrix: &Mat<f64>) -> Result<(Mat<f64>, Vec<f64>)> {
-    let eigen = matrix.self_adjoint_eigen(faer::Side::Lower).map_err(|_| Error::NotFinite {
+/// The eigenvalues of a curvature.
+fn eigen(matrix: &Mat<f64>) -> Result<Eigen> {
+    Eigen::of(matrix).ok_or_else(|| Error::NotFinite {
         who: "the coordinator".into(),
         step: 0,
         quantity: "an eigenvalue of the curvature".into(),
         found: f64::NAN,
-    })?;
-    let values = (0..matrix.nrows()).map(|k| eigen.S()[k]).collect();
-    Ok((eigen.U().to_owned(), values))
+    })
 }
 
 /// A natural-gradient step from a normal distribution, ready to be taken in part or whole.
@@ -102,7 +98,7 @@ impl Step {
     /// [`Error::NotFinite`] if the eigenvalues cannot be computed.
     pub(crate) fn of(share: &Share) -> Result<Self> {
         let len = share.gradient.len();
-        let (vectors, found) = eigen(&-share.matrix())?;
+        let Eigen { vectors, values: found } = eigen(&-share.matrix())?;
         let gradient = (0..len).map(|k| (0..len).map(|row| vectors[(row, k)] * share.gradient[row]).sum()).collect();
         let off = found.iter().map(|value| (value - 1.0).abs()).fold(0.0, f64::max);
         let precisions = found.into_iter().map(|value| value.max(LEAST_PRECISION)).collect();
