@@ -24,6 +24,7 @@ pub(crate) mod report;
 pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod settings;
+pub(crate) mod symmetric;
 pub(crate) mod terms;
 pub(crate) mod trainer;
 pub(crate) mod trust;

@@ -241,9 +241,12 @@ pub fn fit<M: Model + 'static>(
         &mut exchange,
         progress,
     )?;
-    if !report.warnings.is_empty() {
+    // Here the data are at hand that say what was unknown to the coordinator.
+    let unknown = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
+    if !unknown.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
-        report.warnings = Warning::of(&options.algorithm, locals, silos.len());
+        report.warnings.retain(|warning| !unknown.contains(warning));
+        report.warnings.extend(Warning::of(&options.algorithm, locals, silos.len()));
     }
     if let (AlgorithmChoice::OnDevice { .. }, [(_, data), ..]) = (&options.algorithm, silos) {
         report.warnings.extend(Warning::of_host_operations(model, data, device)?);

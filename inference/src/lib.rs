@@ -5,7 +5,7 @@ mod fit;
 mod methods;
 
 pub use engine::algorithm::{
-    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, MethodCount, MethodCounts, Posterior, StepInfo, Tally,
+    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally,
 };
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
@@ -30,8 +30,7 @@ pub use engine::plug::Plug;
 pub use engine::report::{Panel, plot};
 pub use engine::report::{Report, SiteSummary, StartBound, Warning};
 pub use engine::run::{
-    Counters, Ending, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous,
-    step,
+    Counters, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous, step,
 };
 pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;

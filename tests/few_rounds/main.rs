@@ -3,6 +3,7 @@
 
 mod choice;
 mod exact;
+mod not_converged;
 mod raw_scales;
 mod refusals;
 mod resume;

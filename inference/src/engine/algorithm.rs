@@ -3,7 +3,7 @@
 use std::fmt;
 
 use partita_core::{Key, Noise, Purpose};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
@@ -38,9 +38,9 @@ pub trait Algorithm: Send {
     /// [`Error::SiloLost`], [`Error::InSilo`], [`Error::NotFinite`], [`Error::Message`].
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo>;
 
-    /// Whether the run is over by the method's own account: nothing is left to gain, or no step gains anything.
-    fn is_done(&self) -> bool {
-        false
+    /// How the run has ended by the method's own account; `None` while there is more to do.
+    fn ended(&self) -> Option<Ending> {
+        None
     }
 
     /// Requests for `draws` sampled bounds at the present posterior on all rows, changing nothing.
@@ -98,6 +98,21 @@ pub trait Algorithm: Send {
     /// # Errors
     /// [`Error::Message`] if it is not a state of this algorithm with this model and settings.
     fn load(&mut self, state: &Message) -> Result<()>;
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Ending {
+    /// All steps were done.
+    #[default]
+    Completed,
+    /// The bound no longer rose, the posterior no longer moved, or the method found nothing left to gain.
+    Converged,
+    /// The method gave up before it had converged: the answer is not to be trusted.
+    NotConverged,
+    /// The user interrupted.
+    Interrupted,
 }
 
 /// An algorithm whose silos need not wait for each other.

@@ -2,7 +2,9 @@
 
 use faer::Mat;
 
-use crate::engine::family::{CovarianceMatrix, Family};
+use crate::engine::family::{CovarianceMatrix, Family, row_major};
+use crate::engine::natural::dot;
+use crate::engine::symmetric::Eigen;
 
 /// Numbers up to which a climb is made: each finding of the curvature takes a gradient a number.
 pub(crate) const MOST: usize = 64;
@@ -73,8 +75,7 @@ impl Summit {
         family.set_mean(&mut units, &by_component);
         units.iter_mut().filter(|unit| **unit == 0.0).for_each(|unit| *unit = 1.0);
         let factor = CovarianceMatrix::Full(self.covariance.clone()).cholesky().ok();
-        let row_major = |factor: Mat<f64>| (0..size * size).map(|at| factor[(at / size, at % size)]).collect();
-        let factor = factor.filter(|_| is_full_rank).map(row_major);
+        let factor = factor.filter(|_| is_full_rank).map(|factor| row_major(&factor));
         Some(Footing { mode: self.mode.clone(), parameters, units, factor })
     }
 }
@@ -214,9 +215,8 @@ impl Climb {
         // One last step of Newton's, too short to be worth a gradient.
         let mode = self.place.point.iter().zip(&line.direction).map(|(at, by)| at + by).collect();
         let size = self.place.point.len();
-        let entries = |matrix: &Mat<f64>| (0..size * size).map(|at| matrix[(at / size, at % size)]).collect();
         let symmetric = Mat::from_fn(size, size, |i, j| 0.5 * (precision[(i, j)] + precision[(j, i)]));
-        Stage::Over(Some(Summit { mode, precision: entries(&symmetric), covariance: entries(&line.inverse) }))
+        Stage::Over(Some(Summit { mode, precision: row_major(&symmetric), covariance: row_major(&line.inverse) }))
     }
 
     /// The line from the present place along the gradient times `inverse`.
@@ -256,14 +256,12 @@ fn curvature(precision: &Mat<f64>) -> Option<Curvature> {
     let units: Vec<f64> = (0..size).map(|i| precision[(i, i)].abs().sqrt()).collect();
     let units: Vec<f64> = units.into_iter().map(|root| if root > 0.0 { root.recip() } else { 1.0 }).collect();
     let scaled = Mat::from_fn(size, size, |i, j| 0.5 * (precision[(i, j)] + precision[(j, i)]) * units[i] * units[j]);
-    if (0..size * size).any(|at| !scaled[(at / size, at % size)].is_finite()) {
+    if row_major(&scaled).iter().any(|entry| !entry.is_finite()) {
         return None;
     }
-    let eigen = scaled.self_adjoint_eigen(faer::Side::Lower).ok()?;
-    let values: Vec<f64> = (0..size).map(|i| eigen.S()[i]).collect();
-    let is_peak = values.iter().all(|value| *value > FLAT);
-    let (vectors, inverse) = (eigen.U(), |value: f64| value.abs().max(FLAT).recip());
-    let turned = Mat::from_fn(size, size, |i, j| vectors[(i, j)] * inverse(values[j])) * vectors.transpose();
+    let eigen = Eigen::of(&scaled)?;
+    let is_peak = eigen.values.iter().all(|value| *value > FLAT);
+    let turned = eigen.function(|value| value.abs().max(FLAT).recip());
     Some(Curvature { inverse: Mat::from_fn(size, size, |i, j| turned[(i, j)] * units[i] * units[j]), is_peak })
 }
 
@@ -283,10 +281,6 @@ fn updated(inverse: Mat<f64>, step: &[f64], fall: &[f64]) -> Mat<f64> {
 
 fn times(matrix: &Mat<f64>, vector: &[f64]) -> Vec<f64> {
     (0..vector.len()).map(|i| vector.iter().enumerate().map(|(j, v)| matrix[(i, j)] * v).sum()).collect()
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[cfg(test)]

@@ -228,6 +228,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether this says that a posterior, or a point of it, lies where the model has no finite density, and nothing
+    /// against the way in which the model was asked.
+    pub(crate) fn is_outside(&self) -> bool {
+        match self {
+            Self::InSilo { source, .. } => source.is_outside(),
+            Self::NotFinite { .. } => true,
+            Self::Model(error) => is_outside(error),
+            _ => false,
+        }
+    }
+
     /// Says in which silo and at which step this happened.
     #[must_use]
     pub fn in_silo(self, silo: &str, step: u64) -> Self {
@@ -236,4 +247,19 @@ impl Error {
             source => Self::InSilo { silo: silo.to_owned(), step, source: Box::new(source) },
         }
     }
+}
+
+/// Whether a model refuses the place and not the way in which it is asked.
+pub(crate) fn is_outside(error: &partita_core::Error) -> bool {
+    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Operation, Parameter, Support};
+    // A solver of differential equations that gets no further refuses a place too.
+    matches!(
+        error,
+        NotFinite { .. }
+            | NotFiniteMade { .. }
+            | NotPositiveDefinite { .. }
+            | Operation { .. }
+            | Parameter { .. }
+            | Support { .. }
+    )
 }

@@ -23,6 +23,22 @@ pub struct Request {
     pub message: Message,
 }
 
+impl Request {
+    /// The same message for each of so many silos.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_inference::{Message, Request};
+    ///
+    /// let requests = Request::to_all(3, &Message::new("hello"));
+    /// assert_eq!(requests.iter().map(|request| request.silo).collect::<Vec<_>>(), [0, 1, 2]);
+    /// ```
+    #[must_use]
+    pub fn to_all(silos: usize, message: &Message) -> Vec<Self> {
+        (0..silos).map(|silo| Self { silo, message: message.clone() }).collect()
+    }
+}
+
 /// What became of a request.
 #[derive(Debug)]
 #[non_exhaustive]

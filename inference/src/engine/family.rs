@@ -32,6 +32,7 @@ pub use rows::{
 pub use site::{Gaussian, PointMass, SiteFamily};
 
 pub(crate) use blocks::Blocks;
+pub(crate) use covariance_matrix::row_major;
 pub(crate) use isotropic::shared_variance;
 
 use std::fmt::Debug;

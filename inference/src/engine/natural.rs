@@ -3,7 +3,7 @@
 mod factor;
 mod gamma;
 mod normal;
-mod triangle;
+pub(crate) mod triangle;
 
 pub use factor::Factor;
 pub use gamma::GammaFamily;

@@ -17,11 +17,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::engine::algorithm::MethodCounts;
+use crate::engine::algorithm::{Ending, MethodCounts};
 use crate::engine::checkpoint::write_atomically;
 use crate::engine::error::{Error, Result};
 use crate::engine::family::NamedFamily;
-use crate::engine::run::{Ending, RunRecord};
+use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
 
@@ -108,7 +108,7 @@ impl Report {
         Self {
             sites: found.sites,
             families: found.families,
-            warnings: found.warnings,
+            warnings: found.warnings.into_iter().chain(Warning::of_ending(record.ending)).collect(),
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
             elbo_draws: bound.draws,
@@ -194,6 +194,7 @@ impl fmt::Display for Report {
         let ending = match self.ending {
             Ending::Completed => "all steps done",
             Ending::Converged => "stopped: it had converged",
+            Ending::NotConverged => "stopped: it did not converge",
             Ending::Interrupted => "interrupted: this is what was reached",
         };
         writeln!(

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::algorithm::{Algorithm, StepInfo};
+use crate::engine::algorithm::{Algorithm, Ending, StepInfo};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Outcome, Request};
 use crate::engine::panic::{COORDINATOR, caught};
@@ -65,19 +65,6 @@ impl RunOptions {
     fn is_interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
-}
-
-/// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Ending {
-    /// All steps were done.
-    #[default]
-    Completed,
-    /// The bound no longer rose, or the posterior no longer moved.
-    Converged,
-    /// The user interrupted.
-    Interrupted,
 }
 
 /// What crossed between the parties, and what was computed.
@@ -217,9 +204,7 @@ fn run_at(
     if options.resume {
         saved::resume(pace.algorithm(), exchange, options, &mut course)?;
     }
-    if pace.algorithm().is_done() {
-        course.record.ending = Ending::Converged;
-    }
+    course.record.ending = pace.algorithm().ended().unwrap_or_default();
     while course.step < options.steps && course.record.ending == Ending::Completed {
         let info = pace.next(exchange, course.step, options.deadline, &mut course.record.counters)?;
         let before = std::mem::replace(&mut course.step, info.step);
@@ -231,13 +216,15 @@ fn run_at(
             }
             progress.step(&info, &course.record.counters);
         }
-        let is_over = is_step && (course.stop.is_over(&info) || pace.algorithm().is_done());
+        let is_over = is_step && course.stop.is_over(&info);
+        let own = if is_step { pace.algorithm().ended() } else { None };
         // Where no silo answers an interruption is heard all the same.
         let is_interrupted = (is_step || info.tally.missed_answers > 0) && options.is_interrupted();
-        course.record.ending = match (is_over, is_interrupted) {
-            (true, _) => Ending::Converged,
-            (false, true) => Ending::Interrupted,
-            (false, false) => Ending::Completed,
+        course.record.ending = match (own, is_over, is_interrupted) {
+            (Some(own), _, _) => own,
+            (None, true, _) => Ending::Converged,
+            (None, false, true) => Ending::Interrupted,
+            (None, false, false) => Ending::Completed,
         };
         // Silos that do not answer cannot be asked to save themselves: the last checkpoint stays.
         let is_saved = is_interrupted && (is_step || exchange.resumable().is_some());

@@ -14,9 +14,9 @@ impl Scope<'_> {
     /// number is repeated; otherwise it has one number for each parameter, in the order Burn visits them.
     ///
     /// Returns the module with its parameters drawn; sites are named `name.0`, `name.1`, ... in the order Burn visits
-    /// them. Under a prior on all real numbers without [`Distribution::start`] their posterior means start at the values that `module` has: give it the
-    /// starting values of a network, the same for every party. The module must not be part of θ: mark its field
-    /// `#[module(skip)]`.
+    /// them. Under a prior on all real numbers without [`Distribution::start`] their posterior means start at the values
+    /// that `module` has: give it the starting values of a network, the same for every party. The module must not be
+    /// part of θ: mark its field `#[module(skip)]`.
     ///
     /// # Errors
     /// [`Error::Shape`] for a prior of another length, [`Error::Plate`] inside a plate; otherwise as for

@@ -5,6 +5,7 @@ use faer::Mat;
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceGradient, CovarianceMatrix, MomentGradient};
 use crate::engine::natural::{ExponentialFamily, NormalFamily};
+use crate::engine::symmetric::Eigen;
 
 /// $`q`$ and $`p`$ in axes in which $`q = N(0, I)`$ and $`p = N(-w, \mathrm{diag}(r))`$, part by part.
 ///
@@ -80,15 +81,14 @@ impl Axes {
         let factor = own.cholesky()?;
         let inverse = inverse_lower(&factor);
         let whitened = &inverse * wide.matrix() * inverse.transpose();
-        let eigen = whitened.self_adjoint_eigen(faer::Side::Lower).map_err(|_| Error::Improper {
+        let Eigen { vectors, values } = Eigen::of(&whitened).ok_or_else(|| Error::Improper {
             operation: "the common axes of a posterior and its cavity".into(),
             component: "their covariances".into(),
             found: f64::NAN,
         })?;
-        let vectors = eigen.U().to_owned();
         let backward = inverse.transpose() * &vectors;
         self.offset.extend((0..size).map(|j| (0..size).map(|i| backward[(i, j)] * distance[i]).sum::<f64>()));
-        self.ratio.extend((0..size).map(|j| eigen.S()[j]));
+        self.ratio.extend(values);
         self.log_scale += (0..size).map(|i| factor[(i, i)].ln()).sum::<f64>();
         Ok(Scale::Full(&factor * &vectors, backward))
     }

@@ -5,6 +5,12 @@ use faer::linalg::solvers::Llt;
 
 use crate::engine::error::{Error, Result};
 
+/// The entries of a square matrix, row by row.
+pub(crate) fn row_major(matrix: &Mat<f64>) -> Vec<f64> {
+    let size = matrix.nrows();
+    (0..size * size).map(|cell| matrix[(cell / size, cell % size)]).collect()
+}
+
 /// The covariance of a member of a family.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CovarianceMatrix {
@@ -58,8 +64,7 @@ impl CovarianceMatrix {
     }
 
     pub(crate) fn from_matrix(matrix: &Mat<f64>) -> Self {
-        let size = matrix.nrows();
-        Self::Full((0..size * size).map(|cell| matrix[(cell / size, cell % size)]).collect())
+        Self::Full(row_major(matrix))
     }
 
     /// The lower Cholesky factor.

@@ -1,5 +1,9 @@
 //! Gives the full-rank Gaussian family in the parametrisation of the SFVI paper.
 
+use std::cmp::Ordering;
+
+use faer::Mat;
+
 use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::Result;
 
@@ -34,6 +38,25 @@ impl FullRankGaussian {
         let (mean, rest) = parameters.split_at(self.len);
         let (log_scale, lower) = rest.split_at(self.len);
         (mean, log_scale, lower)
+    }
+
+    /// The lower triangular $C = \mathrm{diag}(\sigma)L$, the Cholesky factor of the covariance.
+    pub(crate) fn factor(&self, parameters: &[f64]) -> Mat<f64> {
+        let (_, log_scale, lower) = self.split(parameters);
+        let scale: Vec<f64> = log_scale.iter().map(|r| r.exp()).collect();
+        Mat::from_fn(self.len, self.len, |row, column| match row.cmp(&column) {
+            Ordering::Less => 0.0,
+            Ordering::Equal => scale[row],
+            Ordering::Greater => scale[row] * lower_row(lower, row)[column],
+        })
+    }
+
+    /// The parameters of the member with this mean and this [`FullRankGaussian::factor`], whose diagonal is positive.
+    pub(crate) fn of_factor(mean: &[f64], factor: &Mat<f64>) -> Vec<f64> {
+        let scale: Vec<f64> = (0..mean.len()).map(|row| factor[(row, row)]).collect();
+        let lower = (0..mean.len()).flat_map(|row| (0..row).map(move |column| (row, column)));
+        let entries = lower.map(|(row, column)| factor[(row, column)] / scale[row]);
+        mean.iter().copied().chain(scale.iter().map(|s| s.ln())).chain(entries).collect()
     }
 }
 
@@ -135,30 +158,18 @@ impl Family for FullRankGaussian {
     }
 
     fn covariance_matrix(&self, parameters: &[f64]) -> CovarianceMatrix {
-        let (_, log_scale, lower) = self.split(parameters);
-        let factor = |row: usize, column: usize| -> f64 {
-            let unit = match row.cmp(&column) {
-                std::cmp::Ordering::Less => 0.0,
-                std::cmp::Ordering::Equal => 1.0,
-                std::cmp::Ordering::Greater => lower_row(lower, row)[column],
-            };
-            log_scale[row].exp() * unit
-        };
+        let factor = self.factor(parameters);
         let mut covariance = vec![0.0; self.len * self.len];
         for row in 0..self.len {
             for column in 0..self.len {
                 covariance[row * self.len + column] =
-                    (0..=row.min(column)).map(|k| factor(row, k) * factor(column, k)).sum();
+                    (0..=row.min(column)).map(|k| factor[(row, k)] * factor[(column, k)]).sum();
             }
         }
         CovarianceMatrix::Full(covariance)
     }
 
     fn with_moments(&self, mean: &[f64], spread: &CovarianceMatrix) -> Result<Vec<f64>> {
-        let factor = spread.cholesky()?;
-        let scale: Vec<f64> = (0..self.len).map(|row| factor[(row, row)]).collect();
-        let lower = (0..self.len).flat_map(|row| (0..row).map(move |column| (row, column)));
-        let entries = lower.map(|(row, column)| factor[(row, column)] / scale[row]);
-        Ok(mean.iter().copied().chain(scale.iter().map(|s| s.ln())).chain(entries).collect())
+        Ok(Self::of_factor(mean, &spread.cholesky()?))
     }
 }

@@ -5,6 +5,7 @@ use faer::linalg::solvers::{DenseSolveCore, Llt};
 
 use super::{CovarianceMatrix, Family, FamilyDraw, HALF_LOG_TWO_PI, MomentGradient};
 use crate::engine::error::{Error, Result};
+use crate::engine::symmetric::Eigen;
 
 /// The Gaussian with covariance $UU^\top + \mathrm{diag}(d^2)$: $Z = \mu + U\varepsilon_1 + d \odot \varepsilon_2$.
 ///
@@ -199,13 +200,13 @@ impl Family for LowRankGaussian {
         let mut factor = Mat::<f64>::zeros(self.len, self.rank);
         for _ in 0..ROUNDS {
             let rest = Mat::from_fn(self.len, self.len, |i, j| covariance[(i, j)] - if i == j { own[i] } else { 0.0 });
-            let eigen = rest.self_adjoint_eigen(faer::Side::Lower).map_err(|error| Error::Average {
+            let Eigen { vectors, values } = Eigen::of(&rest).ok_or_else(|| Error::Average {
                 operation: "low-rank part of a covariance",
-                problem: format!("its eigenvalues could not be computed ({error:?})"),
+                problem: "its eigenvalues could not be computed".into(),
             })?;
             // Eigenvalues ascend: the last ones lead. A direction with a negative one explains nothing.
             factor = Mat::from_fn(self.len, self.rank, |i, j| match self.len.checked_sub(j + 1) {
-                Some(k) if eigen.S()[k] > 0.0 => eigen.U()[(i, k)] * eigen.S()[k].sqrt(),
+                Some(k) if values[k] > 0.0 => vectors[(i, k)] * values[k].sqrt(),
                 _ => 0.0,
             });
             for (i, slot) in own.iter_mut().enumerate() {

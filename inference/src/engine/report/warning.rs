@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::algorithm::Ending;
+
 /// A reason to doubt a part of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
@@ -15,6 +17,18 @@ pub struct Warning {
     pub number: Option<f64>,
     /// What to do.
     pub remedy: String,
+}
+
+impl Warning {
+    /// What is wrong with the answer of a run that ended so.
+    pub(crate) fn of_ending(ending: Ending) -> Option<Self> {
+        (ending == Ending::NotConverged).then(|| Self {
+            problem: "the run did not converge, and its answer is not to be trusted".into(),
+            site: None,
+            number: None,
+            remedy: "The posterior may be far from normal: take `Sfvi`, or sample with `Nuts`.".into(),
+        })
+    }
 }
 
 impl fmt::Display for Warning {

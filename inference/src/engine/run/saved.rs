@@ -50,7 +50,7 @@ fn tell(
 ) -> Result<()> {
     let message = Message::new(kind).setting("folder", &folder.to_string_lossy());
     let names = exchange.silos().to_vec();
-    let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
+    let requests = Request::to_all(names.len(), &message);
     // Nothing may leave a silo with such an answer: the manifest is empty.
     let outcomes = exchange.exchange(requests, &Manifest::default(), deadline)?;
     replies(outcomes, &names, step).map(drop)

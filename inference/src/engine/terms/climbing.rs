@@ -7,7 +7,7 @@ use super::messages::{Slope, SlopeRequest};
 use super::silo::Silo;
 use crate::engine::algorithm::replies;
 use crate::engine::climb::{Climb, MOST, Summit};
-use crate::engine::error::{Error, Result};
+use crate::engine::error::{Error, Result, is_outside};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trainer::Trainer;
@@ -47,26 +47,12 @@ fn found(read: Read<ValueAndGradient>) -> Read<Found> {
     }
 }
 
-/// Whether a model refuses the place and not the way in which it is asked.
-pub(crate) fn is_outside(error: &partita_core::Error) -> bool {
-    use partita_core::Error::{NotFinite, NotFiniteMade, NotPositiveDefinite, Operation, Parameter, Support};
-    // A solver of differential equations that gets no further refuses a place too.
-    matches!(
-        error,
-        NotFinite { .. }
-            | NotFiniteMade { .. }
-            | NotPositiveDefinite { .. }
-            | Operation { .. }
-            | Parameter { .. }
-            | Support { .. }
-    )
-}
-
 impl<M: Model> Coordinator<M> {
     /// Asks every silo for its log likelihood and the gradient at a point of the globals.
     pub(crate) fn ask_slope(&self, point: Vec<f64>) -> Vec<Request> {
         let theta = self.trainer.theta().to_vec();
-        self.to_all(&SlopeRequest { seed: self.settings.seed, point, theta }.write())
+        let message = SlopeRequest { seed: self.settings.seed, point, theta }.write();
+        Request::to_all(self.silos.len(), &message)
     }
 
     /// The log joint density at that point, and its gradient; `None` where a silo says that there is none.

@@ -125,7 +125,7 @@ impl<M: Model> Coordinator<M> {
             weights: self.last.each(),
             theta: self.trainer.theta().to_vec(),
         };
-        self.to_all(&message.write())
+        Request::to_all(self.silos.len(), &message.write())
     }
 
     /// Moves the globals by the terms of this step.
@@ -176,10 +176,6 @@ impl<M: Model> Coordinator<M> {
         self.total(terms, Asked { purpose: Purpose::Fit, first: step, draws })
     }
 
-    pub(crate) fn to_all(&self, message: &Message) -> Vec<Request> {
-        (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
-    }
-
     /// Asks every silo for the terms of so many sampled bounds.
     pub(crate) fn ask_bounds(&self, draws: usize, offset: u64) -> Vec<Request> {
         let message = EstimateRequest {
@@ -191,7 +187,7 @@ impl<M: Model> Coordinator<M> {
             theta: self.trainer.theta().to_vec(),
             draws: (draws * self.draws_a_bound()) as u64,
         };
-        self.to_all(&message.write())
+        Request::to_all(self.silos.len(), &message.write())
     }
 
     /// The draws of all latents behind one sampled bound.

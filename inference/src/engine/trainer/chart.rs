@@ -1,7 +1,10 @@
 //! Gives coordinates in which parameters move after a start at a mode: units of their own, or whitened axes.
 
+use faer::Mat;
+
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::climb::Footing;
+use crate::engine::family::FullRankGaussian;
 
 /// The coordinates of a family's parameters for the update rule.
 ///
@@ -94,50 +97,38 @@ impl Chart {
     }
 }
 
-/// The lower triangular $`\mathrm{diag}(\sigma)L`$ of a full-rank Gaussian, row-major.
-fn triangle(parameters: &[f64], size: usize) -> Vec<f64> {
-    let (scales, lower) = parameters[size..].split_at(size);
-    let (mut triangle, mut entries) = (vec![0.0; size * size], lower.iter());
-    for row in 0..size {
-        let scale = scales[row].exp();
-        entries.by_ref().take(row).enumerate().for_each(|(column, l)| triangle[row * size + column] = scale * l);
-        triangle[row * size + row] = scale;
-    }
-    triangle
-}
-
 impl Whitened {
     fn size(&self) -> usize {
         self.mean.len()
     }
 
+    fn family(&self) -> FullRankGaussian {
+        FullRankGaussian::new(self.size())
+    }
+
     /// $`[\mu, \log\sigma, L]`$ of $`\mu = m + C\mu'`$ and $`\mathrm{diag}(\sigma)L = C\,\mathrm{diag}(\sigma')L'`$.
     fn parameters(&self) -> Vec<f64> {
-        let (size, inner) = (self.size(), triangle(&self.at, self.size()));
+        let (size, inner) = (self.size(), self.family().factor(&self.at));
         let row = |i: usize| &self.factor[i * size..i * size + i + 1];
-        let mut parameters: Vec<f64> =
+        let mean: Vec<f64> =
             (0..size).map(|i| self.mean[i] + row(i).iter().zip(&self.at).map(|(c, at)| c * at).sum::<f64>()).collect();
-        let entry = |i: usize, j: usize| (j..=i).map(|k| row(i)[k] * inner[k * size + j]).sum::<f64>();
-        let diagonal: Vec<f64> = (0..size).map(|i| entry(i, i)).collect();
-        parameters.extend(diagonal.iter().map(|scale| scale.ln()));
-        for (i, scale) in diagonal.iter().enumerate() {
-            parameters.extend((0..i).map(|j| entry(i, j) / scale));
-        }
-        parameters
+        // Below the diagonal; above it the sum is empty.
+        let entry = |i: usize, j: usize| (j..=i).map(|k| row(i)[k] * inner[(k, j)]).sum::<f64>();
+        FullRankGaussian::of_factor(&mean, &Mat::from_fn(size, size, entry))
     }
 
     /// The gradient by $`[\mu', \log\sigma', L']`$ from that by $`[\mu, \log\sigma, L]`$ at these parameters.
     fn pull(&self, parameters: &[f64], gradient: &[f64]) -> Vec<f64> {
-        let size = self.size();
-        let (outer, inner) = (triangle(parameters, size), triangle(&self.at, size));
+        let (size, family) = (self.size(), self.family());
+        let (outer, inner) = (family.factor(parameters), family.factor(&self.at));
         // By S = diag(σ)L: L_ij = S_ij / S_ii and log σ_i = log S_ii.
         let (mut by_outer, mut entry) = (vec![0.0; size * size], 2 * size);
         for i in 0..size {
-            let scale = outer[i * size + i];
+            let scale = outer[(i, i)];
             by_outer[i * size + i] = gradient[size + i] / scale;
             for j in 0..i {
                 by_outer[i * size + j] = gradient[entry] / scale;
-                by_outer[i * size + i] -= gradient[entry] * outer[i * size + j] / (scale * scale);
+                by_outer[i * size + i] -= gradient[entry] * outer[(i, j)] / (scale * scale);
                 entry += 1;
             }
         }
@@ -149,9 +140,9 @@ impl Whitened {
         for i in 0..size {
             for j in 0..=i {
                 let slope = by_inner(i, j);
-                scales[i] += slope * inner[i * size + j];
+                scales[i] += slope * inner[(i, j)];
                 if j < i {
-                    lower.push(slope * inner[i * size + i]);
+                    lower.push(slope * inner[(i, i)]);
                 }
             }
         }
@@ -164,7 +155,7 @@ impl Whitened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::family::{CovarianceMatrix, Family, FullRankGaussian};
+    use crate::engine::family::{CovarianceMatrix, Family};
 
     #[test]
     fn a_whitened_chart_is_the_affine_image_and_its_gradient_the_transpose() {

@@ -109,7 +109,7 @@ pub fn evaluate(
     let (names, posterior) = (exchange.silos().to_vec(), algorithm.posterior());
     let (global, theta) = (posterior.parameters.to_vec(), posterior.theta.to_vec());
     let message = Judge { draws, seed, global, theta }.write();
-    let requests = (0..names.len()).map(|silo| Request { silo, message: message.clone() }).collect();
+    let requests = Request::to_all(names.len(), &message);
     // All that may leave a silo that is asked to judge a posterior.
     let manifest = Manifest { fields: Judgement::fields(&()) };
     let outcomes = counted(exchange, requests, &manifest, deadline, counters)?;

@@ -20,8 +20,7 @@ impl VerticalCoordinator {
             head: AtMost(self.heads(draws).flat_map(|head| head.draw.latent).collect()),
             draws: (draws.purpose == Purpose::Report).then_some(draws.count as u64),
         };
-        let message = request.write();
-        (0..self.parties.len()).map(|silo| Request { silo, message: message.clone() }).collect()
+        Request::to_all(self.parties.len(), &request.write())
     }
 
     /// The bounds and gradients that the factors of all parties make, draw by draw. Each party is to hear the sum of

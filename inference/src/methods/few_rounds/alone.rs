@@ -1,6 +1,5 @@
 //! Fits a normal distribution to a log density that one party has to itself: the start of a silo, and their merger.
 
-use super::coordinator::is_too_far;
 use super::gaussian::Normal;
 use super::step::{Share, Step};
 use crate::engine::error::Result;
@@ -32,7 +31,7 @@ pub(crate) fn fit_alone(
         }
         let next = step.take(&at, fraction);
         let found = match target(&next) {
-            Err(error) if is_too_far(&error) => None,
+            Err(error) if error.is_outside() => None,
             other => Some(other?),
         };
         match found {

@@ -1,22 +1,22 @@
 //! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
 
-use partita_core::{Device, Key, LogDensity, Loss, Model, Noise, Purpose, SiteTable, theta};
+use partita_core::{Device, Key, LogDensity, Loss, Model, Purpose, SiteTable, theta};
 
 use super::alone::{SLACK, fit_alone};
 use super::draws::Draws;
 use super::gaussian::Normal;
-use super::messages::{MOST_VALUES, RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
+use super::messages::{Answer, MOST_VALUES, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
 use super::options::FewRoundsOptions;
 use super::step::{Share, Step, without_rise};
 use crate::engine::algorithm::{
-    Algorithm, ElboSamples, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
+    Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::{Family, FullRankGaussian};
+use crate::engine::natural::triangle::pairs;
 use crate::engine::settings::Settings;
-use crate::engine::terms::climbing::is_outside;
-use crate::engine::terms::silo::global_signature;
+use crate::engine::terms::silo::{global_key, global_signature, noise_of};
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -126,12 +126,9 @@ pub(super) fn start(settings: &Settings, table: &SiteTable) -> Normal {
     start.unwrap_or_else(|| Normal::independent(table.start(), settings.family.scale()))
 }
 
-/// The noise of a draw that estimates the bound, the same for all parties.
-pub(super) fn report_noise(settings: &Settings, len: usize, offset: u64, index: usize) -> Vec<f64> {
-    let mut numbers = vec![0.0; len];
-    let particle = u32::try_from(index).unwrap_or(u32::MAX);
-    Noise::new(settings.seed).stream(Key::new(Purpose::Report, offset).particle(particle)).normal(&mut numbers);
-    numbers
+/// The key of a draw that estimates the bound, the same for all parties.
+pub(super) fn report_key(offset: u64, index: usize) -> Key {
+    global_key(Purpose::Report, offset, Key::COORDINATOR).particle(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
 impl<M: Model> FewRounds<M> {
@@ -156,12 +153,7 @@ impl<M: Model> FewRounds<M> {
         let len = table.global_len();
         let draws = Draws::new(settings.seed, len, options.draws_for(len)?)?;
         let sizes = Sizes::of(len);
-        let mut fields = Start::fields(&sizes);
-        for field in RoundAnswer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))) {
-            if fields.iter().all(|known| known.name != field.name) {
-                fields.push(field);
-            }
-        }
+        let fields = Answer::fields(&sizes).into_iter().chain(Values::fields(&(MOST_VALUES as u64))).collect();
         let at = start(settings, &table);
         Ok(Self {
             model: model.clone(),
@@ -192,10 +184,6 @@ impl<M: Model> FewRounds<M> {
         Sizes::of(self.table.global_len())
     }
 
-    fn to_all(&self, message: &Message) -> Vec<Request> {
-        (0..self.silos.len()).map(|silo| Request { silo, message: message.clone() }).collect()
-    }
-
     /// The prior at the draws of a distribution.
     fn prior(&self, at: &Normal) -> Result<Share> {
         let density = LogDensity::new(&self.model, &self.device, &self.table);
@@ -212,10 +200,11 @@ impl<M: Model> FewRounds<M> {
         let (sizes, len) = (self.sizes(), self.table.global_len());
         let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Start { own, value, gradient, curvature, points } = Start::read(reply, &sizes)?;
+            let Answer { own, value, gradient, curvature, points } = Answer::read(reply, &sizes)?;
+            let own = own.unwrap_or_default();
             finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
             let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
-                kind: Start::KIND.into(),
+                kind: Answer::KIND.into(),
                 problem: format!("the start of silo `{silo}` has another number of parameters"),
             })?;
             quadratics.push(Quadratic::new(own, &Share { value, gradient, curvature })?);
@@ -246,17 +235,17 @@ impl<M: Model> FewRounds<M> {
     /// What all parties say of the posterior that was asked for; `None` where that is no number.
     fn total(&self, outcomes: Vec<Outcome>) -> Result<Option<Heard>> {
         let may_fail = self.course.share.is_some();
-        let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if is_too_far(error));
+        let is_off = |outcome: &Outcome| matches!(outcome, Outcome::Failed(error) if error.is_outside());
         if may_fail && outcomes.iter().any(is_off) {
             return Ok(None);
         }
         let (sizes, mut most) = (self.sizes(), self.points);
         let mut total = match self.prior(&self.course.next) {
-            Err(error) if may_fail && is_too_far(&error) => return Ok(None),
+            Err(error) if may_fail && error.is_outside() => return Ok(None),
             other => other?,
         };
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let RoundAnswer { value, gradient, curvature, points } = RoundAnswer::read(reply, &sizes)?;
+            let Answer { value, gradient, curvature, points, .. } = Answer::read(reply, &sizes)?;
             finite(silo, self.step, |_| "its share".into(), &[&[value], gradient.as_slice(), &curvature].concat())?;
             total = total.plus(&Share { value, gradient, curvature });
             most = most.max(points);
@@ -315,16 +304,6 @@ fn root(len: usize) -> f64 {
     (len as f64).sqrt()
 }
 
-/// Whether an error says that a posterior lies where the model has no finite density.
-pub(super) fn is_too_far(error: &Error) -> bool {
-    match error {
-        Error::InSilo { source, .. } => is_too_far(source),
-        Error::NotFinite { .. } => true,
-        Error::Model(error) => is_outside(error),
-        _ => false,
-    }
-}
-
 /// A silo's log marginal likelihood near its own posterior: $g^\top w + \tfrac12 w^\top A w$ with $w = L^{-1}(z - m)$.
 struct Quadratic {
     around: Normal,
@@ -357,7 +336,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             Phase::Start => StartRequest { step, seed }.write(),
             _ => RoundRequest { step, seed, global: self.course.next.parameters() }.write(),
         };
-        Ok(self.to_all(&message))
+        Ok(Request::to_all(self.silos.len(), &message))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
@@ -370,13 +349,18 @@ impl<M: Model> Algorithm for FewRounds<M> {
         self.advance(heard)
     }
 
-    fn is_done(&self) -> bool {
-        matches!(self.course.phase, Phase::Done | Phase::Stuck)
+    fn ended(&self) -> Option<Ending> {
+        match self.course.phase {
+            Phase::Start | Phase::Rounds => None,
+            Phase::Done => Some(Ending::Converged),
+            Phase::Stuck => Some(Ending::NotConverged),
+        }
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
         let (seed, global) = (self.settings.seed, self.parameters.clone());
-        self.to_all(&ValuesRequest { step: offset, seed, global, draws: draws as u64 }.write())
+        let message = ValuesRequest { step: offset, seed, global, draws: draws as u64 }.write();
+        Request::to_all(self.silos.len(), &message)
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
@@ -388,7 +372,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         }
         let density = LogDensity::new(&self.model, &self.device, &self.table);
         for (index, slot) in elbos.iter_mut().enumerate() {
-            let noise = report_noise(&self.settings, self.table.global_len(), offset, index);
+            let noise = noise_of(&self.family, &self.settings, report_key(offset, index));
             let draw = self.family.draw(&self.parameters, &noise);
             *slot += density.global(&draw.latent)?.value - draw.log_density;
         }
@@ -405,11 +389,6 @@ impl<M: Model> Algorithm for FewRounds<M> {
         let counts = vec![
             count("points", "points along each latent of a row, where rows are integrated", self.points),
             count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
-            count(
-                "stuck",
-                "run that did not converge: do not trust the answer; a posterior far from normal needs `Nuts` or `Sfvi`",
-                u64::from(self.course.phase == Phase::Stuck),
-            ),
         ];
         Some(MethodCounts { method: "few rounds", counts })
     }
@@ -455,7 +434,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         };
         let share = if state.has("gradient") {
             let (value, gradient) = (state.get_number("value")?, state.expect_floats("gradient", len)?);
-            Some(Share { value, gradient, curvature: state.expect_floats("curvature", len * (len + 1) / 2)? })
+            Some(Share { value, gradient, curvature: state.expect_floats("curvature", pairs(len))? })
         } else {
             None
         };

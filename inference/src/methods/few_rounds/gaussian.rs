@@ -3,6 +3,7 @@
 use faer::Mat;
 
 use crate::engine::family::{Family, FullRankGaussian, HALF_LOG_TWO_PI};
+use crate::engine::natural::triangle::{each, pack, pairs};
 
 /// $N(m, LL^\top)$.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,41 +81,27 @@ impl Normal {
 
     /// Mean, and the lower triangle of the factor row by row: every bit, which parameters of a family do not keep.
     pub(crate) fn flat(&self) -> Vec<f64> {
-        let lower = (0..self.len()).flat_map(|row| (0..=row).map(move |column| (row, column)));
-        self.mean.iter().copied().chain(lower.map(|(row, column)| self.factor[(row, column)])).collect()
+        [self.mean.as_slice(), &pack(&self.factor, 1.0, 1.0)].concat()
     }
 
     /// From [`Normal::flat`]; `None` if the length is another.
     pub(crate) fn of_flat(values: &[f64], len: usize) -> Option<Self> {
-        let (mean, lower) = values.split_at_checked(len).filter(|(_, lower)| lower.len() == len * (len + 1) / 2)?;
-        let entry = |row: usize, column: usize| if column > row { 0.0 } else { lower[row * (row + 1) / 2 + column] };
-        Some(Self { mean: mean.to_vec(), factor: Mat::from_fn(len, len, entry) })
+        let (mean, lower) = values.split_at_checked(len).filter(|(_, lower)| lower.len() == pairs(len))?;
+        let mut factor = Mat::zeros(len, len);
+        each(len).zip(lower).for_each(|(place, entry)| factor[place] = *entry);
+        Some(Self { mean: mean.to_vec(), factor })
     }
 
     /// As parameters of [`FullRankGaussian`].
     pub(crate) fn parameters(&self) -> Vec<f64> {
-        let scales = (0..self.len()).map(|row| self.factor[(row, row)]);
-        let lower = (0..self.len()).flat_map(|row| (0..row).map(move |column| (row, column)));
-        let entries = lower.map(|(row, column)| self.factor[(row, column)] / self.factor[(row, row)]);
-        self.mean.iter().copied().chain(scales.map(f64::ln)).chain(entries).collect()
+        FullRankGaussian::of_factor(&self.mean, &self.factor)
     }
 
     /// From parameters of [`FullRankGaussian`]; `None` if their number is another.
     pub(crate) fn of_parameters(parameters: &[f64], len: usize) -> Option<Self> {
-        if parameters.len() != FullRankGaussian::new(len).parameter_len() {
-            return None;
-        }
-        let (mean, rest) = parameters.split_at(len);
-        let (log_scale, lower) = rest.split_at(len);
-        let factor = Mat::from_fn(len, len, |row, column| {
-            let scale = log_scale[row].exp();
-            match row.cmp(&column) {
-                std::cmp::Ordering::Less => 0.0,
-                std::cmp::Ordering::Equal => scale,
-                std::cmp::Ordering::Greater => scale * lower[row * (row - 1) / 2 + column],
-            }
-        });
-        Some(Self { mean: mean.to_vec(), factor })
+        let family = FullRankGaussian::new(len);
+        let is_member = parameters.len() == family.parameter_len();
+        is_member.then(|| Self { mean: parameters[..len].to_vec(), factor: family.factor(parameters) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Declares what coordinator and silos say to each other in few rounds.
 
+use crate::engine::natural::triangle::pairs;
 use crate::engine::wire::message::LARGEST_COUNT;
 use crate::engine::wire::typed::message;
 
@@ -18,8 +19,7 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn of(globals: usize) -> Self {
-        let globals = globals as u64;
-        let triangle = globals * (globals + 1) / 2;
+        let (globals, triangle) = (globals as u64, pairs(globals) as u64);
         Self { parameters: globals + triangle, globals, triangle, draws: MOST_VALUES as u64 }
     }
 }
@@ -38,22 +38,6 @@ message! {
 }
 
 message! {
-    /// A silo's own posterior, with the share of its rows in it.
-    struct Start = "few.started", sizes: &Sizes {
-        /// parameters of a normal distribution near the posterior of this silo alone
-        own: Vec<f64> = Data <= sizes.parameters,
-        /// mean over draws of the log marginal likelihood of its rows
-        value: f64 = Data <= 1,
-        /// mean over draws of the gradient of that log likelihood by the globals
-        gradient: Vec<f64> = Data <= sizes.globals,
-        /// mean over draws of its curvature by the globals
-        curvature: Vec<f64> = Data <= sizes.triangle,
-        /// points of the rules that integrate rows, along one latent
-        points: u64 = Data <= LARGEST_COUNT,
-    }
-}
-
-message! {
     /// Asks a silo for its share of a round.
     struct RoundRequest = "few.round", sizes: &Sizes {
         /// the round
@@ -66,8 +50,10 @@ message! {
 }
 
 message! {
-    /// A silo's share of a round: sums over its rows.
-    struct RoundAnswer = "few.answer", sizes: &Sizes {
+    /// A silo's share of a posterior, sums over its rows: of its own in a start, of the one it was sent in a round.
+    struct Answer = "few.answer", sizes: &Sizes {
+        /// in a start, parameters of a normal distribution near the posterior of this silo alone
+        own: Option<Vec<f64>> = Data <= sizes.parameters,
         /// mean over draws of the log marginal likelihood of its rows
         value: f64 = Data <= 1,
         /// mean over draws of the gradient of that log likelihood by the globals

@@ -3,21 +3,22 @@
 use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::fit_alone;
-use super::coordinator::{check, report_noise, start};
+use super::coordinator::{check, report_key, start};
 use super::draws::Draws;
 use super::gaussian::Normal;
-use super::messages::{RoundAnswer, RoundRequest, Sizes, Start, StartRequest, Values, ValuesRequest};
+use super::messages::{Answer, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
 use super::options::FewRoundsOptions;
 use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
+use crate::engine::family::FullRankGaussian;
 use crate::engine::integral::{Centres, Conditionals, Integrand, RowIntegral, Slopes, Until};
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
-use crate::engine::terms::silo::describe_global;
+use crate::engine::terms::silo::{describe_global, noise_of};
 use crate::engine::wire::message::Message;
 
 /// The gain in nats at which a silo's own start is good enough: it is merged with others, and then improved.
@@ -144,14 +145,13 @@ impl<M: Model> FewRoundsSilo<M> {
         }
         self.integral.reset(&self.table)?;
         self.refit();
-        let Worker { model, data } = &self.workers[0];
-        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
+        let until = Until { tolerance: self.options.quadrature_tolerance, most };
         for index in [0, self.draws.len() / 2] {
+            let Worker { model, data } = &self.workers[0];
+            let integrand = Integrand { model, data, device: &self.device, table: &self.table };
             let globals = at.draw(self.draws.get(index));
-            let until = Until { tolerance: self.options.quadrature_tolerance, most };
             self.integral.raise(&integrand, &globals, &mut self.centres[index], until)?;
-            let integral = &self.integral;
-            self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
+            self.refit();
         }
         Ok(())
     }
@@ -162,10 +162,6 @@ impl<M: Model> FewRoundsSilo<M> {
         self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
     }
 
-    fn points(&self) -> u64 {
-        self.integral.points().into_iter().max().unwrap_or(0) as u64
-    }
-
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
         let start = start(&self.settings, &self.table);
         let (own, _) = fit_alone(start, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
@@ -173,17 +169,22 @@ impl<M: Model> FewRoundsSilo<M> {
         let (own, _) = fit_alone(own, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
         let share = self.share(&own, Prior::None)?;
         self.step = request.step + 1;
-        let Share { value, gradient, curvature } = share;
-        Ok(Start { own: own.parameters(), value, gradient, curvature, points: self.points() }.write())
+        Ok(self.answer(share, Some(own.parameters())))
     }
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
         let at = self.posterior(&request.global)?;
         self.choose_points(&at, usize::MAX)?;
-        let Share { value, gradient, curvature } = self.share(&at, Prior::None)?;
+        let share = self.share(&at, Prior::None)?;
         self.seen = at;
         self.step = request.step + 1;
-        Ok(RoundAnswer { value, gradient, curvature, points: self.points() }.write())
+        Ok(self.answer(share, None))
+    }
+
+    fn answer(&self, share: Share, own: Option<Vec<f64>>) -> Message {
+        let Share { value, gradient, curvature } = share;
+        let points = self.integral.points().into_iter().max().unwrap_or(0) as u64;
+        Answer { own, value, gradient, curvature, points }.write()
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
@@ -193,8 +194,9 @@ impl<M: Model> FewRoundsSilo<M> {
         let count = usize::try_from(request.draws).unwrap_or(usize::MAX);
         let Self { workers, integral, device, table, settings, seen, .. } = &mut *self;
         let (integral, device, table, settings, seen) = (&*integral, &*device, &*table, &*settings, &*seen);
+        let family = FullRankGaussian::new(at.len());
         let values = spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
-            let globals = at.draw(&report_noise(settings, at.len(), request.step, index));
+            let globals = at.draw(&noise_of(&family, settings, report_key(request.step, index)));
             let integrand = Integrand { model, data, device, table };
             integral.value(&integrand, &globals, &mut slopes.at(&seen.whiten(&globals)))
         })?;

@@ -5,6 +5,8 @@ use faer::Mat;
 use super::draws::Draws;
 use super::gaussian::Normal;
 use crate::engine::error::{Error, Result};
+use crate::engine::natural::triangle::{each, pairs, unpack};
+use crate::engine::symmetric::Eigen;
 
 /// What a log density is on average over the draws of a normal distribution: a sum over silos and the prior.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +23,7 @@ pub(crate) struct Share {
 impl Share {
     /// The share of nothing.
     pub(crate) fn none(len: usize) -> Self {
-        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; triangle(len)] }
+        Self { value: 0.0, gradient: vec![0.0; len], curvature: vec![0.0; pairs(len)] }
     }
 
     /// From values and gradients at the draws of `at`, in their order.
@@ -33,12 +35,9 @@ impl Share {
         for (index, (value, gradient)) in found.iter().enumerate() {
             let (noise, pulled) = (draws.get(index), at.pull(gradient));
             share.value += weight * value;
-            let mut entries = share.curvature.iter_mut();
-            for row in 0..len {
-                share.gradient[row] += weight * pulled[row];
-                for (column, slot) in entries.by_ref().take(row + 1).enumerate() {
-                    *slot += 0.5 * weight * (noise[row] * pulled[column] + noise[column] * pulled[row]);
-                }
+            share.gradient.iter_mut().zip(&pulled).for_each(|(slot, own)| *slot += weight * own);
+            for ((row, column), slot) in each(len).zip(&mut share.curvature) {
+                *slot += 0.5 * weight * (noise[row] * pulled[column] + noise[column] * pulled[row]);
             }
         }
         share
@@ -53,17 +52,8 @@ impl Share {
 
     /// Stein's matrix.
     pub(crate) fn matrix(&self) -> Mat<f64> {
-        let len = self.gradient.len();
-        Mat::from_fn(len, len, |row, column| {
-            let (high, low) = (row.max(column), row.min(column));
-            self.curvature[high * (high + 1) / 2 + low]
-        })
+        unpack(self.gradient.len(), &self.curvature, 1.0, 1.0)
     }
-}
-
-/// The entries of a lower triangle.
-pub(crate) fn triangle(len: usize) -> usize {
-    len * (len + 1) / 2
 }
 
 /// Eigenvalues of the precision below this are held at it, in coordinates where they are one at the optimum.
@@ -76,22 +66,17 @@ const NEAR_ONE: f64 = 0.05;
 /// # Errors
 /// [`Error::NotFinite`] if the eigenvalues cannot be computed.
 pub(crate) fn without_rise(curvature: &Mat<f64>) -> Result<Mat<f64>> {
-    let (vectors, values) = eigen(curvature)?;
-    let len = values.len();
-    let scaled = Mat::from_fn(len, len, |row, k| vectors[(row, k)] * values[k].min(0.0));
-    Ok(scaled * vectors.transpose())
+    Ok(eigen(curvature)?.function(|value| value.min(0.0)))
 }
 
-/// Eigenvectors, in columns, and eigenvalues of a symmetric matrix.
-fn eigen(matrix: &Mat<f64>) -> Result<(Mat<f64>, Vec<f64>)> {
-    let eigen = matrix.self_adjoint_eigen(faer::Side::Lower).map_err(|_| Error::NotFinite {
+/// The eigenvalues of a curvature.
+fn eigen(matrix: &Mat<f64>) -> Result<Eigen> {
+    Eigen::of(matrix).ok_or_else(|| Error::NotFinite {
         who: "the coordinator".into(),
         step: 0,
         quantity: "an eigenvalue of the curvature".into(),
         found: f64::NAN,
-    })?;
-    let values = (0..matrix.nrows()).map(|k| eigen.S()[k]).collect();
-    Ok((eigen.U().to_owned(), values))
+    })
 }
 
 /// A natural-gradient step from a normal distribution, ready to be taken in part or whole.
@@ -113,7 +98,7 @@ impl Step {
     /// [`Error::NotFinite`] if the eigenvalues cannot be computed.
     pub(crate) fn of(share: &Share) -> Result<Self> {
         let len = share.gradient.len();
-        let (vectors, found) = eigen(&-share.matrix())?;
+        let Eigen { vectors, values: found } = eigen(&-share.matrix())?;
         let gradient = (0..len).map(|k| (0..len).map(|row| vectors[(row, k)] * share.gradient[row]).sum()).collect();
         let off = found.iter().map(|value| (value - 1.0).abs()).fold(0.0, f64::max);
         let precisions = found.into_iter().map(|value| value.max(LEAST_PRECISION)).collect();

@@ -11,8 +11,7 @@ use partita_core::{Key, Model, Noise, NoiseStream, Purpose};
 
 use super::target::Target;
 use super::{ChainStep, ChainSummary, Nuts};
-use crate::engine::error::{Error, Result};
-use crate::engine::terms::climbing::is_outside;
+use crate::engine::error::{Error, Result, is_outside};
 
 /// How many starts are tried before a chain gives up.
 const TRIES: usize = 100;

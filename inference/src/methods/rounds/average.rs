@@ -17,6 +17,7 @@ use faer::linalg::solvers::{DenseSolveCore, Llt};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, Family};
 use crate::engine::plug::plug;
+use crate::engine::symmetric::Eigen;
 
 /// Makes one member of a family out of several.
 ///
@@ -68,15 +69,12 @@ pub(crate) fn weighted<'a>(vectors: impl Iterator<Item = &'a [f64]>, weights: &[
     sum
 }
 
-/// A function of a symmetric matrix, by its eigenvalues.
-pub(crate) fn matrix_function(matrix: &Mat<f64>, function: impl Fn(f64) -> f64) -> Result<Mat<f64>> {
-    let decomposition = matrix.self_adjoint_eigen(faer::Side::Lower).map_err(|error| Error::Average {
+/// The eigenvalues of a covariance.
+pub(crate) fn eigen(matrix: &Mat<f64>) -> Result<Eigen> {
+    Eigen::of(matrix).ok_or_else(|| Error::Average {
         operation: "eigenvalues of a covariance",
-        problem: format!("they could not be computed ({error:?})"),
-    })?;
-    let (vectors, values) = (decomposition.U(), decomposition.S());
-    let scaled = Mat::from_fn(matrix.nrows(), matrix.ncols(), |i, j| vectors[(i, j)] * function(values[j]));
-    Ok(scaled * vectors.transpose())
+        problem: "they could not be computed".into(),
+    })
 }
 
 /// The inverse of a covariance.

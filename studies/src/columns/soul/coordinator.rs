@@ -82,10 +82,6 @@ impl SoulCoordinator {
         &self.head
     }
 
-    fn to_all(&self, message: &Message) -> Vec<Request> {
-        (0..self.parties.len()).map(|silo| Request { silo, message: message.clone() }).collect()
-    }
-
     /// The sum over parties, in their order, of the vectors they sent, and nothing of a party that sent another thing.
     fn sum(&self, outcomes: Vec<Outcome>) -> Result<Vec<f64>> {
         let (step, outputs) = (self.step, self.labels.outputs());
@@ -113,7 +109,8 @@ impl SoulCoordinator {
 impl Algorithm for SoulCoordinator {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let message = Message::new("soul.step").word("step", self.step).word("seed", self.settings.seed);
-        Ok(self.to_all(&if self.gradient.is_empty() { message } else { message.floats("gradient", &self.gradient) }))
+        let message = if self.gradient.is_empty() { message } else { message.floats("gradient", &self.gradient) };
+        Ok(Request::to_all(self.parties.len(), &message))
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
@@ -139,7 +136,7 @@ impl Algorithm for SoulCoordinator {
     }
 
     fn elbo_requests(&self, _: usize, _: u64) -> Vec<Request> {
-        self.to_all(&Message::new("soul.estimate_elbo").word("step", self.step))
+        Request::to_all(self.parties.len(), &Message::new("soul.estimate_elbo").word("step", self.step))
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, _: u64) -> Result<ElboSamples> {

@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 
 use super::NormalFamily;
-use crate::engine::family::{CovarianceGradient, MomentGradient, real};
+use crate::engine::family::{CovarianceGradient, MomentGradient, real, row_major};
 use crate::engine::natural::dot;
 use crate::engine::natural::triangle::{each, unpack};
 
@@ -19,7 +19,7 @@ impl NormalFamily {
                 CovarianceGradient::Diagonal(slopes.collect())
             } else {
                 let matrix = unpack(size, piece.second, 1.0, 0.5);
-                CovarianceGradient::Full((0..size * size).map(|cell| matrix[(cell / size, cell % size)]).collect())
+                CovarianceGradient::Full(row_major(&matrix))
             };
             parts.push((components.clone(), MomentGradient { mean: piece.first, covariance }));
         }

@@ -9,6 +9,7 @@ use partita_core::NoiseStream;
 use crate::engine::family::{CovarianceMatrix, HALF_LOG_TWO_PI, real};
 use crate::engine::natural::triangle::{each, pairs, unpack};
 use crate::engine::natural::{Impropriety, dot};
+use crate::engine::symmetric::Eigen;
 
 /// What the covariance of an independent part of a [`crate::NormalFamily`] may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,10 +160,9 @@ impl Piece<'_> {
         }
         // The direction of the smallest eigenvalue says where the precision is missing.
         let precision = self.precision();
-        let Ok(eigen) = precision.self_adjoint_eigen(faer::Side::Lower) else {
+        let Some(Eigen { values, vectors }) = Eigen::of(&precision) else {
             return Some(Impropriety { component: component(0), found: f64::NAN });
         };
-        let (values, vectors) = (eigen.S(), eigen.U());
         let smallest = (0..self.len()).min_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap_or(0);
         let largest = |a: &usize, b: &usize| vectors[(*a, smallest)].abs().total_cmp(&vectors[(*b, smallest)].abs());
         let place = (0..self.len()).max_by(|a, b| largest(a, b)).unwrap_or(0);

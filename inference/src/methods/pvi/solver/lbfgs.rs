@@ -101,9 +101,8 @@ impl Objective<'_> {
     /// long.
     fn within(&mut self, parameters: &[f64]) -> Result<Option<Place>> {
         match self.at(parameters) {
-            Err(
-                Error::DivergenceDomain { .. } | Error::Improper { .. } | Error::NotFinite { .. } | Error::Model(_),
-            ) => Ok(None),
+            Err(Error::DivergenceDomain { .. } | Error::Improper { .. }) => Ok(None),
+            Err(error) if error.is_outside() => Ok(None),
             other => other.map(Some),
         }
     }

@@ -3,8 +3,9 @@
 use faer::Mat;
 use partita_core::{Key, Noise, Purpose};
 
-use crate::engine::error::{Error, Result};
+use crate::engine::error::Result;
 use crate::engine::natural::{ExponentialFamily, NormalFamily, dot};
+use crate::engine::symmetric::Eigen;
 
 /// How far a component of a gradient may be from that of a quadratic, relative to the terms it is summed from: rounding
 /// of single precision.
@@ -121,8 +122,7 @@ impl Quadratic {
         let size = linear.len();
         let both = |i: usize, j: usize| 0.5 * (self.curvature[j][i] + self.curvature[i][j]);
         let matrix = Mat::from_fn(size, size, |i, j| both(i, j) * units[i] * units[j]);
-        let eigen = matrix.self_adjoint_eigen(faer::Side::Lower).ok()?;
-        let (values, directions) = (eigen.S(), eigen.U().to_owned());
+        let Eigen { values, vectors: directions } = Eigen::of(&matrix)?;
         let along = |k: usize| (0..size).map(|i| directions[(i, k)] * linear[i]).sum::<f64>();
         let moments = (0..size).map(|k| moments(along(k), values[k])).collect();
         Some(Scale { units, directions: Some(directions), moments })
@@ -132,7 +132,7 @@ impl Quadratic {
     /// because a scale has run to zero or infinity there, it is not.
     pub(super) fn holds_at(&self, point: &[f64], gradient: impl FnOnce(&[f64]) -> Result<Vec<f64>>) -> Result<bool> {
         let seen = match gradient(point) {
-            Err(Error::Model(_) | Error::NotFinite { .. }) => return Ok(false),
+            Err(error) if error.is_outside() => return Ok(false),
             seen => seen?,
         };
         let (expected, size) = self.gradient(point);

@@ -2,7 +2,7 @@
 
 use faer::Mat;
 
-use super::{Averaging, Members, matrix_function, weighted};
+use super::{Averaging, Members, eigen, weighted};
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceMatrix, Family};
 
@@ -55,10 +55,10 @@ fn fixed_point(covariances: &[&Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
     };
     let mut current = sum(&|index| Ok(covariances[index].clone()))?;
     for _ in 0..MOST {
-        let root = matrix_function(&current, f64::sqrt)?;
-        let inverse_root = matrix_function(&current, |value| value.powf(-0.5))?;
+        let own = eigen(&current)?;
+        let (root, inverse_root) = (own.function(f64::sqrt), own.function(|value| value.powf(-0.5)));
         let mean_root =
-            sum(&|index| matrix_function(&(&root * covariances[index] * &root), |value| value.max(0.0).sqrt()))?;
+            sum(&|index| Ok(eigen(&(&root * covariances[index] * &root))?.function(|value| value.max(0.0).sqrt())))?;
         let next = &inverse_root * &mean_root * &mean_root * &inverse_root;
         let change = (&next - &current).norm_l2() / current.norm_l2();
         current = next;
