@@ -9,18 +9,28 @@ const MOST_STEPS: usize = 150;
 /// A bound may fall by this much, in nats: the fixed point of Stein's rule is not quite the maximum of the bound.
 pub(crate) const SLACK: f64 = 0.02;
 
-/// A normal distribution near the posterior under `target`, from `start`, to what `tolerance` nats leave to gain.
+/// A normal distribution near a posterior.
+#[derive(Debug)]
+pub(crate) struct Alone<S> {
+    pub(crate) at: Normal,
+    /// Where evaluations stand there, such as the rules over rows.
+    pub(crate) state: S,
+}
+
+/// Fits a normal distribution near the posterior under `target`, from `start`, to what `tolerance` nats leave to gain.
 ///
-/// A step to where the log density is no number is taken back, as one that lowers the bound.
+/// `target` begins where the given state says, and gives the state that it ends in. A step that lowers the bound, or
+/// leads to where the log density is no number, is taken back with its state.
 ///
 /// # Errors
 /// What `target` reports at the start.
-pub(crate) fn fit_alone(
+pub(crate) fn fit_alone<S>(
     start: Normal,
+    state: &S,
     tolerance: f64,
-    mut target: impl FnMut(&Normal) -> Result<Share>,
-) -> Result<(Normal, Share)> {
-    let mut share = target(&start)?;
+    mut target: impl FnMut(&Normal, &S) -> Result<(Share, S)>,
+) -> Result<Alone<S>> {
+    let (mut share, mut state) = target(&start, state)?;
     let mut at = start;
     let mut bound = share.value + at.entropy();
     let mut fraction = 1.0;
@@ -30,18 +40,18 @@ pub(crate) fn fit_alone(
             break;
         }
         let next = step.take(&at, fraction);
-        let found = match target(&next) {
+        let found = match target(&next, &state) {
             Err(error) if error.is_outside() => None,
             other => Some(other?),
         };
         match found {
-            Some(found) if found.value + next.entropy() > bound - SLACK => {
+            Some((found, moved)) if found.value + next.entropy() > bound - SLACK => {
                 bound = found.value + next.entropy();
-                (at, share) = (next, found);
+                (at, share, state) = (next, found, moved);
                 fraction = f64::min(1.0, 2.0 * fraction);
             }
             _ => fraction /= 4.0,
         }
     }
-    Ok((at, share))
+    Ok(Alone { at, state })
 }

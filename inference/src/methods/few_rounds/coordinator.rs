@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Key, LogDensity, Loss, Model, Purpose, SiteTable, theta};
 
-use super::alone::{SLACK, fit_alone};
+use super::alone::{Alone, SLACK, fit_alone};
 use super::draws::Draws;
 use super::gaussian::Normal;
 use super::messages::{Answer, MOST_VALUES, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
@@ -211,13 +211,13 @@ impl<M: Model> FewRounds<M> {
             most = most.max(points);
         }
         let start = quadratics[0].around.clone();
-        let (merged, _) = fit_alone(start, self.options.tolerance, |at| {
+        let Alone { at: merged, .. } = fit_alone(start, &(), self.options.tolerance, |at, ()| {
             let mut total = self.prior(at)?;
             for quadratic in &quadratics {
                 let found: Vec<_> = (0..self.draws.len()).map(|k| quadratic.at(&at.draw(self.draws.get(k)))).collect();
                 total = total.plus(&Share::of(at, &self.draws, &found));
             }
-            Ok(total)
+            Ok((total, ()))
         })?;
         // Nothing has changed before all of it is known.
         self.points = most;

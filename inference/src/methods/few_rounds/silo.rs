@@ -2,7 +2,7 @@
 
 use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
-use super::alone::fit_alone;
+use super::alone::{Alone, fit_alone};
 use super::coordinator::{check, report_key, start};
 use super::draws::Draws;
 use super::gaussian::Normal;
@@ -111,14 +111,15 @@ impl<M: Model> FewRoundsSilo<M> {
         Sizes::of(self.table.global_len())
     }
 
-    /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone.
-    fn share(&mut self, at: &Normal, prior: Prior) -> Result<Share> {
-        let Self { workers, integral, centres, draws, device, table, .. } = self;
+    /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone. Rules begin at
+    /// `centres`; where they end comes with it.
+    fn share(&mut self, at: &Normal, prior: Prior, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
+        let Self { workers, integral, draws, device, table, .. } = self;
         let found = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
             let globals = at.draw(draws.get(index));
-            let mut own = centres[index].clone();
             let integrand = Integrand { model, data, device, table };
-            let mut found = integral.gradient(&integrand, &globals, &mut own)?;
+            let evaluate = |own: &mut Centres| integral.gradient(&integrand, &globals, own);
+            let (mut found, own) = here_or_anew(integral, &centres[index], evaluate)?;
             if prior == Prior::Whole {
                 let prior = LogDensity::new(model, device, table).global(&globals)?;
                 found.value += prior.value;
@@ -126,16 +127,16 @@ impl<M: Model> FewRoundsSilo<M> {
             }
             Ok((found.value, found.globals, own))
         })?;
-        let mut sums = Vec::with_capacity(found.len());
-        for (slot, (value, gradient, own)) in centres.iter_mut().zip(found) {
-            *slot = own;
+        let (mut moved, mut sums) = (Vec::with_capacity(found.len()), Vec::with_capacity(found.len()));
+        for (value, gradient, own) in found {
+            moved.push(own);
             sums.push((value, gradient));
         }
         for (value, gradient) in &sums {
             finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &[*value])?;
             finite(&self.name, self.step, |index| describe_global(&self.table, index), gradient)?;
         }
-        Ok(Share::of(at, &self.draws, &sums))
+        Ok((Share::of(at, &self.draws, &sums), moved))
     }
 
     /// Gives rules as few points as agree with larger rules at a draw and its twin, at most so many an axis.
@@ -150,7 +151,12 @@ impl<M: Model> FewRoundsSilo<M> {
             let Worker { model, data } = &self.workers[0];
             let integrand = Integrand { model, data, device: &self.device, table: &self.table };
             let globals = at.draw(self.draws.get(index));
-            self.integral.raise(&integrand, &globals, &mut self.centres[index], until)?;
+            let (raised, own) = here_or_anew(&self.integral, &self.centres[index], |own| {
+                let mut larger = self.integral.clone();
+                larger.raise(&integrand, &globals, own, until)?;
+                Ok(larger)
+            })?;
+            (self.integral, self.centres[index]) = (raised, own);
             self.refit();
         }
         Ok(())
@@ -164,18 +170,35 @@ impl<M: Model> FewRoundsSilo<M> {
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
         let start = start(&self.settings, &self.table);
-        let (own, _) = fit_alone(start, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
+        let own = self.fit_alone(start)?;
         self.choose_points(&own, START_POINTS)?;
-        let (own, _) = fit_alone(own, START_TOLERANCE, |at| self.share(at, Prior::Whole))?;
-        let share = self.share(&own, Prior::None)?;
+        let own = self.fit_alone(own)?;
+        let share = self.own_share(&own)?;
         self.step = request.step + 1;
         Ok(self.answer(share, Some(own.parameters())))
+    }
+
+    /// The posterior of this silo alone, from `start`.
+    fn fit_alone(&mut self, start: Normal) -> Result<Normal> {
+        let centres = self.centres.clone();
+        let target = |at: &Normal, centres: &Vec<Centres>| self.share(at, Prior::Whole, centres);
+        let Alone { at, state } = fit_alone(start, &centres, START_TOLERANCE, target)?;
+        self.centres = state;
+        Ok(at)
+    }
+
+    /// The share of this silo's rows, without the prior.
+    fn own_share(&mut self, at: &Normal) -> Result<Share> {
+        let before = std::mem::take(&mut self.centres);
+        let (share, moved) = self.share(at, Prior::None, &before)?;
+        self.centres = moved;
+        Ok(share)
     }
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
         let at = self.posterior(&request.global)?;
         self.choose_points(&at, usize::MAX)?;
-        let share = self.share(&at, Prior::None)?;
+        let share = self.own_share(&at)?;
         self.seen = at;
         self.step = request.step + 1;
         Ok(self.answer(share, None))
@@ -198,7 +221,9 @@ impl<M: Model> FewRoundsSilo<M> {
         let values = spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
             let globals = at.draw(&noise_of(&family, settings, report_key(request.step, index)));
             let integrand = Integrand { model, data, device, table };
-            integral.value(&integrand, &globals, &mut slopes.at(&seen.whiten(&globals)))
+            let there = slopes.at(&seen.whiten(&globals));
+            let (value, _) = here_or_anew(integral, &there, |own| integral.value(&integrand, &globals, own))?;
+            Ok(value)
         })?;
         finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &values)?;
         self.seen = at;
@@ -210,6 +235,24 @@ impl<M: Model> FewRoundsSilo<M> {
             kind: RoundRequest::KIND.into(),
             problem: "its posterior has another number of parameters than this model's".into(),
         })
+    }
+}
+
+/// Evaluates an integral whose rules begin at `centres`, or at zero where the log density is no number from there: rules
+/// that stand where other globals led them may have nodes at which a density overflows. Where rules end comes with it.
+fn here_or_anew<T>(
+    integral: &RowIntegral,
+    centres: &Centres,
+    evaluate: impl Fn(&mut Centres) -> Result<T>,
+) -> Result<(T, Centres)> {
+    let mut own = centres.clone();
+    match evaluate(&mut own) {
+        Err(error) if error.is_outside() => {
+            own = integral.start();
+            let found = evaluate(&mut own)?;
+            Ok((found, own))
+        }
+        other => Ok((other?, own)),
     }
 }
 
