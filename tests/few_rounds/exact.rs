@@ -3,7 +3,7 @@
 use fixtures::{ConjugateGaussian, ConjugateSettings};
 use partita::Device;
 
-use super::{fitted, moments};
+use super::{fitted, fitted_with_four_draws, moments};
 
 const SETTINGS: ConjugateSettings = ConjugateSettings { prior_mean: 0.5, prior_sd: 3.0, group_sd: 0.8, noise_sd: 0.4 };
 
@@ -39,4 +39,22 @@ fn a_conjugate_hierarchy_is_exact_after_three_rounds_for_any_silos() {
         }
         assert!(found.iter().zip(&exact.group_means).all(|(a, b)| (a - b).abs() < 1e-8));
     }
+}
+
+#[test]
+fn rows_in_parts_are_as_exact_as_rows_together() {
+    let (model, device) = (ConjugateGaussian::new(SETTINGS), Device::flex());
+    // In an order that rows of a part must not follow: 16,385 rows are two parts.
+    let groups: Vec<Vec<f64>> = (0..16_385)
+        .map(|group| (0..2).map(|t| 1.7 + f64::from(group) * 1e-4 + f64::from(7 * group + 5 * t).sin()).collect())
+        .collect();
+    let exact = model.posterior(&groups);
+    let mut fit =
+        fitted_with_four_draws(&model, &[("all".to_owned(), ConjugateGaussian::data(&groups, &device).unwrap())]);
+    let (means, sds) = moments(&fit);
+    assert!((means[0] - exact.mean).abs() < 1e-9, "{} {}", means[0], exact.mean);
+    assert!((sds[0] / exact.sd - 1.0).abs() < 1e-8, "{} {}", sds[0], exact.sd);
+    assert!((fit.report.elbo / exact.log_evidence - 1.0).abs() < 1e-12, "{} {}", fit.report.elbo, exact.log_evidence);
+    let found = fit.exchange.programs()[0].local_moments().unwrap();
+    assert!(found[0].0.iter().zip(&exact.group_means).all(|(a, b)| (a - b).abs() < 1e-8));
 }

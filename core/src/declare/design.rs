@@ -111,14 +111,16 @@ impl<const D: usize> Design<D> {
             return Ok(Self { outer, ..self.take_on_device(rows) });
         }
         let cells = [rows.len(), repeats, columns];
-        if let Some(products) = &rows.products {
+        let products = rows.products.clone();
+        if let (Some(products), true) = (&products, rows.repeats > 1) {
             let whole = Whole { products: products.clone(), total: found, chosen: rows.shared_indices() };
             return Ok(Self { cells, whole: Some(whole), outer, ..self.clone() });
         }
+        let whole = products.map(|products| Whole { products, total: rows.len(), chosen: None });
         let Some(values) = rows.gather(&self.values, |chosen| self.gather(chosen)) else {
-            return Ok(Self { outer, ..self.clone() });
+            return Ok(Self { whole, outer, ..self.clone() });
         };
-        Ok(Self { values, cells, uploaded: Arc::default(), taken: None, whole: None, outer })
+        Ok(Self { values, cells, uploaded: Arc::default(), taken: None, whole, outer })
     }
 
     /// The cells of these rows, column by column.

@@ -25,6 +25,8 @@ pub struct Rows<'a> {
     pub(crate) outer: Outer,
     /// The products of designs that this reading keeps, if it does.
     pub(crate) products: Option<Products>,
+    /// How often each row of the outermost plate is repeated.
+    pub(crate) repeats: usize,
 }
 
 /// What the rows of a plate belong to.
@@ -48,7 +50,7 @@ impl<'a> Rows<'a> {
     /// These rows (all for `None`) of a plate of `total`, gathered on the host.
     pub(crate) fn on_host(total: usize, chosen: Option<&'a [usize]>) -> Self {
         let chosen = chosen.map(Chosen::Given);
-        Self { total, chosen, gathered: None, on_device: false, outer: Outer::Unknown, products: None }
+        Self { total, chosen, gathered: None, on_device: false, outer: Outer::Unknown, products: None, repeats: 1 }
     }
 
     /// The same rows, gathered on the device.

@@ -7,18 +7,19 @@
 mod centres;
 mod hermite;
 mod layout;
+mod part;
 mod reduce;
 #[cfg(test)]
 mod tests;
 mod tree;
 
-pub(crate) use centres::{Centres, Slopes};
+use partita_core::kernel::add_scaled;
+use partita_core::{Device, Minibatch, Model, SiteTable, ValueAndGradient};
 
-use partita_core::{Device, LogDensity, Model, SiteTable, ValueAndGradient};
-
-use self::layout::{Layout, Passes};
-use self::reduce::{Grid, Reduced};
-use self::tree::{Tree, ladder};
+use self::centres::{PartCentres, PartSlopes};
+use self::layout::TOGETHER;
+use self::part::Part;
+use self::tree::Tree;
 use crate::engine::error::{Error, Result};
 
 /// A silo's model and data, as an integral reads them.
@@ -30,12 +31,22 @@ pub(crate) struct Integrand<'a, M: Model> {
     pub(crate) table: &'a SiteTable,
 }
 
-/// The rules over all rows of a silo.
+/// The rules over all rows of a silo, in parts.
 #[derive(Debug, Clone)]
 pub(crate) struct RowIntegral {
-    tree: Tree,
-    layout: Layout,
-    passes: Passes,
+    parts: Vec<Part>,
+}
+
+/// Where the rules over all rows stand at one draw of the globals.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Centres {
+    parts: Vec<PartCentres>,
+}
+
+/// Centres as a linear function of whitened globals, by regression over draws of mean zero and unit covariance.
+#[derive(Debug)]
+pub(crate) struct Slopes {
+    parts: Vec<PartSlopes>,
 }
 
 /// The most latents of a row that a product rule serves.
@@ -43,15 +54,12 @@ pub(crate) const MOST_LATENTS: usize = 3;
 /// The most latents of a silo's own, around which rows are integrated.
 pub(crate) const MOST_SILO_LATENTS: usize = 2;
 
-/// Rules have stood still when none moved farther, in its own scale.
-const STILL: f64 = 0.3;
-/// Times that rules are moved before they are taken as they are.
-const MOVES: usize = 60;
-
 /// The latents of the rows of a block, given the globals.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Conditionals {
     pub(crate) block: usize,
+    /// The rows of the block that they are of; `None` for all in order.
+    pub(crate) rows: Option<Vec<usize>>,
     /// Their means, `[rows, width]`.
     pub(crate) means: Vec<f64>,
     /// Their variances, `[rows, width]`.
@@ -74,10 +82,8 @@ impl RowIntegral {
     /// [`Error::Setting`] for rows with more latents than a product rule serves.
     pub(crate) fn new(table: &SiteTable) -> Result<Self> {
         Self::check(table)?;
-        let tree = Tree::of(table);
-        let passes = Passes::Several;
-        let layout = Layout::of(table, &tree, passes)?;
-        Ok(Self { tree, layout, passes })
+        let parts = rows_of_parts(table).into_iter().map(|rows| Part::new(table, rows));
+        Ok(Self { parts: parts.collect::<Result<_>>()? })
     }
 
     /// Refuses rows with more latents than a product rule serves.
@@ -101,69 +107,56 @@ impl RowIntegral {
 
     /// The combinations of nodes of nested levels, with the fewest points.
     pub(crate) fn combinations(table: &SiteTable) -> usize {
-        Tree::of(table).passes
+        Tree::of(table, &[]).map_or(usize::MAX, |tree| tree.passes)
     }
 
-    fn lay_out(&mut self, table: &SiteTable) -> Result<()> {
-        self.layout = Layout::of(table, &self.tree, self.passes)?;
-        Ok(())
-    }
-
-    /// Evaluates one pass at a time from here on if the model refuses several: it may give shapes by the number of its
-    /// rows of data in place of `rows.len()`.
-    ///
-    /// # Errors
-    /// What the layout refuses; what the model refuses of one pass shows at the first integral.
+    /// As [`Part::adapt`].
     pub(crate) fn adapt<M: Model>(&mut self, integrand: &Integrand<'_, M>, globals: &[f64]) -> Result<()> {
-        let passes = self.layout.passes(&self.tree, &self.start());
-        let first = passes.get(..1).unwrap_or_default();
-        let refused = match self.density(integrand).level_values(globals, first, integrand.data) {
-            Err(partita_core::Error::NotFiniteMade { .. } | partita_core::Error::NotFinite { .. }) | Ok(_) => false,
-            Err(_) => true,
-        };
-        if refused && self.passes == Passes::Several {
-            self.passes = Passes::One;
-            self.lay_out(integrand.table)?;
-        }
-        Ok(())
+        self.parts.iter_mut().try_for_each(|part| part.adapt(integrand, globals))
+    }
+
+    /// The integral over a part of the rows, and how many such parts there are; `None` if it is all of them.
+    ///
+    /// Its rows lie among all others at equal distances, so that an order of rows does no harm.
+    pub(crate) fn sample(&self) -> Option<(Self, usize)> {
+        let count = self.parts.len();
+        (count > 1).then(|| (Self { parts: self.parts[..1].to_vec() }, count))
     }
 
     /// Whether there is nothing to integrate.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tree.levels.is_empty()
+        self.parts.iter().all(|part| part.tree.levels.is_empty())
     }
 
     /// Rules before they have seen data.
     pub(crate) fn start(&self) -> Centres {
-        Centres::start(&self.tree)
+        Centres { parts: self.parts.iter().map(|part| PartCentres::start(&part.tree)).collect() }
     }
 
     /// Rules of other numbers of points as these have them.
     pub(crate) fn fit(&self, centres: Centres) -> Centres {
-        centres.fitted_to(&self.tree)
+        let parts = centres.parts.into_iter().zip(&self.parts);
+        Centres { parts: parts.map(|(own, part)| own.fitted_to(&part.tree)).collect() }
     }
 
     /// Takes the fewest points again.
     pub(crate) fn reset(&mut self, table: &SiteTable) -> Result<()> {
-        self.tree.reset();
-        self.lay_out(table)
+        self.parts.iter_mut().try_for_each(|part| part.reset(table))
     }
 
-    /// The points an axis of every level.
+    /// The points an axis of every level, part by part.
     pub(crate) fn points(&self) -> Vec<usize> {
-        self.tree.levels.iter().map(|level| level.each).collect()
+        self.parts.iter().flat_map(|part| part.tree.levels.iter().map(|level| level.each)).collect()
     }
 
     /// Takes the points an axis of every level; false if there are not as many levels.
-    pub(crate) fn set_points(&mut self, points: &[usize], table: &SiteTable) -> Result<bool> {
-        if points.len() != self.tree.levels.len() {
-            return Ok(false);
+    pub(crate) fn set_points(&mut self, mut points: &[usize], table: &SiteTable) -> Result<bool> {
+        for part in &mut self.parts {
+            let Some((own, rest)) = points.split_at_checked(part.tree.levels.len()) else { return Ok(false) };
+            part.set_points(own, table)?;
+            points = rest;
         }
-        for (level, each) in points.iter().enumerate() {
-            self.tree.set(level, *each);
-        }
-        self.lay_out(table)?;
-        Ok(true)
+        Ok(points.is_empty())
     }
 
     /// $\ell_j(z)$: the log marginal likelihood of the silo's rows at these globals.
@@ -173,7 +166,8 @@ impl RowIntegral {
         globals: &[f64],
         centres: &mut Centres,
     ) -> Result<f64> {
-        Ok(self.settle(integrand, globals, centres)?.value)
+        let parts = self.parts.iter().zip(&mut centres.parts);
+        parts.map(|(part, own)| part.value(integrand, globals, own)).sum()
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.
@@ -183,42 +177,36 @@ impl RowIntegral {
         globals: &[f64],
         centres: &mut Centres,
     ) -> Result<ValueAndGradient> {
-        let density = self.density(integrand);
-        if !centres.is_settled {
-            self.settle(integrand, globals, centres)?;
-        }
-        for attempt in 0.. {
-            let levels = density.levels(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
-            let mut reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
-            let still = reduced.move_centres(&self.tree, centres) <= STILL;
-            if !still && attempt == 0 {
-                drop(levels);
-                self.settle(integrand, globals, centres)?;
-                continue;
+        let mut total: Option<ValueAndGradient> = None;
+        for (part, own) in self.parts.iter().zip(&mut centres.parts) {
+            let found = part.gradient(integrand, globals, own)?;
+            match &mut total {
+                None => total = Some(found),
+                Some(total) => {
+                    total.value += found.value;
+                    add_scaled(&mut total.globals, 1.0, &found.globals);
+                    add_scaled(&mut total.theta, 1.0, &found.theta);
+                }
             }
-            reduced.join(&self.tree);
-            let weights = |pass: usize, block: Option<usize>| self.layout.weights(&self.tree, &reduced, pass, block);
-            let found = levels.gradient(weights)?;
-            return Ok(ValueAndGradient { value: reduced.value, ..found });
         }
-        unreachable!("invariant: the second attempt returns")
+        Ok(total.unwrap_or_default())
     }
 
-    /// Means and variances of every row's latents given these globals, one a level.
+    /// Means and variances of every row's latents given these globals.
     pub(crate) fn conditionals<M: Model>(
         &self,
         integrand: &Integrand<'_, M>,
         globals: &[f64],
         centres: &mut Centres,
     ) -> Result<Vec<Conditionals>> {
-        self.settle(integrand, globals, centres)?;
-        let density = self.density(integrand);
-        let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
-        let reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
-        Ok(reduced.conditionals(&self.tree, centres))
+        let mut all = Vec::new();
+        for (part, own) in self.parts.iter().zip(&mut centres.parts) {
+            all.extend(part.conditionals(integrand, globals, own)?);
+        }
+        Ok(all)
     }
 
-    /// Raises the numbers of points until a rule and the next larger one agree on this draw; whether any was raised.
+    /// Raises the numbers of points until rules and the next larger ones agree on this draw; whether any was raised.
     ///
     /// # Errors
     /// What the model reports at a node.
@@ -229,52 +217,71 @@ impl RowIntegral {
         centres: &mut Centres,
         until: Until,
     ) -> Result<bool> {
+        #[expect(clippy::cast_precision_loss, reason = "parts are few")]
+        let until = Until { tolerance: until.tolerance / self.parts.len() as f64, ..until };
         let mut raised = false;
-        for level in 0..self.tree.levels.len() {
-            let mut found = self.settle(integrand, globals, centres)?;
-            while let Some(next) = self.next(level).filter(|next| *next <= until.most) {
-                let mut larger = self.clone();
-                larger.tree.set(level, next);
-                larger.lay_out(integrand.table)?;
-                let mut fitted = centres.clone().fitted_to(&larger.tree);
-                let finer = larger.settle(integrand, globals, &mut fitted)?;
-                let apart: f64 = found.rows().zip(finer.rows()).map(|(a, b)| (a - b).abs()).sum();
-                if apart <= until.tolerance {
-                    break;
-                }
-                (*self, *centres, found, raised) = (larger, fitted, finer, true);
-            }
+        for (part, own) in self.parts.iter_mut().zip(&mut centres.parts) {
+            raised |= part.raise(integrand, globals, own, until)?;
         }
         Ok(raised)
     }
+}
 
-    /// The next number of points an axis of a level.
-    fn next(&self, level: usize) -> Option<usize> {
-        let own = &self.tree.levels[level];
-        ladder(own.width).iter().copied().find(|each| *each > own.each)
+impl Centres {
+    /// All numbers in one vector.
+    pub(crate) fn flat(&self) -> Vec<f64> {
+        self.parts.iter().flat_map(PartCentres::flat).collect()
     }
 
-    /// Moves every rule until it stands still; what it gives then.
-    fn settle<M: Model>(
-        &self,
-        integrand: &Integrand<'_, M>,
-        globals: &[f64],
-        centres: &mut Centres,
-    ) -> Result<Reduced> {
-        let density = self.density(integrand);
-        for attempt in 1.. {
-            let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
-            let mut reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
-            let moved = reduced.move_centres(&self.tree, centres);
-            if moved <= STILL || attempt == MOVES {
-                centres.is_settled = true;
-                return Ok(reduced);
-            }
+    /// The same from one vector; `None` if it has another length.
+    pub(crate) fn of_flat(self, mut values: &[f64]) -> Option<Self> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for own in self.parts {
+            let (here, rest) = values.split_at_checked(own.flat_len())?;
+            parts.push(own.of_flat(here)?);
+            values = rest;
         }
-        unreachable!("invariant: the last attempt returns")
+        values.is_empty().then_some(Self { parts })
+    }
+}
+
+impl Slopes {
+    /// From the centres at draws, whose whitened globals `noise` gives.
+    pub(crate) fn of(centres: &[Centres], noise: impl Fn(usize) -> Vec<f64>) -> Self {
+        let count = centres.first().map_or(0, |own| own.parts.len());
+        let part = |part: usize| PartSlopes::of(centres.iter().map(|own| &own.parts[part]), &noise);
+        Self { parts: (0..count).map(part).collect() }
     }
 
-    fn density<'a, M: Model>(&'a self, integrand: &Integrand<'a, M>) -> LogDensity<'a, M> {
-        LogDensity::new(integrand.model, integrand.device, integrand.table).minibatch(&self.layout.minibatch)
+    /// Centres at these whitened globals.
+    pub(crate) fn at(&self, white: &[f64]) -> Centres {
+        Centres { parts: self.parts.iter().map(|own| own.at(white)).collect() }
     }
+}
+
+/// The rows of outermost plates of each part: all in one where there are few, or where latents of the silo or rows
+/// without latents tie them together.
+fn rows_of_parts(table: &SiteTable) -> Vec<Vec<Minibatch>> {
+    let blocks = table.blocks();
+    let is_tied = |index: usize| {
+        let block = &blocks[index];
+        (block.plate.is_none() && block.width > 0)
+            || (block.plate.is_some() && table.outermost(index) == index && block.width == 0)
+    };
+    let outermost =
+        || (0..blocks.len()).filter(|index| blocks[*index].plate.is_some() && table.outermost(*index) == *index);
+    let fewest = outermost().map(|index| blocks[index].rows).min().unwrap_or(0);
+    let total: usize = blocks.iter().map(|block| block.rows).sum();
+    let count = if (0..blocks.len()).any(is_tied) { 1 } else { total.div_ceil(TOGETHER).min(fewest) };
+    if count <= 1 {
+        return vec![Vec::new()];
+    }
+    let part = |first: usize| {
+        let rows = |index: usize| {
+            let plate = blocks[index].plate.as_deref()?;
+            Some(Minibatch::new(plate, (first..blocks[index].rows).step_by(count).collect()))
+        };
+        outermost().filter_map(rows).collect()
+    };
+    (0..count).map(part).collect()
 }

@@ -85,6 +85,9 @@ impl Whole {
                 (Start { intercepts: Some(own), places: Some(places) }, Some(chosen)) if repeats == 1 => {
                     chosen.iter().zip(places).map(|(row, place)| cells[*row] + own[*place]).collect()
                 }
+                (Start { intercepts: Some(own), places: Some(places) }, None) if repeats == 1 => {
+                    cells.iter().zip(places).map(|(cell, place)| cell + own[*place]).collect()
+                }
                 (start, chosen) => {
                     let mut eta = start.cells(rows, repeats);
                     add_rows(&mut eta, &cells, chosen, repeats);

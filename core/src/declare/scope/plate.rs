@@ -194,8 +194,9 @@ impl<'a> Scope<'a> {
         #[expect(clippy::cast_precision_loss, reason = "row counts are far below 2^52")]
         let scale = batch.map_or(1.0, |batch| total as f64 * batch.repeats as f64 / batch.rows.len() as f64);
         let gathered = batch.map(|batch| batch.gathered.clone());
-        let products = self.products.clone();
-        let rows = Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer: Outer::Silo, products };
+        let (products, repeats) = (self.products.clone(), batch.map_or(1, |batch| batch.repeats));
+        let rows =
+            Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer: Outer::Silo, products, repeats };
         let place = self.outermost_place(block, rows.len());
         Ok(Plate { name: name.to_owned(), block, rows, scale, place })
     }
@@ -219,8 +220,8 @@ impl<'a> Scope<'a> {
             .unwrap_or_default();
         let place = self.inner_place(&around, block, &places);
         let outer = Outer::Plate { len: around.rows.len(), places, uploaded };
-        let (total, products) = (groups.rows(), self.products.clone());
-        let rows = Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer, products };
+        let (total, products, repeats) = (groups.rows(), self.products.clone(), around.rows.repeats);
+        let rows = Rows { total, chosen, gathered, on_device: self.stays_on_device(), outer, products, repeats };
         Ok(Plate { name: name.to_owned(), block, rows, scale: around.scale, place })
     }
 

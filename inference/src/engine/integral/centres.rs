@@ -7,9 +7,9 @@ use super::hermite::Rule;
 use super::layout::Slot;
 use super::tree::{Level, Tree};
 
-/// Centres and scales of all rows of all levels.
+/// Centres and scales of the rows of a part, level by level.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Centres {
+pub(crate) struct PartCentres {
     pub(crate) levels: Vec<LevelCentres>,
     /// Whether they have been moved until they stood still.
     pub(crate) is_settled: bool,
@@ -32,7 +32,7 @@ const EDGE: f64 = 0.7;
 /// The factor on the scale of a rule whose row may lie outside.
 const WIDENED: f64 = 3.0;
 
-impl Centres {
+impl PartCentres {
     /// Every row at zero with scale one.
     pub(crate) fn start(tree: &Tree) -> Self {
         let level = |level: &Level| {
@@ -61,11 +61,16 @@ impl Centres {
     }
 }
 
-impl Centres {
+impl PartCentres {
     /// All numbers in one vector.
     pub(crate) fn flat(&self) -> Vec<f64> {
         let levels = self.levels.iter().flat_map(|own| own.centre.iter().chain(&own.factor)).copied();
         levels.chain(std::iter::once(f64::from(u8::from(self.is_settled)))).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn flat_len(&self) -> usize {
+        self.levels.iter().map(|own| own.centre.len() + own.factor.len()).sum::<usize>() + 1
     }
 
     /// The same from one vector; `None` if it has another length.
@@ -86,15 +91,16 @@ impl Centres {
 
 /// Centres as a linear function of whitened globals, by regression over draws of mean zero and unit covariance.
 #[derive(Debug)]
-pub(crate) struct Slopes {
-    mean: Centres,
+pub(crate) struct PartSlopes {
+    mean: PartCentres,
     /// For each component, the slope of every centre, level by level.
     slopes: Vec<Vec<Vec<f64>>>,
 }
 
-impl Slopes {
+impl PartSlopes {
     /// From the centres at draws, whose whitened globals `noise` gives.
-    pub(crate) fn of(centres: &[Centres], noise: impl Fn(usize) -> Vec<f64>) -> Self {
+    pub(crate) fn of<'c>(centres: impl Iterator<Item = &'c PartCentres>, noise: &impl Fn(usize) -> Vec<f64>) -> Self {
+        let centres: Vec<&PartCentres> = centres.collect();
         #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
         let weight = 1.0 / centres.len() as f64;
         let mut mean = centres[0].clone();
@@ -119,7 +125,7 @@ impl Slopes {
     }
 
     /// Centres at these whitened globals.
-    pub(crate) fn at(&self, white: &[f64]) -> Centres {
+    pub(crate) fn at(&self, white: &[f64]) -> PartCentres {
         let mut centres = self.mean.clone();
         for (slopes, white) in self.slopes.iter().zip(white) {
             for (own, slopes) in centres.levels.iter_mut().zip(slopes) {

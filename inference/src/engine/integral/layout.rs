@@ -2,7 +2,7 @@
 
 use partita_core::{Minibatch, SiteTable};
 
-use super::centres::Centres;
+use super::centres::PartCentres;
 use super::reduce::Reduced;
 use super::tree::{Level, Tree};
 use crate::engine::error::Result;
@@ -37,10 +37,11 @@ pub(crate) struct Slot {
 }
 
 /// Rows evaluated together: enough that a node of the tape costs less than its numbers, few enough for the cache.
-const TOGETHER: usize = 16_384;
+pub(super) const TOGETHER: usize = 16_384;
 
 impl Layout {
-    pub(crate) fn of(table: &SiteTable, tree: &Tree, passes: Passes) -> Result<Self> {
+    /// That of the rows which `rows` name, or all; several passes go together over all rows alone.
+    pub(crate) fn of(table: &SiteTable, tree: &Tree, passes: Passes, rows: &[Minibatch]) -> Result<Self> {
         let silo = tree.silo();
         let span = silo.map_or(tree.passes, |silo| tree.levels[silo].inner);
         let repeats = if passes == Passes::Several { repeats(table, span) } else { 1 };
@@ -52,7 +53,7 @@ impl Layout {
             })
             .collect();
         let minibatch: Vec<Minibatch> = match repeats {
-            1 => Vec::new(),
+            1 => rows.to_vec(),
             _ => outermost(table)
                 .filter_map(|(_, plate, rows)| {
                     Some(Minibatch::repeated(plate?, &(0..rows).collect::<Vec<_>>(), repeats))
@@ -61,10 +62,12 @@ impl Layout {
         };
         let (mut places, mut blocks) = (Vec::new(), Vec::new());
         for (index, block) in table.blocks().iter().enumerate() {
-            let rows = table.rows_evaluated(index, &minibatch)?;
-            blocks.push((rows.as_ref().map_or(block.rows, Vec::len), block.width));
+            let evaluated = table.rows_evaluated(index, &minibatch)?;
+            let count = evaluated.as_ref().map_or(block.rows, Vec::len);
+            blocks.push((count, block.width));
             let repeat = repeats_of(table, index, &minibatch, repeats)?;
-            let rows = rows.unwrap_or_else(|| (0..block.rows).collect());
+            // Rows of a tree are those that it was made of, in their order.
+            let rows = evaluated.filter(|_| repeats > 1).unwrap_or_else(|| (0..count).collect());
             places.push(rows.into_iter().zip(repeat).collect::<Vec<_>>());
         }
         let mut level_of = vec![None; table.blocks().len()];
@@ -88,7 +91,7 @@ impl Layout {
     }
 
     /// The latents of every evaluation, one vector a block.
-    pub(crate) fn passes(&self, tree: &Tree, centres: &Centres) -> Vec<Vec<Vec<f64>>> {
+    pub(crate) fn passes(&self, tree: &Tree, centres: &PartCentres) -> Vec<Vec<Vec<f64>>> {
         let all = |slots: &Vec<Vec<Slot>>| {
             let block = |(index, (rows, width)): (usize, &(usize, usize))| {
                 let mut values = vec![0.0; rows * width];

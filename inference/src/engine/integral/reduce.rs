@@ -5,7 +5,7 @@ use partita_core::special::HALF_LOG_TWO_PI;
 use partita_core::{Levels, Model};
 
 use super::Conditionals;
-use super::centres::Centres;
+use super::centres::PartCentres;
 use super::layout::Layout;
 use super::tree::Tree;
 use crate::engine::error::{Error, Result};
@@ -60,7 +60,7 @@ impl Reduced {
     ///
     /// # Errors
     /// [`Error::NotFinite`] for a row whose density is no number, or zero at every node.
-    pub(crate) fn of(tree: &Tree, centres: &Centres, grid: Grid) -> Result<Self> {
+    pub(crate) fn of(tree: &Tree, centres: &PartCentres, grid: Grid) -> Result<Self> {
         let Grid { levels: mut weights, outside } = grid;
         let mut logs: Vec<Vec<f64>> = vec![Vec::new(); tree.levels.len()];
         for (at, level) in tree.levels.iter().enumerate().rev() {
@@ -105,7 +105,7 @@ impl Reduced {
     }
 
     /// Moves every rule to the moments of its weights; how far the one that moved most did.
-    pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut Centres) -> f64 {
+    pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
         let mut most = 0.0_f64;
         for ((level, own), weights) in tree.levels.iter().zip(&mut centres.levels).zip(&self.weights) {
             for (at, weights) in weights.chunks_exact(level.rule.len()).enumerate() {
@@ -136,7 +136,7 @@ impl Reduced {
     }
 
     /// Means and variances of each level's latents, with its block.
-    pub(crate) fn conditionals(mut self, tree: &Tree, centres: &Centres) -> Vec<Conditionals> {
+    pub(crate) fn conditionals(mut self, tree: &Tree, centres: &PartCentres) -> Vec<Conditionals> {
         let given = self.weights.clone();
         self.join(tree);
         let mut all = Vec::with_capacity(tree.levels.len());
@@ -154,7 +154,7 @@ impl Reduced {
                 }
             }
             let variances = means.iter().zip(&squares).map(|(mean, square)| (square - mean * mean).max(0.0)).collect();
-            all.push(Conditionals { block: level.block, means, variances });
+            all.push(Conditionals { block: level.block, rows: None, means, variances });
         }
         all
     }

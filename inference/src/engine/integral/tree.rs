@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use partita_core::SiteTable;
+use partita_core::{Minibatch, SiteTable};
 
 use super::hermite::Rule;
+use crate::engine::error::Result;
 
 /// One level: the rows of a block with latents.
 #[derive(Debug, Clone)]
@@ -73,12 +74,13 @@ pub(crate) fn ladder(width: usize) -> &'static [usize] {
 }
 
 impl Tree {
-    /// The levels of a site table, each with the fewest points.
-    pub(crate) fn of(table: &SiteTable) -> Self {
+    /// The levels of the rows of a site table that a minibatch names, or all, each with the fewest points.
+    pub(crate) fn of(table: &SiteTable, minibatch: &[Minibatch]) -> Result<Self> {
         let (mut levels, mut rules): (Vec<Level>, _) = (Vec::new(), Rules::default());
         let mut places = vec![None; table.blocks().len()];
         for (index, block) in table.blocks().iter().enumerate() {
-            if block.width == 0 || block.rows == 0 {
+            let rows = table.rows_evaluated(index, minibatch)?.map_or(block.rows, |rows| rows.len());
+            if block.width == 0 || rows == 0 {
                 continue;
             }
             places[index] = Some(levels.len());
@@ -86,9 +88,9 @@ impl Tree {
             levels.push(Level {
                 block: index,
                 is_silo: block.plate.is_none(),
-                rows: block.rows,
+                rows,
                 width: block.width,
-                within: around(table, &places, index),
+                within: around(table, minibatch, &places, index)?,
                 each,
                 rule: rules.get(block.width, each),
                 paths: 1,
@@ -97,16 +99,19 @@ impl Tree {
         }
         let mut tree = Self { levels, passes: 1, rules };
         tree.count();
-        tree
+        Ok(tree)
     }
 
-    /// Gives every level the fewest points.
-    pub(crate) fn reset(&mut self) {
+    /// Gives every level the fewest points; whether any had more.
+    pub(crate) fn reset(&mut self) -> bool {
+        let mut changed = false;
         for level in &mut self.levels {
-            level.each = ladder(level.width)[0];
-            level.rule = self.rules.get(level.width, level.each);
+            let each = ladder(level.width)[0];
+            changed |= level.each != each;
+            (level.each, level.rule) = (each, self.rules.get(level.width, each));
         }
         self.count();
+        changed
     }
 
     /// Gives a level rules of so many points an axis.
@@ -160,16 +165,19 @@ impl Tree {
 }
 
 /// The nearest block around with latents, as a level, and the row there of each row.
-fn around(table: &SiteTable, places: &[Option<usize>], block: usize) -> Option<(usize, Arc<[usize]>)> {
-    let blocks = table.blocks();
-    let mut parent = blocks[block].parent.as_ref()?;
-    let mut rows: Arc<[usize]> = Arc::clone(&parent.rows);
-    loop {
+fn around(
+    table: &SiteTable,
+    minibatch: &[Minibatch],
+    places: &[Option<usize>],
+    block: usize,
+) -> Result<Option<(usize, Arc<[usize]>)>> {
+    let (blocks, mut at, mut rows) = (table.blocks(), block, None::<Vec<usize>>);
+    while let (Some(parent), Some(outer)) = (&blocks[at].parent, table.outer_places(at, minibatch)?) {
+        let own = rows.map_or_else(|| outer.clone(), |rows| rows.into_iter().map(|row| outer[row]).collect());
         if let Some(level) = places[parent.block] {
-            return Some((level, rows));
+            return Ok(Some((level, own.into())));
         }
-        let next = blocks[parent.block].parent.as_ref()?;
-        rows = rows.iter().map(|row| next.rows[*row]).collect();
-        parent = next;
+        (at, rows) = (parent.block, Some(own));
     }
+    Ok(None)
 }

@@ -113,14 +113,16 @@ impl<M: Model> FewRoundsSilo<M> {
 
     /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone. Rules begin at
     /// `centres`; where they end comes with it.
-    fn share(&mut self, at: &Normal, prior: Prior, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
+    fn share(&mut self, at: &Normal, counted: Counted, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
         let Self { workers, integral, draws, device, table, .. } = self;
         let found = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
             let globals = at.draw(draws.get(index));
             let integrand = Integrand { model, data, device, table };
             let evaluate = |own: &mut Centres| integral.gradient(&integrand, &globals, own);
             let (mut found, own) = here_or_anew(integral, &centres[index], evaluate)?;
-            if prior == Prior::Whole {
+            if let Counted::WithPrior { times } = counted {
+                found.value *= times;
+                found.globals.iter_mut().for_each(|slot| *slot *= times);
                 let prior = LogDensity::new(model, device, table).global(&globals)?;
                 found.value += prior.value;
                 found.globals.iter_mut().zip(&prior.globals).for_each(|(slot, own)| *slot += own);
@@ -170,18 +172,40 @@ impl<M: Model> FewRoundsSilo<M> {
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
         let start = start(&self.settings, &self.table);
-        let own = self.fit_alone(start)?;
-        self.choose_points(&own, START_POINTS)?;
-        let own = self.fit_alone(own)?;
+        let own = match self.integral.sample() {
+            None => {
+                let own = self.fit_alone(start, 1.0)?;
+                self.choose_points(&own, START_POINTS)?;
+                self.fit_alone(own, 1.0)?
+            }
+            Some(sample) => self.fit_sample(start, sample)?,
+        };
         let share = self.own_share(&own)?;
         self.step = request.step + 1;
         Ok(self.answer(share, Some(own.parameters())))
     }
 
-    /// The posterior of this silo alone, from `start`.
-    fn fit_alone(&mut self, start: Normal) -> Result<Normal> {
+    /// The posterior of this silo alone, as a part of its rows shows it: a start, which need not be right.
+    fn fit_sample(&mut self, start: Normal, (sample, parts): (RowIntegral, usize)) -> Result<Normal> {
+        self.centres = vec![sample.start(); self.draws.len()];
+        let whole = std::mem::replace(&mut self.integral, sample);
+        #[expect(clippy::cast_precision_loss, reason = "parts are few")]
+        let own = self.fit_alone(start, parts as f64);
+        self.integral = whole;
+        let own = own?;
+        // Rules of all rows settle once, at the mean, and start there at every draw.
+        let Worker { model, data } = &self.workers[0];
+        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
+        let mut centres = self.integral.start();
+        self.integral.value(&integrand, &own.mean, &mut centres)?;
+        self.centres = vec![centres; self.draws.len()];
+        Ok(own)
+    }
+
+    /// The posterior of this silo alone, from `start`, with every row counted `times`.
+    fn fit_alone(&mut self, start: Normal, times: f64) -> Result<Normal> {
         let centres = self.centres.clone();
-        let target = |at: &Normal, centres: &Vec<Centres>| self.share(at, Prior::Whole, centres);
+        let target = |at: &Normal, centres: &Vec<Centres>| self.share(at, Counted::WithPrior { times }, centres);
         let Alone { at, state } = fit_alone(start, &centres, START_TOLERANCE, target)?;
         self.centres = state;
         Ok(at)
@@ -190,7 +214,7 @@ impl<M: Model> FewRoundsSilo<M> {
     /// The share of this silo's rows, without the prior.
     fn own_share(&mut self, at: &Normal) -> Result<Share> {
         let before = std::mem::take(&mut self.centres);
-        let (share, moved) = self.share(at, Prior::None, &before)?;
+        let (share, moved) = self.share(at, Counted::Rows, &before)?;
         self.centres = moved;
         Ok(share)
     }
@@ -256,11 +280,14 @@ fn here_or_anew<T>(
     }
 }
 
-/// Whether a silo counts the prior of the globals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prior {
-    None,
-    Whole,
+/// What a share is a sum of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Counted {
+    Rows,
+    /// Every row so many times, and the prior of the globals.
+    WithPrior {
+        times: f64,
+    },
 }
 
 const POINTS: &str = "rules.points";
@@ -326,11 +353,14 @@ impl<M: Model> Program for FewRoundsSilo<M> {
         for (index, centres) in self.centres.iter().enumerate() {
             let globals = self.seen.draw(self.draws.get(index));
             for found in self.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
-                let Conditionals { block, means, variances } = found;
+                let Conditionals { block, rows, means, variances } = found;
+                let width = self.table.blocks()[block].width;
                 let (sum, squares) = &mut sums[block];
-                for (k, (mean, variance)) in means.iter().zip(&variances).enumerate() {
-                    sum[k] += weight * mean;
-                    squares[k] += weight * (variance + mean * mean);
+                for (index, (mean, variance)) in means.iter().zip(&variances).enumerate() {
+                    let row = rows.as_ref().map_or(index / width, |rows| rows[index / width]);
+                    let place = row * width + index % width;
+                    sum[place] += weight * mean;
+                    squares[place] += weight * (variance + mean * mean);
                 }
             }
         }

@@ -1,0 +1,186 @@
+//! Integrates some of a silo's rows: those that are evaluated together, and stay in the cache while all nodes are.
+
+use partita_core::{LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
+
+use super::centres::PartCentres;
+use super::layout::{Layout, Passes};
+use super::reduce::{Grid, Reduced};
+use super::tree::{Tree, ladder};
+use super::{Conditionals, Integrand, Until};
+use crate::engine::error::Result;
+
+/// Rules have stood still when none moved farther, in its own scale.
+const STILL: f64 = 0.3;
+/// Times that rules are moved before they are taken as they are.
+const MOVES: usize = 60;
+
+/// The rules over some rows of a silo.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) tree: Tree,
+    layout: Layout,
+    passes: Passes,
+    /// The rows of outermost plates; empty for all.
+    rows: Vec<Minibatch>,
+}
+
+impl Part {
+    /// Rules of the fewest points for the rows of a table that `rows` name, or all.
+    pub(super) fn new(table: &SiteTable, rows: Vec<Minibatch>) -> Result<Self> {
+        let tree = Tree::of(table, &rows)?;
+        let passes = if rows.is_empty() { Passes::Several } else { Passes::One };
+        let layout = Layout::of(table, &tree, passes, &rows)?;
+        Ok(Self { tree, layout, passes, rows })
+    }
+
+    fn lay_out(&mut self, table: &SiteTable) -> Result<()> {
+        self.layout = Layout::of(table, &self.tree, self.passes, &self.rows)?;
+        Ok(())
+    }
+
+    /// Evaluates one pass at a time from here on if the model refuses several: it may give shapes by the number of its
+    /// rows of data in place of `rows.len()`.
+    ///
+    /// # Errors
+    /// What the layout refuses; what the model refuses of one pass shows at the first integral.
+    pub(super) fn adapt<M: Model>(&mut self, integrand: &Integrand<'_, M>, globals: &[f64]) -> Result<()> {
+        let passes = self.layout.passes(&self.tree, &PartCentres::start(&self.tree));
+        let first = passes.get(..1).unwrap_or_default();
+        let refused = match self.density(integrand).level_values(globals, first, integrand.data) {
+            Err(partita_core::Error::NotFiniteMade { .. } | partita_core::Error::NotFinite { .. }) | Ok(_) => false,
+            Err(_) => true,
+        };
+        if refused && self.passes == Passes::Several {
+            self.passes = Passes::One;
+            self.lay_out(integrand.table)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the fewest points again.
+    pub(super) fn reset(&mut self, table: &SiteTable) -> Result<()> {
+        if self.tree.reset() { self.lay_out(table) } else { Ok(()) }
+    }
+
+    /// Takes the points an axis of every level.
+    pub(super) fn set_points(&mut self, points: &[usize], table: &SiteTable) -> Result<()> {
+        points.iter().enumerate().for_each(|(level, each)| self.tree.set(level, *each));
+        self.lay_out(table)
+    }
+
+    /// The log marginal likelihood of these rows at these globals.
+    pub(super) fn value<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+    ) -> Result<f64> {
+        Ok(self.settle(integrand, globals, centres)?.value)
+    }
+
+    /// The same with its gradient by globals and θ.
+    pub(super) fn gradient<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+    ) -> Result<ValueAndGradient> {
+        let density = self.density(integrand);
+        if !centres.is_settled {
+            self.settle(integrand, globals, centres)?;
+        }
+        for attempt in 0.. {
+            let levels = density.levels(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
+            let mut reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
+            let still = reduced.move_centres(&self.tree, centres) <= STILL;
+            if !still && attempt == 0 {
+                drop(levels);
+                self.settle(integrand, globals, centres)?;
+                continue;
+            }
+            reduced.join(&self.tree);
+            let weights = |pass: usize, block: Option<usize>| self.layout.weights(&self.tree, &reduced, pass, block);
+            let found = levels.gradient(weights)?;
+            return Ok(ValueAndGradient { value: reduced.value, ..found });
+        }
+        unreachable!("invariant: the second attempt returns")
+    }
+
+    /// Means and variances of every row's latents given these globals, one a level, of the rows of the table.
+    pub(super) fn conditionals<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+    ) -> Result<Vec<Conditionals>> {
+        self.settle(integrand, globals, centres)?;
+        let density = self.density(integrand);
+        let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
+        let reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
+        let mut found = reduced.conditionals(&self.tree, centres);
+        for own in &mut found {
+            own.rows = integrand.table.rows_evaluated(own.block, &self.rows)?;
+        }
+        Ok(found)
+    }
+
+    /// Raises the numbers of points until a rule and the next larger one agree on this draw; whether any was raised.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(super) fn raise<M: Model>(
+        &mut self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+        until: Until,
+    ) -> Result<bool> {
+        let mut raised = false;
+        for level in 0..self.tree.levels.len() {
+            let mut found = self.settle(integrand, globals, centres)?;
+            while let Some(next) = self.next(level).filter(|next| *next <= until.most) {
+                let mut larger = self.clone();
+                larger.tree.set(level, next);
+                larger.lay_out(integrand.table)?;
+                let mut fitted = centres.clone().fitted_to(&larger.tree);
+                let finer = larger.settle(integrand, globals, &mut fitted)?;
+                let apart: f64 = found.rows().zip(finer.rows()).map(|(a, b)| (a - b).abs()).sum();
+                if apart <= until.tolerance {
+                    break;
+                }
+                (*self, *centres, found, raised) = (larger, fitted, finer, true);
+            }
+        }
+        Ok(raised)
+    }
+
+    /// The next number of points an axis of a level.
+    fn next(&self, level: usize) -> Option<usize> {
+        let own = &self.tree.levels[level];
+        ladder(own.width).iter().copied().find(|each| *each > own.each)
+    }
+
+    /// Moves every rule until it stands still; what it gives then.
+    fn settle<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+    ) -> Result<Reduced> {
+        let density = self.density(integrand);
+        for attempt in 1.. {
+            let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
+            let mut reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
+            let moved = reduced.move_centres(&self.tree, centres);
+            if moved <= STILL || attempt == MOVES {
+                centres.is_settled = true;
+                return Ok(reduced);
+            }
+        }
+        unreachable!("invariant: the last attempt returns")
+    }
+
+    fn density<'a, M: Model>(&'a self, integrand: &Integrand<'a, M>) -> LogDensity<'a, M> {
+        LogDensity::new(integrand.model, integrand.device, integrand.table).minibatch(&self.layout.minibatch)
+    }
+}
