@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod estimator;
 pub(crate) mod exchange;
 pub(crate) mod family;
+pub(crate) mod gauss_hermite;
 pub(crate) mod integral;
 pub mod metrics;
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::LocalProblem;
 use crate::engine::error::{Error, Result};
 use crate::engine::family::{CovarianceGradient, CovarianceMatrix, MomentGradient};
+use crate::engine::gauss_hermite::GaussHermite;
 use crate::engine::natural::NormalFamily;
 
 /// How solvers without draws of their own take expectations under $`q`$.
@@ -72,7 +73,7 @@ impl Expectation {
     /// [`Error::Setting`] for a product rule over more components than it is for.
     pub(super) fn rule(self, len: usize, noise: Noise, key: Key) -> Result<Rule> {
         match self {
-            Self::GaussHermite { points } if len <= LONGEST => Ok(product(&gauss_hermite(points as usize), len)),
+            Self::GaussHermite { points } if len <= LONGEST => Ok(product(&GaussHermite::new(points as usize), len)),
             Self::GaussHermite { .. } => Err(Error::Setting {
                 setting: "expectation of a solver",
                 found: format!("GaussHermite over {len} components"),
@@ -179,47 +180,19 @@ impl Root {
     }
 }
 
-/// Points and weights of the Gauss-Hermite rule for the standard normal density: the eigenvalues of its Jacobi matrix,
-/// and the squares of the first entries of its eigenvectors.
-///
-/// # References
-/// Golub and Welsch (1969), Calculation of Gauss quadrature rules.
-pub(super) fn gauss_hermite(count: usize) -> Vec<(f64, f64)> {
-    #[expect(clippy::cast_precision_loss, reason = "rules have at most a few hundred points")]
-    let jacobi = Mat::from_fn(count, count, |i, j| if i.abs_diff(j) == 1 { (i.max(j) as f64).sqrt() } else { 0.0 });
-    match jacobi.self_adjoint_eigen(faer::Side::Lower) {
-        Ok(eigen) => (0..count).map(|place| (eigen.S()[place], eigen.U()[(0, place)].powi(2))).collect(),
-        // A finite symmetric matrix of this form has eigenvalues; a failure shows as a result that is not a number.
-        Err(_) => vec![(f64::NAN, f64::NAN); count],
-    }
-}
-
 /// The product of a rule with itself.
-fn product(rule: &[(f64, f64)], len: usize) -> Rule {
+fn product(rule: &GaussHermite, len: usize) -> Rule {
     let mut product = Rule { points: vec![Vec::new()], weights: vec![1.0] };
     for _ in 0..len {
         let all = product.points.iter().zip(&product.weights);
         let each = all.flat_map(|(point, weight)| {
-            rule.iter().map(move |(next, own)| ([point.as_slice(), &[*next]].concat(), weight * own))
+            rule.nodes
+                .iter()
+                .zip(&rule.weights)
+                .map(move |(next, own)| ([point.as_slice(), &[*next]].concat(), weight * own))
         });
         let (points, weights) = each.unzip();
         product = Rule { points, weights };
     }
     product
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_integrates_even_powers_to_double_factorials() {
-        let rule = gauss_hermite(12);
-        let mut expected = 1.0;
-        for power in 0..12 {
-            let found: f64 = rule.iter().map(|(x, weight)| weight * x.powi(2 * power)).sum();
-            assert!((found / expected - 1.0).abs() < 1e-12, "{power}: {found} against {expected}");
-            expected *= f64::from(2 * power + 1);
-        }
-    }
 }
