@@ -236,4 +236,14 @@ impl Error {
             source => Self::InSilo { silo: silo.to_owned(), step, source: Box::new(source) },
         }
     }
+
+    /// Whether numbers went where the model has none, so that other parameters may do.
+    pub(crate) fn is_numerical(&self) -> bool {
+        match self {
+            Self::NotFinite { .. } => true,
+            Self::Model(error) => crate::engine::terms::climbing::is_outside(error),
+            Self::InSilo { source, .. } => source.is_numerical(),
+            _ => false,
+        }
+    }
 }
