@@ -81,13 +81,7 @@ impl Descent {
     }
 
     /// The same at a rate of the caller's, with parameters in these units.
-    pub(crate) fn step_in(
-        &mut self,
-        units: &[f64],
-        rate: f64,
-        parameters: &mut [f64],
-        gradient: &mut [f64],
-    ) -> Moved {
+    pub(crate) fn step_in(&mut self, units: &[f64], rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
         let gradient_norm = norm(gradient);
         units::enter(units, parameters, gradient);
         let moved = self.step_at(rate, parameters, gradient);
@@ -316,7 +310,8 @@ impl Trainer {
     pub(crate) fn save(&self) -> NamedVectors {
         let own = [("global".to_owned(), self.parameters().to_vec()), ("theta".to_owned(), self.theta().to_vec())];
         let rule = self.descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
-        let mut state: NamedVectors = own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect();
+        let mut state: NamedVectors =
+            own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect();
         if let Some(own) = &self.adapting {
             state.push((format!("{ADAPTIVE}steps"), vec![own.steps as f64]));
             state.push((format!("{ADAPTIVE}units"), own.theta_units.clone()));

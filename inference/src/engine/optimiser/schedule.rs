@@ -20,11 +20,11 @@ pub enum Schedule {
     ///
     /// Means move in units of their posterior standard deviations, log scales as they are, and each tensor of θ in units
     /// of the root mean square of its starting values. A phase ends when split R-hat over the latter part of its
-    /// iterates is small in nine coordinates of ten; its average is where the next phase begins, at half the rate. When
-    /// the next halving promises less than it costs, the rate falls to zero along a straight line, and the run has
-    /// converged. The same line leads to the limit, over its last quarter, where a run gets there first. A step after
-    /// which bound or parameters are not finite, and a fall of the bound below where it began, are undone at a quarter of
-    /// the rate.
+    /// iterates is small; their average is where the next phase begins, at half the rate. When the next phase promises
+    /// less than it costs, the rate falls to zero, and the run has converged: the answer is an average over that fall. So
+    /// the rate does over the last quarter of the limit, where a run gets there first; the answer is the last iterate
+    /// then. A step after which bound or gradient is not finite, and a bound that has fallen far below that of the phase's
+    /// beginning, are undone at a quarter of the rate.
     ///
     /// [`crate::AlgorithmChoice::Sfvi`] and `Central` take it step by step, `SfviAvg` round by round, and the gradient
     /// solver of `Pvi` within each local update. Methods that do not know such phases (`FedOpt`, `OnDevice`, `Vertical`,

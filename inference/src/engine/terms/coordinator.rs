@@ -1,6 +1,8 @@
 //! Keeps what the coordinator of a method over silos knows: the model's globals, their posterior, and who the silos are.
 
-use partita_core::{Device, Model, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta};
+use partita_core::{
+    Device, Model, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
+};
 
 use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
 use super::pending::LastWeights;

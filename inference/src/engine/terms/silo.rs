@@ -48,7 +48,10 @@ pub(crate) fn check_rate(kind: &str, rate: f64) -> Result<f64> {
     if rate >= 0.0 && rate.is_finite() {
         return Ok(rate);
     }
-    Err(Error::Message { kind: kind.to_owned(), problem: format!("its learning rate is {rate}, expected a finite one >= 0") })
+    Err(Error::Message {
+        kind: kind.to_owned(),
+        problem: format!("its learning rate is {rate}, expected a finite one >= 0"),
+    })
 }
 
 impl<M: Model> std::fmt::Debug for Silo<M> {

@@ -2,7 +2,7 @@
 
 mod window;
 
-use self::window::{Bounds, Window, quantile, real, watched, whole};
+use self::window::{Average, Bounds, Window, real, whole};
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::trainer::with_prefix;
 
@@ -11,33 +11,38 @@ const FACTOR: f64 = 0.5;
 /// The rate after a step that is undone, in that before it, and how often a step may be undone.
 const SETBACK: f64 = 0.25;
 const SETBACKS: u64 = 3;
-/// The R-hat below which iterates are stationary, the share of coordinates of which that is asked, and the chunks of
-/// iterates, each of which takes half the time in which the rate crosses one unit, that it takes at least.
-const STATIONARY: f64 = 1.1;
-const SHARE: f64 = 0.9;
+/// The R-hat at which iterates are stationary.
+const STATIONARY: f64 = 1.15;
+/// What the rate of a phase times the iterates of its first chunks is: half the way to a distance of one unit.
 const CHUNK: f64 = 0.5;
-/// The movement between the averages of two phases, in units of the coordinates, that counts as none.
+/// The movement in units of the coordinates that is accurate enough.
 const STILL: f64 = 0.05;
 /// The steps that count as no cost.
-const CHEAP: f64 = 1_000.0;
+const CHEAP: f64 = 500.0;
+/// The steps of the fall to zero in those of the window of the last phase, and the first part of them that the answer
+/// leaves out.
+const FALL: [u64; 2] = [3, 2];
+const LEFT_OUT: [u64; 2] = [1, 4];
 /// The standard deviations of sampled bounds by which a fall below the first of them is an explosion.
-const FALL: f64 = 10.0;
-/// The part of the limit of steps in which the rate falls to zero.
+const EXPLOSION: f64 = 10.0;
+/// The limit of steps in those of the fall to zero that leads there.
 const LAST: u64 = 4;
 
 /// The learning rate of a run with what it follows from.
 ///
-/// A phase has one rate $`\gamma`$. It ends when split $`\hat R`$ over the window of its iterates is at most 1.1 in nine
-/// watched coordinates of ten; the average of the window is where the next phase begins, at $`\gamma/2`$. With $`m`$ the
-/// distance in units between the averages of two phases that nine coordinates of ten do not exceed, and $`n`$ the steps
-/// of the phase, the next phase is worth its steps while
+/// A phase has one rate $`\gamma`$. It ends when split $`\hat R`$ over the window of its iterates, of all watched
+/// coordinates together, is at most 1.15; the average of the window is where the next phase begins, at $`\gamma/2`$.
+/// With $`m`$ the root mean square, over coordinates in their units, of the distance between the means of the two halves of the
+/// window, or of that to the average of the phase before where that is larger, and $`n`$ the steps of the phase, the next
+/// phase is worth its steps while
 ///
 /// ```math
 /// \frac{m/\sqrt2 + \xi}{m + \xi} \cdot \frac{2n}{n + n_0} \le 1,
 /// ```
-/// the gain that it promises in accuracy against the steps that it promises to take, with $`\xi`$ = 0.05 the accuracy
-/// that is enough and $`n_0`$ = 1,000 the steps that count as none. Otherwise the rate falls to zero along a straight line,
-/// over half the steps of the window.
+/// the gain in accuracy that it promises against the steps that it promises to take, with $`\xi`$ = 0.05 the accuracy
+/// that is enough and $`n_0`$ = 500 the steps that count as none. Otherwise the rate falls to zero like the square of the
+/// steps that are left, over one and a half times the steps of the window, and the answer is the average over the last
+/// three quarters of that.
 ///
 /// # References
 /// Welandawe, Andersen, Vehtari and Huggins (2022), section 4: the phases, and the index of inefficiency.
@@ -58,13 +63,15 @@ pub(crate) struct Adaptive {
     /// Where the run goes back to: where the present phase began.
     anchor: Vec<f64>,
     setbacks: u64,
+    /// The average over the latter part of the fall to zero of a run that converges.
+    answer: Average,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Phases of one rate each.
     Phases,
-    /// On a straight line to zero, from this step over so many.
+    /// Like a square to zero, from this step over so many.
     Falling { first: u64, steps: u64, end: End },
 }
 
@@ -102,6 +109,7 @@ impl Adaptive {
             before: None,
             anchor: Vec::new(),
             setbacks: 0,
+            answer: Average::default(),
         }
     }
 
@@ -109,7 +117,7 @@ impl Adaptive {
     /// line.
     pub(crate) fn rates(&mut self, steps: u64, iterate: &[f64]) -> [f64; 2] {
         self.stride = steps.max(1);
-        if self.window.is_none() {
+        if self.window.is_none() && self.stage == Stage::Phases {
             self.anchor = iterate.to_vec();
             self.window = Some(Window::new(iterate, chunk(self.rate, self.stride)));
         }
@@ -123,7 +131,7 @@ impl Adaptive {
     fn rate_at(&self, step: u64) -> f64 {
         let Stage::Falling { first, steps, .. } = self.stage else { return self.rate };
         let left = (first + steps).saturating_sub(step).max(1);
-        self.rate * real(left) / real(steps.max(1))
+        self.rate * (real(left) / real(steps.max(1))).powi(2)
     }
 
     /// Whether the rate falls to zero.
@@ -140,8 +148,14 @@ impl Adaptive {
     /// Takes where the steps of [`Adaptive::rates`] led, with their sampled bound; `units` makes those of the coordinates.
     pub(crate) fn take(&mut self, iterate: &[f64], bound: f64, units: impl FnOnce() -> Vec<f64>) -> Next {
         self.done += self.stride;
-        if self.stage != Stage::Phases {
-            return Next::Here;
+        if let Stage::Falling { first, steps, end } = self.stage {
+            if end == End::Limit {
+                return Next::Here;
+            }
+            if self.done - first > share(steps, LEFT_OUT) {
+                self.answer.add(iterate);
+            }
+            return if self.done >= first + steps { Next::At(self.answer.mean()) } else { Next::Here };
         }
         self.age += self.stride;
         let may_undo = self.can_undo();
@@ -152,25 +166,32 @@ impl Adaptive {
         if may_undo && window.bounds().is_some_and(has_fallen) {
             return Next::At(self.undo());
         }
-        if window.r_hat(SHARE).is_some_and(|r_hat| r_hat <= STATIONARY) {
-            return Next::At(self.end_phase(units));
+        if let Some(halves) = window.halves()
+            && halves.r_hat <= STATIONARY
+        {
+            return Next::At(self.end_phase(&halves.apart, &units()));
         }
         let is_late = window.make_room();
         if is_late && self.before.is_none() { Next::Afresh } else { Next::Here }
     }
 
-    /// Ends a phase; where the next stage begins.
-    fn end_phase(&mut self, units: impl FnOnce() -> Vec<f64>) -> Vec<f64> {
+    /// Ends a phase in whose window the watched coordinates moved so far from half to half; where the next stage begins.
+    fn end_phase(&mut self, apart: &[f64], units: &[f64]) -> Vec<f64> {
         let Some(window) = self.window.take() else { return self.anchor.clone() };
-        let average = window.average();
-        let moved = self.before.as_ref().map(|before| {
-            let units = units();
-            let distance = |place: usize| (average[place] - before[place]).abs() / units[place];
-            quantile(watched(average.len()).into_iter().map(distance).collect(), SHARE)
-        });
+        let (average, places) = (window.average().mean(), window.places());
+        let in_units = |distances: &mut dyn Iterator<Item = f64>| {
+            let squares: f64 = distances.zip(places).map(|(distance, place)| (distance / units[*place]).powi(2)).sum();
+            (squares / real(places.len().max(1) as u64)).sqrt()
+        };
+        let within = in_units(&mut apart.iter().copied());
+        let between = self
+            .before
+            .as_ref()
+            .map_or(0.0, |before| in_units(&mut places.iter().map(|place| average[*place] - before[*place])));
+        let moved = within.max(between);
         let age = std::mem::take(&mut self.age);
-        if moved.is_some_and(|moved| is_over(moved, real(age))) {
-            let steps = (window.iterates() * self.stride / 2).max(1);
+        if is_over(moved, real(age)) {
+            let steps = share(window.average().count * self.stride, FALL).max(1);
             let left = self.limit.saturating_sub(self.done);
             let end = if steps <= left { End::Converged } else { End::Limit };
             self.stage = Stage::Falling { first: self.done, steps: steps.min(left), end };
@@ -213,6 +234,7 @@ impl Adaptive {
             ("rate".to_owned(), vec![self.rate]),
             ("anchor".to_owned(), self.anchor.clone()),
         ];
+        state.push(("answer".to_owned(), [&[real(self.answer.count)], self.answer.sum.as_slice()].concat()));
         state.extend(self.before.iter().map(|average| ("before".to_owned(), average.clone())));
         let window = self.window.iter().flat_map(Window::save);
         state.extend(window.map(|(name, values)| (format!("{WINDOW}{name}"), values)));
@@ -226,6 +248,10 @@ impl Adaptive {
             return false;
         };
         let [done, age, stride, setbacks, stage, first, steps] = *counts else { return false };
+        let Some([count, sum @ ..]) = find("answer").filter(|own| [1, length + 1].contains(&own.len())) else {
+            return false;
+        };
+        self.answer = Average { count: whole(*count), sum: sum.to_vec() };
         let (first, steps) = (whole(first), whole(steps));
         let window = with_prefix(state, WINDOW);
         let restored = Window::load(&window, length);
@@ -258,9 +284,14 @@ fn chunk(rate: f64, stride: u64) -> u64 {
     ((CHUNK / rate / real(stride)).ceil() as u64).max(1)
 }
 
+/// A part of some steps.
+const fn share(steps: u64, [of, parts]: [u64; 2]) -> u64 {
+    steps * of / parts
+}
+
 /// Whether bounds have fallen so far below the first that noise is no reason.
 fn has_fallen([first, latest]: [Bounds; 2]) -> bool {
-    latest.mean < first.mean - FALL * first.deviation.max(latest.deviation)
+    latest.mean < first.mean - EXPLOSION * first.deviation.max(latest.deviation)
 }
 
 /// Whether the next phase is not worth its steps, after one of so many that moved the average so far.

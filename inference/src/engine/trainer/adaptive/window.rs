@@ -1,7 +1,6 @@
 //! Keeps what is to be known of the iterates of a phase: means and variances of chunks of them, and their average.
 
 use crate::engine::checkpoint::NamedVectors;
-use crate::engine::moments::mean_and_variance;
 
 /// Coordinates that are watched: of more, as many at equal distances.
 const WATCHED: usize = 2_048;
@@ -9,6 +8,8 @@ const WATCHED: usize = 2_048;
 const CHUNKS: usize = 32;
 /// The chunk with which the window begins: what comes before it is on the way.
 const SKIPPED: usize = CHUNKS / 4;
+/// The most that the square of the R-hat of one coordinate counts.
+const LARGEST: f64 = 10.0;
 
 /// The iterates of a phase: of the latter part, from half to three quarters of it, what stationarity is judged by.
 #[derive(Debug, Clone)]
@@ -35,11 +36,11 @@ struct Chunk {
     bound_square: f64,
 }
 
-/// A running sum of whole iterates.
+/// A running average of whole iterates.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Average {
-    count: u64,
-    sum: Vec<f64>,
+pub(super) struct Average {
+    pub(super) count: u64,
+    pub(super) sum: Vec<f64>,
 }
 
 /// The mean and the standard deviation of sampled bounds.
@@ -49,8 +50,17 @@ pub(super) struct Bounds {
     pub(super) deviation: f64,
 }
 
+/// What the halves of a window say of each other.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Halves {
+    /// Split $`\hat R`$ of all watched coordinates together: the root of the mean of their squares.
+    pub(super) r_hat: f64,
+    /// How far the mean of each watched coordinate moved from half to half.
+    pub(super) apart: Vec<f64>,
+}
+
 /// The watched coordinates of vectors of this length.
-pub(super) fn watched(length: usize) -> Vec<usize> {
+fn watched(length: usize) -> Vec<usize> {
     let count = length.min(WATCHED);
     (0..count).map(|index| index * length / count).collect()
 }
@@ -89,10 +99,15 @@ impl Chunk {
 }
 
 impl Average {
-    fn add(&mut self, iterate: &[f64]) {
+    pub(super) fn add(&mut self, iterate: &[f64]) {
         self.sum.resize(iterate.len(), 0.0);
         self.sum.iter_mut().zip(iterate).for_each(|(sum, own)| *sum += own);
         self.count += 1;
+    }
+
+    /// The average; nothing of nothing.
+    pub(super) fn mean(&self) -> Vec<f64> {
+        self.sum.iter().map(|sum| sum / real(self.count)).collect()
     }
 }
 
@@ -147,37 +162,39 @@ impl Window {
         true
     }
 
-    /// The iterates in the window.
-    pub(super) fn iterates(&self) -> u64 {
-        self.averages[0].count
-    }
-
     /// The bounds of the first chunk, and of the latest.
     pub(super) fn bounds(&self) -> Option<[Bounds; 2]> {
         Some([self.chunks.first()?.bounds(), self.chunks.last()?.bounds()])
     }
 
-    /// The R-hat that this share of the watched coordinates does not exceed, of the two halves of the window; `None`
-    /// where there are too few chunks to judge.
-    pub(super) fn r_hat(&self, share: f64) -> Option<f64> {
+    /// What the two halves of the window say of each other; `None` where there are too few chunks to judge.
+    pub(super) fn halves(&self) -> Option<Halves> {
         let window = self.chunks.get(SKIPPED..).filter(|window| window.len() >= CHUNKS / 4)?;
         let (one, two) = window.split_at(window.len() / 2);
         let (one, two) = (Chunk::joined(one), Chunk::joined(two));
         let length = real(one.count.min(two.count));
-        let ratio = |index: usize| {
+        let (mut squares, mut apart) = (0.0, Vec::with_capacity(self.places.len()));
+        for index in 0..self.places.len() {
             let ((mean_one, variance_one), (mean_two, variance_two)) = (one.moments(index), two.moments(index));
-            let (_, between) = mean_and_variance(&[mean_one, mean_two]);
+            let between = 0.5 * (mean_one - mean_two).powi(2);
             let within = 0.5 * (variance_one + variance_two);
             // A coordinate that rests is stationary.
-            if between == 0.0 { 1.0 } else { ((length - 1.0) / length + between / within).sqrt() }
-        };
-        Some(quantile((0..self.places.len()).map(ratio).collect(), share))
+            let square = if between == 0.0 { 1.0 } else { (length - 1.0) / length + between / within };
+            squares += square.min(LARGEST);
+            apart.push(mean_one - mean_two);
+        }
+        let count = real(self.places.len().max(1) as u64);
+        Some(Halves { r_hat: (squares / count).sqrt(), apart })
+    }
+
+    /// The watched coordinates.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.places
     }
 
     /// The average of the whole iterates in the window.
-    pub(super) fn average(&self) -> Vec<f64> {
-        let Average { count, sum } = &self.averages[0];
-        sum.iter().map(|sum| sum / real(*count)).collect()
+    pub(super) fn average(&self) -> &Average {
+        &self.averages[0]
     }
 
     /// Everything as named vectors.
@@ -223,15 +240,6 @@ impl Window {
             places,
         })
     }
-}
-
-/// The smallest number that this share of the numbers does not exceed; 0 of none. With ten or fewer and nine tenths it
-/// is the largest.
-pub(super) fn quantile(mut numbers: Vec<f64>, share: f64) -> f64 {
-    let Some(last) = numbers.len().checked_sub(1) else { return 0.0 };
-    let place = numbers.iter().enumerate().filter(|(index, _)| real(*index as u64) < share * real(last as u64)).count();
-    let (_, found, _) = numbers.select_nth_unstable_by(place, f64::total_cmp);
-    *found
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
