@@ -9,7 +9,8 @@
 use std::time::Instant;
 
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{Design, Device, Fit, FitOptions, Groups, Key, Noise, Purpose, fit};
+use partita::{Design, Device, Fit, FitOptions, Groups, fit};
+use partita_core::{Key, Noise, Purpose};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -19,7 +19,7 @@ use partita::inference::{
     Silo, SiloProgram,
 };
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
-use partita::{Device, FamilyPlan, Gaussian, Settings};
+use partita::{Device, FamilyPlan, Gaussian, Schedule, Settings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -37,7 +37,9 @@ impl Run {
         let family = FamilyPlan::new().global(Gaussian::full_rank()).local(rows);
         // Threads are divided as `fit` divides them: silos first, then particles.
         let own = (threads / silos.len()).max(1);
-        let settings = Settings { steps: 20_000, particles, threads: Some(own), family, ..Settings::default() };
+        let schedule = Schedule::cosine();
+        let settings =
+            Settings { steps: 20_000, particles, threads: Some(own), family, schedule, ..Settings::default() };
         let model = MixedLogistic::new(4);
         let names: Vec<String> = (0..silos.len()).map(|index| format!("silo-{index}")).collect();
         let mut programs: Vec<Box<dyn SiloProgram>> = Vec::new();

@@ -27,7 +27,7 @@ use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning};
-use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, StopRule, Tolerance};
+use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance};
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
@@ -98,8 +98,6 @@ pub struct FitOptions {
     pub checkpoint: Option<(PathBuf, u64)>,
     /// Go on from the latest checkpoint.
     pub resume: bool,
-    /// Stop early when the bound no longer rises.
-    pub stop: Option<StopRule>,
     /// Stop early when the posterior no longer moves.
     pub tolerance: Option<Tolerance>,
     /// Set from outside to end the run cleanly.
@@ -119,7 +117,6 @@ impl Default for FitOptions {
             summary_draws: 4_000,
             checkpoint: None,
             resume: false,
-            stop: None,
             tolerance: None,
             interrupt: None,
             deadline: None,
@@ -134,7 +131,6 @@ impl FitOptions {
             steps,
             checkpoint: self.checkpoint.clone(),
             resume: self.resume,
-            stop: self.stop,
             tolerance: self.tolerance,
             deadline: self.deadline,
             interrupt: self.interrupt.clone(),

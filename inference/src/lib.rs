@@ -30,7 +30,7 @@ pub use engine::plug::Plug;
 pub use engine::report::{Panel, plot};
 pub use engine::report::{Report, SiteSummary, StartBound, Warning};
 pub use engine::run::{
-    Counters, Metrics, Progress, RunOptions, RunRecord, Silent, StopRule, Tolerance, run, run_asynchronous, step,
+    Counters, Metrics, Progress, RunOptions, RunRecord, Silent, Tolerance, run, run_asynchronous, step,
 };
 pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;

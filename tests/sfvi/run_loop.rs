@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 
 use fixtures::{ConjugateGaussian, conjugate, groups, latest_step, steps_shown, structured};
 use partita::burn::tensor::Tensor;
-use partita::inference::StopRule;
 use partita::inference::{
     Adam, AdamW, Algorithm, Counters, ElboSamples, Ending, Manifest, Message, Optimiser, Outcome, Plug, Posterior,
     Progress, Request, Result, RmsProp, RunRecord, Sfvi, Sgd, StepInfo, fit_parties, parties, start,
@@ -35,13 +34,26 @@ fn fitted(settings: Settings, change: impl FnOnce(&mut FitOptions)) -> Fit {
 }
 
 #[test]
-fn a_run_stops_once_the_bound_no_longer_rises() {
-    let settings = Settings { steps: 20_000, schedule: Schedule::Constant { rate: 0.01 }, ..Settings::default() };
-    let fit = fitted(settings, |options| options.stop = Some(StopRule { window: 500, errors: 0.5, least: 1_000 }));
+fn a_run_with_default_options_ends_at_the_posterior_before_its_limit() {
+    let fit = fitted(Settings::default(), |_| {});
     assert_eq!(fit.report.ending, Ending::Converged);
-    assert!((1_000..20_000).contains(&fit.report.gradient_steps), "{} steps", fit.report.gradient_steps);
+    assert!(fit.report.gradient_steps < Settings::default().steps, "{} steps", fit.report.gradient_steps);
     let exact = conjugate().posterior(&groups(20, 3));
-    assert!((fit.report.elbo - exact.log_evidence).abs() < 0.1, "stopped at {}", fit.report.elbo);
+    assert!((fit.report.elbo - exact.log_evidence).abs() < 0.01, "stopped at {}", fit.report.elbo);
+    let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters") };
+    assert!((mean - exact.mean).abs() < 0.05 * exact.sd, "mean {mean}, exact {}", exact.mean);
+    assert!((log_sd.exp() / exact.sd - 1.0).abs() < 0.05, "sd {}, exact {}", log_sd.exp(), exact.sd);
+    assert!(fit.report.warnings.is_empty(), "{:?}", fit.report.warnings);
+}
+
+#[test]
+fn a_run_that_reaches_its_limit_first_is_annealed_and_warns() {
+    let fit = fitted(Settings { steps: 600, ..Settings::default() }, |_| {});
+    assert_eq!((fit.report.ending, fit.report.gradient_steps), (Ending::Completed, 600));
+    assert!(fit.report.to_string().contains("limit of 600 steps"), "{}", fit.report);
+    let exact = conjugate().posterior(&groups(20, 3));
+    let mean = fit.posterior().parameters[0];
+    assert!((mean - exact.mean).abs() < 0.1 * exact.sd, "mean {mean}, exact {}", exact.mean);
 }
 
 /// Interrupts a run at a step, as Ctrl-C would.

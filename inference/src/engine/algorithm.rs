@@ -104,10 +104,10 @@ pub trait Algorithm: Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Ending {
-    /// All steps were done.
+    /// All steps were done: with [`crate::Schedule::Adaptive`] the limit was reached.
     #[default]
     Completed,
-    /// The bound no longer rose, the posterior no longer moved, or the method found nothing left to gain.
+    /// Nothing was left to gain, or the posterior no longer moved.
     Converged,
     /// The method gave up before it had converged: the answer is not to be trusted.
     NotConverged,

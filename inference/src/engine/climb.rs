@@ -5,6 +5,7 @@ use faer::Mat;
 use crate::engine::family::{CovarianceMatrix, Family, row_major};
 use crate::engine::natural::dot;
 use crate::engine::symmetric::Eigen;
+use crate::engine::trainer::units::power_of_two;
 
 /// Numbers up to which a climb is made: each finding of the curvature takes a gradient a number.
 pub(crate) const MOST: usize = 64;
@@ -70,7 +71,7 @@ impl Summit {
         let sds = family.covariance_matrix(&parameters).deviations();
         // A point mass moves in units of the curvature too.
         let sds = sds.iter().zip(&conditional).map(|(sd, own)| if *sd > 0.0 { *sd } else { *own });
-        let by_component: Vec<f64> = sds.map(|sd| sd.log2().round().exp2()).collect();
+        let by_component: Vec<f64> = sds.map(power_of_two).collect();
         let mut units = vec![0.0; parameters.len()];
         family.set_mean(&mut units, &by_component);
         units.iter_mut().filter(|unit| **unit == 0.0).for_each(|unit| *unit = 1.0);

@@ -7,7 +7,7 @@ mod stop;
 
 use pace::{Arrivals, Pace};
 pub use progress::{Metrics, Progress, Silent};
-pub use stop::{StopRule, Tolerance};
+pub use stop::Tolerance;
 
 use std::ops::AddAssign;
 use std::path::PathBuf;
@@ -32,8 +32,6 @@ pub struct RunOptions {
     pub checkpoint: Option<(PathBuf, u64)>,
     /// Go on from the latest checkpoint there.
     pub resume: bool,
-    /// Stop early when the bound no longer rises.
-    pub stop: Option<StopRule>,
     /// Stop early when the posterior no longer moves.
     pub tolerance: Option<Tolerance>,
     /// How long to wait for a silo.
@@ -196,7 +194,7 @@ fn run_at(
 ) -> Result<RunRecord> {
     options.check()?;
     let start = Instant::now();
-    let stop = stop::Watch::new(options.stop, options.tolerance);
+    let stop = stop::Watch::new(options.tolerance);
     let mut course = Course { step: 0, record: RunRecord::default(), stop };
     if options.checkpoint.is_some() {
         pace.check_checkpoints(exchange)?;

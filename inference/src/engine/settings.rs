@@ -43,7 +43,7 @@ pub enum StartFrom {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Optimiser steps.
+    /// Optimiser steps: with [`Schedule::Adaptive`] at most, with a schedule that is a function of the step exactly.
     pub steps: u64,
     /// The seed of all randomness.
     pub seed: u64,
@@ -82,7 +82,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            steps: 10_000,
+            steps: 30_000,
             seed: 1,
             estimator: Estimator::StickingTheLanding,
             loss: Loss::NegativeLogLikelihood,
@@ -91,7 +91,7 @@ impl Default for Settings {
             family: FamilyPlan::new(),
             start: StartFrom::default(),
             optimiser: Adam::default().into(),
-            schedule: Schedule::Cosine { initial: 0.02, last: 0.0 },
+            schedule: Schedule::Adaptive { initial: 0.05 },
             clip: None,
             minibatch: BTreeMap::new(),
             threads: None,

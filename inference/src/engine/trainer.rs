@@ -1,8 +1,13 @@
 //! Moves parameters down gradients: the one place where a rule, its rate and its clip meet what a party trains.
 
+pub(crate) mod adaptive;
 mod chart;
+pub(crate) mod units;
 
+use adaptive::{Adaptive, Next};
 use chart::Chart;
+
+use std::borrow::Cow;
 
 use partita_core::Device;
 use partita_core::kernel::dot;
@@ -53,6 +58,12 @@ impl Descent {
         self.schedule.rate(step, steps)
     }
 
+    /// The adaptive rate of so many steps at most, where the schedule is such a one.
+    pub(crate) fn adaptive(&self, limit: u64) -> Option<Adaptive> {
+        let Schedule::Adaptive { initial } = self.schedule else { return None };
+        Some(Adaptive::new(initial, limit))
+    }
+
     /// Whether long gradients are clipped.
     pub(crate) fn clips(&self) -> bool {
         self.clip.is_some()
@@ -67,6 +78,15 @@ impl Descent {
     pub(crate) fn step(&mut self, step: u64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
         let rate = self.rate(step);
         self.step_at(rate, parameters, gradient)
+    }
+
+    /// The same at a rate of the caller's, with parameters in these units.
+    pub(crate) fn step_in(&mut self, units: &[f64], rate: f64, parameters: &mut [f64], gradient: &mut [f64]) -> Moved {
+        let gradient_norm = norm(gradient);
+        units::enter(units, parameters, gradient);
+        let moved = self.step_at(rate, parameters, gradient);
+        units::leave(units, parameters);
+        Moved { gradient_norm, ..moved }
     }
 
     /// The same at a rate of the caller's.
@@ -110,6 +130,9 @@ pub(crate) fn with_prefix(state: &[(String, Vec<f64>)], prefix: &str) -> NamedVe
 /// What the names of a trainer's rule begin with in a saved state.
 const RULE: &str = "rule.";
 
+/// What the names of an adaptive rate begin with in a saved state.
+const ADAPTIVE: &str = "adaptive.";
+
 /// A family with its parameters, the shared part of θ, and how both move: to the rule they are one vector.
 #[derive(Debug)]
 pub(crate) struct Trainer {
@@ -119,6 +142,17 @@ pub(crate) struct Trainer {
     /// The coordinates in which the parameters of the family move; `None` for their own.
     chart: Option<Chart>,
     pub(crate) descent: Descent,
+    /// The rate, where it follows from the run.
+    adapting: Option<Adapting>,
+}
+
+/// An adaptive rate, and the units in which θ moves at it.
+#[derive(Debug)]
+struct Adapting {
+    rate: Adaptive,
+    theta_units: Vec<f64>,
+    /// Steps taken.
+    steps: u64,
 }
 
 impl Trainer {
@@ -127,7 +161,14 @@ impl Trainer {
         debug_assert_eq!(parameters.len(), family.parameter_len(), "invariant: the parameters are the family's");
         let mut values = parameters;
         values.extend_from_slice(theta);
-        Self { family, values, chart: None, descent }
+        Self { family, values, chart: None, descent, adapting: None }
+    }
+
+    /// Lets the rate follow from the run, where the schedule is such a one; θ is in tensors of these lengths.
+    pub(crate) fn adapt(&mut self, tensors: &[usize]) {
+        let Some(rate) = self.descent.adaptive(self.descent.steps) else { return };
+        let theta_units = units::of_theta(self.theta(), tensors);
+        self.adapting = Some(Adapting { rate, theta_units, steps: 0 });
     }
 
     /// Starts the family at a mode, and lets its parameters move in coordinates of that; θ keeps its own.
@@ -169,27 +210,118 @@ impl Trainer {
         self.values[count..].copy_from_slice(theta);
     }
 
+    /// The rates of the first and the last of some steps, this the first, where the rate follows from the run.
+    pub(crate) fn rates(&mut self, steps: u64) -> Option<[f64; 2]> {
+        let rate = &mut self.adapting.as_mut()?.rate;
+        Some(rate.rates(steps, &place(self.chart.as_ref(), &self.values)))
+    }
+
+    /// The rate of the step of this number.
+    pub(crate) fn rate(&mut self, step: u64) -> f64 {
+        self.rates(1).map_or_else(|| self.descent.rate(step), |[rate, _]| rate)
+    }
+
+    /// Whether nothing is left to gain by a lower rate.
+    pub(crate) fn has_converged(&self) -> bool {
+        self.adapting.as_ref().is_some_and(|own| own.rate.has_converged())
+    }
+
     /// Takes the step of this number down the gradient by the parameters of the family, then by θ.
     ///
     /// With a chart rule and clip see its coordinates and the gradient by these.
-    pub(crate) fn step(&mut self, step: u64, gradient: &mut [f64]) -> Moved {
-        let Some(chart) = &mut self.chart else { return self.descent.step(step, &mut self.values, gradient) };
+    pub(crate) fn step(&mut self, step: u64, bound: f64, gradient: &mut [f64]) -> Moved {
         let gradient_norm = norm(gradient);
-        chart.enter(&mut self.values, gradient);
-        let moved = self.descent.step(step, &mut self.values, gradient);
-        chart.leave(&mut self.values);
+        let rate = self.rate(step);
+        self.find_units();
+        let count = self.family.parameter_len();
+        if let Some(chart) = &self.chart {
+            chart.enter(&mut self.values, gradient);
+        }
+        if let Some(own) = &self.adapting {
+            units::enter(&own.theta_units, &mut self.values[count..], &mut gradient[count..]);
+        }
+        let moved = self.descent.step_at(rate, &mut self.values, gradient);
+        if let Some(own) = &self.adapting {
+            units::leave(&own.theta_units, &mut self.values[count..]);
+        }
+        if let Some(chart) = &mut self.chart {
+            chart.leave(&mut self.values);
+        }
+        self.heed(bound);
         Moved { gradient_norm, ..moved }
     }
 
+    /// Finds the units of the family's parameters anew, where they are due: an adaptive rate is one in such units.
+    fn find_units(&mut self) {
+        let Some(own) = &self.adapting else { return };
+        let known = match &self.chart {
+            Some(Chart::Whitened(_)) => return,
+            Some(Chart::Units(_)) if !units::are_due(own.steps) => return,
+            Some(Chart::Units(units)) => Some(units.as_slice()),
+            None => None,
+        };
+        self.chart = Some(Chart::Units(units::of_family(&*self.family, self.parameters(), known)));
+    }
+
+    /// Lets an adaptive rate follow from where the last steps have led; whether it led elsewhere.
+    pub(crate) fn heed(&mut self, bound: f64) -> bool {
+        let count = self.family.parameter_len();
+        let Some(Adapting { rate, theta_units, steps }) = &mut self.adapting else { return false };
+        *steps += 1;
+        let units = || match &self.chart {
+            Some(Chart::Units(units)) => [units.as_slice(), theta_units].concat(),
+            Some(Chart::Whitened(_)) => [vec![1.0; count].as_slice(), theta_units].concat(),
+            None => [units::of_family(&*self.family, &self.values[..count], None).as_slice(), theta_units].concat(),
+        };
+        match rate.take(&place(self.chart.as_ref(), &self.values), bound, units) {
+            Next::Here => false,
+            Next::Afresh => {
+                self.descent.restart();
+                false
+            }
+            Next::At(place) => {
+                self.go_to(&place);
+                true
+            }
+        }
+    }
+
+    /// Undoes the steps of the present phase, where a rate that follows from the run may be lowered; whether it did.
+    pub(crate) fn undo(&mut self) -> bool {
+        let Some(own) = self.adapting.as_mut().filter(|own| own.rate.can_undo()) else { return false };
+        own.rate.lose();
+        own.steps += 1;
+        let place = own.rate.undo();
+        self.descent.restart();
+        self.go_to(&place);
+        true
+    }
+
+    /// Moves to the place with these coordinates.
+    fn go_to(&mut self, place: &[f64]) {
+        self.values.copy_from_slice(place);
+        if let Some(chart @ Chart::Whitened(_)) = &mut self.chart {
+            chart.leave(&mut self.values);
+        }
+    }
+
     /// Everything as named vectors.
+    #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
     pub(crate) fn save(&self) -> NamedVectors {
         let own = [("global".to_owned(), self.parameters().to_vec()), ("theta".to_owned(), self.theta().to_vec())];
         let rule = self.descent.save().into_iter().map(|(name, values)| (format!("{RULE}{name}"), values));
-        own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect()
+        let mut state: NamedVectors =
+            own.into_iter().chain(self.chart.iter().flat_map(Chart::save)).chain(rule).collect();
+        if let Some(own) = &self.adapting {
+            state.push((format!("{ADAPTIVE}steps"), vec![own.steps as f64]));
+            state.push((format!("{ADAPTIVE}units"), own.theta_units.clone()));
+            state.extend(own.rate.save().into_iter().map(|(name, values)| (format!("{ADAPTIVE}{name}"), values)));
+        }
+        state
     }
 
     /// Restores what [`Trainer::save`] gave, beside other vectors; false if it does not fit, and nothing has changed
-    /// then but the rule.
+    /// then but the rule and the rate.
     pub(crate) fn load(&mut self, state: &[(String, Vec<f64>)]) -> bool {
         let find = |name: &str, length: usize| {
             state.iter().find(|(known, values)| known == name && values.len() == length).map(|(_, values)| values)
@@ -201,9 +333,36 @@ impl Trainer {
         if !self.descent.load(with_prefix(state, RULE)) {
             return false;
         }
+        if let Some(own) = &mut self.adapting
+            && !own.load(&with_prefix(state, ADAPTIVE), global.len() + theta.len())
+        {
+            return false;
+        }
         let chart = Chart::load(state, global.len());
         self.values = [global.as_slice(), theta].concat();
         self.chart = chart;
+        true
+    }
+}
+
+/// The coordinates of parameters and θ of these values.
+fn place<'a>(chart: Option<&Chart>, values: &'a [f64]) -> Cow<'a, [f64]> {
+    match chart.and_then(Chart::inner) {
+        Some(inner) => Cow::Owned([inner, &values[inner.len()..]].concat()),
+        None => Cow::Borrowed(values),
+    }
+}
+
+impl Adapting {
+    /// Restores what was saved, of vectors of this length; false if it does not fit.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a u64")]
+    fn load(&mut self, state: &[(String, Vec<f64>)], length: usize) -> bool {
+        let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
+        let (Some([steps]), Some(units)) = (find("steps"), find("units")) else { return false };
+        if units.len() != self.theta_units.len() || !self.rate.load(state, length) {
+            return false;
+        }
+        (self.steps, self.theta_units) = (*steps as u64, units.to_vec());
         true
     }
 }
@@ -228,7 +387,7 @@ mod tests {
     #[test]
     fn a_step_clips_takes_the_rate_of_its_number_and_says_so() {
         let mut trainer = trainer();
-        let moved = trainer.step(5, &mut [0.0, 3.0, 4.0]);
+        let moved = trainer.step(5, 0.0, &mut [0.0, 3.0, 4.0]);
         // Half of the cosine from 0.5 to 0; the gradient of norm 5 is cut to 1.
         assert_eq!(moved, Moved { gradient_norm: 5.0, is_clipped: true, rate: 0.25 });
         let expected = [1.0, 2.0 - 0.25 * 0.6, 3.0 - 0.25 * 0.8];
@@ -239,10 +398,10 @@ mod tests {
     #[test]
     fn a_restored_trainer_goes_on_with_the_same_bits_and_refuses_another_length() {
         let (mut one, mut two) = (trainer(), trainer());
-        one.step(0, &mut [0.1, 0.2, 0.3]);
+        one.step(0, 0.0, &mut [0.1, 0.2, 0.3]);
         assert!(two.load(&one.save()));
-        one.step(1, &mut [0.3, 0.1, 0.2]);
-        two.step(1, &mut [0.3, 0.1, 0.2]);
+        one.step(1, 0.0, &mut [0.3, 0.1, 0.2]);
+        two.step(1, 0.0, &mut [0.3, 0.1, 0.2]);
         assert_eq!(one.values(), two.values());
         let mut short = one.save();
         short.iter_mut().filter(|(name, _)| name == "theta").for_each(|(_, values)| values.clear());

@@ -62,7 +62,6 @@ fn named(options: &FitOptions) -> Vec<&'static str> {
         ("schedule", own.schedule != usual.schedule),
         ("clip", own.clip != usual.clip),
         ("starts", options.starts != 1),
-        ("stop", options.stop.is_some()),
         ("tolerance", options.tolerance.is_some()),
     ];
     all.into_iter().filter_map(|(name, is_named)| is_named.then_some(name)).collect()

@@ -116,10 +116,12 @@ impl Asked<'_> {
             0 => Vec::new(),
             count => caught(COORDINATOR, || natural(posterior, count.max(2)))?,
         };
+        let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
+        warnings.extend(Warning::of_limit(&options.algorithm, settings, record.ending));
         let report = Report::new(Found {
             sites: summarise(&draws),
             families: families(settings, table, posterior.family)?,
-            warnings: Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len()),
+            warnings,
             bound,
             record: &record,
             counts: algorithm.counts(),

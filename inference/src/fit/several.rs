@@ -91,7 +91,7 @@ fn attempt<M: Model + 'static>(
     spent: &mut Counters,
 ) -> Result<(Parties, ElboEstimate)> {
     let (mut algorithm, mut exchange) = parties(model, silos, device, options)?;
-    let alone = FitOptions { checkpoint: None, resume: false, stop: None, tolerance: None, ..options.clone() };
+    let alone = FitOptions { checkpoint: None, resume: false, tolerance: None, ..options.clone() };
     let bound = pool(options.threads)?.install(|| {
         let short = alone.run_options(options.settings.steps / SHARE);
         let record = run(&mut *algorithm, &mut exchange, &short, &mut Silent);

@@ -3,9 +3,12 @@
 use partita_core::{Device, LogDensity, Model, SiteTable, theta, with_theta};
 
 use super::AlgorithmChoice;
+use crate::engine::algorithm::Ending;
 use crate::engine::error::Result;
 use crate::engine::exchange::SiloProgram;
+use crate::engine::optimiser::Schedule;
 use crate::engine::report::Warning;
+use crate::engine::settings::Settings;
 use crate::methods::rounds::RoundOptions;
 
 /// Whether a model has local latents, as far as the party knows that asks.
@@ -51,6 +54,16 @@ impl Warning {
         );
         let remedy = "Set `scale_entropy`, or take PVI or SFVI.".to_owned();
         vec![Self { problem, site: None, number: None, remedy }]
+    }
+
+    /// That an adaptive rate had not come to its end when a run of all its steps did.
+    pub(crate) fn of_limit(algorithm: &AlgorithmChoice, settings: &Settings, ending: Ending) -> Option<Self> {
+        let adapts =
+            matches!(algorithm, AlgorithmChoice::Sfvi | AlgorithmChoice::Central | AlgorithmChoice::SfviAvg(_));
+        let is_adaptive = adapts && matches!(settings.schedule, Schedule::Adaptive { .. });
+        let problem = format!("the limit of {} steps came before the end that the adaptive rate finds", settings.steps);
+        let remedy = "Raise `steps`: a longer run may have a higher bound and other moments.".to_owned();
+        (is_adaptive && ending == Ending::Completed).then_some(Self { problem, site: None, number: None, remedy })
     }
 
     /// What a fit that stays on the device copies to the host at every step all the same: one warning a site.

@@ -1,20 +1,43 @@
-//! Gives the learning rate at each step, without state to save.
+//! Gives the learning rate at each step: as a function of the step, or as the run finds it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
 
-/// The learning rate as a function of the step: no state, so that a resumed run has the same rates.
+/// The learning rate: found by the run, or a function of the step.
 ///
 /// # Example
 /// ```
 /// use partita_inference::Schedule;
-/// let schedule = Schedule::Cosine { initial: 0.02, last: 0.0 };
-/// assert!((schedule.rate(50, 100) - 0.01).abs() < 1e-15);
+/// assert_eq!(Schedule::cosine(), Schedule::Cosine { initial: 0.02, last: 0.0 });
+/// assert!((Schedule::cosine().rate(50, 100) - 0.01).abs() < 1e-15);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Schedule {
+    /// Found by the run: high until iterates are stationary, then lower phase by phase, until a lower rate promises too
+    /// little; [`crate::Settings::steps`] is a limit.
+    ///
+    /// Means move in units of their posterior standard deviations, log scales as they are, and each tensor of θ in units
+    /// of the root mean square of its starting values. A phase ends when split R-hat over the latter part of its
+    /// iterates is small; their average is where the next phase begins, at half the rate. When the next phase promises
+    /// less than it costs, the rate falls to zero, and the run has converged: the answer is an average over that fall. So
+    /// the rate does over the last quarter of the limit, where a run gets there first; the answer is the last iterate
+    /// then. A step after which bound or gradient is not finite, and a bound that has fallen far below that of the phase's
+    /// beginning, are undone at a quarter of the rate.
+    ///
+    /// [`crate::AlgorithmChoice::Sfvi`] and `Central` take it step by step, `SfviAvg` round by round, and the gradient
+    /// solver of `Pvi` within each local update. Methods that do not know such phases (`FedOpt`, `OnDevice`, `Vertical`,
+    /// solvers that keep their optimiser) take [`Schedule::cosine`] over all steps instead.
+    ///
+    /// # References
+    /// Dhaka, Catalina, Andersen, Magnusson, Huggins and Vehtari (2020), Robust, accurate stochastic optimization for
+    /// variational inference; Welandawe, Andersen, Vehtari and Huggins (2022), Robust, automated, and accurate black-box
+    /// variational inference.
+    Adaptive {
+        /// The rate of the first phase.
+        initial: f64,
+    },
     /// The same rate at every step.
     Constant {
         /// The rate.
@@ -44,12 +67,19 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The rate at `step` of a run of `steps`.
+    /// Half a cosine from 0.02 to 0: for runs whose number of steps is a choice.
+    #[must_use]
+    pub const fn cosine() -> Self {
+        Self::Cosine { initial: 0.02, last: 0.0 }
+    }
+
+    /// The rate at `step` of a run of `steps`; of [`Schedule::Adaptive`] that of the methods which do not know phases.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a run has far fewer than 2^52 steps")]
     pub fn rate(self, step: u64, steps: u64) -> f64 {
         let progress = (step as f64 / steps.max(1) as f64).min(1.0);
         match self {
+            Self::Adaptive { .. } => Self::cosine().rate(step, steps),
             Self::Constant { rate } => rate,
             Self::Cosine { initial, last } => {
                 last + 0.5 * (initial - last) * (1.0 + (std::f64::consts::PI * progress).cos())
@@ -65,7 +95,7 @@ impl Schedule {
     /// [`Error::Setting`].
     pub fn check(self) -> Result<()> {
         let (initial, last) = match self {
-            Self::Constant { rate } => (rate, rate),
+            Self::Adaptive { initial: rate } | Self::Constant { rate } => (rate, rate),
             Self::Cosine { initial, last } | Self::Exponential { initial, last } | Self::Linear { initial, last } => {
                 (initial, last)
             }

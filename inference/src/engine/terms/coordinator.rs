@@ -1,6 +1,8 @@
 //! Keeps what the coordinator of a method over silos knows: the model's globals, their posterior, and who the silos are.
 
-use partita_core::{Device, Model, Purpose, SiteTable, shared_theta, theta, with_shared_theta, with_theta};
+use partita_core::{
+    Device, Model, Purpose, SiteTable, device_theta, shared_theta, theta, with_shared_theta, with_theta,
+};
 
 use super::messages::{EstimateRequest, Sizes, StepRequest, Terms, manifest};
 use super::pending::LastWeights;
@@ -65,6 +67,11 @@ impl<M: Model> Coordinator<M> {
         })
     }
 
+    /// Lets the rate follow from the run, where the schedule is such a one.
+    pub(crate) fn adapt(&mut self) {
+        self.trainer.adapt(&tensors(&self.model));
+    }
+
     /// Refuses numbers of observations that are not one positive number a silo.
     pub(crate) fn check_sizes(&self, sizes: &[usize]) -> Result<()> {
         let count = self.silos.len();
@@ -103,7 +110,7 @@ impl<M: Model> Coordinator<M> {
     }
 
     /// Lets the model see θ.
-    fn show_theta(&mut self) -> Result<()> {
+    pub(crate) fn show_theta(&mut self) -> Result<()> {
         if !self.trainer.theta().is_empty() {
             self.model = with_shared_theta(&self.model, self.trainer.theta(), &self.device)?;
         }
@@ -116,7 +123,8 @@ impl<M: Model> Coordinator<M> {
     }
 
     /// Asks every silo for its terms of this step.
-    pub(crate) fn ask_step(&self) -> Vec<Request> {
+    pub(crate) fn ask_step(&mut self) -> Vec<Request> {
+        let rate = self.trainer.rates(1).map(|[rate, _]| rate);
         let message = StepRequest {
             step: self.step,
             seed: self.settings.seed,
@@ -124,12 +132,27 @@ impl<M: Model> Coordinator<M> {
             weighted_step: self.last.of_step(),
             weights: self.last.each(),
             theta: self.trainer.theta().to_vec(),
+            rate,
         };
         Request::to_all(self.silos.len(), &message.write())
     }
 
     /// Moves the globals by the terms of this step.
+    ///
+    /// Where they are not finite, an adaptive rate that began higher than the model bears undoes what it did.
     pub(crate) fn take_step(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
+        match self.move_by(outcomes) {
+            Err(error) if error.is_outside() && !self.settings.estimator.weighs_draws() && self.trainer.undo() => {
+                self.show_theta()?;
+                self.step += 1;
+                Ok(StepInfo::still(self.step, Tally::steps(1, self.silos.len())))
+            }
+            found => found,
+        }
+    }
+
+    /// Moves the globals by the terms of this step, where they are finite.
+    fn move_by(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
         let step = self.step;
         let total = self.of_step(outcomes)?;
         let weights = self.settings.estimator.weigh(&total.elbos);
@@ -140,7 +163,7 @@ impl<M: Model> Coordinator<M> {
         let who = "the coordinator";
         finite(who, step, |_| "the bound".into(), &[elbo])?;
         finite(who, step, |index| self.describe(index), &gradient)?;
-        let moved = self.trainer.step(step, &mut gradient);
+        let moved = self.trainer.step(step, elbo, &mut gradient);
         self.show_theta()?;
         if self.settings.estimator.weighs_draws() {
             self.last = LastWeights { step, weights: weights.family };
@@ -243,6 +266,11 @@ impl<M: Model> Coordinator<M> {
         (self.step, self.last) = (step, last);
         self.show_theta()
     }
+}
+
+/// The lengths of the tensors of θ.
+pub(crate) fn tensors<M: Model>(model: &M) -> Vec<usize> {
+    device_theta(model).iter().map(|tensor| tensor.dims()[0]).collect()
 }
 
 /// Which sampled bounds are asked for.

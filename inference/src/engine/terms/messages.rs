@@ -63,6 +63,8 @@ message! {
         weights: Option<Vec<f64>> = Request <= sizes.particles,
         /// the shared part of θ
         theta: Vec<f64> = Request <= sizes.theta,
+        /// the learning rate, where it follows from the run and not from the step
+        rate: Option<f64> = Request <= 1,
     }
 }
 

@@ -18,6 +18,8 @@ const STEP: &str = "pending.step";
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) step: u64,
+    /// The learning rate of the step.
+    pub(crate) rate: f64,
     pub(crate) draws: Vec<Vec<Vec<f64>>>,
 }
 
@@ -83,7 +85,7 @@ impl Pending {
     /// Everything as named vectors.
     fn save(&self) -> NamedVectors {
         #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^52")]
-        let mut state = vec![(STEP.to_owned(), vec![self.step as f64])];
+        let mut state = vec![(STEP.to_owned(), vec![self.step as f64, self.rate])];
         for (draw, blocks) in self.draws.iter().enumerate() {
             let named = |(block, values): (usize, &Vec<f64>)| (format!("pending.{draw}.{block}"), values.clone());
             state.extend(blocks.iter().enumerate().map(named));
@@ -99,14 +101,14 @@ impl Pending {
     /// What [`Pending::save`] gave, for this many draws of blocks with these lengths; `None` if it does not fit.
     fn load(state: &[(String, Vec<f64>)], draws: usize, lengths: &[usize]) -> Option<Self> {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values);
-        let [step] = find(STEP)?.as_slice() else { return None };
+        let [step, rate] = *find(STEP)?.as_slice() else { return None };
         let block = |draw: usize, (index, length): (usize, &usize)| {
             find(&format!("pending.{draw}.{index}")).filter(|values| values.len() == *length).cloned()
         };
         let blocks = |draw| lengths.iter().enumerate().map(|place| block(draw, place)).collect();
         let draws = (0..draws).map(blocks).collect::<Option<_>>()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saved from a step")]
-        Some(Self { step: *step as u64, draws })
+        Some(Self { step: step as u64, rate, draws })
     }
 }
 
@@ -116,7 +118,7 @@ impl<M: Model> Silo<M> {
         let Some(pending) = &self.pending else { return Ok(()) };
         let weights = pending.weights(last)?;
         let Some(pending) = self.pending.take() else { return Ok(()) };
-        let rate = self.settings.rate(pending.step);
+        let rate = pending.rate;
         let rows = self.locals.rows(pending.step);
         self.locals.descend(&rows, descent(pending.draws, &weights, 1.0), &[], rate);
         Ok(())

@@ -43,6 +43,17 @@ pub struct Silo<M: Model> {
 /// The name of the saved globals.
 const SEEN: &str = "seen.globals";
 
+/// Refuses a learning rate that a coordinator cannot have found.
+pub(crate) fn check_rate(kind: &str, rate: f64) -> Result<f64> {
+    if rate >= 0.0 && rate.is_finite() {
+        return Ok(rate);
+    }
+    Err(Error::Message {
+        kind: kind.to_owned(),
+        problem: format!("its learning rate is {rate}, expected a finite one >= 0"),
+    })
+}
+
 impl<M: Model> std::fmt::Debug for Silo<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Silo").field("name", &self.name).field("step", &self.step).finish_non_exhaustive()
@@ -221,10 +232,17 @@ impl<M: Model> Silo<M> {
         Ok(AllEvaluated { draws: results, by_theta })
     }
 
+    /// The learning rate of a step: that of the request, where it has one.
+    fn rate(&self, request: &StepRequest) -> Result<f64> {
+        let Some(rate) = request.rate else { return Ok(self.settings.rate(request.step)) };
+        check_rate(StepRequest::KIND, rate)
+    }
+
     /// Answers with the terms of a step, and takes one step of the local parameters.
     fn step(&mut self, request: &StepRequest) -> Result<Message> {
         let StepRequest { step, global, .. } = request;
         let step = *step;
+        let rate = self.rate(request)?;
         if self.settings.estimator.weighs_draws() && !self.locals.private_theta().is_empty() {
             let found = format!("{:?} with private θ in a silo of Sfvi", self.settings.estimator);
             let expected = "Central or SfviAvg, or an estimator whose draws weigh the same: Sfvi sends no weights of θ";
@@ -243,10 +261,9 @@ impl<M: Model> Silo<M> {
         let private = self.locals.take_private(&mut elbo_terms);
         let terms = self.terms(step, global, &elbo_terms, draw)?;
         if self.settings.estimator.weighs_draws() {
-            self.pending = Some(Pending { step, draws: local });
+            self.pending = Some(Pending { step, rate, draws: local });
         } else {
             let elbos: Vec<f64> = elbo_terms.iter().map(|elbo_term| elbo_term.elbo).collect();
-            let rate = self.settings.rate(step);
             let weights = DrawWeights::equal(&elbos);
             self.locals.descend(&rows, weights.descent(local), &weights.theta_descent(private), rate);
         }

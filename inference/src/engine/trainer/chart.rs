@@ -2,6 +2,7 @@
 
 use faer::Mat;
 
+use super::units;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::climb::Footing;
 use crate::engine::family::FullRankGaussian;
@@ -47,11 +48,7 @@ impl Chart {
     /// Replaces parameters and a gradient by them by coordinates and the gradient by these.
     pub(super) fn enter(&self, values: &mut [f64], gradient: &mut [f64]) {
         match self {
-            Self::Units(units) => {
-                for ((value, slope), unit) in values.iter_mut().zip(gradient).zip(units) {
-                    (*value, *slope) = (*value / unit, *slope * unit);
-                }
-            }
+            Self::Units(own) => units::enter(own, values, gradient),
             Self::Whitened(own) => {
                 let (parameters, slopes) = (&mut values[..own.at.len()], &mut gradient[..own.at.len()]);
                 let pulled = own.pull(parameters, slopes);
@@ -64,12 +61,20 @@ impl Chart {
     /// Replaces coordinates by the parameters that they stand for.
     pub(super) fn leave(&mut self, values: &mut [f64]) {
         match self {
-            Self::Units(units) => values.iter_mut().zip(units).for_each(|(value, unit)| *value *= *unit),
+            Self::Units(own) => units::leave(own, values),
             Self::Whitened(own) => {
                 let count = own.at.len();
                 own.at.copy_from_slice(&values[..count]);
                 values[..count].copy_from_slice(&own.parameters());
             }
+        }
+    }
+
+    /// The coordinates of parameters, where they are not the parameters themselves but for a unit.
+    pub(super) fn inner(&self) -> Option<&[f64]> {
+        match self {
+            Self::Units(_) => None,
+            Self::Whitened(own) => Some(&own.at),
         }
     }
 

@@ -267,7 +267,7 @@ impl VerticalCoordinator {
         for gradient in &by_values {
             finite(who, step, |index| format!("the gradient by auxiliary variable {index}"), gradient)?;
         }
-        let moved = self.trainer.step(step, &mut gradient);
+        let moved = self.trainer.step(step, elbo, &mut gradient);
         self.last = Some(Last { step, gradients: by_values });
         self.step += 1;
         Ok(StepInfo::moved(self.step, elbo, moved, Tally::steps(1, self.parties.len())))

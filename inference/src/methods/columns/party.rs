@@ -318,7 +318,7 @@ impl VerticalParty {
         finite(self.party.name(), step, |index| format!("the gradient by its parameter {index}"), &gradient)?;
         // The optimisers descend; the bound is to ascend.
         gradient.iter_mut().for_each(|g| *g = -*g);
-        let moved = self.trainer.step(step, &mut gradient);
+        let moved = self.trainer.step(step, f64::NAN, &mut gradient);
         self.show_theta()?;
         Ok(moved)
     }

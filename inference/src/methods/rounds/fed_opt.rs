@@ -88,7 +88,15 @@ impl<M: Model> Algorithm for FedOpt<M> {
             let proximal = self.options.proximal;
             self.join.ask(
                 silo,
-                LocalSteps { kind: POINT_ROUND, keep_optimiser: false, weight, entropy: weight, prior, proximal },
+                LocalSteps {
+                    kind: POINT_ROUND,
+                    keep_optimiser: false,
+                    weight,
+                    entropy: weight,
+                    prior,
+                    proximal,
+                    rates: None,
+                },
             )
         };
         Ok(self.asked().into_iter().map(ask).collect())

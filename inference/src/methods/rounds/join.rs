@@ -50,7 +50,7 @@ impl<M: Model> Join<M> {
 
     /// Asks a silo for the present round.
     pub(super) fn ask(&self, silo: usize, steps: LocalSteps) -> Request {
-        let LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal } = steps;
+        let LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal, rates } = steps;
         let message = Round {
             step: self.first_step(),
             seed: self.globals.settings.seed,
@@ -63,6 +63,7 @@ impl<M: Model> Join<M> {
             entropy,
             prior,
             proximal,
+            rates: rates.map(Vec::from),
         };
         Request { silo, message: Message { kind: kind.to_owned(), ..message.write() } }
     }
@@ -89,6 +90,10 @@ impl<M: Model> Join<M> {
         let before = self.globals.trainer.values().to_vec();
         self.globals.trainer.set_parameters(&to.parameters);
         self.globals.set_theta(&to.theta)?;
+        let rate = self.last_rate();
+        if self.globals.trainer.heed(to.elbo) {
+            self.globals.show_theta()?;
+        }
         self.round += 1;
         self.globals.step = self.first_step();
         Ok(StepInfo {
@@ -97,9 +102,16 @@ impl<M: Model> Join<M> {
             gradient_norm: None,
             movement: Some(distance(self.globals.trainer.values(), &before)),
             clipped: answers.iter().any(|answer| answer.clipped > 0),
-            rate: Some(self.globals.trainer.descent.rate(self.globals.step.saturating_sub(1))),
+            rate: Some(rate),
             tally: Tally::steps(self.local_steps, answers.len()),
         })
+    }
+
+    /// The rate of the last local step of the present round.
+    fn last_rate(&mut self) -> f64 {
+        let last = self.first_step() + self.local_steps - 1;
+        let rates = self.globals.trainer.rates(self.local_steps);
+        rates.map_or_else(|| self.globals.trainer.descent.rate(last), |[_, rate]| rate)
     }
 
     /// The whole state, as the saved state of a method of this kind.
@@ -130,6 +142,8 @@ pub(super) struct LocalSteps {
     pub(super) prior: f64,
     /// $\mu$ of the proximal term $`\tfrac\mu2\lVert w - w_t\rVert^2`$ over global parameters and θ.
     pub(super) proximal: f64,
+    /// The learning rates of the first and the last of them, where they follow from the run.
+    pub(super) rates: Option<[f64; 2]>,
 }
 
 /// Where a round has led.

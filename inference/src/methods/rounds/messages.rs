@@ -42,6 +42,8 @@ message! {
         prior: f64 = Request <= 1,
         /// the strength of the pull towards the start
         proximal: f64 = Request <= 1,
+        /// the learning rates of the first and the last local step, where they follow from the run and not from the step
+        rates: Option<Vec<f64>> = Request <= 2,
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::average::{Averaging, Barycentre, weighted};
 use super::join::{Join, Joined, LocalSteps, as_float};
 use super::messages::Round;
-use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, finite};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, finite};
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::plug::Plug;
@@ -75,7 +75,9 @@ impl<M: Model> SfviAvg<M> {
         sizes: Vec<usize>,
         options: RoundOptions,
     ) -> Result<Self> {
-        let join = Join::new(Coordinator::new(model, device, settings, silos)?, options.local_steps, sizes)?;
+        let mut globals = Coordinator::new(model, device, settings, silos)?;
+        globals.adapt();
+        let join = Join::new(globals, options.local_steps, sizes)?;
         Ok(Self { join, options })
     }
 
@@ -97,12 +99,13 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         if self.is_over() {
             return Ok(self.join.globals.ask_step());
         }
+        let rates = self.join.globals.trainer.rates(self.join.local_steps);
         let round = |(silo, size): (usize, &usize)| {
             let weight = self.join.total() / as_float(*size);
             let entropy = if self.options.scale_entropy { weight } else { 1.0 };
             let keep_optimiser = self.options.keep_optimiser;
-            self.join
-                .ask(silo, LocalSteps { kind: Round::KIND, keep_optimiser, weight, entropy, prior: 1.0, proximal: 0.0 })
+            let (kind, prior, proximal) = (Round::KIND, 1.0, 0.0);
+            self.join.ask(silo, LocalSteps { kind, keep_optimiser, weight, entropy, prior, proximal, rates })
         };
         Ok(self.join.sizes.iter().enumerate().map(round).collect())
     }
@@ -125,6 +128,10 @@ impl<M: Model> Algorithm for SfviAvg<M> {
         let equal = vec![1.0 / as_float(answers.len()); answers.len()];
         let theta = weighted(answers.iter().map(|answer| answer.theta.as_slice()), &equal);
         self.join.end_round(Joined { parameters, theta, elbo }, &answers)
+    }
+
+    fn ended(&self) -> Option<Ending> {
+        self.join.globals.trainer.has_converged().then_some(Ending::Converged)
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -7,10 +7,11 @@ use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
 use crate::engine::moments::mean_and_variance;
 use crate::engine::party::{Commit, Program, Standing};
+use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::objective::GlobalPrior;
 use crate::engine::terms::particles::Draws;
-use crate::engine::terms::silo::Silo;
-use crate::engine::trainer::{Descent, with_prefix};
+use crate::engine::terms::silo::{Silo, check_rate};
+use crate::engine::trainer::{Descent, units, with_prefix};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
 /// What names of the state of the optimiser of globals begin with.
@@ -37,6 +38,23 @@ struct Point<'a> {
     parameters: usize,
     /// Where the round began.
     start: &'a [f64],
+    /// The learning rate with the units of the values, where they follow from the run.
+    rate: Option<(f64, &'a [f64])>,
+}
+
+/// The learning rates of the first and the last step of a round, and the units of parameters and θ.
+struct RoundPace {
+    rates: [f64; 2],
+    units: Vec<f64>,
+}
+
+impl RoundPace {
+    /// The rate of a step of so many: on a straight line.
+    #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 steps")]
+    fn rate(&self, step: u64, steps: u64) -> f64 {
+        let [first, last] = self.rates;
+        first + (last - first) * (step as f64 / steps.saturating_sub(1).max(1) as f64)
+    }
 }
 
 impl<M: Model> AveragingSilo<M> {
@@ -73,13 +91,16 @@ impl<M: Model> AveragingSilo<M> {
             self.descent.restart();
         }
         self.silo.set_theta(theta)?;
+        let pace = self.pace(request)?;
         let parameters = global.len();
         let mut point = [global.as_slice(), theta].concat();
         let start = point.clone();
         let mut last = Vec::new();
         self.clipped = 0;
         for step in first..first + count {
-            let elbo = self.local_step(step, Point { values: &mut point, parameters, start: &start }, request)?;
+            let rate = pace.as_ref().map(|pace| (pace.rate(step - first, count), pace.units.as_slice()));
+            let at = Point { values: &mut point, parameters, start: &start, rate };
+            let elbo = self.local_step(step, at, request)?;
             // The bound reported is the mean over the last tenth of the round.
             if step - first >= count - count.div_ceil(10) {
                 last.push(elbo);
@@ -92,10 +113,19 @@ impl<M: Model> AveragingSilo<M> {
         Ok(RoundAnswer { round, global: point, elbo, clipped: self.clipped, theta }.write())
     }
 
+    /// What a round says of its learning rates, with the units in which parameters move at such rates.
+    fn pace(&self, request: &Round) -> Result<Option<RoundPace>> {
+        let Some([first, last]) = request.rates.as_deref() else { return Ok(None) };
+        let rates = [check_rate(Round::KIND, *first)?, check_rate(Round::KIND, *last)?];
+        let mut units = units::of_family(&*self.silo.family, &request.global, None);
+        units.extend(units::of_theta(&request.theta, &tensors(&self.silo.workers[0].model)));
+        Ok(Some(RoundPace { rates, units }))
+    }
+
     /// One step on this silo's data.
     fn local_step(&mut self, step: u64, point: Point<'_>, round: &Round) -> Result<f64> {
         let Round { weight, entropy: entropy_weight, prior, proximal, .. } = *round;
-        let Point { values, parameters, start } = point;
+        let Point { values, parameters, start, rate } = point;
         let (silo, owner) = (&mut self.silo, self.index);
         let count = silo.settings.particles;
         let draw = Draws { purpose: Purpose::Fit, step, count, owner, weight, entropy_weight, may_join: true };
@@ -106,7 +136,10 @@ impl<M: Model> AveragingSilo<M> {
             let pulled = objective.gradient.iter_mut().zip(values.iter().zip(start));
             pulled.for_each(|(g, (own, from))| *g += proximal * (own - from));
         }
-        let moved = self.descent.step(step, values, &mut objective.gradient);
+        let moved = match rate {
+            Some((rate, units)) => self.descent.step_in(units, rate, values, &mut objective.gradient),
+            None => self.descent.step(step, values, &mut objective.gradient),
+        };
         self.clipped += u64::from(moved.is_clipped);
         silo.move_locals(objective, moved.rate);
         silo.set_theta(&values[parameters..])?;

@@ -2,7 +2,7 @@
 
 use partita_core::{Device, Model, SiteTable};
 
-use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally};
 use crate::engine::climb::Climb;
 use crate::engine::error::Result;
 use crate::engine::exchange::{Outcome, Request};
@@ -38,6 +38,7 @@ impl<M: Model> Sfvi<M> {
     /// [`crate::Error::Setting`], [`crate::Error::NoSilos`], or what the model's global function refuses.
     pub fn new(model: &M, device: &Device, settings: &Settings, silos: &[String]) -> Result<Self> {
         let mut globals = Coordinator::new(model, device, settings, silos)?;
+        globals.adapt();
         let climb = climb(settings, device, &globals.table, &globals.trainer);
         if climb.is_some() {
             globals.allow_slopes();
@@ -64,7 +65,10 @@ impl<M: Model> Sfvi<M> {
 impl<M: Model> Algorithm for Sfvi<M> {
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let point = self.climb.as_ref().and_then(Climb::ask);
-        Ok(point.map_or_else(|| self.globals.ask_step(), |point| self.globals.ask_slope(point)))
+        Ok(match point {
+            Some(point) => self.globals.ask_slope(point),
+            None => self.globals.ask_step(),
+        })
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
@@ -78,6 +82,10 @@ impl<M: Model> Algorithm for Sfvi<M> {
             begin_at(&summit, &self.globals.settings, &self.globals.table, &mut self.globals.trainer);
         }
         Ok(StepInfo::still(self.globals.step, Tally::default()))
+    }
+
+    fn ended(&self) -> Option<Ending> {
+        self.globals.trainer.has_converged().then_some(Ending::Converged)
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model, SiteTable, shared_theta};
 
 use super::messages::{Bounds, BoundsRequest, Sizes, Stepped, StepsRequest};
-use crate::engine::algorithm::{Algorithm, ElboSamples, Posterior, StepInfo, Tally, replies, same_run};
+use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, Tally, replies, same_run};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
@@ -27,6 +27,8 @@ pub struct Central {
     names: [String; 1],
     signature: String,
     step: u64,
+    /// Whether the party says that the run is over.
+    converged: bool,
     /// Steps between two reports of a party that stays on its device.
     interval: Option<u64>,
     sizes: Sizes,
@@ -53,6 +55,7 @@ impl Central {
             names: [name.to_owned()],
             signature: global_signature(&table),
             step: 0,
+            converged: false,
             interval: None,
             sizes,
             manifest: Manifest { fields },
@@ -92,13 +95,18 @@ impl Algorithm for Central {
     }
 
     fn incoming(&mut self, outcomes: Vec<Outcome>) -> Result<StepInfo> {
-        let Stepped { bound, gradient_norm, clipped: is_clipped, global, theta } =
+        let Stepped { bound, gradient_norm, clipped: is_clipped, global, theta, rate, converged } =
             Stepped::read(&self.answer(outcomes)?, &self.sizes)?;
         (self.parameters, self.theta) = (global, theta);
         let due = self.due();
-        let rate = self.settings.rate(self.step + due - 1);
+        let rate = rate.unwrap_or_else(|| self.settings.rate(self.step + due - 1));
         self.step += due;
+        self.converged = converged;
         Ok(StepInfo::moved(self.step, bound, Moved { gradient_norm, is_clipped, rate }, Tally::steps(due, 1)))
+    }
+
+    fn ended(&self) -> Option<Ending> {
+        self.converged.then_some(Ending::Converged)
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
@@ -131,6 +139,7 @@ impl Algorithm for Central {
         Message::new(STATE)
             .word("step", self.step)
             .word("seed", self.settings.seed)
+            .word("converged", u64::from(self.converged))
             .floats("global", &self.parameters)
             .floats("theta", &self.theta)
             .setting("globals", &self.signature)
@@ -141,6 +150,7 @@ impl Algorithm for Central {
         let parameters = state.expect_floats("global", self.family.parameter_len())?;
         let theta = state.expect_floats("theta", self.theta.len())?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
+        self.converged = state.get_count("converged", 1)? == 1;
         (self.parameters, self.theta) = (parameters, theta);
         Ok(())
     }

@@ -51,6 +51,10 @@ message! {
         global: Vec<f64> = Data <= sizes.parameters,
         /// the model's trained parameters
         theta: Vec<f64> = Data <= sizes.theta,
+        /// the learning rate, where it follows from the run
+        rate: Option<f64> = Data <= 1,
+        /// whether the run has converged
+        converged: bool = Data <= 1,
     }
 }
 

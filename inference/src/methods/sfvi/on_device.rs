@@ -204,7 +204,7 @@ impl<M: Model> OnDeviceSilo<M> {
         let mut rest = numbers.into_iter().skip(2);
         let global = self.globals.parameters(&mut rest);
         let theta: Vec<f64> = rest.take(self.theta_len).collect();
-        Ok(Stepped { bound, gradient_norm, clipped: false, global, theta }.write())
+        Ok(Stepped { bound, gradient_norm, clipped: false, global, theta, rate: None, converged: false }.write())
     }
 
     /// Bounds of report draws on all rows, in one read; changes nothing.

@@ -10,6 +10,7 @@ use crate::engine::party::{Commit, Program, Standing};
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
 use crate::engine::terms::climbing::{begin_at, climb};
+use crate::engine::terms::coordinator::tensors;
 use crate::engine::terms::joint::NoiseAhead;
 use crate::engine::trainer::{Descent, Moved, Trainer};
 use crate::engine::wire::message::Message;
@@ -32,7 +33,8 @@ impl<M: Model> CentralSilo<M> {
         let silo = Silo::new(name, 0, model, data, device, settings)?;
         let family = settings.family.global_family(&silo.table)?;
         let start = settings.family.start(&*family, &silo.table);
-        let trainer = Trainer::new(family, start, &shared_theta(model)?, Descent::new(settings, device));
+        let mut trainer = Trainer::new(family, start, &shared_theta(model)?, Descent::new(settings, device));
+        trainer.adapt(&tensors(model));
         Ok(Self { silo, trainer, ahead: NoiseAhead::default() })
     }
 
@@ -47,14 +49,28 @@ impl<M: Model> CentralSilo<M> {
         if let Some(summit) = self.climb().map(|climb| self.silo.summit(climb)).transpose()?.flatten() {
             begin_at(&summit, &self.silo.settings, &self.silo.table, &mut self.trainer);
         }
-        let mut objective = self.silo.joint_objective(self.trainer.parameters(), step, &mut self.ahead)?;
-        let bound = objective.bound;
-        let Moved { gradient_norm, is_clipped: clipped, rate } = self.trainer.step(step, &mut objective.gradient);
-        self.silo.move_locals(objective, rate);
+        // The rate of a step that is undone is the one that it was undone for.
+        let adapts = self.trainer.rates(1).is_some();
+        let rate = self.trainer.rate(step);
+        let objective = self.silo.joint_objective(self.trainer.parameters(), step, &mut self.ahead);
+        let (bound, moved) = match objective {
+            Err(error) if error.is_outside() && self.trainer.undo() => {
+                (f64::NAN, Moved { gradient_norm: f64::NAN, is_clipped: false, rate })
+            }
+            Err(error) => return Err(error),
+            Ok(mut objective) => {
+                let moved = self.trainer.step(step, objective.bound, &mut objective.gradient);
+                let bound = objective.bound;
+                self.silo.move_locals(objective, moved.rate);
+                (bound, moved)
+            }
+        };
         self.silo.set_theta(self.trainer.theta())?;
         self.silo.step = step + 1;
+        let Moved { gradient_norm, is_clipped: clipped, rate } = moved;
         let (global, theta) = (self.trainer.parameters().to_vec(), self.trainer.theta().to_vec());
-        Ok(Stepped { bound, gradient_norm, clipped, global, theta }.write())
+        let (rate, converged) = (adapts.then_some(rate), self.trainer.has_converged());
+        Ok(Stepped { bound, gradient_norm, clipped, global, theta, rate, converged }.write())
     }
 
     fn bounds(&mut self, request: &BoundsRequest) -> Result<Message> {

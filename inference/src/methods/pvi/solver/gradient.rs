@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{LocalProblem, LocalSolver, LocalUpdate, Sampled, Solved, SolverState};
 use crate::engine::error::{Error, Result};
+use crate::engine::family::Family;
 use crate::engine::natural::ExponentialFamily;
 use crate::engine::settings::Settings;
-use crate::engine::trainer::Descent;
+use crate::engine::trainer::adaptive::{Adaptive, Next};
+use crate::engine::trainer::{Descent, units};
 
 /// Where the parameters of a visit start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -161,7 +163,39 @@ impl GradientSolver {
     }
 }
 
+/// The adaptive rate of one visit, with the units in which parameters move at it.
+struct VisitPace {
+    rate: Adaptive,
+    units: Vec<f64>,
+    steps: u64,
+}
+
+impl VisitPace {
+    /// The rate of the next step from these parameters.
+    fn rate(&mut self, family: &dyn Family, parameters: &[f64]) -> f64 {
+        if self.units.is_empty() || units::are_due(self.steps) {
+            let known = (!self.units.is_empty()).then_some(self.units.as_slice());
+            self.units = units::of_family(family, parameters, known);
+        }
+        self.steps += 1;
+        self.rate.rates(1, parameters)[0]
+    }
+}
+
 impl GradientSolver {
+    /// The adaptive rate of a visit; `None` for a schedule that is a function of the step, and where the optimiser goes
+    /// on from visit to visit.
+    fn pace(&self, update: &LocalUpdate) -> Option<VisitPace> {
+        let rate = self.descent.adaptive(update.steps).filter(|_| !self.options.keep_optimiser)?;
+        Some(VisitPace { rate, units: Vec::new(), steps: 0 })
+    }
+
+    /// The rate of a local step otherwise.
+    fn rate(&self, update: &LocalUpdate, step: u64) -> f64 {
+        let (at, of) = self.options.place(update, step);
+        self.descent.rate_of(at, of)
+    }
+
     /// Halves a step until it ends in the domain of the divergence; whether it had to.
     fn shorten(&self, problem: &dyn LocalProblem, step: u64, before: &[f64], parameters: &mut [f64]) -> Result<bool> {
         let (family, divergence) = (problem.family(), problem.divergence(step));
@@ -188,21 +222,49 @@ impl SolverState for GradientSolver {
         let (mut steps, mut clipped, mut shortened, mut last) = (0, 0, 0, Vec::new());
         let has_domain = problem.divergence(update.first).has_domain();
         let mut watch = self.options.stop.map(Watch::new);
+        let mut pace = self.pace(update);
         for step in 0..update.steps {
-            let (at, of) = self.options.place(update, step);
-            let rate = self.descent.rate_of(at, of);
-            let mut sampled = problem.sample(&parameters, update.first + step, rate)?;
+            let rate = match &mut pace {
+                Some(pace) => pace.rate(problem.family(), &parameters),
+                None => self.rate(update, step),
+            };
+            let sampled = problem.sample(&parameters, update.first + step, rate);
+            steps += 1;
+            let mut sampled = match (sampled, &mut pace) {
+                (Err(error), Some(pace)) if error.is_outside() && pace.rate.can_undo() => {
+                    pace.rate.lose();
+                    parameters = pace.rate.undo();
+                    self.descent.restart();
+                    continue;
+                }
+                (sampled, _) => sampled?,
+            };
             // Where a step came from is kept only where it may have to be halved.
             let before = if has_domain { parameters.clone() } else { Vec::new() };
-            let moved = self.descent.step_at(rate, &mut parameters, &mut sampled.gradient);
+            let gradient = &mut sampled.gradient;
+            let moved = match &pace {
+                Some(pace) => self.descent.step_in(&pace.units, rate, &mut parameters, gradient),
+                None => self.descent.step_at(rate, &mut parameters, gradient),
+            };
             clipped += u64::from(moved.is_clipped);
-            steps += 1;
             if has_domain {
                 shortened += u64::from(self.shorten(problem, update.first + step, &before, &mut parameters)?);
             }
-            // The log likelihood reported is the mean over the last tenth of the visit.
-            if step >= update.steps - update.steps.div_ceil(10) {
+            // The log likelihood reported is the mean over the last tenth of the visit, or while an adaptive rate falls.
+            let is_late = pace.as_ref().map(|pace| pace.rate.is_falling());
+            if is_late.unwrap_or(step >= update.steps - update.steps.div_ceil(10)) {
                 last.push(sampled.log_likelihood);
+            }
+            if let Some(pace) = &mut pace {
+                let units = &pace.units;
+                match pace.rate.take(&parameters, sampled.free_energy, || units.clone()) {
+                    Next::Here => {}
+                    Next::Afresh => self.descent.restart(),
+                    Next::At(place) => parameters = place,
+                }
+                if pace.rate.has_converged() {
+                    break;
+                }
             }
             if let Some(watch) = &mut watch
                 && watch.is_over(&sampled, &parameters)

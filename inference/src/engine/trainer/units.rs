@@ -1,0 +1,84 @@
+//! Gives each parameter a unit of its own, in which it moves: the standard deviation of its mean, the size of its tensor.
+
+use crate::engine::family::Family;
+
+/// The power of two nearest to a positive number: multiplication by it does not round. One for what has no size.
+pub(crate) fn power_of_two(size: f64) -> f64 {
+    if size > 0.0 && size.is_finite() { size.log2().round().exp2() } else { 1.0 }
+}
+
+/// The units of a family's parameters: of means their standard deviations, of the rest one; those of `known` where a
+/// component has no standard deviation.
+pub(crate) fn of_family(family: &dyn Family, parameters: &[f64], known: Option<&[f64]>) -> Vec<f64> {
+    let deviations = family.covariance_matrix(parameters).deviations();
+    let by_component: Vec<f64> =
+        deviations.iter().map(|sd| if *sd > 0.0 { power_of_two(*sd) } else { f64::NAN }).collect();
+    let mut units = vec![1.0; parameters.len()];
+    family.set_mean(&mut units, &by_component);
+    for (index, unit) in units.iter_mut().enumerate().filter(|(_, unit)| unit.is_nan()) {
+        *unit = known.map_or(1.0, |known| known[index]);
+    }
+    units
+}
+
+/// The units of θ in tensors of these lengths: of each the root mean square of its values. A tensor whose values are all
+/// the same has no size: it takes the unit of the tensor before, as a bias that starts at zero, and one number alone one.
+#[expect(clippy::cast_precision_loss, reason = "tensors are far smaller than 2^52")]
+pub(crate) fn of_theta(values: &[f64], lengths: &[usize]) -> Vec<f64> {
+    let (mut rest, mut units, mut last) = (values, Vec::with_capacity(values.len()), 1.0);
+    for length in lengths {
+        let (own, after) = rest.split_at((*length).min(rest.len()));
+        let square = own.iter().map(|value| value * value).sum::<f64>() / own.len().max(1) as f64;
+        if own.iter().any(|value| *value != own[0]) {
+            last = power_of_two(square.sqrt());
+        }
+        units.resize(units.len() + own.len(), if own.len() == 1 { 1.0 } else { last });
+        rest = after;
+    }
+    units.resize(values.len(), 1.0);
+    units
+}
+
+/// Replaces numbers and a gradient by them by the numbers in their units and the gradient by these.
+pub(crate) fn enter(units: &[f64], values: &mut [f64], gradient: &mut [f64]) {
+    for ((value, slope), unit) in values.iter_mut().zip(gradient).zip(units) {
+        (*value, *slope) = (*value / unit, *slope * unit);
+    }
+}
+
+/// Replaces numbers in their units by the numbers.
+pub(crate) fn leave(units: &[f64], values: &mut [f64]) {
+    values.iter_mut().zip(units).for_each(|(value, unit)| *value *= *unit);
+}
+
+/// Whether units are to be found anew after so many steps: at first always, then eight times in each doubling.
+pub(crate) fn are_due(steps: u64) -> bool {
+    let octave = 63 - (steps | 1).leading_zeros();
+    steps.is_multiple_of(1 << octave.saturating_sub(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::family::{Delta, DiagonalGaussian};
+
+    #[test]
+    fn means_have_their_standard_deviations_as_units_and_the_rest_one() {
+        let parameters = [5.0, -1.0, 1000.0_f64.ln(), 0.001_f64.ln()];
+        let units = of_family(&DiagonalGaussian::new(2), &parameters, None);
+        assert_eq!(units, [1024.0, 1.0 / 1024.0, 1.0, 1.0]);
+        assert_eq!(of_family(&Delta::new(1), &[3.0], Some(&[0.25])), [0.25]);
+    }
+
+    #[test]
+    fn tensors_have_their_size_as_unit_and_those_without_one_that_of_the_tensor_before() {
+        let values = [0.25, -0.25, 0.0, 0.0, 7.0, 3.0, -3.0];
+        assert_eq!(of_theta(&values, &[2, 2, 1, 2]), [0.25, 0.25, 0.25, 0.25, 1.0, 4.0, 4.0]);
+    }
+
+    #[test]
+    fn units_are_found_eight_times_in_each_doubling() {
+        assert_eq!((1_024..2_048).filter(|step| are_due(*step)).count(), 8);
+        assert!((0..16).all(are_due));
+    }
+}
