@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod exact;
+mod mixed_models;
 mod raw_scales;
 mod refusals;
 mod resume;
