@@ -3,6 +3,7 @@
 
 mod choice;
 mod exact;
+mod mixed_models;
 mod not_converged;
 mod raw_scales;
 mod refusals;

@@ -6,6 +6,8 @@ mod draws;
 mod gaussian;
 mod messages;
 mod options;
+mod past;
+mod quadratic;
 mod silo;
 mod step;
 

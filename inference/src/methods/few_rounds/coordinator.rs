@@ -7,7 +7,9 @@ use super::draws::Draws;
 use super::gaussian::Normal;
 use super::messages::{Answer, MOST_VALUES, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
 use super::options::FewRoundsOptions;
-use super::step::{Share, Step, without_rise};
+use super::past::Past;
+use super::quadratic::Quadratic;
+use super::step::{Share, Step};
 use crate::engine::algorithm::{
     Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
@@ -77,6 +79,8 @@ struct Course {
     at: Normal,
     /// What all parties say of it; `None` before they were asked.
     share: Option<Share>,
+    /// The rounds before, as far as they are remembered.
+    past: Past,
     /// The posterior that is asked for next.
     next: Normal,
     /// The part of the step that leads there.
@@ -170,6 +174,7 @@ impl<M: Model> FewRounds<M> {
                 next: at.clone(),
                 at,
                 share: None,
+                past: Past::default(),
                 fraction: 1.0,
                 reach: REACH * root(len),
             },
@@ -259,12 +264,16 @@ impl<M: Model> FewRounds<M> {
         let before = self.course.share.as_ref().map(|share| share.value + self.course.at.entropy());
         let used = self.course.fraction;
         let bound_of = |heard: &Heard| heard.share.value + self.course.next.entropy();
-        let is_kept = |heard: &Heard| before.is_none_or(|before| bound_of(heard) > before - SLACK);
+        let gain = heard.as_ref().zip(before).map(|(heard, before)| bound_of(heard) - before);
+        let is_kept = |_: &Heard| gain.is_none_or(|gain| gain > -SLACK);
         let (step, bound) = match (heard.filter(is_kept), &self.course.share) {
             (Some(heard), _) => {
                 let bound = bound_of(&heard);
                 let Heard { share, step, points } = heard;
                 self.points = points;
+                if let Some(before) = &self.course.share {
+                    self.course.past.push(&self.course.at, before)?;
+                }
                 self.course.share = Some(share);
                 let next = self.course.next.clone();
                 self.accept(next);
@@ -274,16 +283,23 @@ impl<M: Model> FewRounds<M> {
                 (step, bound)
             }
             (None, Some(share)) => {
-                let step = Step::of(share)?;
+                let tried = Step::of(&self.course.past.mix(&self.course.at, share))?;
                 self.taken_back += 1;
-                self.course.reach = step.length() * used / 4.0;
-                (step, before.unwrap_or(f64::NAN))
+                self.course.past.clear();
+                self.course.reach = tried.length() * tried.shortened(used, gain);
+                (Step::of(share)?, before.unwrap_or(f64::NAN))
             }
             (None, None) => unreachable!("invariant: the first share is accepted"),
         };
         self.step += 1;
         let norm = (2.0 * step.decrement()).sqrt();
-        if step.is_last(self.options.tolerance) {
+        let is_last = step.is_last(self.options.tolerance);
+        // The plain step decides on the end, and the one that remembers earlier rounds is taken.
+        let step = match &self.course.share {
+            Some(share) => Step::of(&self.course.past.mix(&self.course.at, share))?,
+            None => step,
+        };
+        if is_last {
             // What is left is less than the tolerance: the last step needs no further look.
             let last = step.take(&self.course.at, 1.0);
             self.accept(last.clone());
@@ -302,31 +318,6 @@ impl<M: Model> FewRounds<M> {
 #[expect(clippy::cast_precision_loss, reason = "there are few globals")]
 fn root(len: usize) -> f64 {
     (len as f64).sqrt()
-}
-
-/// A silo's log marginal likelihood near its own posterior: $g^\top w + \tfrac12 w^\top A w$ with $w = L^{-1}(z - m)$.
-struct Quadratic {
-    around: Normal,
-    share: Share,
-    /// $A$ without directions in which it rises.
-    curvature: faer::Mat<f64>,
-}
-
-impl Quadratic {
-    fn new(around: Normal, share: &Share) -> Result<Self> {
-        Ok(Self { around, share: share.clone(), curvature: without_rise(&share.matrix())? })
-    }
-
-    /// Value and gradient at a point.
-    fn at(&self, globals: &[f64]) -> (f64, Vec<f64>) {
-        let white = self.around.whiten(globals);
-        let len = white.len();
-        let bent: Vec<f64> =
-            (0..len).map(|i| (0..len).map(|j| self.curvature[(i, j)] * white[j]).sum::<f64>()).collect();
-        let slope: Vec<f64> = self.share.gradient.iter().zip(&bent).map(|(g, b)| g + b).collect();
-        let value = white.iter().zip(&self.share.gradient).zip(&bent).map(|((w, g), b)| w * (g + 0.5 * b)).sum();
-        (value, self.around.unpull(&slope))
-    }
 }
 
 impl<M: Model> Algorithm for FewRounds<M> {
@@ -402,7 +393,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
     }
 
     fn save(&self) -> Message {
-        let Course { phase, at, share, next, fraction, reach } = &self.course;
+        let Course { phase, at, share, past, next, fraction, reach } = &self.course;
         let state = Message::new(STATE)
             .word("step", self.step)
             .word("seed", self.settings.seed)
@@ -413,7 +404,8 @@ impl<M: Model> Algorithm for FewRounds<M> {
             .number("reach", *reach)
             .setting("globals", &global_signature(&self.table))
             .floats("at", &at.flat())
-            .floats("next", &next.flat());
+            .floats("next", &next.flat())
+            .floats("past", &past.flat());
         match share {
             Some(Share { value, gradient, curvature }) => {
                 state.number("value", *value).floats("gradient", gradient).floats("curvature", curvature)
@@ -445,12 +437,16 @@ impl<M: Model> Algorithm for FewRounds<M> {
             _ => Phase::Stuck,
         };
         let (at, next) = (normal("at")?, normal("next")?);
+        let past = Past::of_flat(&state.get_floats("past")?, len).ok_or_else(|| Error::Message {
+            kind: state.kind.clone(),
+            problem: "`past` holds no rounds of this model".into(),
+        })?;
         let (fraction, reach) = (state.get_number("fraction")?, state.get_number("reach")?);
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
         self.points = state.get_count("points", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
         self.parameters = at.parameters();
-        self.course = Course { phase, at, share, next, fraction, reach };
+        self.course = Course { phase, at, share, past, next, fraction, reach };
         Ok(())
     }
 }

@@ -61,6 +61,10 @@ const LEAST_PRECISION: f64 = 0.05;
 /// How far eigenvalues may be from one before the last step, which squares the distance.
 const NEAR_ONE: f64 = 0.05;
 
+/// The least and the most that is left of a step that was taken back.
+const LEAST_LEFT: f64 = 0.1;
+const MOST_LEFT: f64 = 0.5;
+
 /// A curvature without directions in which it rises.
 ///
 /// # Errors
@@ -120,6 +124,14 @@ impl Step {
         self.gradient.iter().zip(&self.precisions).map(|(g, p)| (g / p).powi(2)).sum::<f64>().sqrt()
     }
 
+    /// The part to take of this step, of which the part `used` changed the bound by `gain`, a loss: where the parabola
+    /// through the slope and that loss is highest, and a quarter where the bound was no number.
+    pub(crate) fn shortened(&self, used: f64, gain: Option<f64>) -> f64 {
+        let slope = 2.0 * used * self.decrement();
+        let highest = gain.map_or(0.25, |gain| 0.5 * slope / (slope - gain));
+        used * highest.clamp(LEAST_LEFT, MOST_LEFT)
+    }
+
     /// $m + \rho LQ\Lambda_\rho^{-1}Q^\top g$ and $LQ\Lambda_\rho^{-1/2}$ with $\Lambda_\rho = (1-\rho)I + \rho\Lambda$.
     ///
     /// # References
@@ -163,5 +175,11 @@ mod tests {
         assert!((to.factor[(0, 0)] * to.factor[(1, 1)] - 1.0 / 35.0_f64.sqrt()).abs() < 1e-12);
         let after = Step::of(&at(&to)).unwrap();
         assert!(after.is_last(1e-3) && after.length() < 1e-6 && !step.is_last(1e-3));
+        // The parabola of slope s that has lost s at the end is highest at a quarter.
+        let slope = 2.0 * step.decrement();
+        assert!((step.shortened(1.0, Some(-slope)) - 0.25).abs() < 1e-12);
+        assert!((step.shortened(0.5, Some(-0.5 * slope)) - 0.125).abs() < 1e-12);
+        assert!((step.shortened(0.8, Some(-1e9 * slope)) - 0.08).abs() < 1e-12);
+        assert!((step.shortened(0.8, None) - 0.2).abs() < 1e-12);
     }
 }
