@@ -5,7 +5,7 @@
 
 The data are mixed_models/<name>.csv of the Rdatasets. Every entry has mean, sd, their Monte Carlo errors in units of
 that sd, and R-hat of each global by four chains of 25,000 draws; `log_sd` is the logarithm of `sd`, as few rounds see it.
-Nothing is integrated out: the groups' intercepts are sampled. The Rust twins are in tests/few_rounds/mixed_models.
+Nothing is integrated out: the groups' intercepts are sampled. The Rust twins are in tests/few_rounds/mixed_models.rs.
 """
 
 import json

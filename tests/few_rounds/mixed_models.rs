@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::moments;
 
-const GOLDEN: &str = include_str!("../../golden/mixed_models.json");
+const GOLDEN: &str = include_str!("../golden/mixed_models.json");
 const STUDIES: [&str; 6] = ["epil", "bacteria", "cbpp", "respiratory", "toenail", "radon"];
 
 /// The number of silos, and how groups are dealt to them.
