@@ -12,7 +12,7 @@ use partita::core::{
 use partita::inference::{Algorithm, Central, Exchange, InProcess, OnDeviceSilo, Sgd, StartFrom};
 use partita::{
     AlgorithmChoice, Censoring, Chance, Clip, Device, Estimator, FamilyPlan, FitOptions, Gaussian, Mixture, Model,
-    MultivariateNormal, Normal, Poisson, Scope, Settings, SiteTable, fit,
+    MultivariateNormal, Normal, Poisson, Schedule, Scope, Settings, SiteTable, fit,
 };
 
 /// One random point of the latents of a table: the global vector, and one vector a local block.
@@ -94,8 +94,9 @@ impl Visit for SameRun {
         let silos = [("all".to_owned(), data.clone())];
         for estimator in [Estimator::StickingTheLanding, Estimator::Total, Estimator::ClosedFormEntropy] {
             let run = |algorithm| {
-                // Fits on the device start as declared: the pooled fit is to start there too.
-                let settings = Settings { steps: STEPS, estimator, start: StartFrom::Declared, ..settings.clone() };
+                // Fits on the device start as declared and know no phases: so does the pooled fit.
+                let (schedule, start) = (Schedule::cosine(), StartFrom::Declared);
+                let settings = Settings { steps: STEPS, estimator, schedule, start, ..settings.clone() };
                 let options =
                     FitOptions { algorithm, settings, elbo_draws: 3, summary_draws: 2, ..FitOptions::default() };
                 fit(model, &silos, &device, &options, None).unwrap()

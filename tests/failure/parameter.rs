@@ -4,8 +4,8 @@ use partita::burn::tensor::Tensor;
 use partita::core::{Array, Noise, cholesky, pointwise_log_likelihood, triangular_solve};
 use partita::inference::Error as FitError;
 use partita::{
-    Beta, Cauchy, Device, Dirichlet, Error, Exponential, Gamma, HalfCauchy, HalfNormal, InverseGamma, Laplace,
-    LogNormal, MultivariateNormal, NegativeBinomial, Normal, SiteTable, StudentT, Uniform,
+    Beta, Cauchy, Device, Dirichlet, Error, Exponential, FitOptions, Gamma, HalfCauchy, HalfNormal, InverseGamma,
+    Laplace, LogNormal, MultivariateNormal, NegativeBinomial, Normal, Schedule, SiteTable, StudentT, Uniform,
 };
 
 use super::{Local, Recipe, inner, says, short_fit, table, vector};
@@ -72,7 +72,11 @@ fn falling(mu: &Tensor<1>) -> Tensor<1> {
 
 /// Fits a model whose parameter falls below zero and expects an error that names this parameter.
 fn falls(local: Local, distribution: &str, parameter: &str) {
-    let error = short_fit(&Recipe::local(local), |options| options.settings.steps = 100).unwrap_err();
+    // An adaptive rate would undo the fall.
+    let annealed = |options: &mut FitOptions| {
+        (options.settings.steps, options.settings.schedule) = (100, Schedule::cosine());
+    };
+    let error = short_fit(&Recipe::local(local), annealed).unwrap_err();
     assert!(matches!(error, FitError::InSilo { .. }), "{distribution}: {error:?}");
     assert!(matches!(inner(&error), Error::Parameter { .. }), "{distribution}: {error:?}");
     says(&error, &["silo `a`", "step ", distribution, &format!("parameter `{parameter}` is -"), "positive map"]);

@@ -102,8 +102,10 @@ fn a_log_density_that_becomes_nan_is_named_with_silo_step_and_site() {
         let under_root = if calls(3) < 4 { mu.clone() * 0.0 + 1.0 } else { mu.clone() * 0.0 - 1.0 };
         scope.factor("root", under_root.sqrt())
     });
-    // A climb to the mode would read the model before the steps.
-    let declared = |options: &mut FitOptions| options.settings.start = StartFrom::Declared;
+    // A climb to the mode would read the model before the steps, and an adaptive rate undo the one that fails.
+    let declared = |options: &mut FitOptions| {
+        (options.settings.start, options.settings.schedule) = (StartFrom::Declared, Schedule::cosine());
+    };
     let error = fit_over(&model, &silos(&[&[1.0]]), declared).unwrap_err();
     assert!(matches!(&error, FitError::InSilo { silo, step: 3, .. } if silo == "a"), "{error:?}");
     assert!(matches!(inner(&error), Error::NotFiniteMade { .. }), "{error:?}");

@@ -4,7 +4,9 @@
 use fixtures::{ConjugateGaussian, conjugate, groups, six_cities_family, six_cities_model, split, structured};
 use partita::inference::Order;
 use partita::models::{RepeatedBinary, six_cities_silos};
-use partita::{AlgorithmChoice, Device, Fit, FitOptions, PviOptions, RoundOptions, Settings, SiloSchedule, fit};
+use partita::{
+    AlgorithmChoice, Device, Fit, FitOptions, PviOptions, RoundOptions, Schedule, Settings, SiloSchedule, fit,
+};
 
 /// Six cities over two silos: the paper's random halves, or a silo with the children of mothers who smoke.
 fn six_cities(apart: bool, algorithm: AlgorithmChoice, steps: u64, seed: u64) -> Fit {
@@ -21,7 +23,9 @@ fn six_cities(apart: bool, algorithm: AlgorithmChoice, steps: u64, seed: u64) ->
         .zip(halves)
         .map(|(name, half)| (name.to_owned(), RepeatedBinary::six_cities(&half, &device).unwrap()))
         .collect();
-    let settings = Settings { steps, seed, particles: 4, family: six_cities_family(), ..Settings::default() };
+    // Numbers of steps that are choices, and rounds as the paper takes them.
+    let schedule = Schedule::cosine();
+    let settings = Settings { steps, seed, particles: 4, family: six_cities_family(), schedule, ..Settings::default() };
     let options = FitOptions { algorithm, settings, elbo_draws: 4_000, ..FitOptions::default() };
     fit(&six_cities_model(), &silos, &device, &options, None).unwrap()
 }

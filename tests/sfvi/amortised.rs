@@ -304,7 +304,9 @@ fn rounds_of_one_silo_without_globals_are_the_steps_of_sfvi() {
     for averaging in [Barycentre.into(), ParameterMean.into(), LogPool.into()] {
         let rounds = RoundOptions { averaging, keep_optimiser: true, ..RoundOptions::paper(10) };
         let run = |algorithm| {
-            let settings = Settings { steps: 40, minibatch: minibatch(6), ..Settings::default() };
+            // An adaptive rate would follow from rounds in the one, from steps in the other.
+            let schedule = Schedule::cosine();
+            let settings = Settings { steps: 40, minibatch: minibatch(6), schedule, ..Settings::default() };
             let options = FitOptions { algorithm, settings, elbo_draws: 4, ..FitOptions::default() };
             fit(&model, &data, &device, &options, None).unwrap()
         };

@@ -67,6 +67,12 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// A rate found by the run, from 0.05 on.
+    #[must_use]
+    pub const fn adaptive() -> Self {
+        Self::Adaptive { initial: 0.05 }
+    }
+
     /// Half a cosine from 0.02 to 0: for runs whose number of steps is a choice.
     #[must_use]
     pub const fn cosine() -> Self {

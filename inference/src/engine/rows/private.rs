@@ -4,12 +4,16 @@ use partita_core::{Device, Model, shared_theta, theta};
 
 use crate::engine::error::Result;
 use crate::engine::estimator::ElboTerm;
-use crate::engine::optimiser::UpdateRule;
+use crate::engine::optimiser::{Schedule, UpdateRule};
 use crate::engine::settings::Settings;
+use crate::engine::terms::coordinator::tensors;
+use crate::engine::trainer::units::{enter, leave, of_theta};
 
 /// The last values of θ where the model keeps them private, [`Model::private_len`] of them.
 pub(crate) struct PrivateTheta {
     values: Vec<f64>,
+    /// The units in which they move; empty for a rate that is a function of the step.
+    units: Vec<f64>,
     rule: Box<dyn UpdateRule>,
 }
 
@@ -18,8 +22,13 @@ const RULE: &str = "private.rule.";
 
 impl PrivateTheta {
     pub(crate) fn of<M: Model>(model: &M, settings: &Settings, device: &Device) -> Result<Self> {
-        let values = theta(model)?.split_off(shared_theta(model)?.len());
-        Ok(Self { values, rule: settings.optimiser.start(device) })
+        let (mut all, shared) = (theta(model)?, shared_theta(model)?.len());
+        let units = match settings.schedule {
+            Schedule::Adaptive { .. } => of_theta(&all, &tensors(model)).split_off(shared),
+            _ => Vec::new(),
+        };
+        let values = all.split_off(shared);
+        Ok(Self { values, units, rule: settings.optimiser.start(device) })
     }
 
     pub(crate) fn values(&self) -> &[f64] {
@@ -33,7 +42,10 @@ impl PrivateTheta {
 
     pub(crate) fn descend(&mut self, gradient: &[f64], rate: f64) {
         if !self.values.is_empty() {
-            self.rule.step(rate, &mut self.values, gradient);
+            let mut gradient = gradient.to_vec();
+            enter(&self.units, &mut self.values, &mut gradient);
+            self.rule.step(rate, &mut self.values, &gradient);
+            leave(&self.units, &mut self.values);
         }
     }
 

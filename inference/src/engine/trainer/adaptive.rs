@@ -12,16 +12,18 @@ const FACTOR: f64 = 0.5;
 const SETBACK: f64 = 0.25;
 const SETBACKS: u64 = 3;
 /// The R-hat at which iterates are stationary.
-const STATIONARY: f64 = 1.15;
+const STATIONARY: f64 = 1.2;
+/// The standard errors by which the bound may rise from half to half of a window of stationary iterates.
+const RISE: f64 = 2.0;
 /// What the rate of a phase times the iterates of its first chunks is: half the way to a distance of one unit.
 const CHUNK: f64 = 0.5;
-/// The movement in units of the coordinates that is accurate enough.
-const STILL: f64 = 0.05;
-/// The steps that count as no cost.
-const CHEAP: f64 = 500.0;
-/// The steps of the fall to zero in those of the window of the last phase, and the first part of them that the answer
-/// leaves out.
-const FALL: [u64; 2] = [3, 2];
+/// The distance in units of the coordinates that is accurate enough: of few coordinates, up to so many, and of many.
+const ACCURACY: [f64; 2] = [0.02, 0.1];
+const FEW: usize = 256;
+/// The steps that count as none.
+const CHEAP: f64 = 250.0;
+/// The steps of the fall to zero in those before it, and the first part of them that the answer leaves out.
+const FALL: [u64; 2] = [1, 2];
 const LEFT_OUT: [u64; 2] = [1, 4];
 /// The standard deviations of sampled bounds by which a fall below the first of them is an explosion.
 const EXPLOSION: f64 = 10.0;
@@ -31,18 +33,17 @@ const LAST: u64 = 4;
 /// The learning rate of a run with what it follows from.
 ///
 /// A phase has one rate $`\gamma`$. It ends when split $`\hat R`$ over the window of its iterates, of all watched
-/// coordinates together, is at most 1.15; the average of the window is where the next phase begins, at $`\gamma/2`$.
-/// With $`m`$ the root mean square, over coordinates in their units, of the distance between the means of the two halves of the
-/// window, or of that to the average of the phase before where that is larger, and $`n`$ the steps of the phase, the next
-/// phase is worth its steps while
+/// coordinates together, is at most 1.2 and the bound no longer rises by two standard errors; the average of the window is
+/// where the next phase begins, at $`\gamma/2`$. With $`m`$ the root mean square, over coordinates in their units, of the
+/// distance between the averages of two phases, or of that between the means of the two halves of the window where it is
+/// larger, and $`n`$ the steps of the phase, the next one promises to halve $`m^2`$ in $`2n`$ steps. It is worth them while
 ///
 /// ```math
-/// \frac{m/\sqrt2 + \xi}{m + \xi} \cdot \frac{2n}{n + n_0} \le 1,
+/// \frac{m^2/2 + \xi^2}{m^2 + \xi^2} \cdot \frac{2n}{n + n_0} \le 1, \quad\text{that is}\quad n \le n_0\,(1 + m^2/\xi^2),
 /// ```
-/// the gain in accuracy that it promises against the steps that it promises to take, with $`\xi`$ = 0.05 the accuracy
-/// that is enough and $`n_0`$ = 500 the steps that count as none. Otherwise the rate falls to zero like the square of the
-/// steps that are left, over one and a half times the steps of the window, and the answer is the average over the last
-/// three quarters of that.
+/// with $`\xi`$ the accuracy that is enough, 0.02, or 0.1 for more than 256 coordinates, and $`n_0`$ = 250 the steps that
+/// count as none. Otherwise the rate falls to zero like the square of the steps that are left, over half as many steps as
+/// were taken before, and the answer is the average over the last three quarters of that.
 ///
 /// # References
 /// Welandawe, Andersen, Vehtari and Huggins (2022), section 4: the phases, and the index of inefficiency.
@@ -168,6 +169,7 @@ impl Adaptive {
         }
         if let Some(halves) = window.halves()
             && halves.r_hat <= STATIONARY
+            && (halves.rise.is_nan() || halves.rise <= RISE)
         {
             return Next::At(self.end_phase(&halves.apart, &units()));
         }
@@ -190,8 +192,9 @@ impl Adaptive {
             .map_or(0.0, |before| in_units(&mut places.iter().map(|place| average[*place] - before[*place])));
         let moved = within.max(between);
         let age = std::mem::take(&mut self.age);
-        if is_over(moved, real(age)) {
-            let steps = share(window.average().count * self.stride, FALL).max(1);
+        let accuracy = ACCURACY[usize::from(places.len() > FEW)];
+        if self.before.is_some() && is_over(moved / accuracy, real(age)) {
+            let steps = share(self.done, FALL).max(1);
             let left = self.limit.saturating_sub(self.done);
             let end = if steps <= left { End::Converged } else { End::Limit };
             self.stage = Stage::Falling { first: self.done, steps: steps.min(left), end };
@@ -294,10 +297,10 @@ fn has_fallen([first, latest]: [Bounds; 2]) -> bool {
     latest.mean < first.mean - EXPLOSION * first.deviation.max(latest.deviation)
 }
 
-/// Whether the next phase is not worth its steps, after one of so many that moved the average so far.
+/// Whether the next phase is not worth its steps, after one of so many whose average moved by so many times the accuracy
+/// that is enough.
 fn is_over(moved: f64, steps: f64) -> bool {
-    let accuracy = (moved * FACTOR.sqrt() + STILL) / (moved + STILL);
-    accuracy * (steps / FACTOR) / (steps + CHEAP) > 1.0
+    steps > CHEAP * (1.0 + moved * moved)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Tests the adaptive rate on normal densities with known answers, whose scales differ by a million.
+
 use partita_core::{Device, Key, Noise, Purpose};
 
 use crate::engine::family::DiagonalGaussian;
@@ -41,7 +43,7 @@ impl Quadratic {
     }
 
     fn trainer(&self, limit: u64) -> Trainer {
-        let schedule = Schedule::Adaptive { initial: 0.05 };
+        let schedule = Schedule::adaptive();
         let settings = Settings { steps: limit, schedule, ..Settings::default() };
         let size = self.means.len();
         let start = [vec![0.0; size], vec![0.1_f64.ln(); size]].concat();
@@ -74,24 +76,13 @@ fn badly_scaled(noise: f64) -> Quadratic {
 
 #[test]
 fn scales_from_a_thousandth_to_a_thousand_are_found_alike() {
-    let exact = badly_scaled(0.0).fit(30_000);
-    assert!(exact.trainer.has_converged() && exact.steps < 10_000, "{} steps", exact.steps);
+    let exact = badly_scaled(0.0).fit(100_000);
+    assert!(exact.trainer.has_converged() && exact.steps < 50_000, "{} steps", exact.steps);
     assert!(exact.error < 0.05, "{}", exact.error);
-    let noisy = badly_scaled(1.0).fit(30_000);
-    assert!(noisy.trainer.has_converged() && noisy.steps < 10_000, "{} steps", noisy.steps);
+    let noisy = badly_scaled(1.0).fit(100_000);
+    assert!(noisy.trainer.has_converged() && noisy.steps < 50_000, "{} steps", noisy.steps);
     // The largest of eight errors; an average over n iterates has one of about 1/sqrt(n).
     assert!(noisy.error < 0.2, "{}", noisy.error);
-}
-
-#[test]
-fn trial() {
-    for noise in [0.0, 0.3, 1.0, 3.0, 10.0] {
-        let found = badly_scaled(noise).fit(100_000);
-        println!("noise {noise}: {} steps, error {:.4}", found.steps, found.error);
-        let sds = (0..300).map(|i| 10f64.powf(f64::from(i) / 100.0 - 1.5)).collect();
-        let found = Quadratic { means: vec![1.0; 300], sds, noise }.fit(100_000);
-        println!("many {noise}: {} steps, error {:.4}", found.steps, found.error);
-    }
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub(super) struct Bounds {
 pub(super) struct Halves {
     /// Split $`\hat R`$ of all watched coordinates together: the root of the mean of their squares.
     pub(super) r_hat: f64,
+    /// By how many of its standard errors the mean bound rose from half to half; not a number where bounds rest.
+    pub(super) rise: f64,
     /// How far the mean of each watched coordinate moved from half to half.
     pub(super) apart: Vec<f64>,
 }
@@ -184,7 +186,10 @@ impl Window {
             apart.push(mean_one - mean_two);
         }
         let count = real(self.places.len().max(1) as u64);
-        Some(Halves { r_hat: (squares / count).sqrt(), apart })
+        let [before, after] = [one.bounds(), two.bounds()];
+        let variance = before.deviation.powi(2) / real(one.count) + after.deviation.powi(2) / real(two.count);
+        let rise = (after.mean - before.mean) / variance.sqrt();
+        Some(Halves { r_hat: (squares / count).sqrt(), rise, apart })
     }
 
     /// The watched coordinates.
