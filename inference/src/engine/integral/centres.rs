@@ -239,12 +239,9 @@ impl Moments {
     fn safe_spread(&self, rule: &Rule) -> Square {
         let least = (LEAST_SPREAD * rule.gap).powi(2);
         let mut spread = self.covariance;
-        for k in 0..rule.width {
-            let own = spread[k][k];
-            let wanted = if self.mean[k].abs() > EDGE * rule.reach { WIDENED * WIDENED } else { own.max(least) };
-            if wanted > own {
-                spread[k][k] = wanted;
-            }
+        for (k, row) in spread.iter_mut().enumerate().take(rule.width) {
+            let is_outside = self.mean[k].abs() > EDGE * rule.reach;
+            row[k] = row[k].max(if is_outside { WIDENED * WIDENED } else { least });
         }
         spread
     }

@@ -29,7 +29,7 @@ pub(crate) fn of_theta(values: &[f64], lengths: &[usize]) -> Vec<f64> {
     for length in lengths {
         let (own, after) = rest.split_at((*length).min(rest.len()));
         let square = own.iter().map(|value| value * value).sum::<f64>() / own.len().max(1) as f64;
-        if own.iter().any(|value| *value != own[0]) {
+        if own.iter().any(|value| (*value - own[0]).abs() > 0.0) {
             last = power_of_two(square.sqrt());
         }
         units.resize(units.len() + own.len(), if own.len() == 1 { 1.0 } else { last });

@@ -35,7 +35,7 @@ struct Round {
 /// $\sum_i \alpha_i r_i$ is the shortest.
 ///
 /// # References
-/// Anderson (1965), JACM 12; Walker and Ni (2011), SIAM J. Numer. Anal. 49.
+/// Anderson (1965), JACM 12; Walker and Ni (2011), SIAM Journal on Numerical Analysis 49.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Past {
     rounds: Vec<Round>,
