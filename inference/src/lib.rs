@@ -5,7 +5,8 @@ mod fit;
 mod methods;
 
 pub use engine::algorithm::{
-    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally,
+    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, Ending, EnoughDraws, MethodCount, MethodCounts, Posterior,
+    StepInfo, Tally,
 };
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{

@@ -62,6 +62,8 @@ fn default_options_have_the_answer_in_a_handful_of_rounds() {
     let found = fit(&MixedLogistic::new(4), &silos(&device), &device, &FitOptions::default(), None).unwrap();
     assert_eq!((found.record.ending, found.report.rounds), (Ending::Converged, 4));
     assert!((found.report.elbo + 819.4).abs() < 0.05, "{}", found.report.elbo);
+    // The bound is precise by then: more draws would change nothing that is printed.
+    assert!(found.report.elbo_draws == 256 && found.report.elbo_se < 0.05);
     let omega = found.report.site("omega").unwrap();
     assert!((omega.mean + 0.785).abs() < 0.02 && (omega.sd - 0.085).abs() < 0.004, "{omega:?}");
     let text = found.report.to_string();

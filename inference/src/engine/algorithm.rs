@@ -74,6 +74,11 @@ pub trait Algorithm: Send {
         crate::engine::settings::DRAWS_A_REQUEST
     }
 
+    /// Where an estimate of the bound may end before all draws that were asked for; `None` for nowhere.
+    fn enough_draws(&self) -> Option<EnoughDraws> {
+        None
+    }
+
     /// This algorithm as one that is asked silo by silo, if it is one.
     fn asynchronous(&mut self) -> Option<&mut dyn Asynchronous> {
         None
@@ -98,6 +103,15 @@ pub trait Algorithm: Send {
     /// # Errors
     /// [`Error::Message`] if it is not a state of this algorithm with this model and settings.
     fn load(&mut self, state: &Message) -> Result<()>;
+}
+
+/// The draws of a first request for the bound, after which the estimate ends if they are precise enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EnoughDraws {
+    /// How many.
+    pub draws: usize,
+    /// The standard error of their mean, in nats, that is small enough.
+    pub standard_error: f64,
 }
 
 /// Why a run ended.

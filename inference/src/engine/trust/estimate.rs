@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::algorithm::{Algorithm, ElboFollowUp};
+use crate::engine::algorithm::{Algorithm, ElboFollowUp, EnoughDraws};
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::moments::mean_and_variance;
@@ -66,9 +66,12 @@ pub(crate) fn estimate_elbo_within(
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
     let most = (algorithm.draws_a_request() / algorithm.draws_a_bound()).max(1);
+    let enough = algorithm.enough_draws();
     for offset in 0_u64.. {
-        let count = most.min(draws - elbos.len());
-        if count == 0 {
+        let first = enough.map_or(most, |enough| if offset == 0 { enough.draws } else { most });
+        let count = most.min(first).min(draws - elbos.len());
+        let is_precise = |enough: EnoughDraws| ElboEstimate::of(&elbos, None).standard_error <= enough.standard_error;
+        if count == 0 || (offset > 0 && enough.is_some_and(is_precise)) {
             break;
         }
         let outcomes =

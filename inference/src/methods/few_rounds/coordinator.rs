@@ -11,7 +11,8 @@ use super::past::Past;
 use super::quadratic::Quadratic;
 use super::step::{Share, Step};
 use crate::engine::algorithm::{
-    Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
+    Algorithm, ElboSamples, Ending, EnoughDraws, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite,
+    replies, same_run,
 };
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
@@ -373,6 +374,10 @@ impl<M: Model> Algorithm for FewRounds<M> {
 
     fn draws_a_request(&self) -> usize {
         MOST_VALUES
+    }
+
+    fn enough_draws(&self) -> Option<EnoughDraws> {
+        Some(EnoughDraws { draws: 256, standard_error: 0.05 })
     }
 
     fn counts(&self) -> Option<MethodCounts> {
