@@ -48,34 +48,16 @@ fn likelihoods(group: &mut BenchmarkGroup<'_, WallTime>) {
     let x = &logits;
     group.bench_function("normal, all derivatives", |bencher| {
         bencher.iter(|| {
-            let (by_x, by_location, by_scale) = (&mut a[..], &mut b[..], &mut c[..]);
-            let (location, scale) = (&location[..], &scale[..]);
-            normal(&mut NormalTerms {
-                x: black_box(x),
-                location,
-                scale,
-                factor: 1.0,
-                by_x,
-                by_location,
-                by_scale,
-                terms: &mut [],
-            })
+            let (by_x, by_location, by_scale, terms) = (&mut a[..], &mut b[..], &mut c[..], &mut [][..]);
+            let (x, location, scale, factor) = (black_box(&x[..]), &location[..], &scale[..], 1.0);
+            normal(&mut NormalTerms { x, location, scale, factor, by_x, by_location, by_scale, terms })
         });
     });
     group.bench_function("normal, one location and scale", |bencher| {
         bencher.iter(|| {
-            let (by_x, by_location, by_scale) = (&mut a[..], &mut [][..], &mut [][..]);
-            let (location, scale) = (&[0.5][..], &[2.0][..]);
-            normal(&mut NormalTerms {
-                x: black_box(x),
-                location,
-                scale,
-                factor: 1.0,
-                by_x,
-                by_location,
-                by_scale,
-                terms: &mut [],
-            })
+            let (by_x, by_location, by_scale, terms) = (&mut a[..], &mut [][..], &mut [][..], &mut [][..]);
+            let (x, location, scale, factor) = (black_box(&x[..]), &[0.5][..], &[2.0][..], 1.0);
+            normal(&mut NormalTerms { x, location, scale, factor, by_x, by_location, by_scale, terms })
         });
     });
     let (table, classes) = (scattered(ROWS * CATEGORIES, -5.0, 5.0), counts(ROWS, CATEGORIES as f64));

@@ -26,7 +26,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::{Report, Warning};
+use crate::engine::report::{Report, Warning, algorithm_name};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance};
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
@@ -281,7 +281,7 @@ pub(crate) fn described(options: &FitOptions, algorithm: &dyn Algorithm) -> Resu
         found: format!("{:?} ({error})", options.algorithm),
         expected: "options that can be written into a report",
     })?;
-    let chosen = choice.as_str().or_else(|| choice.as_object()?.keys().next().map(String::as_str));
+    let chosen = algorithm_name(&choice);
     Ok(if chosen == Some(algorithm.name()) { choice } else { algorithm.name().into() })
 }
 

@@ -154,6 +154,11 @@ impl Report {
     }
 }
 
+/// The name of an algorithm that is written by itself or with its options.
+pub(crate) fn algorithm_name(written: &serde_json::Value) -> Option<&str> {
+    written.as_str().or_else(|| written.as_object()?.keys().next().map(String::as_str))
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
@@ -187,9 +192,8 @@ impl fmt::Display for Report {
             writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
         }
         if let Some(reason) = &self.choice {
-            let name =
-                self.algorithm.as_str().or_else(|| self.algorithm.as_object()?.keys().next().map(String::as_str));
-            writeln!(formatter, "algorithm: {}, chosen because {reason}", name.unwrap_or("unknown"))?;
+            let name = algorithm_name(&self.algorithm).unwrap_or("unknown");
+            writeln!(formatter, "algorithm: {name}, chosen because {reason}")?;
         }
         let ending = match self.ending {
             Ending::Completed => "all steps done",

@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{by_intercept, multiply};
+use super::{Start, by_coefficient, by_intercept, multiply};
 use crate::array::Array;
-use crate::declare::design::Start;
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::math::operation;
@@ -55,7 +54,7 @@ impl Whole {
             Box::new(move |arrays| {
                 let none = Start { intercepts: None, places: None };
                 let eta = multiply(&own, &arrays[0].values, none, cells);
-                let back = move |gradient: &[f64]| vec![super::by_coefficient(&own, gradient, cells)];
+                let back = move |gradient: &[f64]| vec![by_coefficient(&own, gradient, cells)];
                 (Array { shape: vec![eta.len()], values: eta }, Box::new(back))
             }),
         );

@@ -1,6 +1,6 @@
 //! Integrates some of a silo's rows: those that are evaluated together, and stay in the cache while all nodes are.
 
-use partita_core::{LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
+use partita_core::{Levels, LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
 
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
@@ -91,7 +91,7 @@ impl Part {
         }
         for attempt in 0.. {
             let levels = density.levels(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
-            let mut reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
+            let mut reduced = self.reduce(centres, &levels)?;
             let still = reduced.move_centres(&self.tree, centres) <= STILL;
             if !still && attempt == 0 {
                 drop(levels);
@@ -116,7 +116,7 @@ impl Part {
         self.settle(integrand, globals, centres)?;
         let density = self.density(integrand);
         let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
-        let reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
+        let reduced = self.reduce(centres, &levels)?;
         let mut found = reduced.conditionals(&self.tree, centres);
         for own in &mut found {
             own.rows = integrand.table.rows_evaluated(own.block, &self.rows)?;
@@ -170,7 +170,7 @@ impl Part {
         let density = self.density(integrand);
         for attempt in 1.. {
             let levels = density.level_values(globals, &self.layout.passes(&self.tree, centres), integrand.data)?;
-            let mut reduced = Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, &levels))?;
+            let mut reduced = self.reduce(centres, &levels)?;
             let moved = reduced.move_centres(&self.tree, centres);
             if moved <= STILL || attempt == MOVES {
                 centres.is_settled = true;
@@ -178,6 +178,11 @@ impl Part {
             }
         }
         unreachable!("invariant: the last attempt returns")
+    }
+
+    /// What was read of every evaluation, summed.
+    fn reduce<M: Model>(&self, centres: &PartCentres, levels: &Levels<'_, M>) -> Result<Reduced> {
+        Reduced::of(&self.tree, centres, Grid::read(&self.tree, &self.layout, levels))
     }
 
     fn density<'a, M: Model>(&'a self, integrand: &Integrand<'a, M>) -> LogDensity<'a, M> {

@@ -75,7 +75,7 @@ impl Past {
     /// The share of the present posterior `at`, mixed with those of the past.
     pub(crate) fn mix(&self, at: &Normal, share: &Share) -> Share {
         let len = at.len();
-        let now = Seen::of(at, share.gradient.clone(), share.matrix(), at);
+        let now = Seen::of(at, &share.gradient, &share.matrix(), at);
         let past: Vec<Seen> = self.rounds.iter().map(|round| round.seen_from(at)).collect();
         let Some(weights) = weights(&now, &past, len) else { return share.clone() };
         let mut mixed = now.quadratic.clone();
@@ -112,8 +112,8 @@ impl Past {
 impl Round {
     /// What was heard then, in the coordinates of `now`.
     fn seen_from(&self, now: &Normal) -> Seen {
-        let share = Share { value: 0.0, gradient: self.gradient.clone(), curvature: self.curvature.clone() };
-        Seen::of(&self.at, share.gradient.clone(), share.matrix(), now)
+        let curvature = triangle::unpack(now.len(), &self.curvature, 1.0, 1.0);
+        Seen::of(&self.at, &self.gradient, &curvature, now)
     }
 }
 
@@ -122,7 +122,7 @@ impl Seen {
     ///
     /// With $w = L^{-1}(m' - m)$ and $B = L^{-1}L'$ it is $B^\top(g + Aw)$ and $B^\top A B$; the log density of `at`
     /// is $-B^\top w$ and $-B^\top B$.
-    fn of(at: &Normal, gradient: Vec<f64>, curvature: Mat<f64>, now: &Normal) -> Self {
+    fn of(at: &Normal, gradient: &[f64], curvature: &Mat<f64>, now: &Normal) -> Self {
         let len = at.len();
         let shift = at.whiten(&now.mean);
         let columns: Vec<Vec<f64>> = (0..len)
@@ -137,7 +137,7 @@ impl Seen {
         let through = |vector: &[f64]| -> Vec<f64> {
             (0..len).map(|column| (0..len).map(|row| by[(row, column)] * vector[row]).sum()).collect()
         };
-        let bent = by.transpose() * &curvature * &by;
+        let bent = by.transpose() * curvature * &by;
         let own = by.transpose() * &by;
         let lower = |matrix: &Mat<f64>| triangle::pack(matrix, 1.0, 1.0);
         let quadratic = [through(&slope), lower(&bent)].concat();
