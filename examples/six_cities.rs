@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let alone = |place: usize| fit(&model, &silos[place..=place], &device, &options, None);
 
     // Mean and sd of each global.
-    let found = |fit: &Fit| fit.report.sites.iter().map(|site| [site.mean, site.sd]).collect::<Vec<_>>();
+    let found = |fit: &Fit| fit.report.answer().iter().map(|site| [site.mean, site.sd]).collect::<Vec<_>>();
     let sampled = |known: &ReferencePosterior| (0..5).map(|row| [known.mean[row], known.sd[row]]).collect();
     let [pooled, one, two] = six_cities_reference()?.posteriors.each_ref().map(sampled);
     let names = ["federated", "NUTS pooled", "silo 1 alone", "NUTS silo 1", "silo 2 alone", "NUTS silo 2"];

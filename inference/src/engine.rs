@@ -16,6 +16,7 @@ pub mod metrics;
 
 pub(crate) mod moments;
 pub(crate) mod natural;
+pub(crate) mod normal;
 pub(crate) mod on_device;
 pub(crate) mod optimiser;
 pub(crate) mod panic;
@@ -30,4 +31,5 @@ pub(crate) mod terms;
 pub(crate) mod trainer;
 pub(crate) mod trust;
 pub(crate) mod turn;
+pub(crate) mod whitened;
 pub(crate) mod wire;

@@ -7,6 +7,7 @@ mod elsewhere;
 mod party;
 mod several;
 mod start;
+mod trust;
 mod warning;
 
 pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
@@ -90,8 +91,12 @@ pub struct FitOptions {
     pub starts: u32,
     /// Threads for silos and particles together; the result does not depend on them.
     pub threads: usize,
-    /// Sampled bounds whose mean is reported. Few rounds stop at 256 if the standard error is below 0.05 nats by then.
+    /// Sampled bounds whose mean is reported; few rounds take their bound from the round of trust where there is one.
     pub elbo_draws: usize,
+    /// Draws around the posterior at which silos are asked for the log marginal likelihood of their rows, so that the
+    /// report can correct it and say whether to trust it: 0 for none, at most 4,096, and `None` for as many as the
+    /// method calls for, 2,048 unless there are many rows. Where their weights call for it, as many more are drawn.
+    pub trust_draws: Option<usize>,
     /// Draws for the summary of the posterior; 0 for no summary, as a network with many weights wants.
     pub summary_draws: u32,
     /// Where checkpoints go, and every how many steps.
@@ -114,6 +119,7 @@ impl Default for FitOptions {
             starts: 1,
             threads: 1,
             elbo_draws: 1_000,
+            trust_draws: None,
             summary_draws: 4_000,
             checkpoint: None,
             resume: false,
@@ -242,10 +248,10 @@ pub fn fit<M: Model + 'static>(
     if !unknown.is_empty() {
         let locals = LocalLatents::of(exchange.programs())?;
         report.warnings.retain(|warning| !unknown.contains(warning));
-        report.warnings.extend(Warning::of(&options.algorithm, locals, silos.len()));
+        report.warn(Warning::of(&options.algorithm, locals, silos.len()));
     }
     if let (AlgorithmChoice::OnDevice { .. }, [(_, data), ..]) = (&options.algorithm, silos) {
-        report.warnings.extend(Warning::of_host_operations(model, data, device)?);
+        report.warn(Warning::of_host_operations(model, data, device)?);
     }
     report.begun(bounds, spent, &mut record);
     report.choice = choice;

@@ -5,8 +5,7 @@ mod fit;
 mod methods;
 
 pub use engine::algorithm::{
-    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, Ending, EnoughDraws, MethodCount, MethodCounts, Posterior,
-    StepInfo, Tally,
+    Algorithm, Asynchronous, ElboFollowUp, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally,
 };
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
@@ -29,15 +28,20 @@ pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
-pub use engine::report::{Report, SiteSummary, StartBound, Warning};
+pub use engine::report::{Report, Severity, SiteSummary, StartBound, Warning};
 pub use engine::run::{
     Counters, Metrics, Progress, RunOptions, RunRecord, Silent, Tolerance, run, run_asynchronous, step,
 };
 pub use engine::settings::{Settings, StartFrom};
 pub use engine::terms::Silo;
+pub use engine::trust::correction::{CorrectedSite, Correction};
 pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
+pub use engine::trust::left_out::{LeftOut, WithoutIt};
+pub use engine::trust::objective::Objective;
+pub use engine::trust::still_moving::StillMoving;
+pub use engine::trust::verdict::{Trust, Verdict};
 pub use engine::wire::manifest::{Field, Manifest};
 pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
 pub use fit::check::{CheckReport, check};

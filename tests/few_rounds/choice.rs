@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use partita::burn;
 use partita::inference::{Ending, start};
-use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities, six_cities_silos};
+use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
 use partita::{AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Scope, Settings, fit};
 
 fn silos(device: &Device) -> Vec<(String, RepeatedBinary)> {
@@ -62,8 +62,8 @@ fn default_options_have_the_answer_in_a_handful_of_rounds() {
     let found = fit(&MixedLogistic::new(4), &silos(&device), &device, &FitOptions::default(), None).unwrap();
     assert_eq!((found.record.ending, found.report.rounds), (Ending::Converged, 4));
     assert!((found.report.elbo + 819.4).abs() < 0.05, "{}", found.report.elbo);
-    // The bound is precise by then: more draws would change nothing that is printed.
-    assert!(found.report.elbo_draws == 256 && found.report.elbo_se < 0.05);
+    // The bound comes with the round of trust: more draws would change nothing that is printed.
+    assert!(found.report.elbo_draws == 2_048 && found.report.elbo_se < 0.01, "{}", found.report.elbo_se);
     let omega = found.report.site("omega").unwrap();
     assert!((omega.mean + 0.785).abs() < 0.02 && (omega.sd - 0.085).abs() < 0.004, "{omega:?}");
     let text = found.report.to_string();
@@ -109,19 +109,4 @@ fn what_is_named_is_taken() {
         let (found, _) = start(&Rows { globals: 1, latents: 1 }, &silos, &device, &options).unwrap().into_parties();
         assert_eq!(found.name(), name);
     }
-}
-
-#[test]
-fn a_bound_that_is_not_precise_after_256_draws_takes_all_that_were_asked_for() {
-    let device = Device::flex();
-    // Every twentieth child: their posterior is far from normal, so that sampled bounds differ by a nat.
-    let children: Vec<Child> = six_cities().into_iter().step_by(20).collect();
-    let silos = [("few".to_owned(), RepeatedBinary::six_cities(&children, &device).unwrap())];
-    let report = |elbo_draws| {
-        let options = FitOptions { elbo_draws, ..FitOptions::default() };
-        fit(&MixedLogistic::new(4), &silos, &device, &options, None).unwrap().report
-    };
-    let (all, few) = (report(1_000), report(256));
-    assert!(few.elbo_draws == 256 && few.elbo_se > 0.05, "{}", few.elbo_se);
-    assert_eq!((all.elbo_draws, all.rounds), (1_000, few.rounds + 1));
 }

@@ -9,6 +9,7 @@ mod raw_scales;
 mod refusals;
 mod resume;
 mod six_cities;
+mod trust;
 mod wards;
 
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};

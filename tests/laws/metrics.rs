@@ -4,8 +4,8 @@
 use partita::SparseRows;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::metrics::{
-    MetricError, Predictions, accuracy, calibration, expected_calibration_error, test_log_likelihood, top_words,
-    umass_coherence,
+    MetricError, Predictions, SmoothedWeights, accuracy, calibration, expected_calibration_error, test_log_likelihood,
+    top_words, umass_coherence,
 };
 use serde_json::Value;
 
@@ -233,4 +233,24 @@ fn top_words_are_ordered_by_weight_and_then_by_place() {
     assert!(matches!(top_words(&weights, 6).unwrap_err(), MetricError::Empty { .. }));
     let error = top_words(&[0.0, f64::NAN], 1).unwrap_err();
     assert!(matches!(error, MetricError::Weight { word: 1, .. }), "{error}");
+}
+
+#[test]
+fn smoothed_weights_are_those_of_arviz() {
+    let golden: Value = serde_json::from_str(include_str!("../golden/smoothed_weights.json")).unwrap();
+    let numbers = |values: &Value| -> Vec<f64> {
+        values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap_or(f64::NEG_INFINITY)).collect()
+    };
+    for case in golden["cases"].as_array().unwrap() {
+        let (name, found) = (&case["name"], SmoothedWeights::of(&numbers(&case["log_ratios"])));
+        let expected = case["pareto_k"].as_f64().unwrap_or(f64::INFINITY);
+        assert!(found.pareto_k == expected || (found.pareto_k - expected).abs() < 1e-8, "{name}: {}", found.pareto_k);
+        for (own, golden) in found.log_weights.iter().zip(numbers(&case["log_weights"])) {
+            assert!(*own == golden || (own - golden).abs() < 1e-8, "{name}: {own} {golden}");
+        }
+        let size = case["effective_sample_size"].as_f64().unwrap();
+        assert!((found.effective_sample_size() / size - 1.0).abs() < 1e-8, "{name}");
+        let sum: f64 = found.weights().iter().sum();
+        assert!((sum - 1.0).abs() < ROUNDING, "{name}: {sum}");
+    }
 }

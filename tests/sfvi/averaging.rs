@@ -160,8 +160,9 @@ fn warm_start_goes_on_as_plain_sfvi_to_the_exact_posterior() {
     let (fit, exact) = twins(AlgorithmChoice::SfviAvg(how), 6_000);
     let [mean, log_sd] = fit.posterior().parameters else { panic!("two parameters of one global") };
     assert!((mean - exact.mean).abs() < 0.01 * exact.sd && (log_sd.exp() / exact.sd - 1.0).abs() < 0.01);
-    // Three rounds count as 1,500 steps, 4,500 exchanges of SFVI follow, then the reported bound: 16 requests.
-    assert_eq!(fit.record.counters.rounds, 3 + 4_500 + 16);
+    // Three rounds count as 1,500 steps, 4,500 exchanges of SFVI follow, then the round of trust and the reported bound: 16
+    // requests.
+    assert_eq!(fit.record.counters.rounds, 3 + 4_500 + 1 + 16);
 }
 
 #[test]

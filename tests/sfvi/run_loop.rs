@@ -231,7 +231,10 @@ fn the_same_seed_gives_the_same_bits_and_another_seed_others() {
 
 #[test]
 fn counters_add_up_to_the_bytes_of_the_messages() {
-    let fit = fitted(Settings { steps: 10, ..Settings::default() }, |options| options.elbo_draws = 128);
+    let fit = fitted(Settings { steps: 10, ..Settings::default() }, |options| {
+        options.elbo_draws = 128;
+        options.trust_draws = Some(0);
+    });
     let Counters { rounds, messages, gradient_steps, bytes_to_silos, .. } = fit.record.counters;
     // Ten steps, and two requests of 64 draws for the reported bound; two silos, two ways.
     assert_eq!((rounds, messages, gradient_steps), (12, 48, 10));
@@ -260,7 +263,8 @@ fn threads_of_the_settings_are_kept_and_others_divided_among_silos() {
 fn steps_taken_one_by_one_are_those_of_a_fit() {
     let device = Device::flex();
     let settings = Settings { steps: 20, family: structured(), ..Settings::default() };
-    let options = FitOptions { settings, elbo_draws: 2, summary_draws: 0, ..FitOptions::default() };
+    let options =
+        FitOptions { settings, elbo_draws: 2, summary_draws: 0, trust_draws: Some(0), ..FitOptions::default() };
     let fitted = fit(&conjugate(), &silos(&device), &device, &options, None).unwrap();
     let mut run = start(&conjugate(), &silos(&device), &device, &options).unwrap();
     for number in 1..=20 {

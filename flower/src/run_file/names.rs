@@ -22,7 +22,7 @@ pub enum AlgorithmName {
 }
 
 /// Every word that a silo's `allow` may hold.
-const VERBS: [&str; 7] = ["sfvi", "few", "avg", "fed", "pvi", "vertical", "evaluate"];
+const VERBS: [&str; 8] = ["sfvi", "few", "avg", "fed", "pvi", "vertical", "evaluate", "trust"];
 
 impl AlgorithmName {
     /// Its name in a run file.
@@ -41,7 +41,7 @@ impl AlgorithmName {
     pub(super) fn verbs(self) -> &'static [&'static str] {
         match self {
             Self::Sfvi => &["sfvi"],
-            Self::FewRounds => &["few"],
+            Self::FewRounds => &["few", "trust"],
             Self::SfviAvg => &["avg", "sfvi"],
             Self::FedOpt => &["fed", "sfvi"],
             Self::Pvi => &["pvi", "sfvi"],

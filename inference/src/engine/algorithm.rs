@@ -9,6 +9,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::Family;
 use crate::engine::trainer::Moved;
+use crate::engine::trust::objective::Objective;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
 
@@ -74,9 +75,20 @@ pub trait Algorithm: Send {
         crate::engine::settings::DRAWS_A_REQUEST
     }
 
-    /// Where an estimate of the bound may end before all draws that were asked for; `None` for nowhere.
-    fn enough_draws(&self) -> Option<EnoughDraws> {
-        None
+    /// What the number is that the method maximises and reports as its bound.
+    fn objective(&self) -> Objective {
+        Objective::Elbo
+    }
+
+    /// Whether the bound is $`\mathrm{E}_q[\log p(z) + \sum_j \log p(y_j \mid z) - \log q(z)]`$ with all local latents
+    /// integrated out, which the round of trust gives without an exchange of its own.
+    fn bounds_marginals(&self) -> bool {
+        false
+    }
+
+    /// Draws for the round of trust, where the options do not say.
+    fn trust_draws(&self) -> usize {
+        crate::engine::settings::TRUST_DRAWS
     }
 
     /// This algorithm as one that is asked silo by silo, if it is one.
@@ -103,15 +115,6 @@ pub trait Algorithm: Send {
     /// # Errors
     /// [`Error::Message`] if it is not a state of this algorithm with this model and settings.
     fn load(&mut self, state: &Message) -> Result<()>;
-}
-
-/// The draws of a first request for the bound, after which the estimate ends if they are precise enough.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EnoughDraws {
-    /// How many.
-    pub draws: usize,
-    /// The standard error of their mean, in nats, that is small enough.
-    pub standard_error: f64,
 }
 
 /// Why a run ended.

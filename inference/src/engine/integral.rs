@@ -4,6 +4,7 @@
 //! nor second derivatives are needed. The gradient by the globals is the weighted gradient of the log densities at the
 //! nodes (Fisher's identity), with nodes and weights held still: one tape over all nodes.
 
+mod at_draws;
 mod centres;
 mod hermite;
 mod layout;
@@ -12,6 +13,8 @@ mod reduce;
 #[cfg(test)]
 mod tests;
 mod tree;
+
+pub(crate) use self::at_draws::{AtDraws, here_or_anew};
 
 use partita_core::kernel::add_scaled;
 use partita_core::{Device, Minibatch, Model, SiteTable, ValueAndGradient};

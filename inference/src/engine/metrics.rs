@@ -9,6 +9,7 @@ mod error;
 mod log_likelihood;
 mod predictions;
 mod r_hat;
+mod smoothed_weights;
 mod top_words;
 
 pub use accuracy::accuracy;
@@ -19,6 +20,7 @@ pub use error::MetricError;
 pub use log_likelihood::test_log_likelihood;
 pub use predictions::Predictions;
 pub use r_hat::r_hat;
+pub use smoothed_weights::SmoothedWeights;
 pub use top_words::top_words;
 
 /// A number of rows or words as a real number.

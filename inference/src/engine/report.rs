@@ -4,15 +4,15 @@
 pub mod plot;
 mod starts;
 pub(crate) mod summary;
+mod text;
 mod warning;
 
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use starts::StartBound;
 pub use summary::SiteSummary;
-pub use warning::Warning;
+pub use warning::{Severity, Warning};
 
-use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -24,19 +24,25 @@ use crate::engine::family::NamedFamily;
 use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
-
-/// The most entries of θ that are listed for people: more are the weights of a network.
-const SHOWN_THETA: usize = 32;
+use crate::engine::trust::objective::Objective;
+use crate::engine::trust::verdict::{Trust, Verdict};
 
 /// What a fit found and what it cost.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Every number of every global site, on its natural scale.
+    /// Whether to trust it.
+    pub verdict: Verdict,
+    /// Every number of every global site, on its natural scale, of the posterior as it is: [`Report::answer`] has the
+    /// corrected ones.
     pub sites: Vec<SiteSummary>,
     /// The family of every global site.
     pub families: Vec<NamedFamily>,
-    /// What is known to be wrong with this report.
+    /// What is known to be wrong with this report: the verdict is that of the gravest.
     pub warnings: Vec<Warning>,
+    /// The round of trust: corrected numbers, or why there are none.
+    pub trust: Trust,
+    /// What the next number is: the evidence lower bound, or another objective.
+    pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end.
     pub elbo: f64,
     /// Its Monte Carlo standard error in nats.
@@ -90,6 +96,8 @@ pub(crate) struct Found<'a> {
     pub(crate) sites: Vec<SiteSummary>,
     pub(crate) families: Vec<NamedFamily>,
     pub(crate) warnings: Vec<Warning>,
+    pub(crate) trust: Trust,
+    pub(crate) objective: Objective,
     pub(crate) bound: ElboEstimate,
     pub(crate) record: &'a RunRecord,
     pub(crate) counts: Option<MethodCounts>,
@@ -105,10 +113,15 @@ impl Report {
     pub(crate) fn new(found: Found<'_>) -> Self {
         let Found { bound, record, settings, .. } = found;
         let counters = record.counters;
+        let warnings = found.warnings.into_iter().chain(Warning::of_ending(record.ending));
+        let warnings: Vec<Warning> = warnings.chain(found.trust.warnings()).collect();
         Self {
+            verdict: Verdict::of(&warnings),
             sites: found.sites,
             families: found.families,
-            warnings: found.warnings.into_iter().chain(Warning::of_ending(record.ending)).collect(),
+            warnings,
+            trust: found.trust,
+            objective: found.objective,
             elbo: bound.elbo,
             elbo_se: bound.standard_error,
             elbo_draws: bound.draws,
@@ -140,6 +153,21 @@ impl Report {
         self.sites.iter().find(|summary| summary.label == label)
     }
 
+    /// The numbers to read: the corrected ones where the round of trust was held, else those of the posterior as it is.
+    #[must_use]
+    pub fn answer(&self) -> Vec<&SiteSummary> {
+        match self.trust.correction() {
+            Some(correction) => correction.sites.iter().map(|own| &own.summary).collect(),
+            None => self.sites.iter().collect(),
+        }
+    }
+
+    /// Adds warnings, and lets the verdict follow.
+    pub(crate) fn warn(&mut self, warnings: Vec<Warning>) {
+        self.warnings.extend(warnings);
+        self.verdict = Verdict::of(&self.warnings);
+    }
+
     /// Writes the report as JSON, atomically.
     ///
     /// # Errors
@@ -157,71 +185,4 @@ impl Report {
 /// The name of an algorithm that is written by itself or with its options.
 pub(crate) fn algorithm_name(written: &serde_json::Value) -> Option<&str> {
     written.as_str().or_else(|| written.as_object()?.keys().next().map(String::as_str))
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
-        for s in &self.sites {
-            let q = &s.quantiles;
-            writeln!(
-                formatter,
-                "{:<16} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
-                s.label, s.mean, s.sd, q.p2_5, q.p50, q.p97_5
-            )?;
-        }
-        if self.theta.len() > SHOWN_THETA {
-            writeln!(formatter, "theta: {} point estimates, too many to list", self.theta.len())?;
-        } else {
-            for (index, value) in self.theta.iter().enumerate() {
-                writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
-            }
-        }
-        for family in &self.families {
-            writeln!(formatter, "{family}")?;
-        }
-        writeln!(
-            formatter,
-            "ELBO {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
-            self.elbo, self.elbo_se, self.elbo_draws
-        )?;
-        if !self.starts.is_empty() {
-            writeln!(formatter, "{}", StartBound::line(&self.starts))?;
-        }
-        if let Some(variance) = self.gradient_variance {
-            writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
-        }
-        if let Some(reason) = &self.choice {
-            let name = algorithm_name(&self.algorithm).unwrap_or("unknown");
-            writeln!(formatter, "algorithm: {name}, chosen because {reason}")?;
-        }
-        let ending = match self.ending {
-            Ending::Completed => "all steps done",
-            Ending::Converged => "stopped: it had converged",
-            Ending::NotConverged => "stopped: it did not converge",
-            Ending::Interrupted => "interrupted: this is what was reached",
-        };
-        writeln!(
-            formatter,
-            "{} steps in {:.1} s on {} ({ending}); {}, {} rounds, {} messages, {} bytes ({} of them left silos)",
-            self.gradient_steps,
-            self.seconds,
-            self.device,
-            if self.silos.len() == 1 { "1 silo".into() } else { format!("{} silos", self.silos.len()) },
-            self.rounds,
-            self.messages,
-            self.bytes,
-            self.bytes_from_silos
-        )?;
-        if self.clipped_steps > 0 {
-            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
-        }
-        if let Some(method) = &self.method {
-            write!(formatter, "{method}")?;
-        }
-        for warning in &self.warnings {
-            writeln!(formatter, "{warning}")?;
-        }
-        Ok(())
-    }
 }

@@ -14,6 +14,9 @@ use crate::engine::plug::Plug;
 /// Draws of all latents asked for in one request, so that memory stays bounded.
 pub(crate) const DRAWS_A_REQUEST: usize = 64;
 
+/// Draws for the round of trust: a power of two, for which the points of a Sobol set are spread evenly.
+pub(crate) const TRUST_DRAWS: usize = 2_048;
+
 /// Where the posterior of the globals starts, before the stochastic steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]

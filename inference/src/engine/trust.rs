@@ -1,5 +1,15 @@
-//! Says how far an answer can be trusted: the bound with its error, and rows that silos keep to judge by.
+//! Says how far an answer can be trusted: the bound with its error, the round of trust, and rows that silos keep to judge by.
 
+pub(crate) mod correction;
 pub(crate) mod estimate;
 pub(crate) mod evaluate;
 pub(crate) mod held_out;
+pub(crate) mod known;
+pub(crate) mod left_out;
+pub(crate) mod objective;
+pub(crate) mod proposal;
+pub(crate) mod round;
+pub(crate) mod sample;
+pub(crate) mod still_moving;
+pub(crate) mod values;
+pub(crate) mod verdict;

@@ -7,6 +7,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::integral::RowIntegral;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::settings::Settings;
+use crate::engine::trust::values::MOST_COMBINATIONS;
 use crate::methods::few_rounds::{self, FewRoundsOptions};
 
 /// The options of a fit with an algorithm that is named.
@@ -16,9 +17,6 @@ pub(super) struct Choice {
     /// Why it is this one; `None` where the user named it.
     pub(super) reason: Option<String>,
 }
-
-/// The most combinations of nodes for which rows are integrated without being asked for: nested levels multiply theirs.
-const MOST_COMBINATIONS: usize = 2_048;
 
 /// The algorithm that options ask for, or that a model and its data call for where they ask for none.
 ///

@@ -1,17 +1,24 @@
 //! Fits parties that exist already, behind any exchange, in rounds or as they answer.
 
-use partita_core::{Device, Model, SiteTable};
+use partita_core::{Device, Key, Loss, Model, Noise, Purpose, SiteTable};
 
+use super::trust::Looking;
 use super::{FitOptions, LocalLatents, bound_of, bounds_of, described, families, one_start, pool, settled};
 use crate::engine::algorithm::{Algorithm, Posterior};
-use crate::engine::error::{Error, Result};
+use crate::engine::error::Result;
+use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Exchange, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::summary::{NaturalDraws, natural_draws, summarise};
+use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
 use crate::engine::report::{Found, Report, Warning};
 use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, run, run_asynchronous};
 use crate::engine::settings::Settings;
+use crate::engine::trust::correction::Correction;
 use crate::engine::trust::evaluate::EvaluatingSilo;
+use crate::engine::trust::known::{Known, KnownModel};
+use crate::engine::trust::objective::Objective;
+use crate::engine::trust::round::Round;
+use crate::engine::trust::verdict::Trust;
 
 /// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
 pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
@@ -56,8 +63,8 @@ pub fn fit_asynchronous<M: Model + 'static>(
 /// [`run`] or [`run_asynchronous`].
 type Loop = fn(&mut dyn Algorithm, &mut dyn Exchange, &RunOptions, &mut dyn Progress) -> Result<RunRecord>;
 
-/// Draws of the globals on their natural scale, so many of a posterior.
-type NaturalScale<'a> = &'a dyn Fn(Posterior<'_>, u32) -> Result<NaturalDraws>;
+/// What is known of globals at some trained parameters.
+type KnownAt<'a> = &'a dyn Fn(&[f64]) -> Result<Box<dyn Known + 'a>>;
 
 /// What is asked of parties that exist already.
 pub(super) struct Asked<'a> {
@@ -70,7 +77,9 @@ pub(super) struct Asked<'a> {
 pub(super) struct Globals<'a> {
     pub(super) settings: &'a Settings,
     pub(super) table: &'a SiteTable,
-    pub(super) natural: NaturalScale<'a>,
+    pub(super) known: KnownAt<'a>,
+    /// Why parties cannot integrate their rows out; `None` where they can.
+    pub(super) no_rows: Option<&'static str>,
 }
 
 impl Asked<'_> {
@@ -83,9 +92,8 @@ impl Asked<'_> {
     ) -> Result<Fitted> {
         let settings = &settled(self.options, exchange.silos().len());
         let table = &caught(COORDINATOR, || Ok(SiteTable::globals(model, self.device)?))?;
-        let natural =
-            &|posterior: Posterior<'_>, count| natural_draws(model, self.device, posterior, settings.seed, count);
-        self.fit(Globals { settings, table, natural }, algorithm, exchange, progress)
+        let known = &|theta: &[f64]| Ok(Box::new(KnownModel::new(model, theta, self.device, table)?) as Box<dyn Known>);
+        self.fit(Globals { settings, table, known, no_rows: None }, algorithm, exchange, progress)
     }
 
     /// The run, the bound and the summary.
@@ -96,7 +104,7 @@ impl Asked<'_> {
         exchange: &mut dyn Exchange,
         progress: Option<&mut dyn Progress>,
     ) -> Result<Fitted> {
-        let (options, Globals { settings, table, natural }) = (self.options, globals);
+        let (options, Globals { settings, table, known, no_rows }) = (self.options, globals);
         let mut silent = Silent;
         let progress: &mut dyn Progress = match progress {
             Some(progress) => progress,
@@ -105,23 +113,46 @@ impl Asked<'_> {
         bounds_of(options)?;
         one_start(options)?;
         let run_options = options.run_options(settings.steps);
-        let work = || {
-            let mut record = (self.run)(algorithm, exchange, &run_options, progress)?;
-            let bound = bound_of(options, algorithm, exchange, &mut record.counters)?;
-            Ok::<_, Error>((record, bound))
-        };
-        let (record, bound) = pool(options.threads)?.install(work)?;
-        let (posterior, silos) = (algorithm.posterior(), exchange.silos().to_vec());
-        let draws = match options.summary_draws {
-            0 => Vec::new(),
-            count => caught(COORDINATOR, || natural(posterior, count.max(2)))?,
-        };
+        let silos = exchange.silos().to_vec();
+        let pool = pool(options.threads)?;
+        let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
+        let counters = &mut record.counters;
+        let asking = options.asking(algorithm, settings.seed);
+        let (bound, trust, draws) = caught(COORDINATOR, || {
+            let known = &*known(algorithm.posterior().theta)?;
+            let looking = Looking { pool: &pool, asking, known };
+            let round = match no_rows {
+                Some(reason) => Err(reason.to_owned()),
+                None => looking.round(algorithm, exchange, counters)?,
+            };
+            let own = round.as_ref().ok().filter(|_| algorithm.bounds_marginals()).and_then(Round::bound);
+            let bound = match own {
+                Some(bound) => bound,
+                None => pool.install(|| bound_of(options, algorithm, exchange, counters))?,
+            };
+            let draws = match options.summary_draws {
+                0 => NaturalDraws::new(),
+                count => draws_of(algorithm.posterior(), settings.seed, count.max(2), known)?,
+            };
+            let trust = match round {
+                Ok(round) => Trust::Checked(Correction::of(&round, &silos, known, &draws)?),
+                Err(reason) => Trust::NotChecked { reason },
+            };
+            Ok((bound, trust, draws))
+        })?;
+        let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
         warnings.extend(Warning::of_limit(&options.algorithm, settings, record.ending));
+        // Corrected numbers hold wherever the means of the approximation have got to.
+        let moves = bound.still_moving.filter(|_| !trust.correction().is_some_and(Correction::is_trusted));
+        warnings.extend(moves.and_then(|moves| Warning::of_movement(moves, table)));
+        warnings.extend(Warning::of_clips(&record.counters));
         let report = Report::new(Found {
             sites: summarise(&draws),
             families: families(settings, table, posterior.family)?,
             warnings,
+            objective: objective_of(settings, algorithm),
+            trust,
             bound,
             record: &record,
             counts: algorithm.counts(),
@@ -133,6 +164,28 @@ impl Asked<'_> {
         });
         Ok((report, record, draws))
     }
+}
+
+/// What the number is that a method with these settings maximises.
+fn objective_of(settings: &Settings, algorithm: &dyn Algorithm) -> Objective {
+    let Posterior { family, parameters, .. } = algorithm.posterior();
+    let deviations = family.covariance_matrix(parameters).deviations();
+    let is_point = !deviations.is_empty() && deviations.iter().all(|deviation| *deviation <= 0.0);
+    match (algorithm.objective(), settings.estimator) {
+        (Objective::Elbo, _) if settings.loss != Loss::NegativeLogLikelihood => Objective::Generalised,
+        (Objective::Elbo, _) if is_point => Objective::LogJoint,
+        (Objective::Elbo, Estimator::ImportanceWeighted { .. }) => {
+            Objective::ImportanceWeighted { draws: settings.particles }
+        }
+        (own, _) => own,
+    }
+}
+
+/// Draws `count` times from the global posterior and maps each draw to the natural scale.
+fn draws_of(posterior: Posterior<'_>, seed: u64, count: u32, known: &dyn Known) -> Result<NaturalDraws> {
+    // Block 1: apart from the draws that estimate the bound, which use block 0.
+    let key = Key::new(Purpose::Report, 0).block(1);
+    natural_draws_of(posterior, Noise::new(seed), key, count, |latent| known.natural(latent))
 }
 
 /// A silo of a fit, made by [`super::silo_program`] as the `index`-th, that can also judge a posterior by rows of its

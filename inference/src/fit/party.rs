@@ -10,6 +10,7 @@ use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
+use crate::engine::trust::values::MarginalSilo;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRounds, FewRoundsSilo};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
@@ -83,6 +84,9 @@ pub(super) fn silo<M: Model + 'static>(
     choice: &AlgorithmChoice,
     settings: &Settings,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
+    // Silos of few rounds integrate their rows out themselves.
+    let weighing =
+        |program| Box::new(MarginalSilo::new(program, model, data, device, settings)) as Box<dyn SiloProgram>;
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {
             AlgorithmChoice::FewRounds(how) => {
@@ -108,11 +112,11 @@ pub(super) fn silo<M: Model + 'static>(
                     AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how.clone())?),
                     _ => Box::new(silo),
                 };
-                return Ok((program, rows));
+                return Ok((weighing(program), rows));
             }
         };
         // Of pooled data nobody asks how many rows they have.
-        Ok((program, 0))
+        Ok((weighing(program), 0))
     })
 }
 

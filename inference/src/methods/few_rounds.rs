@@ -2,8 +2,6 @@
 
 mod alone;
 pub(crate) mod coordinator;
-mod draws;
-mod gaussian;
 mod messages;
 mod options;
 mod past;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Report, Warning};
+use super::{Report, Severity, Warning};
 use crate::engine::run::{Counters, RunRecord};
 
 /// The bound that one of several starts had reached when the best was chosen.
@@ -50,14 +50,10 @@ impl Report {
     /// Adds the bounds of several starts and what the short fits from them took, with a warning where they differ.
     pub(crate) fn begun(&mut self, bounds: Vec<StartBound>, spent: Counters, record: &mut RunRecord) {
         if let Some(difference) = StartBound::difference(&bounds) {
-            self.warnings.push(Warning {
-                problem: "the bounds of the starts differ by more than their errors".into(),
-                site: None,
-                number: Some(difference),
-                remedy: "The best was kept; the posterior may have several modes, or the short fits were too short: \
-                         try more starts and more steps."
-                    .into(),
-            });
+            let problem = "the bounds of the starts differ by more than their errors";
+            let remedy = "The best was kept; the posterior may have several modes, or the short fits were too short: \
+                          try more starts and more steps.";
+            self.warn(vec![Warning::new(Severity::Limit, problem, remedy).measured(difference)]);
         }
         self.starts = bounds;
         self.rounds += spent.rounds;

@@ -1,6 +1,6 @@
 //! Summarises draws of the global posterior on the natural scale of each site.
 
-use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable, with_shared_theta};
+use partita_core::{Array, Key, Noise};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::Posterior;
@@ -45,28 +45,13 @@ pub struct Quantiles {
 /// Draws of every global number on its natural scale: `(site, label, draws)`.
 pub(crate) type NaturalDraws = Vec<(String, String, Vec<f64>)>;
 
-/// Draws `count` times from the global posterior and maps each draw to the natural scale.
-pub(crate) fn natural_draws<M: Model>(
-    model: &M,
-    device: &Device,
-    posterior: Posterior<'_>,
-    seed: u64,
-    count: u32,
-) -> Result<NaturalDraws> {
-    let table = SiteTable::globals(model, device)?;
-    let model = with_shared_theta(model, posterior.theta, device)?;
-    // Block 1: apart from the draws that estimate the bound, which use block 0.
-    let key = Key::new(Purpose::Report, 0).block(1);
-    natural_draws_of(posterior, Noise::new(seed), key, count, |latent| table.natural_globals(&model, device, latent))
-}
-
 /// Draws `count` times from a posterior, one particle of `key` a draw, and maps each draw by `natural`.
 pub(crate) fn natural_draws_of(
     posterior: Posterior<'_>,
     noise: Noise,
     key: Key,
     count: u32,
-    natural: impl Fn(&[f64]) -> partita_core::Result<Vec<(String, Array)>>,
+    natural: impl Fn(&[f64]) -> Result<Vec<(String, Array)>>,
 ) -> Result<NaturalDraws> {
     let mut all: NaturalDraws = Vec::new();
     for particle in 0..count {

@@ -6,39 +6,109 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::Ending;
 
+/// What a warning means for the numbers of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Severity {
+    /// Nothing: it is about something else, such as time.
+    Note,
+    /// They hold within a limit that it states.
+    Limit,
+    /// They are not to be trusted.
+    Doubt,
+}
+
 /// A reason to doubt a part of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
+    /// What it means for the numbers.
+    pub severity: Severity,
     /// What is wrong, in a sentence.
     pub problem: String,
-    /// The site that it is about; `None` for all of the report.
+    /// The site, or the number of a site, that it is about; `None` for all of the report.
     pub site: Option<String>,
+    /// The silo that it is about; `None` for all of them.
+    pub silo: Option<String>,
     /// What was measured, where something was.
     pub number: Option<f64>,
+    /// Where that begins to be wrong.
+    pub threshold: Option<f64>,
+    /// Who says so.
+    pub source: Option<String>,
     /// What to do.
     pub remedy: String,
 }
 
 impl Warning {
+    /// Something wrong of all of the report, of which nothing was measured.
+    pub(crate) fn new(severity: Severity, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            severity,
+            problem: problem.into(),
+            site: None,
+            silo: None,
+            number: None,
+            threshold: None,
+            source: None,
+            remedy: remedy.into(),
+        }
+    }
+
+    /// The same about a site, or a number of one.
+    pub(crate) fn at(self, site: &str) -> Self {
+        Self { site: Some(site.to_owned()), ..self }
+    }
+
+    /// The same about a silo.
+    pub(crate) fn of_silo(self, silo: Option<&String>) -> Self {
+        Self { silo: silo.cloned(), ..self }
+    }
+
+    /// The same with what was measured.
+    pub(crate) fn measured(self, number: f64) -> Self {
+        Self { number: Some(number), ..self }
+    }
+
+    /// The same with where that begins to be wrong, and who says so.
+    pub(crate) fn beyond(self, threshold: f64, source: &str) -> Self {
+        Self { threshold: Some(threshold), source: Some(source.to_owned()), ..self }
+    }
+
     /// What is wrong with the answer of a run that ended so.
     pub(crate) fn of_ending(ending: Ending) -> Option<Self> {
-        (ending == Ending::NotConverged).then(|| Self {
-            problem: "the run did not converge, and its answer is not to be trusted".into(),
-            site: None,
-            number: None,
-            remedy: "The posterior may be far from normal: take `Sfvi`, or sample with `Nuts`.".into(),
-        })
+        match ending {
+            Ending::Completed | Ending::Converged => None,
+            Ending::NotConverged => Some(Self::new(
+                Severity::Doubt,
+                "the run did not converge, and its answer is not to be trusted",
+                "The posterior may be far from normal: take `Sfvi`, or sample with `Nuts`.",
+            )),
+            Ending::Interrupted => Some(Self::new(
+                Severity::Doubt,
+                "the run was interrupted before its end",
+                "Run it to its end, from the checkpoint if it has one.",
+            )),
+        }
     }
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "warning: {}", self.problem)?;
-        if let Some(site) = &self.site {
-            write!(formatter, " (`{site}`)")?;
+        let word = match self.severity {
+            Severity::Note => "note",
+            Severity::Limit => "limit",
+            Severity::Doubt => "warning",
+        };
+        write!(formatter, "{word}: {}", self.problem)?;
+        match (&self.silo, &self.site) {
+            (Some(silo), Some(site)) => write!(formatter, " (silo `{silo}`, `{site}`)")?,
+            (Some(silo), None) => write!(formatter, " (silo `{silo}`)")?,
+            (None, Some(site)) => write!(formatter, " (`{site}`)")?,
+            (None, None) => {}
         }
-        if let Some(number) = self.number {
-            write!(formatter, " ({number:.4})")?;
+        match (self.number, self.threshold) {
+            (Some(number), Some(threshold)) => write!(formatter, " ({number:.2}, threshold {threshold:.2})")?,
+            (Some(number), None) => write!(formatter, " ({number:.4})")?,
+            (None, _) => {}
         }
         write!(formatter, ". {}", self.remedy)
     }

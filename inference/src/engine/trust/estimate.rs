@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::algorithm::{Algorithm, ElboFollowUp, EnoughDraws};
+use crate::engine::algorithm::{Algorithm, ElboFollowUp};
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::moments::mean_and_variance;
 use crate::engine::run::{Counters, counted};
+use crate::engine::trust::still_moving::{Movement, StillMoving};
 
 /// The bound at a posterior.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub struct ElboEstimate {
     /// The variance of the gradient of one sampled bound by the global parameters, summed over them; `None` where it is
     /// not seen.
     pub gradient_variance: Option<f64>,
+    /// How far a mean would still move by these gradients; `None` where they are not seen.
+    #[serde(default)]
+    pub still_moving: Option<StillMoving>,
 }
 
 impl ElboEstimate {
@@ -31,7 +35,7 @@ impl ElboEstimate {
         let (elbo, variance) = mean_and_variance(elbos);
         #[expect(clippy::cast_precision_loss, reason = "draw counts are far below 2^52")]
         let standard_error = (variance / elbos.len().max(1) as f64).sqrt();
-        Self { elbo, standard_error, draws: elbos.len(), gradient_variance }
+        Self { elbo, standard_error, draws: elbos.len(), gradient_variance, still_moving: None }
     }
 }
 
@@ -65,13 +69,11 @@ pub(crate) fn estimate_elbo_within(
     let mut sums: Vec<f64> = Vec::new();
     let mut squares: Vec<f64> = Vec::new();
     let mut seen = 0_usize;
+    let mut movement = Movement::of(&algorithm.posterior());
     let most = (algorithm.draws_a_request() / algorithm.draws_a_bound()).max(1);
-    let enough = algorithm.enough_draws();
     for offset in 0_u64.. {
-        let first = enough.map_or(most, |enough| if offset == 0 { enough.draws } else { most });
-        let count = most.min(first).min(draws - elbos.len());
-        let is_precise = |enough: EnoughDraws| ElboEstimate::of(&elbos, None).standard_error <= enough.standard_error;
-        if count == 0 || (offset > 0 && enough.is_some_and(is_precise)) {
+        let count = most.min(draws - elbos.len());
+        if count == 0 {
             break;
         }
         let outcomes =
@@ -84,6 +86,9 @@ pub(crate) fn estimate_elbo_within(
         elbos.extend(elbo_samples.elbos);
         for gradient in elbo_samples.gradients {
             seen += 1;
+            if let Some(movement) = &mut movement {
+                movement.add(&gradient);
+            }
             sums.resize(gradient.len(), 0.0);
             squares.resize(gradient.len(), 0.0);
             for ((sum, square), g) in sums.iter_mut().zip(&mut squares).zip(gradient) {
@@ -96,5 +101,6 @@ pub(crate) fn estimate_elbo_within(
     let count = seen as f64;
     let spread = |(sum, square): (&f64, &f64)| (square - sum * sum / count) / (count - 1.0);
     let gradient_variance = (seen > 1 && !sums.is_empty()).then(|| sums.iter().zip(&squares).map(spread).sum());
-    Ok(ElboEstimate::of(&elbos, gradient_variance))
+    let still_moving = movement.as_ref().and_then(Movement::farthest);
+    Ok(ElboEstimate { still_moving, ..ElboEstimate::of(&elbos, gradient_variance) })
 }

@@ -1,16 +1,16 @@
 //! Makes one party of a vertical fit whose others are elsewhere, and fits parties behind any exchange.
 
 use partita_core::vertical::{Labels, Party};
-use partita_core::{Device, Key, Noise, Purpose};
+use partita_core::{Array, Device, SiteTable};
 
 use super::{aligned, other, same_outputs};
-use crate::engine::algorithm::{Algorithm, Posterior};
+use crate::engine::algorithm::Algorithm;
 use crate::engine::error::Result;
 use crate::engine::exchange::Exchange;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::Report;
-use crate::engine::report::summary::natural_draws_of;
 use crate::engine::run::{Progress, RunRecord, run};
+use crate::engine::trust::known::Known;
 use crate::fit::elsewhere::{Asked, Globals};
 use crate::fit::{AlgorithmChoice, FitOptions};
 use crate::methods::columns::{VerticalCoordinator, VerticalOptions, VerticalParty};
@@ -82,12 +82,26 @@ pub fn fit_parties(
 ) -> Result<(Report, RunRecord)> {
     chosen(options)?;
     let (settings, table) = (&options.settings, &labels.table(device)?);
-    let natural = &|posterior: Posterior<'_>, count| {
-        let key = Key::new(Purpose::Report, 0).block(1);
-        let natural = |latent: &[f64]| labels.natural(device, table, latent);
-        natural_draws_of(posterior, Noise::new(settings.seed), key, count, natural)
-    };
+    let known = &|_: &[f64]| Ok(Box::new(KnownLabels { labels, device, table }) as Box<dyn Known>);
+    let globals = Globals { settings, table, known, no_rows: Some("parties hold columns of the same rows") };
     let asked = Asked { run, options, device };
-    let (report, record, _) = asked.fit(Globals { settings, table, natural }, algorithm, exchange, progress)?;
+    let (report, record, _) = asked.fit(globals, algorithm, exchange, progress)?;
     Ok((report, record))
+}
+
+/// What the label holder knows of its own unknowns.
+struct KnownLabels<'a> {
+    labels: &'a Labels,
+    device: &'a Device,
+    table: &'a SiteTable,
+}
+
+impl Known for KnownLabels<'_> {
+    fn natural(&self, globals: &[f64]) -> Result<Vec<(String, Array)>> {
+        Ok(self.labels.natural(self.device, self.table, globals)?)
+    }
+
+    fn log_prior(&self, _: &[f64]) -> Result<f64> {
+        unreachable!("invariant: parties that hold columns are not asked for a round of trust")
+    }
 }

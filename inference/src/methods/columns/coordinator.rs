@@ -14,6 +14,7 @@ use crate::engine::panic::COORDINATOR;
 use crate::engine::settings::{DRAWS_A_REQUEST, Settings};
 use crate::engine::terms::silo::global_signature as signature;
 use crate::engine::trainer::{Descent, Trainer};
+use crate::engine::trust::objective::Objective;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 use crate::methods::columns::messages::{
@@ -282,6 +283,11 @@ impl VerticalCoordinator {
 impl Algorithm for VerticalCoordinator {
     fn name(&self) -> &'static str {
         "Vertical"
+    }
+
+    fn objective(&self) -> Objective {
+        // The power likelihood is a geometric mean of likelihoods, which bounds no evidence of the labels.
+        if self.has_two_exchanges() { Objective::Generalised } else { Objective::Elbo }
     }
 
     fn outgoing(&mut self) -> Result<Vec<Request>> {

@@ -241,7 +241,7 @@ impl VerticalParty {
     pub(crate) fn natural_draws(&self, count: u32) -> Result<NaturalDraws> {
         let posterior = Posterior { family: self.family(), parameters: self.parameters(), theta: self.theta() };
         let key = Key::new(Purpose::Report, 0).silo(self.index).block(2);
-        let natural = |latent: &[f64]| self.party.natural(&self.device, &self.table, latent);
+        let natural = |latent: &[f64]| Ok(self.party.natural(&self.device, &self.table, latent)?);
         natural_draws_of(posterior, self.noise, key, count, natural)
     }
 

@@ -1,8 +1,8 @@
 //! Fits a normal distribution to a log density that one party has to itself: the start of a silo, and their merger.
 
-use super::gaussian::Normal;
 use super::step::{Share, Step};
 use crate::engine::error::Result;
+use crate::engine::normal::Normal;
 
 /// Steps after which a start is taken as it is.
 const MOST_STEPS: usize = 150;

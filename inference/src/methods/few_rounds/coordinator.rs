@@ -1,25 +1,26 @@
 //! Gives the coordinator's side of few rounds: a start from the silos' own posteriors, then natural-gradient steps.
 
-use partita_core::{Device, Key, LogDensity, Loss, Model, Purpose, SiteTable, theta};
+use partita_core::{Device, LogDensity, Loss, Model, SiteTable, theta};
 
 use super::alone::{Alone, SLACK, fit_alone};
-use super::draws::Draws;
-use super::gaussian::Normal;
-use super::messages::{Answer, MOST_VALUES, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
+use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
 use super::past::Past;
 use super::quadratic::Quadratic;
 use super::step::{Share, Step};
 use crate::engine::algorithm::{
-    Algorithm, ElboSamples, Ending, EnoughDraws, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite,
-    replies, same_run,
+    Algorithm, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally, finite, replies, same_run,
 };
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::family::{Family, FullRankGaussian};
 use crate::engine::natural::triangle::pairs;
-use crate::engine::settings::Settings;
-use crate::engine::terms::silo::{global_key, global_signature, noise_of};
+use crate::engine::normal::Normal;
+use crate::engine::settings::{Settings, TRUST_DRAWS};
+use crate::engine::terms::silo::global_signature;
+use crate::engine::trust::proposal::Proposal;
+use crate::engine::trust::values::{MOST_VALUES, Values, ValuesRequest};
+use crate::engine::whitened::Draws;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -29,6 +30,8 @@ const STATE: &str = "few.coordinator";
 const REACH: f64 = 2.25;
 /// The reach below which a run has got stuck.
 const LEAST_REACH: f64 = 1e-4;
+/// Rows times draws of the round of trust, above which there are fewer draws.
+const MOST_ROW_DRAWS: u64 = 100_000_000;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 
@@ -63,6 +66,8 @@ pub struct FewRounds<M: Model> {
     manifest: Manifest,
     taken_back: u64,
     points: u64,
+    /// Those of all silos, as they said in their starts.
+    rows: u64,
 }
 
 /// What all parties say of a posterior, with the step that it gives.
@@ -131,11 +136,6 @@ pub(super) fn start(settings: &Settings, table: &SiteTable) -> Normal {
     start.unwrap_or_else(|| Normal::independent(table.start(), settings.family.scale()))
 }
 
-/// The key of a draw that estimates the bound, the same for all parties.
-pub(super) fn report_key(offset: u64, index: usize) -> Key {
-    global_key(Purpose::Report, offset, Key::COORDINATOR).particle(u32::try_from(index).unwrap_or(u32::MAX))
-}
-
 impl<M: Model> FewRounds<M> {
     /// The coordinator of a run over the silos of these names.
     ///
@@ -183,11 +183,21 @@ impl<M: Model> FewRounds<M> {
             manifest: Manifest { fields },
             taken_back: 0,
             points: 0,
+            rows: 0,
         })
     }
 
     fn sizes(&self) -> Sizes {
         Sizes::of(self.table.global_len())
+    }
+
+    /// The accepted posterior, as draws are made of it for the bound.
+    fn proposal(&self, offset: u64) -> Proposal {
+        let around = Normal {
+            mean: self.parameters[..self.family.len()].to_vec(),
+            factor: self.family.factor(&self.parameters),
+        };
+        Proposal { around, sides: Vec::new(), degrees: 0, seed: self.settings.seed, offset }
     }
 
     /// The prior at the draws of a distribution.
@@ -204,9 +214,10 @@ impl<M: Model> FewRounds<M> {
     /// Merges the silos' starts: the prior, with a quadratic for each silo's rows around its own posterior.
     fn merge(&mut self, outcomes: Vec<Outcome>) -> Result<()> {
         let (sizes, len) = (self.sizes(), self.table.global_len());
-        let (mut quadratics, mut most) = (Vec::with_capacity(self.silos.len()), self.points);
+        let (mut quadratics, mut most, mut count) = (Vec::with_capacity(self.silos.len()), self.points, 0);
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Answer { own, value, gradient, curvature, points } = Answer::read(reply, &sizes)?;
+            let Answer { own, value, gradient, curvature, points, rows } = Answer::read(reply, &sizes)?;
+            count += rows.unwrap_or_default();
             let own = own.unwrap_or_default();
             finite(silo, self.step, |_| "its start".into(), &[own.as_slice(), &gradient, &curvature].concat())?;
             let own = Normal::of_parameters(&own, len).ok_or_else(|| Error::Message {
@@ -226,7 +237,7 @@ impl<M: Model> FewRounds<M> {
             Ok((total, ()))
         })?;
         // Nothing has changed before all of it is known.
-        self.points = most;
+        (self.points, self.rows) = (most, count);
         self.accept(merged.clone());
         self.course.next = merged;
         self.course.phase = Phase::Rounds;
@@ -350,23 +361,22 @@ impl<M: Model> Algorithm for FewRounds<M> {
     }
 
     fn elbo_requests(&self, draws: usize, offset: u64) -> Vec<Request> {
-        let (seed, global) = (self.settings.seed, self.parameters.clone());
-        let message = ValuesRequest { step: offset, seed, global, draws: draws as u64 }.write();
+        let message = ValuesRequest::of(&self.proposal(offset), &[], draws).write();
         Request::to_all(self.silos.len(), &message)
     }
 
     fn elbo_samples(&self, outcomes: Vec<Outcome>, draws: usize, offset: u64) -> Result<ElboSamples> {
         let mut elbos = vec![0.0; draws];
         for (reply, silo) in replies(outcomes, &self.silos, self.step)?.iter().zip(&self.silos) {
-            let Values { values } = Values::read(reply, &(draws as u64))?;
-            finite(silo, self.step, |_| "its values".into(), &values)?;
+            let values = Values::read(reply, &(draws as u64))?.values.unwrap_or_default();
+            finite(silo, self.step, |_| "the log marginal likelihood of its rows".into(), &values)?;
             elbos.iter_mut().zip(values).for_each(|(slot, value)| *slot += value);
         }
         let density = LogDensity::new(&self.model, &self.device, &self.table);
+        let proposal = self.proposal(offset);
         for (index, slot) in elbos.iter_mut().enumerate() {
-            let noise = noise_of(&self.family, &self.settings, report_key(offset, index));
-            let draw = self.family.draw(&self.parameters, &noise);
-            *slot += density.global(&draw.latent)?.value - draw.log_density;
+            let draw = proposal.draw(index);
+            *slot += density.global(&draw)?.value - proposal.log_density(&draw);
         }
         finite("the coordinator", self.step, |_| "the bound".into(), &elbos)?;
         Ok(ElboSamples { elbos, gradients: Vec::new() })
@@ -376,8 +386,14 @@ impl<M: Model> Algorithm for FewRounds<M> {
         MOST_VALUES
     }
 
-    fn enough_draws(&self) -> Option<EnoughDraws> {
-        Some(EnoughDraws { draws: 256, standard_error: 0.05 })
+    fn bounds_marginals(&self) -> bool {
+        true
+    }
+
+    fn trust_draws(&self) -> usize {
+        // The more rows, the nearer to normal a posterior is, and the more a draw costs.
+        let draws = usize::try_from(MOST_ROW_DRAWS / self.rows.max(1)).unwrap_or(usize::MAX).clamp(256, TRUST_DRAWS);
+        1 << draws.ilog2()
     }
 
     fn counts(&self) -> Option<MethodCounts> {
@@ -405,6 +421,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
             .word("phase", *phase as u64)
             .word("taken_back", self.taken_back)
             .word("points", self.points)
+            .word("rows", self.rows)
             .number("fraction", *fraction)
             .number("reach", *reach)
             .setting("globals", &global_signature(&self.table))
@@ -449,6 +466,7 @@ impl<M: Model> Algorithm for FewRounds<M> {
         let (fraction, reach) = (state.get_number("fraction")?, state.get_number("reach")?);
         self.taken_back = state.get_count("taken_back", LARGEST_COUNT)?;
         self.points = state.get_count("points", LARGEST_COUNT)?;
+        self.rows = state.get_count("rows", LARGEST_COUNT)?;
         self.step = state.get_count("step", LARGEST_COUNT)?;
         self.parameters = at.parameters();
         self.course = Course { phase, at, share, past, next, fraction, reach };

@@ -13,19 +13,14 @@ pub(super) struct Sizes {
     pub(super) globals: u64,
     /// The entries of a triangle over them.
     pub(super) triangle: u64,
-    /// The most draws in one request for values.
-    pub(super) draws: u64,
 }
 
 impl Sizes {
     pub(super) fn of(globals: usize) -> Self {
         let (globals, triangle) = (globals as u64, pairs(globals) as u64);
-        Self { parameters: globals + triangle, globals, triangle, draws: MOST_VALUES as u64 }
+        Self { parameters: globals + triangle, globals, triangle }
     }
 }
-
-/// The most draws in one request for values.
-pub(super) const MOST_VALUES: usize = 4_096;
 
 message! {
     /// Asks a silo for a start: a normal distribution near its own posterior.
@@ -62,27 +57,7 @@ message! {
         curvature: Vec<f64> = Data <= sizes.triangle,
         /// points of the rules that integrate rows, along one latent
         points: u64 = Data <= LARGEST_COUNT,
-    }
-}
-
-message! {
-    /// Asks a silo for the log marginal likelihood of its rows at draws of a posterior.
-    struct ValuesRequest = "few.values", sizes: &Sizes {
-        /// the first draw
-        step: u64 = Request <= LARGEST_COUNT,
-        /// the seed of the run
-        seed: u64 = Request <= u64::MAX,
-        /// the parameters of the global posterior
-        global: Vec<f64> = Request <= sizes.parameters,
-        /// how many draws
-        draws: u64 = Request <= sizes.draws,
-    }
-}
-
-message! {
-    /// One number a draw.
-    struct Values = "few.valued", sizes: &u64 {
-        /// the log marginal likelihood of its rows at each draw of the globals
-        values: Vec<f64> = Data <= *sizes,
+        /// in a start, how many rows the silo has
+        rows: Option<u64> = Data <= LARGEST_COUNT,
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engine::error::{Error, Result};
+use crate::engine::whitened::Draws;
 
 /// The options of few rounds. The defaults serve every model that the method takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +44,7 @@ impl FewRoundsOptions {
                 return refuse(setting, value.to_string(), "a finite number > 0, in nats");
             }
         }
-        let least = 2 * (globals + 1);
+        let least = Draws::least(globals);
         match self.draws {
             None => Ok(least.next_power_of_two().max(16)),
             Some(draws) if draws >= least && draws.is_multiple_of(2) => Ok(draws),

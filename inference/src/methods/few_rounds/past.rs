@@ -2,10 +2,10 @@
 
 use faer::Mat;
 
-use super::gaussian::Normal;
 use super::step::{Share, Step};
 use crate::engine::error::Result;
 use crate::engine::natural::triangle;
+use crate::engine::normal::Normal;
 use crate::engine::symmetric::Eigen;
 
 /// The most rounds that are remembered.
@@ -181,8 +181,8 @@ fn weights(now: &Seen, past: &[Seen], len: usize) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draws::Draws;
     use super::*;
+    use crate::engine::whitened::Draws;
 
     /// The log density of the logarithm of a gamma variable: skewed, so that plain steps come nearer by a factor.
     fn share(at: &Normal, draws: &Draws) -> Share {

@@ -2,9 +2,9 @@
 
 use faer::Mat;
 
-use super::gaussian::Normal;
 use super::step::{Share, without_rise};
 use crate::engine::error::Result;
+use crate::engine::normal::Normal;
 
 /// A silo's log marginal likelihood near its own posterior: $g^\top w + \tfrac12 w^\top A w$ with $w = L^{-1}(z - m)$.
 pub(super) struct Quadratic {

@@ -3,22 +3,22 @@
 use partita_core::{Device, LogDensity, Model, SiteTable, theta};
 
 use super::alone::{Alone, fit_alone};
-use super::coordinator::{check, report_key, start};
-use super::draws::Draws;
-use super::gaussian::Normal;
-use super::messages::{Answer, RoundRequest, Sizes, StartRequest, Values, ValuesRequest};
+use super::coordinator::{check, start};
+use super::messages::{Answer, RoundRequest, Sizes, StartRequest};
 use super::options::FewRoundsOptions;
 use super::step::Share;
 use crate::engine::algorithm::finite;
 use crate::engine::checkpoint::NamedVectors;
 use crate::engine::error::{Error, Result};
-use crate::engine::family::FullRankGaussian;
-use crate::engine::integral::{Centres, Conditionals, Integrand, RowIntegral, Slopes, Until};
+use crate::engine::integral::{AtDraws, Centres, Conditionals, Integrand, RowIntegral, Until, here_or_anew};
+use crate::engine::normal::Normal;
 use crate::engine::party::{Program, Standing};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
-use crate::engine::terms::silo::{describe_global, noise_of};
+use crate::engine::terms::silo::describe_global;
+use crate::engine::trust::values::{Sizes as ValuesSizes, Values, ValuesRequest};
+use crate::engine::whitened::Draws;
 use crate::engine::wire::message::Message;
 
 /// The gain in nats at which a silo's own start is good enough: it is merged with others, and then improved.
@@ -34,13 +34,7 @@ pub struct FewRoundsSilo<M: Model> {
     name: String,
     settings: Settings,
     options: FewRoundsOptions,
-    device: Device,
-    table: SiteTable,
-    workers: Vec<Worker<M>>,
-    draws: Draws,
-    integral: RowIntegral,
-    /// Those of each draw.
-    centres: Vec<Centres>,
+    rows: AtDraws<M>,
     /// The posterior of the globals that the latest request brought.
     seen: Normal,
     step: u64,
@@ -82,21 +76,14 @@ impl<M: Model> FewRoundsSilo<M> {
             });
         }
         let draws = Draws::new(settings.seed, table.global_len(), options.draws_for(table.global_len())?)?;
-        let mut integral = RowIntegral::new(&table)?;
-        integral.adapt(&Integrand { model, data, device, table: &table }, &table.start())?;
-        let centres = vec![integral.start(); draws.len()];
-        let workers = settings.silo_threads().clamp(1, draws.len());
+        let worker = Worker { model: model.clone(), data: data.clone() };
+        let seen = start(settings, &table);
         Ok(Self {
             name: name.to_owned(),
             settings: settings.clone(),
             options: options.clone(),
-            device: device.clone(),
-            workers: vec![Worker { model: model.clone(), data: data.clone() }; workers],
-            seen: start(settings, &table),
-            table,
-            draws,
-            integral,
-            centres,
+            rows: AtDraws::new(worker, settings.silo_threads(), device, table, draws)?,
+            seen,
             step: 0,
         })
     }
@@ -104,17 +91,18 @@ impl<M: Model> FewRoundsSilo<M> {
     /// The model's sites for this silo's data.
     #[must_use]
     pub fn table(&self) -> &SiteTable {
-        &self.table
+        &self.rows.table
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes::of(self.table.global_len())
+        Sizes::of(self.rows.table.global_len())
     }
 
     /// The sum over the silo's rows at the draws of a distribution, with prior for a silo alone. Rules begin at
     /// `centres`; where they end comes with it.
     fn share(&mut self, at: &Normal, counted: Counted, centres: &[Centres]) -> Result<(Share, Vec<Centres>)> {
-        let Self { workers, integral, draws, device, table, .. } = self;
+        let AtDraws { workers, integral, draws, device, table, .. } = &mut self.rows;
+        let (integral, draws, device, table) = (&*integral, &*draws, &*device, &*table);
         let found = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
             let globals = at.draw(draws.get(index));
             let integrand = Integrand { model, data, device, table };
@@ -136,46 +124,22 @@ impl<M: Model> FewRoundsSilo<M> {
         }
         for (value, gradient) in &sums {
             finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &[*value])?;
-            finite(&self.name, self.step, |index| describe_global(&self.table, index), gradient)?;
+            finite(&self.name, self.step, |index| describe_global(&self.rows.table, index), gradient)?;
         }
-        Ok((Share::of(at, &self.draws, &sums), moved))
+        Ok((Share::of(at, &self.rows.draws, &sums), moved))
     }
 
-    /// Gives rules as few points as agree with larger rules at a draw and its twin, at most so many an axis.
-    fn choose_points(&mut self, at: &Normal, most: usize) -> Result<()> {
-        if self.integral.is_empty() {
-            return Ok(());
-        }
-        self.integral.reset(&self.table)?;
-        self.refit();
-        let until = Until { tolerance: self.options.quadrature_tolerance, most };
-        for index in [0, self.draws.len() / 2] {
-            let Worker { model, data } = &self.workers[0];
-            let integrand = Integrand { model, data, device: &self.device, table: &self.table };
-            let globals = at.draw(self.draws.get(index));
-            let (raised, own) = here_or_anew(&self.integral, &self.centres[index], |own| {
-                let mut larger = self.integral.clone();
-                larger.raise(&integrand, &globals, own, until)?;
-                Ok(larger)
-            })?;
-            (self.integral, self.centres[index]) = (raised, own);
-            self.refit();
-        }
-        Ok(())
-    }
-
-    /// Lays centres out for the rules as they are.
-    fn refit(&mut self) {
-        let integral = &self.integral;
-        self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
+    /// How far numbers of points are raised, at most so many an axis.
+    fn until(&self, most: usize) -> Until {
+        Until { tolerance: self.options.quadrature_tolerance, most }
     }
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
-        let start = start(&self.settings, &self.table);
-        let own = match self.integral.sample() {
+        let start = start(&self.settings, &self.rows.table);
+        let own = match self.rows.integral.sample() {
             None => {
                 let own = self.fit_alone(start, 1.0)?;
-                self.choose_points(&own, START_POINTS)?;
+                self.rows.choose_points(&own, self.until(START_POINTS))?;
                 self.fit_alone(own, 1.0)?
             }
             Some(sample) => self.fit_sample(start, sample)?,
@@ -187,41 +151,37 @@ impl<M: Model> FewRoundsSilo<M> {
 
     /// The posterior of this silo alone, as a part of its rows shows it: a start, which need not be right.
     fn fit_sample(&mut self, start: Normal, (sample, parts): (RowIntegral, usize)) -> Result<Normal> {
-        self.centres = vec![sample.start(); self.draws.len()];
-        let whole = std::mem::replace(&mut self.integral, sample);
+        self.rows.centres = vec![sample.start(); self.rows.draws.len()];
+        let whole = std::mem::replace(&mut self.rows.integral, sample);
         #[expect(clippy::cast_precision_loss, reason = "parts are few")]
         let own = self.fit_alone(start, parts as f64);
-        self.integral = whole;
+        self.rows.integral = whole;
         let own = own?;
         // Rules of all rows settle once, at the mean, and start there at every draw.
-        let Worker { model, data } = &self.workers[0];
-        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
-        let mut centres = self.integral.start();
-        self.integral.value(&integrand, &own.mean, &mut centres)?;
-        self.centres = vec![centres; self.draws.len()];
+        self.rows.settle_at(&own.mean)?;
         Ok(own)
     }
 
     /// The posterior of this silo alone, from `start`, with every row counted `times`.
     fn fit_alone(&mut self, start: Normal, times: f64) -> Result<Normal> {
-        let centres = self.centres.clone();
+        let centres = self.rows.centres.clone();
         let target = |at: &Normal, centres: &Vec<Centres>| self.share(at, Counted::WithPrior { times }, centres);
         let Alone { at, state } = fit_alone(start, &centres, START_TOLERANCE, target)?;
-        self.centres = state;
+        self.rows.centres = state;
         Ok(at)
     }
 
     /// The share of this silo's rows, without the prior.
     fn own_share(&mut self, at: &Normal) -> Result<Share> {
-        let before = std::mem::take(&mut self.centres);
+        let before = std::mem::take(&mut self.rows.centres);
         let (share, moved) = self.share(at, Counted::Rows, &before)?;
-        self.centres = moved;
+        self.rows.centres = moved;
         Ok(share)
     }
 
     fn round(&mut self, request: &RoundRequest) -> Result<Message> {
         let at = self.posterior(&request.global)?;
-        self.choose_points(&at, usize::MAX)?;
+        self.rows.choose_points(&at, self.until(usize::MAX))?;
         let share = self.own_share(&at)?;
         self.seen = at;
         self.step = request.step + 1;
@@ -230,53 +190,24 @@ impl<M: Model> FewRoundsSilo<M> {
 
     fn answer(&self, share: Share, own: Option<Vec<f64>>) -> Message {
         let Share { value, gradient, curvature } = share;
-        let points = self.integral.points().into_iter().max().unwrap_or(0) as u64;
-        Answer { own, value, gradient, curvature, points }.write()
+        let points = self.rows.integral.points().into_iter().max().unwrap_or(0) as u64;
+        let rows = own.is_some().then(|| outermost_rows(&self.rows.table) as u64);
+        Answer { own, value, gradient, curvature, points, rows }.write()
     }
 
     /// Log marginal likelihoods at draws of a posterior; rules begin where those of the rounds' draws lead to.
     fn values(&mut self, request: &ValuesRequest) -> Result<Message> {
-        let at = self.posterior(&request.global)?;
-        let slopes = Slopes::of(&self.centres, |index| self.draws.get(index).to_vec());
-        let count = usize::try_from(request.draws).unwrap_or(usize::MAX);
-        let Self { workers, integral, device, table, settings, seen, .. } = &mut *self;
-        let (integral, device, table, settings, seen) = (&*integral, &*device, &*table, &*settings, &*seen);
-        let family = FullRankGaussian::new(at.len());
-        let values = spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
-            let globals = at.draw(&noise_of(&family, settings, report_key(request.step, index)));
-            let integrand = Integrand { model, data, device, table };
-            let there = slopes.at(&seen.whiten(&globals));
-            let (value, _) = here_or_anew(integral, &there, |own| integral.value(&integrand, &globals, own))?;
-            Ok(value)
-        })?;
-        finite(&self.name, self.step, |_| "the log marginal likelihood of its rows".into(), &values)?;
-        self.seen = at;
-        Ok(Values { values }.write())
+        let proposal = request.proposal(self.rows.table.global_len())?;
+        let values = self.rows.values(&self.seen, request.count(), |index| proposal.draw(index))?;
+        self.seen = proposal.around;
+        Ok(Values::of(values).write())
     }
 
     fn posterior(&self, parameters: &[f64]) -> Result<Normal> {
-        Normal::of_parameters(parameters, self.table.global_len()).ok_or_else(|| Error::Message {
+        Normal::of_parameters(parameters, self.rows.table.global_len()).ok_or_else(|| Error::Message {
             kind: RoundRequest::KIND.into(),
             problem: "its posterior has another number of parameters than this model's".into(),
         })
-    }
-}
-
-/// Evaluates an integral whose rules begin at `centres`, or at zero where the log density is no number from there: rules
-/// that stand where other globals led them may have nodes at which a density overflows. Where rules end comes with it.
-fn here_or_anew<T>(
-    integral: &RowIntegral,
-    centres: &Centres,
-    evaluate: impl Fn(&mut Centres) -> Result<T>,
-) -> Result<(T, Centres)> {
-    let mut own = centres.clone();
-    match evaluate(&mut own) {
-        Err(error) if error.is_outside() => {
-            own = integral.start();
-            let found = evaluate(&mut own)?;
-            Ok((found, own))
-        }
-        other => Ok((other?, own)),
     }
 }
 
@@ -302,7 +233,9 @@ impl<M: Model> Program for FewRoundsSilo<M> {
         match request.kind.as_str() {
             StartRequest::KIND => self.start(&StartRequest::read(request, &())?),
             RoundRequest::KIND => self.round(&RoundRequest::read(request, &self.sizes())?),
-            ValuesRequest::KIND => self.values(&ValuesRequest::read(request, &self.sizes())?),
+            ValuesRequest::KIND => {
+                self.values(&ValuesRequest::read(request, &ValuesSizes::of(self.rows.table.global_len(), 0))?)
+            }
             other => {
                 Err(Error::Message { kind: other.to_owned(), problem: "a silo of few rounds does not know it".into() })
             }
@@ -311,9 +244,9 @@ impl<M: Model> Program for FewRoundsSilo<M> {
 
     fn save(&self) -> Result<NamedVectors> {
         #[expect(clippy::cast_precision_loss, reason = "points are few")]
-        let points = self.integral.points().into_iter().map(|each| each as f64).collect();
+        let points = self.rows.integral.points().into_iter().map(|each| each as f64).collect();
         let mut state = vec![(POINTS.to_owned(), points), (SEEN.to_owned(), self.seen.flat())];
-        for (index, centres) in self.centres.iter().enumerate() {
+        for (index, centres) in self.rows.centres.iter().enumerate() {
             state.push((format!("rules.{index}"), centres.flat()));
         }
         Ok(state)
@@ -322,39 +255,39 @@ impl<M: Model> Program for FewRoundsSilo<M> {
     fn load(&mut self, step: u64, state: &[(String, Vec<f64>)]) -> Result<bool> {
         let find = |name: &str| state.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
         let (Some(points), Some(seen)) = (find(POINTS), find(SEEN)) else { return Ok(false) };
-        let Some(seen) = Normal::of_flat(seen, self.table.global_len()) else { return Ok(false) };
+        let Some(seen) = Normal::of_flat(seen, self.rows.table.global_len()) else { return Ok(false) };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "points are few")]
         let points: Vec<usize> = points.iter().map(|each| *each as usize).collect();
-        let mut integral = self.integral.clone();
-        if !integral.set_points(&points, &self.table)? {
+        let mut integral = self.rows.integral.clone();
+        if !integral.set_points(&points, &self.rows.table)? {
             return Ok(false);
         }
-        let mut all = Vec::with_capacity(self.centres.len());
-        for index in 0..self.centres.len() {
+        let mut all = Vec::with_capacity(self.rows.centres.len());
+        for index in 0..self.rows.centres.len() {
             let own = find(&format!("rules.{index}")).and_then(|values| integral.start().of_flat(values));
             let Some(own) = own else { return Ok(false) };
             all.push(own);
         }
-        (self.integral, self.centres, self.seen, self.step) = (integral, all, seen, step);
+        (self.rows.integral, self.rows.centres, self.seen, self.step) = (integral, all, seen, step);
         Ok(true)
     }
 
     fn moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        let Worker { model, data } = &self.workers[0];
-        let integrand = Integrand { model, data, device: &self.device, table: &self.table };
+        let integrand = self.rows.integrand();
         let mut sums: Vec<(Vec<f64>, Vec<f64>)> = self
+            .rows
             .table
             .blocks()
             .iter()
             .map(|block| (vec![0.0; block.rows * block.width], vec![0.0; block.rows * block.width]))
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
-        let weight = 1.0 / self.draws.len() as f64;
-        for (index, centres) in self.centres.iter().enumerate() {
-            let globals = self.seen.draw(self.draws.get(index));
-            for found in self.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
+        let weight = 1.0 / self.rows.draws.len() as f64;
+        for (index, centres) in self.rows.centres.iter().enumerate() {
+            let globals = self.seen.draw(self.rows.draws.get(index));
+            for found in self.rows.integral.conditionals(&integrand, &globals, &mut centres.clone())? {
                 let Conditionals { block, rows, means, variances } = found;
-                let width = self.table.blocks()[block].width;
+                let width = self.rows.table.blocks()[block].width;
                 let (sum, squares) = &mut sums[block];
                 for (index, (mean, variance)) in means.iter().zip(&variances).enumerate() {
                     let row = rows.as_ref().map_or(index / width, |rows| rows[index / width]);

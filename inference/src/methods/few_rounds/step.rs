@@ -2,11 +2,11 @@
 
 use faer::Mat;
 
-use super::draws::Draws;
-use super::gaussian::Normal;
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::triangle::{each, pairs, unpack};
+use crate::engine::normal::Normal;
 use crate::engine::symmetric::Eigen;
+use crate::engine::whitened::Draws;
 
 /// What a log density is on average over the draws of a normal distribution: a sum over silos and the prior.
 #[derive(Debug, Clone, PartialEq)]

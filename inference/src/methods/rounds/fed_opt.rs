@@ -13,6 +13,7 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::coordinator::{Bounds, Coordinator};
 use crate::engine::terms::silo::global_signature;
 use crate::engine::trainer::with_prefix;
+use crate::engine::trust::objective::Objective;
 use crate::engine::turn::subset;
 use crate::engine::wire::manifest::Manifest;
 use crate::engine::wire::message::Message;
@@ -81,6 +82,10 @@ impl<M: Model> FedOpt<M> {
 }
 
 impl<M: Model> Algorithm for FedOpt<M> {
+    fn objective(&self) -> Objective {
+        Objective::LogJoint
+    }
+
     fn outgoing(&mut self) -> Result<Vec<Request>> {
         let prior = if self.options.prior { 1.0 / self.join.total() } else { 0.0 };
         let ask = |silo| {

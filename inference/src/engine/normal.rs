@@ -59,11 +59,15 @@ impl Normal {
         solution
     }
 
+    /// $\log\det L$.
+    pub(crate) fn log_det(&self) -> f64 {
+        (0..self.len()).map(|row| self.factor[(row, row)].ln()).sum()
+    }
+
     /// The entropy in nats.
     #[expect(clippy::cast_precision_loss, reason = "dimensions are small")]
     pub(crate) fn entropy(&self) -> f64 {
-        let log_det: f64 = (0..self.len()).map(|row| self.factor[(row, row)].ln()).sum();
-        log_det + self.len() as f64 * (0.5 + HALF_LOG_TWO_PI)
+        self.log_det() + self.len() as f64 * (0.5 + HALF_LOG_TWO_PI)
     }
 
     /// The same distribution moved by $Lv$, with the covariance $LBB^\top L^\top$.

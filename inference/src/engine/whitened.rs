@@ -52,6 +52,19 @@ impl Draws {
         Ok(Self { rows })
     }
 
+    /// As many draws of `len` numbers as are enough for a covariance of full rank: a power of two, 16 or more.
+    ///
+    /// # Errors
+    /// As for [`Draws::new`].
+    pub(crate) fn enough(seed: u64, len: usize) -> Result<Self> {
+        Self::new(seed, len, Self::least(len).next_power_of_two().max(16))
+    }
+
+    /// The fewest draws of `len` numbers.
+    pub(crate) fn least(len: usize) -> usize {
+        2 * (len + 1)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

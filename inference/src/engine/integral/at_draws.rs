@@ -1,0 +1,146 @@
+//! Integrates the rows of a silo out at draws of the globals: numbers of points fit a posterior, and rules follow the draws.
+
+use partita_core::{Device, Model, SiteTable};
+
+use super::{Centres, Integrand, RowIntegral, Slopes, Until};
+use crate::engine::error::Result;
+use crate::engine::normal::Normal;
+use crate::engine::terms::particles::{Worker, spread};
+use crate::engine::whitened::Draws;
+
+/// A silo's rows with their rules at each of some whitened draws.
+pub(crate) struct AtDraws<M: Model> {
+    /// Copies of model and data, one for each thread.
+    pub(crate) workers: Vec<Worker<M>>,
+    pub(crate) device: Device,
+    pub(crate) table: SiteTable,
+    pub(crate) draws: Draws,
+    pub(crate) integral: RowIntegral,
+    /// Where rules stand at each of the draws.
+    pub(crate) centres: Vec<Centres>,
+}
+
+impl<M: Model> AtDraws<M> {
+    /// Rules of the fewest points, before they have seen data.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for rows with more latents than a product rule serves; what the model refuses.
+    pub(crate) fn new(
+        worker: Worker<M>,
+        threads: usize,
+        device: &Device,
+        table: SiteTable,
+        draws: Draws,
+    ) -> Result<Self> {
+        let mut integral = RowIntegral::new(&table)?;
+        let integrand = Integrand { model: &worker.model, data: &worker.data, device, table: &table };
+        integral.adapt(&integrand, &table.start())?;
+        let centres = vec![integral.start(); draws.len()];
+        let workers = vec![worker; threads.clamp(1, draws.len())];
+        Ok(Self { workers, device: device.clone(), table, draws, integral, centres })
+    }
+
+    /// What an integral reads.
+    pub(crate) fn integrand(&self) -> Integrand<'_, M> {
+        let Worker { model, data } = &self.workers[0];
+        Integrand { model, data, device: &self.device, table: &self.table }
+    }
+
+    /// Gives rules as few points as agree with larger rules at a draw of `at` and its twin.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(crate) fn choose_points(&mut self, at: &Normal, until: Until) -> Result<()> {
+        if self.integral.is_empty() {
+            return Ok(());
+        }
+        self.integral.reset(&self.table)?;
+        self.refit();
+        for index in [0, self.draws.len() / 2] {
+            let globals = at.draw(self.draws.get(index));
+            let (raised, own) = here_or_anew(&self.integral, &self.centres[index], |own| {
+                let mut larger = self.integral.clone();
+                larger.raise(&self.integrand(), &globals, own, until)?;
+                Ok(larger)
+            })?;
+            (self.integral, self.centres[index]) = (raised, own);
+            self.refit();
+        }
+        Ok(())
+    }
+
+    /// Lays centres out for the rules as they are.
+    fn refit(&mut self) {
+        let integral = &self.integral;
+        self.centres = std::mem::take(&mut self.centres).into_iter().map(|own| integral.fit(own)).collect();
+    }
+
+    /// Puts every rule where it settles at the mean of `at`.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(crate) fn settle_at(&mut self, globals: &[f64]) -> Result<()> {
+        let mut centres = self.integral.start();
+        self.integral.value(&self.integrand(), globals, &mut centres)?;
+        self.centres = vec![centres; self.draws.len()];
+        Ok(())
+    }
+
+    /// Lets every rule settle at its draw of `at`.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(crate) fn settle(&mut self, at: &Normal) -> Result<()> {
+        let Self { workers, device, table, draws, integral, centres } = self;
+        let (device, table, draws, integral) = (&*device, &*table, &*draws, &*integral);
+        let moved = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
+            let (integrand, globals) = (Integrand { model, data, device, table }, at.draw(draws.get(index)));
+            let settle = |own: &mut Centres| integral.value(&integrand, &globals, own);
+            Ok(here_or_anew(integral, &centres[index], settle)?.1)
+        })?;
+        self.centres = moved;
+        Ok(())
+    }
+
+    /// The log marginal likelihood of all rows at so many places, `globals` of an index. Rules begin where those at the
+    /// draws of `around` lead to; minus infinity where the log density is no number from anywhere.
+    ///
+    /// # Errors
+    /// What the model reports beside that.
+    pub(crate) fn values(
+        &mut self,
+        around: &Normal,
+        count: usize,
+        globals: impl Fn(usize) -> Vec<f64> + Sync,
+    ) -> Result<Vec<f64>> {
+        let Self { workers, device, table, draws, integral, centres } = self;
+        let (device, table, integral) = (&*device, &*table, &*integral);
+        let slopes = Slopes::of(centres, |index| draws.get(index).to_vec());
+        spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
+            let (integrand, globals) = (Integrand { model, data, device, table }, globals(index));
+            let there = slopes.at(&around.whiten(&globals));
+            match here_or_anew(integral, &there, |own| integral.value(&integrand, &globals, own)) {
+                Err(error) if error.is_outside() => Ok(f64::NEG_INFINITY),
+                other => Ok(other?.0),
+            }
+        })
+    }
+}
+
+/// Evaluates an integral whose rules begin at `centres`, or at zero where the log density is no number from there: rules
+/// that stand where other globals led them may have nodes at which a density overflows. Where rules end comes with it.
+pub(crate) fn here_or_anew<T>(
+    integral: &RowIntegral,
+    centres: &Centres,
+    evaluate: impl Fn(&mut Centres) -> Result<T>,
+) -> Result<(T, Centres)> {
+    let mut own = centres.clone();
+    match evaluate(&mut own) {
+        Err(error) if error.is_outside() => {
+            own = integral.start();
+            let found = evaluate(&mut own)?;
+            Ok((found, own))
+        }
+        other => Ok((other?, own)),
+    }
+}

@@ -1,0 +1,159 @@
+//! Writes a report as text: the verdict, what is wrong, the numbers, and what they took.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::{Report, SiteSummary, StartBound, algorithm_name};
+use crate::engine::algorithm::Ending;
+use crate::engine::trust::correction::Correction;
+
+/// The most entries of θ that are listed for people: more are the weights of a network.
+const SHOWN_THETA: usize = 32;
+/// The most silos that are listed for people: those that move the answer most.
+const SHOWN_SILOS: usize = 10;
+
+impl Display for Report {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
+        writeln!(formatter, "verdict: {}", self.verdict)?;
+        for warning in &self.warnings {
+            writeln!(formatter, "{warning}")?;
+        }
+        self.write_sites(formatter)?;
+        if let Some(correction) = self.trust.correction() {
+            self.write_correction(correction, formatter)?;
+        }
+        self.write_theta(formatter)?;
+        for family in &self.families {
+            writeln!(formatter, "{family}")?;
+        }
+        self.write_bound(formatter)?;
+        self.write_cost(formatter)
+    }
+}
+
+impl Report {
+    /// The numbers of sites, corrected where they were; then those of the approximation stand beside them.
+    fn write_sites(&self, formatter: &mut Formatter<'_>) -> Result {
+        write!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
+        let Some(correction) = self.trust.correction() else {
+            writeln!(formatter)?;
+            for site in &self.sites {
+                write_site(site, formatter)?;
+                writeln!(formatter)?;
+            }
+            return Ok(());
+        };
+        writeln!(formatter, "   uncorrected mean, sd")?;
+        for (site, before) in correction.sites.iter().zip(&self.sites) {
+            write_site(&site.summary, formatter)?;
+            writeln!(formatter, "   {:>9.4} {:>9.4}", before.mean, before.sd)?;
+        }
+        Ok(())
+    }
+
+    fn write_correction(&self, correction: &Correction, formatter: &mut Formatter<'_>) -> Result {
+        writeln!(
+            formatter,
+            "corrected from {} draws around the posterior, worth {:.0}: Pareto k {:.2} (to be trusted below {:.2})",
+            correction.draws, correction.effective_sample_size, correction.pareto_k, correction.threshold
+        )?;
+        writeln!(
+            formatter,
+            "log evidence {:.2} nats (Monte Carlo standard error {:.2})",
+            correction.log_evidence, correction.log_evidence_se
+        )?;
+        if self.sites.is_empty() {
+            return Ok(());
+        }
+        let mut silos: Vec<_> = correction.left_out.iter().filter(|own| own.silo.is_some()).collect();
+        let count = silos.len();
+        silos.sort_by(|a, b| {
+            let far = |own: Option<(usize, f64)>| own.map_or(0.0, |(_, moves)| moves.abs());
+            far(b.farthest()).total_cmp(&far(a.farthest()))
+        });
+        for own in silos.iter().take(SHOWN_SILOS) {
+            let name = own.silo.as_deref().unwrap_or_default();
+            match own.farthest() {
+                Some((place, moves)) if own.is_trusted() => writeln!(
+                    formatter,
+                    "silo {name} moves {} by {moves:.2} standard deviations, and all others less",
+                    self.sites[place].label
+                )?,
+                _ => writeln!(
+                    formatter,
+                    "silo {name}: the answer without it is too far to be known from this one (Pareto k {:.2})",
+                    own.pareto_k
+                )?,
+            }
+        }
+        if count > SHOWN_SILOS {
+            writeln!(formatter, "{} further silos move the answer less", count - SHOWN_SILOS)?;
+        }
+        Ok(())
+    }
+
+    fn write_theta(&self, formatter: &mut Formatter<'_>) -> Result {
+        if self.theta.len() > SHOWN_THETA {
+            return writeln!(formatter, "theta: {} point estimates, too many to list", self.theta.len());
+        }
+        for (index, value) in self.theta.iter().enumerate() {
+            writeln!(formatter, "{:<16} {value:>9.4} (point estimate)", format!("theta[{index}]"))?;
+        }
+        Ok(())
+    }
+
+    fn write_bound(&self, formatter: &mut Formatter<'_>) -> Result {
+        writeln!(
+            formatter,
+            "{} {:.2} nats (Monte Carlo standard error {:.2}, {} draws)",
+            self.objective, self.elbo, self.elbo_se, self.elbo_draws
+        )?;
+        if !self.starts.is_empty() {
+            writeln!(formatter, "{}", StartBound::line(&self.starts))?;
+        }
+        if let Some(variance) = self.gradient_variance {
+            writeln!(formatter, "variance of a one-draw gradient, summed over global parameters: {variance:.4}")?;
+        }
+        Ok(())
+    }
+
+    fn write_cost(&self, formatter: &mut Formatter<'_>) -> Result {
+        if let Some(reason) = &self.choice {
+            let name = algorithm_name(&self.algorithm).unwrap_or("unknown");
+            writeln!(formatter, "algorithm: {name}, chosen because {reason}")?;
+        }
+        let ending = match self.ending {
+            Ending::Completed => "all steps done",
+            Ending::Converged => "stopped: it had converged",
+            Ending::NotConverged => "stopped: it did not converge",
+            Ending::Interrupted => "interrupted: this is what was reached",
+        };
+        writeln!(
+            formatter,
+            "{} steps in {:.1} s on {} ({ending}); {}, {} rounds, {} messages, {} bytes ({} of them left silos)",
+            self.gradient_steps,
+            self.seconds,
+            self.device,
+            if self.silos.len() == 1 { "1 silo".into() } else { format!("{} silos", self.silos.len()) },
+            self.rounds,
+            self.messages,
+            self.bytes,
+            self.bytes_from_silos
+        )?;
+        if self.clipped_steps > 0 {
+            writeln!(formatter, "gradients were clipped in {} of {} steps", self.clipped_steps, self.gradient_steps)?;
+        }
+        if let Some(method) = &self.method {
+            write!(formatter, "{method}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_site(site: &SiteSummary, formatter: &mut Formatter<'_>) -> Result {
+    let q = &site.quantiles;
+    write!(
+        formatter,
+        "{:<16} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
+        site.label, site.mean, site.sd, q.p2_5, q.p50, q.p97_5
+    )
+}

@@ -1,0 +1,192 @@
+//! Corrects a posterior by importance weights: what the model itself says beside what the approximation says.
+
+use serde::{Deserialize, Serialize};
+
+use super::known::Known;
+use super::left_out::LeftOut;
+use super::round::Round;
+use super::sample::Sample;
+use crate::engine::error::Result;
+use crate::engine::metrics::SmoothedWeights;
+use crate::engine::report::summary::{NaturalDraws, Quantiles, SiteSummary, append};
+use crate::engine::trust::estimate::ElboEstimate;
+
+/// What one exchange with all silos says of a posterior: the round of trust.
+///
+/// Draws $`z_s`$ around the posterior $`q`$, with the heavier tails of Student's t, have the importance ratios
+///
+/// ```math
+/// r_s = \frac{p(z_s) \prod_j p(y_j \mid z_s)}{t(z_s)}
+/// ```
+/// with the rows of silo $`j`$ integrated out. Their Pareto-smoothed weights correct the posterior, and the shape
+/// $`\hat k`$ of their tail says whether to trust that.
+///
+/// # References
+/// Vehtari, Simpson, Gelman, Yao and Gabry (2024), JMLR 25(72); Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it
+/// work?, ICML.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Correction {
+    /// Draws.
+    pub draws: usize,
+    /// The shape $`\hat k`$ of the tail of the weights.
+    pub pareto_k: f64,
+    /// The shape up to which corrected numbers are to be trusted.
+    pub threshold: f64,
+    /// The number of independent draws that are worth as much.
+    pub effective_sample_size: f64,
+    /// The logarithm of the evidence $`p(y)`$, in nats.
+    pub log_evidence: f64,
+    /// Its Monte Carlo standard error, in nats.
+    pub log_evidence_se: f64,
+    /// Draws at which the density is zero, or no number.
+    pub impossible: usize,
+    /// Every number of every global site, corrected.
+    pub sites: Vec<CorrectedSite>,
+    /// What the others say without each silo, and without the prior.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One number of a site, corrected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CorrectedSite {
+    /// Its corrected summary.
+    #[serde(flatten)]
+    pub summary: SiteSummary,
+    /// How far the correction moved the mean, in corrected standard deviations.
+    pub moved: f64,
+    /// The standard deviation before, in corrected ones.
+    pub sd_ratio: f64,
+    /// The third standardised moment; 0 for a normal distribution.
+    pub skewness: f64,
+}
+
+impl Correction {
+    /// From a round, with draws of the posterior on the natural scale.
+    ///
+    /// # Errors
+    /// What the model reports of a draw.
+    pub(crate) fn of(round: &Round, silos: &[String], known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        let log_ratios = round.log_ratios();
+        let smoothed = SmoothedWeights::of(&log_ratios);
+        let count = real(log_ratios.len());
+        let effective_sample_size = smoothed.effective_sample_size();
+        let wide = Wide::new(round, &smoothed, known, before)?;
+        let sites = before.iter().enumerate().map(|(index, own)| wide.corrected(index, own)).collect();
+        let left_out = LeftOut::all(round, silos, &log_ratios, &wide);
+        Ok(Self {
+            draws: log_ratios.len(),
+            pareto_k: smoothed.pareto_k,
+            threshold: smoothed.threshold(),
+            effective_sample_size,
+            log_evidence: smoothed.log_sum - count.ln(),
+            log_evidence_se: (1.0 / effective_sample_size - 1.0 / count).max(0.0).sqrt(),
+            impossible: log_ratios.iter().filter(|ratio| **ratio == f64::NEG_INFINITY).count(),
+            sites,
+            left_out,
+        })
+    }
+
+    /// Whether the corrected numbers are to be trusted, as far as the weights can say.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.pareto_k < self.threshold
+    }
+}
+
+/// The draws of a round on the natural scale, and the share of each that corrects draws of the posterior.
+#[derive(Debug)]
+pub(crate) struct Wide {
+    /// The places of the draws that have any weight.
+    pub(crate) places: Vec<usize>,
+    /// Their values, number by number.
+    pub(crate) values: Vec<Vec<f64>>,
+    /// Weights under the model.
+    pub(crate) weights: Vec<f64>,
+    /// Weights under the posterior; `None` where it is no normal distribution.
+    posterior: Option<Vec<f64>>,
+}
+
+/// The weight, in the largest, below which a draw counts for nothing in double precision.
+const NEGLIGIBLE: f64 = 1e-20;
+
+impl Wide {
+    fn new(round: &Round, smoothed: &SmoothedWeights, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+        let by_posterior = round.log_posterior.as_ref().map(|posterior| {
+            let ratios: Vec<f64> = posterior.iter().zip(&round.log_proposal).map(|(own, wide)| own - wide).collect();
+            SmoothedWeights::of(&ratios).weights()
+        });
+        let weights = smoothed.weights();
+        let largest = weights.iter().copied().fold(0.0, f64::max);
+        let counts = |index: &usize| weights[*index] > NEGLIGIBLE * largest;
+        let places: Vec<usize> = (0..weights.len()).filter(counts).collect();
+        let mut natural = NaturalDraws::new();
+        if !before.is_empty() {
+            for place in &places {
+                append(known.natural(&round.draws[*place])?, &mut natural);
+            }
+        }
+        let of = |all: &Vec<f64>| places.iter().map(|place| all[*place]).collect();
+        let (weights, posterior) = (of(&weights), by_posterior.as_ref().map(of));
+        Ok(Self { values: natural.into_iter().map(|(_, _, values)| values).collect(), weights, posterior, places })
+    }
+
+    /// The number of this index under the model, of whose draws under the posterior `before` tells.
+    fn sample(&self, index: usize, before: &[f64]) -> Sample {
+        let Some(posterior) = &self.posterior else {
+            return Sample::new(self.values[index].clone(), self.weights.clone());
+        };
+        let share = 1.0 / real(before.len());
+        let weights = self.weights.iter().zip(posterior).map(|(model, posterior)| model - posterior);
+        let corrected = Sample::new(
+            self.values[index].iter().chain(before).copied().collect(),
+            weights.chain(before.iter().map(|_| share)).collect(),
+        );
+        // Where posterior and model have little in common, differences of weights are worse than weights.
+        let is_worse = !corrected.deviation().is_finite();
+        if is_worse { Sample::new(self.values[index].clone(), self.weights.clone()) } else { corrected }
+    }
+
+    fn corrected(&self, index: usize, (site, label, before): &(String, String, Vec<f64>)) -> CorrectedSite {
+        let sample = self.sample(index, before);
+        let share = 1.0 / real(before.len());
+        let posterior = Sample::new(before.clone(), vec![share; before.len()]);
+        let (mean, sd) = (sample.mean(), sample.deviation());
+        let [p2_5, p5, p25, p50, p75, p95, p97_5] = sample.quantiles([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975]);
+        let quantiles = Quantiles { p2_5, p5, p25, p50, p75, p95, p97_5 };
+        CorrectedSite {
+            summary: SiteSummary { site: site.clone(), label: label.clone(), mean, sd, quantiles },
+            moved: (mean - posterior.mean()) / sd,
+            sd_ratio: posterior.deviation() / sd,
+            skewness: sample.skewness(),
+        }
+    }
+}
+
+impl Round {
+    /// The bound $`\mathrm{E}_q[\log p(z) + \sum_j \ell_j(z) - \log q(z)]`$ from the draws of the round; `None` where the
+    /// posterior is no normal distribution.
+    pub(crate) fn bound(&self) -> Option<ElboEstimate> {
+        let posterior = self.log_posterior.as_ref()?;
+        let ratios: Vec<f64> = posterior.iter().zip(&self.log_proposal).map(|(own, wide)| own - wide).collect();
+        let joint = self.log_joint();
+        let weights: Vec<f64> = ratios.iter().map(|ratio| ratio.exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let terms: Vec<f64> = joint.iter().zip(posterior).map(|(joint, own)| joint - own).collect();
+        // A weight of zero counts for nothing, whatever the density there is.
+        let kept = || weights.iter().zip(&terms).filter(|(weight, _)| **weight > 0.0);
+        let elbo = kept().map(|(weight, term)| weight / total * term).sum::<f64>();
+        let square: f64 = kept().map(|(weight, term)| (weight / total * (term - elbo)).powi(2)).sum();
+        Some(ElboEstimate {
+            elbo,
+            standard_error: square.sqrt(),
+            draws: terms.len(),
+            gradient_variance: None,
+            still_moving: None,
+        })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
+pub(crate) fn real(count: usize) -> f64 {
+    count as f64
+}

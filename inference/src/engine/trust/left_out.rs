@@ -1,0 +1,95 @@
+//! Says what the answer would be without each silo, and without the prior, from the numbers of the round of trust.
+
+use serde::{Deserialize, Serialize};
+
+use super::correction::Wide;
+use super::round::Round;
+use super::sample::Sample;
+use crate::engine::metrics::SmoothedWeights;
+
+/// The answer without one silo, or without the prior.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The silo; `None` for the prior.
+    pub silo: Option<String>,
+    /// The shape of the tail of the weights without it.
+    pub pareto_k: f64,
+    /// The shape up to which the numbers without it are to be trusted.
+    pub threshold: f64,
+    /// The number of independent draws that are worth as much.
+    pub effective_sample_size: f64,
+    /// Every number of every global site without it, in the order of [`crate::Report::sites`].
+    pub sites: Vec<WithoutIt>,
+}
+
+/// One number of a site without a silo, or without the prior.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WithoutIt {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation.
+    pub sd: f64,
+    /// How far it moves the mean: that with it less that without it, in standard deviations with it.
+    pub moves: f64,
+    /// The distance of the two means in standard deviations that it has where what is left out agrees with the rest; not
+    /// a number where leaving it out does not widen the posterior beyond the error of its weights.
+    pub conflict: f64,
+}
+
+/// The errors of a difference of variances beyond which it is one.
+const ERRORS: f64 = 4.0;
+
+impl LeftOut {
+    /// Without each silo in turn, where there are several, and without the prior.
+    pub(super) fn all(round: &Round, silos: &[String], log_ratios: &[f64], wide: &Wide) -> Vec<Self> {
+        let several = if silos.len() > 1 { silos } else { &[] };
+        let mut all: Vec<Self> = several
+            .iter()
+            .zip(&round.by_silo)
+            .map(|(silo, own)| Self::without(Some(silo.clone()), own, log_ratios, wide))
+            .collect();
+        all.push(Self::without(None, &round.log_prior, log_ratios, wide));
+        all
+    }
+
+    fn without(silo: Option<String>, own: &[f64], log_ratios: &[f64], wide: &Wide) -> Self {
+        let rest = |place: &usize| match log_ratios[*place] - own[*place] {
+            rest if rest.is_nan() => f64::NEG_INFINITY,
+            rest => rest,
+        };
+        // Draws without any weight in the whole answer have no values here.
+        let smoothed = SmoothedWeights::of(&wide.places.iter().map(rest).collect::<Vec<_>>());
+        let (weights, effective_sample_size) = (smoothed.weights(), smoothed.effective_sample_size());
+        let site = |values: &Vec<f64>| {
+            let (with, without) =
+                (Sample::new(values.clone(), wide.weights.clone()), Sample::new(values.clone(), weights.clone()));
+            let (mean, sd, with_sd) = (without.mean(), without.deviation(), with.deviation());
+            let apart = with.mean() - mean;
+            // What it adds to the precision has to be more than the error of the variances.
+            let widened = sd * sd - with_sd * with_sd;
+            let error = with_sd * with_sd * (2.0 / effective_sample_size).sqrt();
+            let conflict = if widened > ERRORS * error { apart / widened.sqrt() } else { f64::NAN };
+            WithoutIt { mean, sd, moves: apart / with_sd, conflict }
+        };
+        Self {
+            silo,
+            pareto_k: smoothed.pareto_k,
+            threshold: smoothed.threshold(),
+            effective_sample_size,
+            sites: wide.values.iter().map(site).collect(),
+        }
+    }
+
+    /// Whether the numbers without it are to be trusted, as far as the weights can say.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.pareto_k < self.threshold
+    }
+
+    /// The place of the number that it moves farthest, with how far.
+    #[must_use]
+    pub fn farthest(&self) -> Option<(usize, f64)> {
+        let moves = self.sites.iter().map(|own| own.moves).enumerate().filter(|(_, moves)| moves.is_finite());
+        moves.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))
+    }
+}

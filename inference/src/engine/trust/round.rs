@@ -1,0 +1,228 @@
+//! Holds the round of trust: one exchange that compares draws around a posterior with the model itself.
+
+use std::time::Duration;
+
+use partita_core::special::log_sum_exp;
+
+use super::correction::real;
+use super::known::Known;
+use super::proposal::Proposal;
+use super::sample::Sample;
+use super::values::{MOST_VALUES, Refusal, Values, ValuesRequest};
+use crate::engine::algorithm::Posterior;
+use crate::engine::error::Result;
+use crate::engine::exchange::{Exchange, Outcome, Request};
+use crate::engine::family::Family;
+use crate::engine::metrics::SmoothedWeights;
+use crate::engine::normal::Normal;
+use crate::engine::run::{Counters, counted};
+use crate::engine::wire::manifest::Manifest;
+
+/// Draws around a posterior, with all that parties say of them.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// What the draws are from, in turn as many of each.
+    proposals: Vec<Proposal>,
+    /// The draws of the globals.
+    pub(crate) draws: Vec<Vec<f64>>,
+    /// The log density of the mixture that they were drawn from.
+    pub(crate) log_proposal: Vec<f64>,
+    /// The log density of the posterior, where it is a normal distribution.
+    pub(crate) log_posterior: Option<Vec<f64>>,
+    pub(crate) log_prior: Vec<f64>,
+    /// The log marginal likelihood of each silo's rows.
+    pub(crate) by_silo: Vec<Vec<f64>>,
+}
+
+/// The most globals of which importance weights can judge.
+pub(crate) const MOST_GLOBALS: usize = 200;
+/// The fewest degrees of freedom of the draws.
+const LEAST_DEGREES: u64 = 3;
+
+/// Draws at which silos were asked, with their answers.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    proposal: Proposal,
+    by_silo: Vec<Vec<f64>>,
+}
+
+/// How silos are asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    pub(crate) draws: usize,
+    pub(crate) seed: u64,
+    pub(crate) deadline: Option<Duration>,
+}
+
+/// What the draws around a posterior are from; in words why there is no round of trust where there is none.
+pub(crate) fn first(posterior: &Posterior<'_>, seed: u64) -> std::result::Result<Proposal, String> {
+    let around = around(posterior)?;
+    let degrees = LEAST_DEGREES.max(around.len() as u64 / 2);
+    Ok(Proposal { around, sides: Vec::new(), degrees, seed, offset: 0 })
+}
+
+impl Answers {
+    /// Asks all silos; in words why they have no answer where one has none.
+    ///
+    /// # Errors
+    /// What the exchange reports: a silo that refuses or fails is no error here.
+    pub(crate) fn ask(
+        proposal: Proposal,
+        theta: &[f64],
+        exchange: &mut dyn Exchange,
+        asking: Asking,
+        counters: &mut Counters,
+    ) -> Result<std::result::Result<Self, String>> {
+        let count = asking.draws.min(MOST_VALUES);
+        let message = ValuesRequest::of(&proposal, theta, count).write();
+        let names = exchange.silos().to_vec();
+        let manifest = Manifest { fields: Values::fields(&(count as u64)) };
+        let requests = Request::to_all(names.len(), &message);
+        let outcomes = counted(exchange, requests, &manifest, asking.deadline, counters)?;
+        let mut by_silo = Vec::with_capacity(names.len());
+        for (outcome, name) in outcomes.into_iter().zip(&names) {
+            match values(outcome, count) {
+                Ok(values) => by_silo.push(values),
+                Err(reason) => return Ok(Err(format!("silo `{name}` could not answer: {reason}"))),
+            }
+        }
+        Ok(Ok(Self { proposal, by_silo }))
+    }
+}
+
+/// The shape of the tail of weights above which a second look is worth an exchange.
+const SECOND_LOOK: f64 = 0.5;
+/// The least and the most that the scale of a side may be.
+const SIDES: [f64; 2] = [0.5, 4.0];
+
+impl Round {
+    /// Joins answers with what the coordinator knows by itself.
+    ///
+    /// # Errors
+    /// What the model reports of a draw, beside that its density is no number there.
+    pub(crate) fn of(answers: Answers, posterior: &Posterior<'_>, known: &dyn Known) -> Result<Self> {
+        let Answers { proposal, by_silo } = answers;
+        let count = by_silo.first().map_or(0, Vec::len);
+        let draws: Vec<Vec<f64>> = (0..count).map(|index| proposal.draw(index)).collect();
+        let log_prior = draws.iter().map(|draw| match known.log_prior(draw) {
+            Err(error) if error.is_outside() => Ok(f64::NEG_INFINITY),
+            found => found,
+        });
+        let log_prior: Vec<f64> = log_prior.collect::<Result<_>>()?;
+        let around = around(posterior).ok();
+        let normal = around.map(|around| Proposal { around, sides: Vec::new(), degrees: 0, ..proposal.clone() });
+        let normal = normal.filter(|normal| is_normal(posterior.family, posterior.parameters, normal));
+        let log_posterior = normal.map(|normal| draws.iter().map(|draw| normal.log_density(draw)).collect());
+        let mut round =
+            Self { proposals: vec![proposal], draws, log_proposal: Vec::new(), log_posterior, log_prior, by_silo };
+        round.mix();
+        Ok(round)
+    }
+
+    /// The log density of what the draws are from, all proposals together.
+    fn mix(&mut self) {
+        let count = real(self.proposals.len());
+        let at = |draw: &Vec<f64>| {
+            let each: Vec<f64> = self.proposals.iter().map(|own| own.log_density(draw)).collect();
+            log_sum_exp(&each) - count.ln()
+        };
+        self.log_proposal = self.draws.iter().map(at).collect();
+    }
+
+    /// This round and another of as many draws as one.
+    pub(crate) fn joined(mut self, other: Self) -> Self {
+        self.proposals.extend(other.proposals);
+        self.draws.extend(other.draws);
+        self.log_prior.extend(other.log_prior);
+        self.by_silo.iter_mut().zip(other.by_silo).for_each(|(own, other)| own.extend(other));
+        self.log_posterior = self.log_posterior.zip(other.log_posterior).map(|(own, other)| [own, other].concat());
+        self.mix();
+        self
+    }
+
+    /// What further draws come from where the tail of the weights is so heavy that they are worth an exchange: each
+    /// whitened coordinate centred at its weighted median, with the weighted scales of both sides.
+    pub(crate) fn second(&self) -> Option<Proposal> {
+        let smoothed = SmoothedWeights::of(&self.log_ratios());
+        let [first] = self.proposals.as_slice() else { return None };
+        // Weights on a handful of draws say nothing of scales.
+        if smoothed.pareto_k < SECOND_LOOK || smoothed.effective_sample_size() < 10.0 * real(first.around.len()) {
+            return None;
+        }
+        let weights = smoothed.weights();
+        let white: Vec<Vec<f64>> = self.draws.iter().map(|draw| first.around.whiten(draw)).collect();
+        let (mut centre, mut sides) = (Vec::new(), Vec::new());
+        for index in 0..first.around.len() {
+            let values: Vec<f64> = white.iter().map(|own| own[index]).collect();
+            let [median] = Sample::new(values.clone(), weights.clone()).quantiles([0.5]);
+            for is_above in [false, true] {
+                let on_it = values.iter().zip(&weights).filter(|(value, _)| (**value > median) == is_above);
+                let (mut mass, mut square) = (0.0, 0.0);
+                on_it.for_each(|(value, weight)| {
+                    mass += weight;
+                    square += weight * (value - median).powi(2);
+                });
+                sides.push((square / mass).sqrt().clamp(SIDES[0], SIDES[1]));
+            }
+            centre.push(median);
+        }
+        let around = Normal { mean: first.around.draw(&centre), factor: first.around.factor.clone() };
+        Some(Proposal { around, sides, offset: 1, ..first.clone() })
+    }
+
+    /// The log density of prior and all rows at each draw.
+    pub(crate) fn log_joint(&self) -> Vec<f64> {
+        let at = |index: usize| self.log_prior[index] + self.by_silo.iter().map(|own| own[index]).sum::<f64>();
+        (0..self.draws.len()).map(at).collect()
+    }
+
+    /// The logarithms of importance ratios: the model by what the draws are from.
+    pub(crate) fn log_ratios(&self) -> Vec<f64> {
+        self.log_joint().iter().zip(&self.log_proposal).map(|(joint, proposal)| joint - proposal).collect()
+    }
+}
+
+/// The normal distribution with the moments of a posterior; in words why there is none to judge.
+fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, String> {
+    let Posterior { family, parameters, .. } = posterior;
+    match family.len() {
+        0 => return Err("the model has no globals with a posterior".into()),
+        count if count > MOST_GLOBALS => {
+            return Err(format!("of {count} globals, more than {MOST_GLOBALS}, importance weights cannot judge"));
+        }
+        _ => {}
+    }
+    let covariance = family.covariance_matrix(parameters);
+    if covariance.deviations().contains(&0.0) {
+        return Err("the answer is a point, which has no uncertainty to judge".into());
+    }
+    let factor = covariance.cholesky().map_err(|error| format!("its covariance has no factor ({error})"))?;
+    Ok(Normal { mean: family.mean(parameters), factor })
+}
+
+/// Whether a family's own density is that of the normal distribution with its moments.
+fn is_normal(family: &dyn Family, parameters: &[f64], normal: &Proposal) -> bool {
+    [0.0, 1.0, -2.0].into_iter().all(|number| {
+        let draw = family.draw(parameters, &vec![number; family.noise_len()]);
+        (draw.log_density - normal.log_density(&draw.latent)).abs() < 1e-6 * (1.0 + draw.log_density.abs())
+    })
+}
+
+/// A silo's values; in words why it has none.
+fn values(outcome: Outcome, count: usize) -> std::result::Result<Vec<f64>, String> {
+    let reply = match outcome {
+        Outcome::Reply(reply) => reply,
+        Outcome::Failed(error) => return Err(error.to_string()),
+        Outcome::Lost { reason } => return Err(reason),
+        Outcome::Timeout => return Err("the deadline passed".into()),
+    };
+    let Values { values, refusal } = Values::read(&reply, &(count as u64)).map_err(|error| error.to_string())?;
+    match (values, Refusal::of(refusal)) {
+        (_, Some(refusal)) => Err(refusal.words().to_owned()),
+        (Some(values), None) if values.iter().any(|value| value.is_nan() || *value == f64::INFINITY) => {
+            Err("a log marginal likelihood is no number".into())
+        }
+        (Some(values), None) => Ok(values),
+        (None, None) => Err("its answer is empty".into()),
+    }
+}

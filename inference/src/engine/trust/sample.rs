@@ -1,0 +1,79 @@
+//! Holds a weighted sample of a number, whose weights may be negative: means, deviations and quantiles.
+
+/// Numbers with weights of sum one.
+///
+/// Draws of an approximation $`q`$, of weight $`1/n`$ each, with draws of a wider distribution, of weight $`w_p - w_q`$
+/// each, estimate expectations under $`p`$: what is known of $`q`$ is corrected by what tells $`p`$ from it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sample {
+    values: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Sample {
+    pub(crate) fn new(values: Vec<f64>, weights: Vec<f64>) -> Self {
+        debug_assert_eq!(values.len(), weights.len(), "invariant: one weight a value");
+        Self { values, weights }
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.moment(|value| value)
+    }
+
+    /// The standard deviation; not a number where negative weights leave no positive variance.
+    pub(crate) fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        self.moment(|value| (value - mean).powi(2)).sqrt()
+    }
+
+    /// The third standardised moment.
+    pub(crate) fn skewness(&self) -> f64 {
+        let (mean, deviation) = (self.mean(), self.deviation());
+        self.moment(|value| ((value - mean) / deviation).powi(3))
+    }
+
+    fn moment(&self, of: impl Fn(f64) -> f64) -> f64 {
+        self.values.iter().zip(&self.weights).map(|(value, weight)| weight * of(*value)).sum()
+    }
+
+    /// The values at which the sum of weights below first reaches these probabilities, given in ascending order.
+    pub(crate) fn quantiles<const N: usize>(&self, probabilities: [f64; N]) -> [f64; N] {
+        let mut order: Vec<usize> = (0..self.values.len()).collect();
+        order.sort_by(|a, b| self.values[*a].total_cmp(&self.values[*b]));
+        let (mut found, mut next) = ([f64::NAN; N], 0);
+        let (mut below, mut last) = (0.0, f64::NAN);
+        for index in order {
+            let (value, after) = (self.values[index], below + self.weights[index]);
+            // A sum that negative weights lower again was reached where it was first: between two values it is a line.
+            while next < N && after >= probabilities[next] {
+                let part = (probabilities[next] - below) / (after - below);
+                found[next] = if last.is_finite() { last + part * (value - last) } else { value };
+                next += 1;
+            }
+            (below, last) = (after, value);
+        }
+        found[next..].fill(last);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_and_quantiles_are_those_of_the_weights() {
+        let own = Sample::new(vec![3.0, 1.0, 2.0], vec![0.25, 0.25, 0.5]);
+        assert!((own.mean() - 2.0).abs() < 1e-15 && (own.deviation() - 0.5_f64.sqrt()).abs() < 1e-15);
+        assert!(own.skewness().abs() < 1e-15);
+        // Below 1, 2 and 3 there are .25, .75 and 1.
+        assert_eq!(own.quantiles([0.25, 0.5, 0.875]), [1.0, 1.5, 2.5]);
+    }
+
+    #[test]
+    fn negative_weights_correct_a_sample() {
+        // Draws of q at 0 and 1, of which p has the second alone.
+        let own = Sample::new(vec![0.0, 1.0, 0.0, 1.0], vec![0.5, 0.5, -0.5, 0.5]);
+        assert!((own.mean() - 1.0).abs() < 1e-15 && own.deviation() < 1e-15);
+    }
+}

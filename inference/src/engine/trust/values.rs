@@ -1,0 +1,220 @@
+//! Asks silos for the log marginal likelihood of their rows at draws of the globals, and answers for any method's silo.
+
+use partita_core::{Device, Loss, Model, Precision, SiteTable, theta, with_theta};
+
+use super::proposal::{MOST_DEGREES, Proposal};
+use crate::engine::error::{Error, Result};
+use crate::engine::exchange::SiloProgram;
+use crate::engine::integral::{AtDraws, RowIntegral, Until};
+use crate::engine::natural::triangle::pairs;
+use crate::engine::normal::Normal;
+use crate::engine::panic::caught;
+use crate::engine::settings::Settings;
+use crate::engine::terms::particles::Worker;
+use crate::engine::whitened::Draws;
+use crate::engine::wire::message::{LARGEST_COUNT, Message};
+use crate::engine::wire::typed::message;
+
+/// The most draws in one request.
+pub(crate) const MOST_VALUES: usize = 4_096;
+
+/// What the lengths of a request follow from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Parameters of a normal distribution over the globals.
+    parameters: u64,
+    /// The scales of both sides of each global.
+    sides: u64,
+    /// Numbers of θ that parties share.
+    theta: u64,
+}
+
+impl Sizes {
+    pub(crate) fn of(globals: usize, theta: usize) -> Self {
+        Self { parameters: (globals + pairs(globals)) as u64, sides: 2 * globals as u64, theta: theta as u64 }
+    }
+}
+
+message! {
+    /// Asks a silo for the log marginal likelihood of its rows at draws of the globals.
+    struct ValuesRequest = "trust.values", sizes: &Sizes {
+        /// the first draw
+        step: u64 = Request <= LARGEST_COUNT,
+        /// the seed of the run
+        seed: u64 = Request <= u64::MAX,
+        /// parameters of the normal distribution around which draws are made
+        global: Vec<f64> = Request <= sizes.parameters,
+        /// the scales of both sides of each whitened global, where they are not one
+        sides: Option<Vec<f64>> = Request <= sizes.sides,
+        /// the shared part of θ
+        theta: Vec<f64> = Request <= sizes.theta,
+        /// degrees of freedom of the draws, 0 for normal ones
+        degrees: u64 = Request <= MOST_DEGREES,
+        /// how many draws
+        draws: u64 = Request <= MOST_VALUES as u64,
+    }
+}
+
+message! {
+    /// One number a draw, or why there are none.
+    struct Values = "trust.valued", sizes: &u64 {
+        /// the log marginal likelihood of its rows at each draw of the globals
+        values: Option<Vec<f64>> = Data <= *sizes,
+        /// why there are none, by number; 0 if there are
+        refusal: u64 = Request <= 4,
+    }
+}
+
+/// Why a silo has no log marginal likelihoods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Rows have more latents than quadrature integrates.
+    Latents = 1,
+    /// Nested levels have too many combinations of nodes.
+    Levels = 2,
+    /// Another loss than the negative log likelihood.
+    Loss = 3,
+    /// The device computes in single precision.
+    Precision = 4,
+}
+
+impl Refusal {
+    /// The refusal of this number; `None` for no refusal.
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        [Self::Latents, Self::Levels, Self::Loss, Self::Precision].into_iter().find(|own| *own as u64 == number)
+    }
+
+    /// Why, in words that follow a "since".
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Latents => {
+                "rows have more than three latents, or a silo more than two, which quadrature does not integrate"
+            }
+            Self::Levels => "nested levels of rows have more combinations of nodes than quadrature visits",
+            Self::Loss => "the loss is not the negative log likelihood, whose exponential is integrated",
+            Self::Precision => "the device computes in single precision",
+        }
+    }
+}
+
+impl ValuesRequest {
+    /// A request for so many draws.
+    pub(crate) fn of(proposal: &Proposal, theta: &[f64], draws: usize) -> Self {
+        let Proposal { around, sides, degrees, seed, offset } = proposal;
+        Self {
+            step: *offset,
+            seed: *seed,
+            global: around.parameters(),
+            sides: (!sides.is_empty()).then(|| sides.clone()),
+            theta: theta.to_vec(),
+            degrees: *degrees,
+            draws: draws as u64,
+        }
+    }
+
+    /// Where the draws that are asked for come from.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for a distribution of another model, and for scales that are none.
+    pub(crate) fn proposal(&self, globals: usize) -> Result<Proposal> {
+        let around = Normal::of_parameters(&self.global, globals).ok_or_else(|| Error::Message {
+            kind: Self::KIND.into(),
+            problem: "its posterior has another number of parameters than this model's".into(),
+        })?;
+        let sides = self.sides.clone().unwrap_or_default();
+        if sides.iter().any(|side| !(*side > 0.0 && side.is_finite())) {
+            let problem = "the scale of a side is not a finite number > 0".into();
+            return Err(Error::Message { kind: Self::KIND.into(), problem });
+        }
+        Ok(Proposal { around, sides, degrees: self.degrees, seed: self.seed, offset: self.step })
+    }
+
+    /// How many draws are asked for.
+    pub(crate) fn count(&self) -> usize {
+        usize::try_from(self.draws).unwrap_or(usize::MAX)
+    }
+}
+
+impl Values {
+    pub(crate) fn of(values: Vec<f64>) -> Self {
+        Self { values: Some(values), refusal: 0 }
+    }
+}
+
+/// The most combinations of nodes of nested levels that are visited without being asked for.
+pub(crate) const MOST_COMBINATIONS: usize = 2_048;
+/// The error of the integrals, in nats summed over rows, up to which points are added.
+const TOLERANCE: f64 = 0.01;
+
+/// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
+pub(crate) struct MarginalSilo<M: Model> {
+    program: Box<dyn SiloProgram>,
+    worker: Worker<M>,
+    device: Device,
+    settings: Settings,
+}
+
+impl<M: Model> MarginalSilo<M> {
+    pub(crate) fn new(
+        program: Box<dyn SiloProgram>,
+        model: &M,
+        data: &M::Data,
+        device: &Device,
+        settings: &Settings,
+    ) -> Self {
+        let worker = Worker { model: model.clone(), data: data.clone() };
+        Self { program, worker, device: device.clone(), settings: settings.clone() }
+    }
+
+    fn values(&self, request: &Message) -> Result<Message> {
+        let refuse = |refusal: Refusal| Ok(Values { values: None, refusal: refusal as u64 }.write());
+        if self.settings.loss != Loss::NegativeLogLikelihood {
+            return refuse(Refusal::Loss);
+        }
+        if self.device.precision() == Precision::Single {
+            return refuse(Refusal::Precision);
+        }
+        let Worker { model, data } = &self.worker;
+        let table = SiteTable::of(model, &self.device, data)?;
+        if RowIntegral::check(&table).is_err() {
+            return refuse(Refusal::Latents);
+        }
+        if RowIntegral::combinations(&table) > MOST_COMBINATIONS {
+            return refuse(Refusal::Levels);
+        }
+        let private = self.program.private_theta();
+        let shared = theta(model)?.len().saturating_sub(private.len());
+        let request = ValuesRequest::read(request, &Sizes::of(table.global_len(), shared))?;
+        let proposal = request.proposal(table.global_len())?;
+        let model = with_theta(model, &[request.theta.as_slice(), &private].concat(), &self.device)?;
+        let worker = Worker { model, data: data.clone() };
+        let draws = Draws::enough(self.settings.seed, table.global_len())?;
+        let mut rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
+        rows.settle_at(&proposal.around.mean)?;
+        rows.choose_points(&proposal.around, Until { tolerance: TOLERANCE, most: usize::MAX })?;
+        rows.settle(&proposal.around)?;
+        let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
+        Ok(Values::of(values).write())
+    }
+}
+
+impl<M: Model> SiloProgram for MarginalSilo<M> {
+    fn name(&self) -> &str {
+        self.program.name()
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.program.local_moments()
+    }
+
+    fn private_theta(&self) -> Vec<f64> {
+        self.program.private_theta()
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        match request.kind.as_str() {
+            ValuesRequest::KIND => caught(self.program.name(), || self.values(request)),
+            _ => self.program.answer(request),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Says in one line whether to trust a report, and why not.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::correction::Correction;
+use super::left_out::LeftOut;
+use crate::engine::report::{Severity, Warning};
+
+/// Whether the numbers of a report are to be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Nothing that was looked at speaks against them.
+    Trust,
+    /// They hold within limits that warnings state.
+    TrustWithLimits,
+    /// They may be wrong: warnings say why, and what to do.
+    DoNotTrust,
+}
+
+impl Verdict {
+    /// What the gravest of some warnings amounts to.
+    pub(crate) fn of(warnings: &[Warning]) -> Self {
+        match warnings.iter().map(|warning| warning.severity).max() {
+            None | Some(Severity::Note) => Self::Trust,
+            Some(Severity::Limit) => Self::TrustWithLimits,
+            Some(Severity::Doubt) => Self::DoNotTrust,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Trust => "trust these numbers",
+            Self::TrustWithLimits => "trust these numbers, with the limits below",
+            Self::DoNotTrust => "do not trust these numbers, for the reasons below",
+        })
+    }
+}
+
+/// What the round of trust found, or why there was none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Trust {
+    /// All silos answered.
+    Checked(Correction),
+    /// It was not held.
+    NotChecked {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Trust {
+    /// The corrected numbers, where there are some.
+    #[must_use]
+    pub fn correction(&self) -> Option<&Correction> {
+        match self {
+            Self::Checked(correction) => Some(correction),
+            Self::NotChecked { .. } => None,
+        }
+    }
+
+    /// What it means for the numbers of a report.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        match self {
+            Self::Checked(correction) => of_correction(correction),
+            Self::NotChecked { reason } => vec![Warning::new(
+                Severity::Limit,
+                format!("the posterior was not compared with the model itself: {reason}"),
+                "Judge it by held-out rows (`evaluate`), by fits from several starts, or by `Nuts` on data that may be pooled.",
+            )],
+        }
+    }
+}
+
+/// The effective draws below which corrected numbers are a guess, and those below which their error shows.
+const FEW_DRAWS: f64 = 100.0;
+const SOME_DRAWS: f64 = 400.0;
+/// The part of the draws at which the density may be zero without a word.
+const IMPOSSIBLE: f64 = 0.01;
+/// The standard deviations that the mean of an approximation may be off, and the part that its deviation may.
+const OFF_MEAN: f64 = 0.2;
+const OFF_DEVIATION: f64 = 0.25;
+/// The standard deviations beyond which a silo, or the prior, disagrees with the rest.
+const CONFLICT: f64 = 4.0;
+
+const VEHTARI: &str = "Vehtari, Simpson, Gelman, Yao and Gabry (2024)";
+
+fn of_correction(correction: &Correction) -> Vec<Warning> {
+    let mut all = Vec::new();
+    let Correction { pareto_k, threshold, effective_sample_size, .. } = *correction;
+    if !correction.is_trusted() {
+        let problem =
+            "the posterior differs from its approximation by more than importance weights can correct: Pareto k";
+        let remedy = "Sample with `Nuts` on data that may be pooled; or look for what is not identified, has several modes or heavy tails, and declare it in other terms.";
+        let warning = Warning::new(Severity::Doubt, problem, remedy);
+        return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
+    }
+    let error = 1.0 / effective_sample_size.sqrt();
+    if effective_sample_size < SOME_DRAWS {
+        let grave = effective_sample_size < FEW_DRAWS;
+        let severity = if grave { Severity::Doubt } else { Severity::Limit };
+        let problem = format!(
+            "the corrected numbers rest on few effective draws: means have an error of {error:.2} standard deviations"
+        );
+        let warning =
+            Warning::new(severity, problem, "Raise `trust_draws`, or sample with `Nuts` on data that may be pooled.");
+        all.push(warning.measured(effective_sample_size).beyond(SOME_DRAWS, "1/√400 = 0.05 standard deviations"));
+    }
+    let impossible = real(correction.impossible) / real(correction.draws);
+    if impossible > IMPOSSIBLE {
+        let problem = "the density is zero, or no number, at a part of the draws around the posterior";
+        let remedy = "Look for an argument of a distribution that leaves its range, such as an overflow.";
+        all.push(
+            Warning::new(Severity::Limit, problem, remedy)
+                .measured(impossible)
+                .beyond(IMPOSSIBLE, "a part of the draws"),
+        );
+    }
+    all.extend(of_approximation(correction));
+    for left_out in correction.left_out.iter().filter(|own| own.is_trusted()) {
+        all.extend(of_conflict(left_out, correction));
+    }
+    all
+}
+
+/// That the approximation, from which draws and predictions come, is off.
+fn of_approximation(correction: &Correction) -> Option<Warning> {
+    let by_mean = correction.sites.iter().map(|own| (own, own.moved.abs() / OFF_MEAN));
+    let by_deviation = correction.sites.iter().map(|own| (own, (own.sd_ratio - 1.0).abs() / OFF_DEVIATION));
+    let (worst, off) = by_mean.chain(by_deviation).max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    if off <= 1.0 {
+        return None;
+    }
+    let problem = format!(
+        "the corrected numbers hold, but the approximation is off: its mean by {:.2} standard deviations, and its standard deviation is {:.2} of the right one",
+        worst.moved.abs(),
+        worst.sd_ratio
+    );
+    let remedy = "Draws and predictions of the fit come from the approximation: use a method that gets closer, such as few rounds, or a richer family.";
+    Some(Warning::new(Severity::Limit, problem, remedy).at(&worst.summary.label))
+}
+
+/// That a silo, or the prior, disagrees with the rest.
+fn of_conflict(left_out: &LeftOut, correction: &Correction) -> Option<Warning> {
+    if left_out.effective_sample_size < FEW_DRAWS {
+        return None;
+    }
+    let conflicts = left_out.sites.iter().map(|own| own.conflict.abs()).enumerate();
+    let (place, conflict) = conflicts.filter(|(_, own)| own.is_finite()).max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    if conflict <= CONFLICT {
+        return None;
+    }
+    let (problem, remedy) = match &left_out.silo {
+        Some(_) => (
+            "this silo disagrees with all others together",
+            "Look at its data; or let what it disagrees about vary between silos, as a latent of the silo.",
+        ),
+        None => ("the prior disagrees with the data", "Look at the units of the data and at the prior."),
+    };
+    let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(left_out.silo.as_ref());
+    Some(warning.at(&correction.sites[place].summary.label).measured(conflict).beyond(CONFLICT, "standard deviations"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
+fn real(count: usize) -> f64 {
+    count as f64
+}

@@ -1,0 +1,209 @@
+//! Holds the round of trust against long chains, fits without a silo, exact evidence, and posteriors that are wrong.
+
+use partita::burn::{module::Module, tensor::Tensor};
+use partita::inference::{Trust, Verdict, Warning};
+use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_reference, six_cities_silos};
+use partita::{
+    AlgorithmChoice, Device, FamilyPlan, Fit, FitOptions, Gaussian, Model, Normal, PviOptions, RoundOptions, Scope,
+    Settings, fit,
+};
+
+use super::options;
+
+/// The sites of six cities as the reference names them.
+const LABELS: [&str; 5] = ["beta[0]", "beta[1]", "beta[2]", "beta[3]", "omega"];
+
+fn six_cities(parts: &[Vec<Child>], options: &FitOptions) -> Fit {
+    let device = Device::flex();
+    let silos: Vec<_> = parts
+        .iter()
+        .zip(["north", "south"])
+        .map(|(children, name)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap()))
+        .collect();
+    fit(&MixedLogistic::new(4), &silos, &device, options, None).unwrap()
+}
+
+#[test]
+fn corrected_numbers_are_those_of_long_chains() {
+    let report = six_cities(&six_cities_silos(), &options()).report;
+    let (reference, correction) = (six_cities_reference().unwrap(), report.trust.correction().unwrap());
+    assert!(report.verdict == Verdict::Trust && report.warnings.is_empty(), "{report}");
+    assert!(report.to_string().starts_with("verdict: trust these numbers\n"), "{report}");
+    assert!(correction.pareto_k < 0.5 && correction.effective_sample_size > 1_200.0, "{report}");
+    assert!((correction.log_evidence + 819.37).abs() < 0.03, "{report}");
+    for (index, label) in LABELS.into_iter().enumerate() {
+        let (found, pooled) = (report.answer()[index], reference.pooled());
+        let (off, ratio) = ((found.mean - pooled.mean[index]) / pooled.sd[index], found.sd / pooled.sd[index]);
+        assert!(off.abs() < 0.05 && (ratio - 1.0).abs() < 0.03, "{label}: {off} {ratio}\n{report}");
+        for quantile in &pooled.quantiles {
+            let own = &found.quantiles;
+            let value = match quantile.probability {
+                p if p < 0.03 => own.p2_5,
+                p if p < 0.06 => own.p5,
+                p if (p - 0.5).abs() < 0.01 => own.p50,
+                p if (p - 0.95).abs() < 0.01 => own.p95,
+                p if p > 0.96 => own.p97_5,
+                _ => continue,
+            };
+            // A quantile at 2.5 % of 1,500 draws has an error of 0.07 standard deviations.
+            let off = (value - quantile.values[index]) / pooled.sd[index];
+            assert!(off.abs() < 0.2, "{label}, {}: {off}", quantile.probability);
+        }
+    }
+}
+
+#[test]
+fn a_silo_left_out_is_a_fit_without_it() {
+    let report = six_cities(&six_cities_silos(), &options()).report;
+    let reference = six_cities_reference().unwrap();
+    let left_out = &report.trust.correction().unwrap().left_out;
+    assert_eq!(
+        left_out.iter().map(|own| own.silo.as_deref()).collect::<Vec<_>>(),
+        [Some("north"), Some("south"), None]
+    );
+    // Without the first silo the second is alone, and the other way round.
+    for (own, alone) in left_out.iter().zip([1, 0]) {
+        let alone = reference.silos()[alone];
+        assert!(own.is_trusted(), "{own:?}");
+        // The error of a mean of so many effective draws, in its standard deviations, times three.
+        let error = 3.0 / own.effective_sample_size.sqrt();
+        for (index, found) in own.sites.iter().enumerate().take(LABELS.len()) {
+            let off = (found.mean - alone.mean[index]) / alone.sd[index];
+            assert!(off.abs() < error.min(0.25), "{:?}, {}: {off} {error}", own.silo, LABELS[index]);
+            assert!((found.sd / alone.sd[index] - 1.0).abs() < 0.25, "{:?}, {}: {}", own.silo, LABELS[index], found.sd);
+        }
+    }
+}
+
+#[test]
+fn every_method_s_answer_is_corrected_to_the_same_or_not_to_be_trusted() {
+    let reference = six_cities_reference().unwrap();
+    let settings = Settings { steps: 3_000, ..Settings::default() };
+    let rounds = RoundOptions { scale_entropy: true, ..RoundOptions::paper(100) };
+    for algorithm in [
+        AlgorithmChoice::Sfvi,
+        AlgorithmChoice::SfviAvg(rounds),
+        AlgorithmChoice::Pvi(PviOptions { local_steps: 1_000, ..PviOptions::new(2) }),
+    ] {
+        let steps = if algorithm == AlgorithmChoice::Sfvi { 3_000 } else { 6 };
+        let settings = Settings { steps, ..settings.clone() };
+        let options = FitOptions { algorithm, settings, threads: 2, elbo_draws: 8, ..FitOptions::default() };
+        let report = six_cities(&six_cities_silos(), &options).report;
+        let name = &report.algorithm;
+        if report.verdict == Verdict::DoNotTrust {
+            continue;
+        }
+        for (index, label) in LABELS.into_iter().enumerate() {
+            let (found, pooled) = (report.answer()[index], reference.pooled());
+            let off = (found.mean - pooled.mean[index]) / pooled.sd[index];
+            let ratio = found.sd / pooled.sd[index];
+            assert!(off.abs() < 0.15 && (ratio - 1.0).abs() < 0.1, "{name}, {label}: {off} {ratio}\n{report}");
+        }
+    }
+}
+
+/// Neal's funnel: a log scale, and nine numbers of that scale.
+#[derive(Module, Debug)]
+struct Funnel {}
+
+impl Model for Funnel {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope) -> partita::Result<Tensor<1>> {
+        let log_scale = scope.sample("log_scale", Normal::new(0.0, 3.0))?;
+        scope.sample("x", Normal::new(0.0, (log_scale / 2.0).exp().expand([9])))
+    }
+
+    fn local(&self, scope: &mut Scope, x: &Tensor<1>, data: &Tensor<1>) -> partita::Result<()> {
+        scope.plate("row", data.dims()[0], |s, rows| {
+            s.observe("y", Normal::new(x.clone().slice([0..1]), 10.0).over(rows), rows.take(data)?)
+        })
+    }
+}
+
+/// A model whose posterior is exactly normal, with rows that have latents of their own.
+#[derive(Module, Debug)]
+struct Exact {
+    #[module(skip)]
+    latents: usize,
+}
+
+impl Model for Exact {
+    type Globals = Tensor<1>;
+    type Data = Tensor<1>;
+
+    fn global(&self, scope: &mut Scope) -> partita::Result<Tensor<1>> {
+        scope.sample("mean", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> partita::Result<()> {
+        let count = data.dims()[0];
+        scope.plate("row", count, |s, rows| {
+            let own = s.sample("own", Normal::new(0.0, 1.0).iid([rows.len(), self.latents]))?;
+            let sum = own.sum_dim(1).reshape([rows.len()]);
+            s.observe("y", Normal::new(mean.clone().expand([rows.len()]) + sum, 1.0), rows.take(data)?)
+        })
+    }
+}
+
+fn exact(latents: usize, options: &FitOptions) -> Fit {
+    let device = Device::flex();
+    let silos = [("a".to_owned(), device.tensor(vec![0.5, 1.5, -0.25, 2.0], [4]))];
+    fit(&Exact { latents }, &silos, &device, options, None).unwrap()
+}
+
+#[test]
+fn a_normal_posterior_needs_no_correction_and_has_its_evidence_exactly() {
+    let report = exact(2, &options()).report;
+    let correction = report.trust.correction().unwrap();
+    // y is normal with mean zero, variance 3 on the diagonal and 1 more everywhere.
+    let (sum, squares) = (3.75_f64, 0.25 + 2.25 + 0.0625 + 4.0);
+    let quadratic = squares / 3.0 - sum * sum / (3.0 * 7.0);
+    let log_det = 3.0 * 3.0_f64.ln() + 7.0_f64.ln();
+    let evidence = -0.5 * (quadratic + log_det + 4.0 * (2.0 * std::f64::consts::PI).ln());
+    assert!((report.elbo - evidence).abs() < 1e-9 && report.elbo_se < 1e-9, "{} {evidence}", report.elbo);
+    assert!((correction.log_evidence - evidence).abs() < 0.01, "{} {evidence}", correction.log_evidence);
+    // Weights under model and posterior are the same, and what corrects cancels.
+    let (mean, before) = (&correction.sites[0], &report.sites[0]);
+    assert!((mean.summary.mean - before.mean).abs() < 1e-9 && mean.moved.abs() < 1e-9, "{mean:?} {before:?}");
+    assert!((mean.summary.mean - sum / 7.0).abs() < 0.02 && (mean.summary.sd - (3.0_f64 / 7.0).sqrt()).abs() < 0.02);
+}
+
+#[test]
+fn a_posterior_that_is_far_from_its_approximation_is_not_to_be_trusted() {
+    let device = Device::flex();
+    let silos = [("a".to_owned(), device.tensor(vec![0.2], [1]))];
+    let report = fit(&Funnel {}, &silos, &device, &options(), None).unwrap().report;
+    assert_eq!(report.verdict, Verdict::DoNotTrust, "{report}");
+    let doubts: Vec<&Warning> =
+        report.warnings.iter().filter(|own| own.severity == partita::inference::Severity::Doubt).collect();
+    assert!(doubts.iter().all(|own| !own.remedy.is_empty()), "{report}");
+}
+
+#[test]
+fn where_there_is_no_round_of_trust_the_report_says_why() {
+    let sfvi = |family: FamilyPlan| FitOptions {
+        algorithm: AlgorithmChoice::Sfvi,
+        settings: Settings { steps: 20, family, ..Settings::default() },
+        elbo_draws: 4,
+        ..FitOptions::default()
+    };
+    let normal = FamilyPlan::new();
+    let points = FamilyPlan::new().site("mean", partita::inference::PointMass);
+    let off = FitOptions { trust_draws: Some(0), ..sfvi(normal.clone()) };
+    for (latents, options, reason) in [
+        (4, sfvi(normal.clone()), "more than three latents"),
+        (1, sfvi(points), "a point"),
+        (1, off, "the options ask for no round of trust"),
+    ] {
+        let report = exact(latents, &options).report;
+        let Trust::NotChecked { reason: found } = &report.trust else { panic!("{report}") };
+        assert!(found.contains(reason), "{found}");
+        assert_eq!(report.verdict, Verdict::TrustWithLimits, "{report}");
+        assert!(report.to_string().contains(reason), "{report}");
+    }
+    // The wider family of a site does not matter to whether it is checked.
+    let full = sfvi(FamilyPlan::new().site("mean", Gaussian::full_rank()));
+    assert!(exact(1, &full).report.trust.correction().is_some());
+}
