@@ -10,6 +10,7 @@ mod refusals;
 mod resume;
 mod six_cities;
 mod trust;
+mod verdicts;
 mod wards;
 
 use partita::inference::{AlgorithmChoice, FewRoundsOptions};

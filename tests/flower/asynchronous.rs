@@ -132,8 +132,9 @@ fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for
         serde_json::from_slice(&bytes).unwrap()
     };
     let (result, judged) = (read("output/result.json"), read("output/evaluation.json"));
-    // Every local update is an exchange; the bound is one more.
-    assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1).into()));
+    // Every local update is an exchange; the bound is one more, and every look of the round of trust.
+    let looks = result["trust"]["Checked"]["draws"].as_u64().unwrap() / 2_048;
+    assert_eq!((&result["ending"], &result["rounds"]), (&"Completed".into(), &(ROUNDS + 1 + looks).into()));
     let rows: Vec<&Value> = judged["silos"].as_array().unwrap().iter().map(|silo| &silo["rows"]).collect();
     assert_eq!((rows, &judged["draws"]), (vec![&Value::from(4 * 237), &Value::from(4 * 300)], &5.into()));
     // A finished run has only its report left to do.
@@ -210,9 +211,10 @@ fn a_coordinator_killed_with_answers_that_it_had_not_taken_goes_on_from_its_chec
         fit_asynchronous(&MODEL, &device, &resumed, &mut *algorithm, &mut exchange, None).unwrap();
     exchange.end(None).unwrap();
     served.into_iter().for_each(|silo| silo.end().unwrap());
-    // No work in progress counts; the bound is an exchange too.
+    // No work in progress counts; the round of trust and the bound are exchanges too.
     let steps: Vec<u64> = record.trace.iter().map(|(step, _)| *step).collect();
-    assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 1));
+    let looks = report.trust.correction().unwrap().draws as u64 / 2_048;
+    assert_eq!((steps, report.rounds), ((1..=STEPS).collect(), STEPS + 1 + looks));
     let in_turn = options(SiloSchedule::Sequential(partita::inference::Order::Fixed), 1.0, 4);
     let exact = fit(&MODEL, &data, &device, &in_turn, None).unwrap();
     for (found, exact) in algorithm.posterior().parameters.iter().zip(exact.posterior().parameters) {

@@ -9,6 +9,7 @@ use std::process::Command;
 use partita::compiled_in::{CompiledIn, labelled_data, six_cities_data};
 use partita::executables::SiloFile;
 use partita::flower::{RunFile, read_toml};
+use partita::inference::Verdict;
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic};
 use partita::{AlgorithmChoice, Device, FitOptions, PviOptions, Report, RoundOptions, Settings, fit};
 
@@ -74,7 +75,15 @@ fn the_run_of_the_how_to_page_ends_where_the_page_says_and_its_silos_allow_it() 
     // SFVI with the same family ends at -827.0 in 30,000 exchanges; the page prints -827.10 and -0.672.
     assert!(report.elbo > -827.9 && report.elbo < -826.4, "{report}");
     assert!((report.site("omega").unwrap().mean + 0.672).abs() < 0.02, "{report}");
-    assert!(report.warnings.is_empty(), "{report}");
+    // The approximation is known to be off; what it is corrected to is right.
+    assert_eq!(report.verdict, Verdict::TrustWithLimits, "{report}");
+    let omega = report.answer()[4];
+    assert!((omega.mean + 0.788).abs() < 0.02 && (omega.sd - 0.086).abs() < 0.006, "{report}");
+}
+
+/// What is known to be wrong with the method of a report.
+fn of_method(report: &Report) -> usize {
+    report.warnings.iter().filter(|warning| warning.problem.contains("`scale_entropy`")).count()
 }
 
 /// A short run of six cities over this many silos, all with the same children.
@@ -91,21 +100,21 @@ fn wheeze(algorithm: AlgorithmChoice, silos: usize) -> Report {
 fn averaging_that_narrows_local_posteriors_is_warned_of_and_no_other_fit_is() {
     let printed = AlgorithmChoice::SfviAvg(RoundOptions::paper(2));
     let report = wheeze(printed.clone(), 2);
-    assert_eq!(report.warnings.len(), 1, "{report}");
+    assert_eq!(of_method(&report), 1, "{report}");
     let said = "warning: this model has local latents, and SFVI-Avg without `scale_entropy`";
     assert!(report.to_string().contains(said) && report.to_string().contains("Set `scale_entropy`"), "{report}");
     // A silo alone stands in for no other; with the entropy scaled or factors in place of averages nothing is narrowed.
-    assert!(wheeze(printed.clone(), 1).warnings.is_empty());
+    assert_eq!(of_method(&wheeze(printed.clone(), 1)), 0);
     let scaled = AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy: true, ..RoundOptions::paper(2) });
-    assert!(wheeze(scaled, 2).warnings.is_empty());
-    assert!(wheeze(AlgorithmChoice::Pvi(PviOptions::new(2)), 2).warnings.is_empty());
+    assert_eq!(of_method(&wheeze(scaled, 2)), 0);
+    assert_eq!(of_method(&wheeze(AlgorithmChoice::Pvi(PviOptions::new(2)), 2)), 0);
     // Without local latents there is nothing to narrow.
     let device = Device::flex();
     let rows = BinaryRows::new(&[0.5, -1.0, 2.0], 1, &[true, false, true], &device).unwrap();
     let silos = [("a".to_owned(), rows.clone()), ("b".to_owned(), rows)];
     let settings = Settings { steps: 4, ..CompiledIn::LogisticRegression.settings() };
     let options = FitOptions { algorithm: printed, settings, elbo_draws: 2, ..FitOptions::default() };
-    assert!(fit(&LogisticRegression::new(1), &silos, &device, &options, None).unwrap().report.warnings.is_empty());
+    assert_eq!(of_method(&fit(&LogisticRegression::new(1), &silos, &device, &options, None).unwrap().report), 0);
 }
 
 #[test]

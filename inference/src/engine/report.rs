@@ -153,10 +153,11 @@ impl Report {
         self.sites.iter().find(|summary| summary.label == label)
     }
 
-    /// The numbers to read: the corrected ones where the round of trust was held, else those of the posterior as it is.
+    /// The numbers to read: the corrected ones where the round of trust says that they hold, else those of the posterior as
+    /// it is.
     #[must_use]
     pub fn answer(&self) -> Vec<&SiteSummary> {
-        match self.trust.correction() {
+        match self.trust.correction().filter(|correction| correction.is_trusted()) {
             Some(correction) => correction.sites.iter().map(|own| &own.summary).collect(),
             None => self.sites.iter().collect(),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Report, SiteSummary, StartBound, algorithm_name};
+use super::{Report, StartBound, algorithm_name};
 use crate::engine::algorithm::Ending;
 use crate::engine::trust::correction::Correction;
 
@@ -31,31 +31,33 @@ impl Display for Report {
 }
 
 impl Report {
-    /// The numbers of sites, corrected where they were; then those of the approximation stand beside them.
+    /// The numbers of sites, corrected where that is to be trusted; those of the approximation stand beside them.
     fn write_sites(&self, formatter: &mut Formatter<'_>) -> Result {
         write!(formatter, "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9}", "site", "mean", "sd", "2.5 %", "50 %", "97.5 %")?;
-        let Some(correction) = self.trust.correction() else {
-            writeln!(formatter)?;
-            for site in &self.sites {
-                write_site(site, formatter)?;
-                writeln!(formatter)?;
+        let is_corrected = self.trust.correction().is_some_and(Correction::is_trusted);
+        writeln!(formatter, "{}", if is_corrected { "   uncorrected mean, sd" } else { "" })?;
+        for (site, before) in self.answer().into_iter().zip(&self.sites) {
+            let q = &site.quantiles;
+            write!(formatter, "{:<16} {:>9.4} {:>9.4}", site.label, site.mean, site.sd)?;
+            write!(formatter, " {:>9.4} {:>9.4} {:>9.4}", q.p2_5, q.p50, q.p97_5)?;
+            if is_corrected {
+                write!(formatter, "   {:>9.4} {:>9.4}", before.mean, before.sd)?;
             }
-            return Ok(());
-        };
-        writeln!(formatter, "   uncorrected mean, sd")?;
-        for (site, before) in correction.sites.iter().zip(&self.sites) {
-            write_site(&site.summary, formatter)?;
-            writeln!(formatter, "   {:>9.4} {:>9.4}", before.mean, before.sd)?;
+            writeln!(formatter)?;
         }
         Ok(())
     }
 
     fn write_correction(&self, correction: &Correction, formatter: &mut Formatter<'_>) -> Result {
+        let verb = if correction.is_trusted() { "corrected" } else { "cannot be corrected" };
         writeln!(
             formatter,
-            "corrected from {} draws around the posterior, worth {:.0}: Pareto k {:.2} (to be trusted below {:.2})",
+            "{verb} from {} draws around the posterior, worth {:.0}: Pareto k {:.2} (to be trusted below {:.2})",
             correction.draws, correction.effective_sample_size, correction.pareto_k, correction.threshold
         )?;
+        if !correction.is_trusted() {
+            return Ok(());
+        }
         writeln!(
             formatter,
             "log evidence {:.2} nats (Monte Carlo standard error {:.2})",
@@ -75,7 +77,7 @@ impl Report {
             match own.farthest() {
                 Some((place, moves)) if own.is_trusted() => writeln!(
                     formatter,
-                    "silo {name} moves {} by {moves:.2} standard deviations, and all others less",
+                    "silo {name} moves {} most, by {moves:.2} standard deviations",
                     self.sites[place].label
                 )?,
                 _ => writeln!(
@@ -147,13 +149,4 @@ impl Report {
         }
         Ok(())
     }
-}
-
-fn write_site(site: &SiteSummary, formatter: &mut Formatter<'_>) -> Result {
-    let q = &site.quantiles;
-    write!(
-        formatter,
-        "{:<16} {:>9.4} {:>9.4} {:>9.4} {:>9.4} {:>9.4}",
-        site.label, site.mean, site.sd, q.p2_5, q.p50, q.p97_5
-    )
 }

@@ -92,6 +92,8 @@ impl Answers {
 
 /// The shape of the tail of weights above which a second look is worth an exchange.
 const SECOND_LOOK: f64 = 0.5;
+/// The part of the draws that they have to be worth for one look.
+const ENOUGH: f64 = 0.25;
 /// The least and the most that the scale of a side may be.
 const SIDES: [f64; 2] = [0.5, 4.0];
 
@@ -140,13 +142,15 @@ impl Round {
         self
     }
 
-    /// What further draws come from where the tail of the weights is so heavy that they are worth an exchange: each
+    /// What further draws come from where the weights are so unequal that they are worth an exchange: each
     /// whitened coordinate centred at its weighted median, with the weighted scales of both sides.
     pub(crate) fn second(&self) -> Option<Proposal> {
         let smoothed = SmoothedWeights::of(&self.log_ratios());
         let [first] = self.proposals.as_slice() else { return None };
+        let worth = smoothed.effective_sample_size();
+        let is_enough = smoothed.pareto_k < SECOND_LOOK && worth >= ENOUGH * real(self.draws.len());
         // Weights on a handful of draws say nothing of scales.
-        if smoothed.pareto_k < SECOND_LOOK || smoothed.effective_sample_size() < 10.0 * real(first.around.len()) {
+        if is_enough || worth < 10.0 * real(first.around.len()) {
             return None;
         }
         let weights = smoothed.weights();
