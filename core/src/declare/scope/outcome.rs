@@ -144,7 +144,14 @@ impl Outcome {
         });
         let sums = &mut self.levels[index].rows;
         let each = (numbers.len() / place.rows.max(1)).max(1);
-        let rows = numbers.chunks(each).map(|own| if let [one] = own { *one } else { own.iter().sum() });
+        let joined: Vec<f64>;
+        let rows = match each {
+            1 => numbers,
+            _ => {
+                joined = numbers.chunks(each).map(|own| own.iter().sum()).collect();
+                &joined
+            }
+        };
         match &place.of {
             None => sums.iter_mut().zip(rows).for_each(|(slot, own)| *slot += own),
             Some(of) => add_runs(sums, of, rows),
@@ -159,7 +166,7 @@ impl Outcome {
 
 /// Adds numbers to the sums that `places` names. Those of one place mostly follow each other: their sum stays in a
 /// register.
-fn add_runs(sums: &mut [f64], places: &[usize], numbers: impl Iterator<Item = f64>) {
+fn add_runs(sums: &mut [f64], places: &[usize], numbers: &[f64]) {
     let Some(mut place) = places.first().copied() else { return };
     let mut run = 0.0;
     for (next, number) in places.iter().zip(numbers) {

@@ -145,16 +145,15 @@ fn repeated(values: &[f64], each: usize, parts: usize) -> Vec<f64> {
 impl LevelCentres {
     /// The latents of rows at nodes, $c + St_n$, in the order of `slots`.
     pub(crate) fn put(&self, level: &Level, slots: &[Slot], out: &mut [f64]) {
-        let (width, nodes) = (level.width, level.rule.len());
+        let width = level.width;
         if width == 1 {
             for (slot, out) in slots.iter().zip(out) {
-                let (at, node) = (slot.place / nodes, slot.place % nodes);
-                *out = self.centre[at] + self.factor[at] * level.rule.points[node];
+                *out = self.centre[slot.at()] + self.factor[slot.at()] * level.rule.points[slot.node()];
             }
             return;
         }
         for (slot, out) in slots.iter().zip(out.chunks_exact_mut(width)) {
-            let (at, node) = (slot.place / nodes, slot.place % nodes);
+            let (at, node) = (slot.at(), slot.node());
             let (centre, point) = (&self.centre[at * width..][..width], level.rule.point(node));
             let factor = &self.factor[at * width * width..][..width * width];
             for (k, (slot, centre)) in out.iter_mut().zip(centre).enumerate() {

@@ -30,10 +30,33 @@ pub(crate) enum Passes {
 /// A row of a level in one evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
-    /// Its path, row and node, as an index of `[paths, rows, nodes]`.
-    pub(crate) place: usize,
+    /// Its path and row, as an index of `[paths, rows]`; slots are many, and short numbers keep them in the cache.
+    at: u32,
+    node: u32,
     /// Whether this is the row that counts: a row stands in several passes that differ in inner nodes alone.
     pub(crate) counts: bool,
+}
+
+impl Slot {
+    fn new(at: usize, node: usize, counts: bool) -> Self {
+        let short = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { at: short(at), node: short(node), counts }
+    }
+
+    /// Its path and row, as an index of `[paths, rows]`.
+    pub(crate) fn at(self) -> usize {
+        self.at as usize
+    }
+
+    /// Its node.
+    pub(crate) fn node(self) -> usize {
+        self.node as usize
+    }
+
+    /// Its path, row and node, as an index of `[paths, rows, nodes]`.
+    pub(crate) fn place(self, level: &Level) -> usize {
+        self.at() * level.rule.len() + self.node()
+    }
 }
 
 /// Rows evaluated together: enough that a node of the tape costs less than its numbers, few enough for the cache.
@@ -77,9 +100,8 @@ impl Layout {
             let level = |(at, level): (usize, &Level)| {
                 let slot = |(row, repeat): &(usize, usize)| {
                     let stand = stands[*repeat].as_ref().and_then(|stands| stands[at]);
-                    stand.map_or(Slot { place: row * level.rule.len(), counts: false }, |stand| Slot {
-                        place: level.place(stand.path, *row) + stand.node,
-                        counts: stand.counts,
+                    stand.map_or(Slot::new(*row, 0, false), |stand| {
+                        Slot::new(stand.path * level.rows + row, stand.node, stand.counts)
                     })
                 };
                 places[level.block].iter().map(slot).collect()
@@ -124,7 +146,7 @@ impl Layout {
             // Outside all levels: it counts once.
             return vec![if evaluation == 0 { 1.0 } else { 0.0 }];
         };
-        let weight = |slot: &Slot| if slot.counts { reduced.weight(at, slot.place) } else { 0.0 };
+        let weight = |slot: &Slot| if slot.counts { reduced.weight(at, slot.place(&tree.levels[at])) } else { 0.0 };
         self.slots(at, evaluation).iter().map(weight).collect()
     }
 }

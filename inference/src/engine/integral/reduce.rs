@@ -32,7 +32,7 @@ impl Grid {
                 let rows = rows(evaluation, (!level.is_silo).then_some(level.block));
                 for (slot, row) in layout.slots(at, evaluation).iter().zip(rows) {
                     if slot.counts {
-                        values[slot.place] = *row;
+                        values[slot.place(level)] = *row;
                     }
                 }
             }
