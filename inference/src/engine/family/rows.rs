@@ -9,6 +9,7 @@ pub use marginal::{MarginalOver, OuterMarginals, RowMarginals};
 pub use options::RowOptions;
 
 use crate::engine::optimiser::RowPlaces;
+use crate::engine::trainer::units::power_of_two;
 
 /// Independent Gaussian blocks, one a row, given the globals and the rows that they belong to.
 ///
@@ -170,6 +171,18 @@ impl RowGaussian {
         parameters[..means.len()].copy_from_slice(means);
         parameters[means.len()..].iter_mut().zip(scales).for_each(|(slot, scale)| *slot = scale.ln());
         parameters
+    }
+
+    /// The units in which these parameters move at an adaptive rate: of means, and of their slopes by globals, the standard
+    /// deviation of the latent, of the rest one.
+    pub(crate) fn units(&self, parameters: &[f64]) -> Vec<f64> {
+        let parts = self.parts(parameters);
+        let sds: Vec<f64> = parts.log_scale.iter().map(|log_scale| power_of_two(log_scale.exp())).collect();
+        let mut units = sds.clone();
+        units.resize(2 * sds.len() + parts.lower.len(), 1.0);
+        units.extend(sds.iter().cycle().take(parts.linear.len()));
+        units.resize(parameters.len(), 1.0);
+        units
     }
 
     /// The parameters of some of the rows that `parameters` are of, in the layout of that many rows.
