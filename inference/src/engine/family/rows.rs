@@ -276,3 +276,16 @@ impl RowGaussian {
         PartsMut { mean, log_scale, lower, linear, scale_linear, outer_linear: rest }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_and_their_slopes_by_globals_have_the_standard_deviation_as_unit_and_the_rest_one() {
+        let options = RowOptions { given_globals: vec![true], ..RowOptions::independent(1) };
+        let family = RowGaussian::new(2, 1, 2, options);
+        let parameters = [3.0, -1.0, 4.0_f64.ln(), 0.25_f64.ln(), 0.0, 0.0, 0.0, 0.0];
+        assert_eq!(family.units(&parameters), [4.0, 0.25, 1.0, 1.0, 4.0, 0.25, 4.0, 0.25]);
+    }
+}
