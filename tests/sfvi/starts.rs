@@ -5,8 +5,8 @@ use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::inference::{Nuts, PviOptions, parties};
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal, Result, RoundOptions, Scope,
-    Settings, SiteTable, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal, Result, RoundOptions, Schedule,
+    Scope, Settings, SiteTable, fit,
 };
 
 /// Squares of a number whose sign the data do not know, and of numbers a row of which the same is true.
