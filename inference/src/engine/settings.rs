@@ -82,7 +82,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            steps: 30_000,
+            steps: 10_000,
             seed: 1,
             estimator: Estimator::StickingTheLanding,
             loss: Loss::NegativeLogLikelihood,
@@ -91,7 +91,7 @@ impl Default for Settings {
             family: FamilyPlan::new(),
             start: StartFrom::default(),
             optimiser: Adam::default().into(),
-            schedule: Schedule::adaptive(),
+            schedule: Schedule::cosine(),
             clip: None,
             minibatch: BTreeMap::new(),
             threads: None,

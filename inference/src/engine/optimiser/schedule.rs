@@ -68,7 +68,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// A rate found by the run, from 0.05 on: what [`crate::Settings`] has by default.
+    /// A rate found by the run, from 0.05 on.
     #[must_use]
     pub const fn adaptive() -> Self {
         Self::Adaptive { initial: 0.05 }
