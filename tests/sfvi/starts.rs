@@ -5,8 +5,8 @@ use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::inference::{Nuts, PviOptions, parties};
 use partita::{
-    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal, Result, RoundOptions, Scope,
-    Settings, SiteTable, fit,
+    AlgorithmChoice, Device, FamilyPlan, FitOptions, Gamma, Gaussian, Model, Normal, Result, RoundOptions, Schedule,
+    Scope, Settings, SiteTable, fit,
 };
 
 /// Squares of a number whose sign the data do not know, and of numbers a row of which the same is true.
@@ -135,7 +135,8 @@ impl Model for Root {
 fn of_several_starts_the_best_is_kept_and_all_are_reported() {
     let device = Device::flex();
     let fitted = |starts, threads| {
-        let settings = Settings { steps: 3_000, ..Settings::default() };
+        // Steps are counted: an adaptive rate may end before the last of them.
+        let settings = Settings { steps: 3_000, schedule: Schedule::cosine(), ..Settings::default() };
         let options = FitOptions { settings, starts, threads, elbo_draws: 200, ..FitOptions::default() };
         fit(&Root {}, &squares(&device, 2), &device, &options, None).unwrap()
     };

@@ -7,14 +7,17 @@ mod private;
 pub(crate) use choice::{Choices, Chosen, ChosenRows};
 pub(crate) use encodings::Encodings;
 
+use std::borrow::Cow;
+
 use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, Parent, SiteTable};
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
 use crate::engine::estimator::{BlockDraw, ElboTerm, LayerMoments, OuterRows};
 use crate::engine::family::{CovarianceMatrix, MarginalOver, OuterMarginals, RowGaussian, RowMarginals};
-use crate::engine::optimiser::UpdateRule;
+use crate::engine::optimiser::{Schedule, UpdateRule};
 use crate::engine::settings::Settings;
+use crate::engine::trainer::units::leave;
 
 /// The rows of the outermost plates of a silo: patients, not their visits.
 pub(crate) fn outermost_rows(table: &SiteTable) -> usize {
@@ -29,6 +32,8 @@ pub(crate) struct Locals {
     blocks: Vec<Block>,
     private: PrivateTheta,
     silo: u32,
+    /// Whether the rate is an adaptive one: in units.
+    adapts: bool,
     /// Of minibatches and local latents; its seed is private to the party.
     noise: Noise,
 }
@@ -95,7 +100,8 @@ impl Locals {
                 expected: "LocallyEnhanced, which gives every encoded row an importance-weighted average of its own",
             });
         }
-        Ok(Self { choices, blocks, private, silo, noise: Noise::new(settings.seed).kind(settings.noise) })
+        let adapts = matches!(settings.schedule, Schedule::Adaptive { .. });
+        Ok(Self { choices, blocks, private, silo, adapts, noise: Noise::new(settings.seed).kind(settings.noise) })
     }
 
     /// The rows of the minibatch of `step`.
@@ -224,13 +230,7 @@ impl Locals {
     pub(crate) fn descend_rows(&mut self, rows: &StepRows, gradient: Vec<Vec<f64>>, rate: f64) {
         let blocks = self.blocks.iter_mut().zip(&rows.chosen.blocks).zip(gradient);
         for ((block, own), gradient) in blocks.filter(|((block, _), _)| !block.is_encoded) {
-            match own {
-                Some(own) => {
-                    let places = block.family.places(&own.rows);
-                    block.rule.step_rows(rate, &mut block.parameters, &gradient, &places);
-                }
-                None => block.rule.step(rate, &mut block.parameters, &gradient),
-            }
+            block.descend(own.as_ref(), gradient, rate, self.adapts);
         }
     }
 
@@ -346,6 +346,25 @@ impl Locals {
 }
 
 impl Block {
+    /// Moves the parameters of these rows, of all without them; in units of their own, where the rate is one in such.
+    fn descend(&mut self, rows: Option<&ChosenRows>, mut gradient: Vec<f64>, rate: f64, in_units: bool) {
+        let Self { family, parameters, rule, .. } = self;
+        let places = rows.map(|rows| family.places(&rows.rows));
+        let mut step = |parameters: &mut [f64], gradient: &[f64]| match &places {
+            Some(places) => rule.step_rows(rate, parameters, gradient, places),
+            None => rule.step(rate, parameters, gradient),
+        };
+        if !in_units {
+            return step(parameters, &gradient);
+        }
+        let units = family.units(parameters);
+        let own = places.as_ref().map_or_else(|| Cow::Borrowed(&units), |places| Cow::Owned(places.gather(&units)));
+        gradient.iter_mut().zip(own.iter()).for_each(|(slope, unit)| *slope *= unit);
+        parameters.iter_mut().zip(&units).for_each(|(value, unit)| *value /= unit);
+        step(parameters, &gradient);
+        leave(&units, parameters);
+    }
+
     /// What its encoder gave, which it has to give at every step.
     fn known(&self, encoded: Option<Encoded>) -> Result<Encoded> {
         encoded.ok_or_else(|| {

@@ -171,10 +171,14 @@ impl Trainer {
         self.adapting = Some(Adapting { rate, theta_units, steps: 0 });
     }
 
-    /// Starts the family at a mode, and lets its parameters move in coordinates of that; θ keeps its own.
+    /// Starts the family at a mode, where a first phase would lead, and lets its parameters move in coordinates of that; θ
+    /// keeps its own.
     pub(crate) fn begin_at(&mut self, footing: &Footing) {
         self.set_parameters(&footing.parameters);
         self.chart = Some(Chart::of(footing));
+        if let Some(own) = &mut self.adapting {
+            own.rate.leave_out_first();
+        }
     }
 
     /// Whether it started at a mode.

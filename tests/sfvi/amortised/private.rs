@@ -28,9 +28,11 @@ fn no_message_holds_a_private_parameter_or_its_gradient() {
     let device = Device::flex();
     let data = named(&split(&observations(20, 8), 2), &device);
     let names: Vec<String> = data.iter().map(|(name, _)| name.clone()).collect();
-    let mut coordinator = Sfvi::new(&model(&device), &device, &settings(), &names).unwrap();
+    // Requests hold the learning rate, which by default begins at a private starting value.
+    let settings = Settings { schedule: Schedule::Adaptive { initial: 0.04 }, ..settings() };
+    let mut coordinator = Sfvi::new(&model(&device), &device, &settings, &names).unwrap();
     let silos = data.iter().zip(0..).map(|((name, data), index)| {
-        Box::new(Silo::new(name, index, &model(&device), data, &device, &settings()).unwrap()) as Box<dyn SiloProgram>
+        Box::new(Silo::new(name, index, &model(&device), data, &device, &settings).unwrap()) as Box<dyn SiloProgram>
     });
     let mut exchange = InProcess::new(silos.collect(), 1).unwrap();
     let mut watched = theta(&model(&device)).unwrap().split_off(1);
@@ -191,7 +193,9 @@ fn visits(local_steps: u64, theta_every: u64, solver: Plug<dyn LocalSolver>) -> 
     let device = Device::flex();
     let options = PviOptions { solver, theta_every, ..PviOptions::new(local_steps) };
     let algorithm = AlgorithmChoice::Pvi(options);
-    let options = FitOptions { algorithm, settings: settings(), elbo_draws: 4, ..FitOptions::default() };
+    // An optimiser that goes on from visit to visit has no phases.
+    let settings = Settings { schedule: Schedule::cosine(), ..settings() };
+    let options = FitOptions { algorithm, settings, elbo_draws: 4, ..FitOptions::default() };
     let data = named(&[observations(20, 8)], &device);
     fit(&model(&device), &data, &device, &options, None)
 }

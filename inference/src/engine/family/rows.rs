@@ -9,6 +9,7 @@ pub use marginal::{MarginalOver, OuterMarginals, RowMarginals};
 pub use options::RowOptions;
 
 use crate::engine::optimiser::RowPlaces;
+use crate::engine::trainer::units::power_of_two;
 
 /// Independent Gaussian blocks, one a row, given the globals and the rows that they belong to.
 ///
@@ -172,6 +173,18 @@ impl RowGaussian {
         parameters
     }
 
+    /// The units in which these parameters move at an adaptive rate: of means, and of their slopes by globals, the standard
+    /// deviation of the latent, of the rest one.
+    pub(crate) fn units(&self, parameters: &[f64]) -> Vec<f64> {
+        let parts = self.parts(parameters);
+        let sds: Vec<f64> = parts.log_scale.iter().map(|log_scale| power_of_two(log_scale.exp())).collect();
+        let mut units = sds.clone();
+        units.resize(2 * sds.len() + parts.lower.len(), 1.0);
+        units.extend(sds.iter().cycle().take(parts.linear.len()));
+        units.resize(parameters.len(), 1.0);
+        units
+    }
+
     /// The parameters of some of the rows that `parameters` are of, in the layout of that many rows.
     #[must_use]
     pub fn gather(&self, parameters: &[f64], rows: &[usize]) -> Vec<f64> {
@@ -261,5 +274,18 @@ impl RowGaussian {
             own
         });
         PartsMut { mean, log_scale, lower, linear, scale_linear, outer_linear: rest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_and_their_slopes_by_globals_have_the_standard_deviation_as_unit_and_the_rest_one() {
+        let options = RowOptions { given_globals: vec![true], ..RowOptions::independent(1) };
+        let family = RowGaussian::new(2, 1, 2, options);
+        let parameters = [3.0, -1.0, 4.0_f64.ln(), 0.25_f64.ln(), 0.0, 0.0, 0.0, 0.0];
+        assert_eq!(family.units(&parameters), [4.0, 0.25, 1.0, 1.0, 4.0, 0.25, 4.0, 0.25]);
     }
 }

@@ -18,9 +18,10 @@ pub enum Schedule {
     /// Found by the run: high until iterates are stationary, then lower phase by phase, until a lower rate promises too
     /// little; [`crate::Settings::steps`] is a limit.
     ///
-    /// Means move in units of their posterior standard deviations, log scales as they are, and each tensor of θ in units
-    /// of the root mean square of its starting values. A phase ends when split R-hat over the latter part of its
-    /// iterates is small; their average is where the next phase begins, at half the rate. When the next phase promises
+    /// Means of globals and of rows move in units of their posterior standard deviations, log scales as they are, and each
+    /// tensor of θ in units of the root mean square of its starting values. A phase ends when the bound rests and split
+    /// R-hat over the latter part of its iterates is small, which weights of a network are not asked for; the average of
+    /// these iterates is where the next phase begins, at half the rate. When the next phase promises
     /// less than it costs, the rate falls to zero, and the run has converged: the answer is an average over that fall. So
     /// the rate does over the last quarter of the limit, where a run gets there first; the answer is the last iterate
     /// then. A step after which bound or gradient is not finite, and a bound that has fallen far below that of the phase's
@@ -73,7 +74,7 @@ impl Schedule {
         Self::Adaptive { initial: 0.05 }
     }
 
-    /// Half a cosine from 0.02 to 0: for runs whose number of steps is a choice.
+    /// Half a cosine from 0.02 to 0: for runs that take all their steps.
     #[must_use]
     pub const fn cosine() -> Self {
         Self::Cosine { initial: 0.02, last: 0.0 }

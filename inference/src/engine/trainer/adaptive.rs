@@ -13,17 +13,20 @@ const SETBACK: f64 = 0.25;
 const SETBACKS: u64 = 3;
 /// The R-hat at which iterates are stationary.
 const STATIONARY: f64 = 1.2;
+/// The standard error of a rise in what the run has gained, at which the bound of many coordinates is known well enough
+/// to say that they rest.
+const KNOWN: f64 = 0.01;
 /// The standard errors by which the bound may rise from half to half of a window of stationary iterates.
 const RISE: f64 = 2.0;
 /// What the rate of a phase times the iterates of its first chunks is: half the way to a distance of one unit.
 const CHUNK: f64 = 0.5;
-/// The distance in units of the coordinates that is accurate enough: of few coordinates, up to so many, and of many.
+/// The distance in units of the coordinates that is accurate enough: of few coordinates, and of many.
 const ACCURACY: [f64; 2] = [0.02, 0.1];
-const FEW: usize = 256;
 /// The steps that count as none.
 const CHEAP: f64 = 250.0;
-/// The steps of the fall to zero in those before it, and the first part of them that the answer leaves out.
-const FALL: [u64; 2] = [1, 2];
+/// The steps of the fall to zero in those before it, of few coordinates and of many, and the first part of them that the
+/// answer leaves out.
+const FALL: [[u64; 2]; 2] = [[1, 2], [1, 1]];
 const LEFT_OUT: [u64; 2] = [1, 4];
 /// The standard deviations of sampled bounds by which a fall below the first of them is an explosion.
 const EXPLOSION: f64 = 10.0;
@@ -32,18 +35,20 @@ const LAST: u64 = 4;
 
 /// The learning rate of a run with what it follows from.
 ///
-/// A phase has one rate $`\gamma`$. It ends when split $`\hat R`$ over the window of its iterates, of all watched
-/// coordinates together, is at most 1.2 and the bound no longer rises by two standard errors; the average of the window is
-/// where the next phase begins, at $`\gamma/2`$. With $`m`$ the root mean square, over coordinates in their units, of the
-/// distance between the averages of two phases, or of that between the means of the two halves of the window where it is
-/// larger, and $`n`$ the steps of the phase, the next one promises to halve $`m^2`$ in $`2n`$ steps. It is worth them while
+/// A phase has one rate $`\gamma`$. It ends when the bound no longer rises by two standard errors from half to half of the
+/// window of its iterates, and split $`\hat R`$ of all watched coordinates together is at most 1.2. Weights of a network
+/// wander long after the bound rests: of 2,048 coordinates or more the bound is enough, where that standard error is at
+/// most a hundredth of what the run has gained. The average of the window is where the next phase begins, at
+/// $`\gamma/2`$. With $`m`$ the root mean square, over coordinates in their units, of the distance between the averages of
+/// two phases, or of that between the means of the two halves of the window where it is larger, and $`n`$ the steps of the
+/// phase, the next one promises to halve $`m^2`$ in $`2n`$ steps. It is worth them while
 ///
 /// ```math
 /// \frac{m^2/2 + \xi^2}{m^2 + \xi^2} \cdot \frac{2n}{n + n_0} \le 1, \quad\text{that is}\quad n \le n_0\,(1 + m^2/\xi^2),
 /// ```
-/// with $`\xi`$ the accuracy that is enough, 0.02, or 0.1 for more than 256 coordinates, and $`n_0`$ = 250 the steps that
+/// with $`\xi`$ the accuracy that is enough, 0.02, or 0.1 for 2,048 coordinates or more, and $`n_0`$ = 250 the steps that
 /// count as none. Otherwise the rate falls to zero like the square of the steps that are left, over half as many steps as
-/// were taken before, and the answer is the average over the last three quarters of that.
+/// were taken before, as many for so many coordinates, and the answer is the average over the last three quarters of that.
 ///
 /// # References
 /// Welandawe, Andersen, Vehtari and Huggins (2022), section 4: the phases, and the index of inefficiency.
@@ -64,6 +69,8 @@ pub(crate) struct Adaptive {
     /// Where the run goes back to: where the present phase began.
     anchor: Vec<f64>,
     setbacks: u64,
+    /// The mean sampled bound of the first iterates.
+    start: Option<f64>,
     /// The average over the latter part of the fall to zero of a run that converges.
     answer: Average,
 }
@@ -110,6 +117,7 @@ impl Adaptive {
             before: None,
             anchor: Vec::new(),
             setbacks: 0,
+            start: None,
             answer: Average::default(),
         }
     }
@@ -133,6 +141,11 @@ impl Adaptive {
         let Stage::Falling { first, steps, .. } = self.stage else { return self.rate };
         let left = (first + steps).saturating_sub(step).max(1);
         self.rate * (real(left) / real(steps.max(1))).powi(2)
+    }
+
+    /// Leaves out the first phase, where a run begins at the end of one.
+    pub(crate) fn leave_out_first(&mut self) {
+        self.rate *= FACTOR;
     }
 
     /// Whether the rate falls to zero.
@@ -164,12 +177,15 @@ impl Adaptive {
         if !window.add(iterate, bound) {
             return Next::Here;
         }
-        if may_undo && window.bounds().is_some_and(has_fallen) {
+        let Some(bounds) = window.bounds() else { return Next::Here };
+        if may_undo && has_fallen(bounds) {
             return Next::At(self.undo());
         }
+        let start = *self.start.get_or_insert(bounds[0].mean);
+        let gained = bounds[1].mean - start;
         if let Some(halves) = window.halves()
-            && halves.r_hat <= STATIONARY
-            && (halves.rise.is_nan() || halves.rise <= RISE)
+            && halves.rise <= RISE * halves.standard_error
+            && (halves.r_hat <= STATIONARY || window.has_many() && halves.standard_error <= KNOWN * gained)
         {
             return Next::At(self.end_phase(&halves.apart, &units()));
         }
@@ -192,9 +208,9 @@ impl Adaptive {
             .map_or(0.0, |before| in_units(&mut places.iter().map(|place| average[*place] - before[*place])));
         let moved = within.max(between);
         let age = std::mem::take(&mut self.age);
-        let accuracy = ACCURACY[usize::from(places.len() > FEW)];
-        if self.before.is_some() && is_over(moved / accuracy, real(age)) {
-            let steps = share(self.done, FALL).max(1);
+        let size = usize::from(window.has_many());
+        if self.before.is_some() && is_over(moved / ACCURACY[size], real(age)) {
+            let steps = share(self.done, FALL[size]).max(1);
             let left = self.limit.saturating_sub(self.done);
             let end = if steps <= left { End::Converged } else { End::Limit };
             self.stage = Stage::Falling { first: self.done, steps: steps.min(left), end };
@@ -238,6 +254,7 @@ impl Adaptive {
             ("anchor".to_owned(), self.anchor.clone()),
         ];
         state.push(("answer".to_owned(), [&[real(self.answer.count)], self.answer.sum.as_slice()].concat()));
+        state.extend(self.start.iter().map(|bound| ("start".to_owned(), vec![*bound])));
         state.extend(self.before.iter().map(|average| ("before".to_owned(), average.clone())));
         let window = self.window.iter().flat_map(Window::save);
         state.extend(window.map(|(name, values)| (format!("{WINDOW}{name}"), values)));
@@ -274,6 +291,7 @@ impl Adaptive {
         [self.done, self.age, self.stride, self.setbacks] = [done, age, stride, setbacks].map(whole);
         (self.rate, self.anchor, self.window) = (*rate, anchor.to_vec(), restored);
         self.before = find("before").map(<[f64]>::to_vec);
+        self.start = find("start").and_then(|bound| bound.first().copied());
         true
     }
 }

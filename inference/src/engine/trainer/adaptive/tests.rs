@@ -86,6 +86,16 @@ fn scales_from_a_thousandth_to_a_thousand_are_found_alike() {
 }
 
 #[test]
+fn a_run_of_many_coordinates_ends_where_its_bound_rests() {
+    let Quadratic { means, sds, noise } = badly_scaled(3.0);
+    let many = Quadratic { means: means.repeat(512), sds: sds.repeat(512), noise };
+    let fitted = many.fit(100_000);
+    assert!(fitted.trainer.has_converged() && fitted.steps < 20_000, "{} steps", fitted.steps);
+    // The largest of 4,096 errors.
+    assert!(fitted.error < 0.5, "{}", fitted.error);
+}
+
+#[test]
 fn more_noise_takes_more_steps_and_a_limit_ends_a_run_at_a_rate_of_nearly_zero() {
     assert!(badly_scaled(10.0).fit(100_000).steps > badly_scaled(1.0).fit(100_000).steps);
     let mut cut = badly_scaled(1.0).fit(400);

@@ -55,8 +55,10 @@ pub(super) struct Bounds {
 pub(super) struct Halves {
     /// Split $`\hat R`$ of all watched coordinates together: the root of the mean of their squares.
     pub(super) r_hat: f64,
-    /// By how many of its standard errors the mean bound rose from half to half; not a number where bounds rest.
+    /// By how much the mean bound rose from half to half, in nats.
     pub(super) rise: f64,
+    /// The standard error of that.
+    pub(super) standard_error: f64,
     /// How far the mean of each watched coordinate moved from half to half.
     pub(super) apart: Vec<f64>,
 }
@@ -188,8 +190,13 @@ impl Window {
         let count = real(self.places.len().max(1) as u64);
         let [before, after] = [one.bounds(), two.bounds()];
         let variance = before.deviation.powi(2) / real(one.count) + after.deviation.powi(2) / real(two.count);
-        let rise = (after.mean - before.mean) / variance.sqrt();
-        Some(Halves { r_hat: (squares / count).sqrt(), rise, apart })
+        let (rise, standard_error) = (after.mean - before.mean, variance.sqrt());
+        Some(Halves { r_hat: (squares / count).sqrt(), rise, standard_error, apart })
+    }
+
+    /// Whether there are more coordinates than can be watched.
+    pub(super) fn has_many(&self) -> bool {
+        self.places.len() == WATCHED
     }
 
     /// The watched coordinates.
