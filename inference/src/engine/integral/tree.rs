@@ -67,7 +67,7 @@ impl Rules {
 /// The numbers of points an axis that are tried in turn, by width.
 pub(crate) fn ladder(width: usize) -> &'static [usize] {
     match width {
-        0 | 1 => &[15, 31, 63, 127, 255],
+        0 | 1 => &[15, 21, 31, 45, 63, 127, 255],
         2 => &[9, 15, 25, 41],
         _ => &[7, 11, 17, 25],
     }

@@ -52,6 +52,8 @@ pub struct CorrectedSite {
     /// Its corrected summary.
     #[serde(flatten)]
     pub summary: SiteSummary,
+    /// The Monte Carlo standard error of the corrected mean, in corrected standard deviations.
+    pub error: f64,
     /// How far the correction moved the mean, in corrected standard deviations.
     pub moved: f64,
     /// The standard deviation before, in corrected ones.
@@ -84,6 +86,13 @@ impl Correction {
             sites,
             left_out,
         })
+    }
+
+    /// The largest Monte Carlo standard error of a corrected mean, in standard deviations.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        let errors = self.sites.iter().map(|own| own.error);
+        errors.max_by(f64::total_cmp).unwrap_or(1.0 / self.effective_sample_size.sqrt())
     }
 
     /// Whether the corrected numbers are to be trusted, as far as the weights can say.
@@ -155,6 +164,7 @@ impl Wide {
         let quantiles = Quantiles { p2_5, p5, p25, p50, p75, p95, p97_5 };
         CorrectedSite {
             summary: SiteSummary { site: site.clone(), label: label.clone(), mean, sd, quantiles },
+            error: sample.error(),
             moved: (mean - posterior.mean()) / sd,
             sd_ratio: posterior.deviation() / sd,
             skewness: sample.skewness(),

@@ -26,6 +26,13 @@ impl Sample {
         self.moment(|value| (value - mean).powi(2)).sqrt()
     }
 
+    /// The Monte Carlo standard error of the mean, in standard deviations.
+    pub(crate) fn error(&self) -> f64 {
+        let mean = self.mean();
+        let squares = self.values.iter().zip(&self.weights).map(|(value, weight)| (weight * (value - mean)).powi(2));
+        squares.sum::<f64>().sqrt() / self.deviation()
+    }
+
     /// The third standardised moment.
     pub(crate) fn skewness(&self) -> f64 {
         let (mean, deviation) = (self.mean(), self.deviation());
@@ -66,6 +73,8 @@ mod tests {
         let own = Sample::new(vec![3.0, 1.0, 2.0], vec![0.25, 0.25, 0.5]);
         assert!((own.mean() - 2.0).abs() < 1e-15 && (own.deviation() - 0.5_f64.sqrt()).abs() < 1e-15);
         assert!(own.skewness().abs() < 1e-15);
+        // Two weights of a quarter on values one from the mean, in deviations of the square root of a half.
+        assert!((own.error() - 0.5).abs() < 1e-15);
         // Below 1, 2 and 3 there are .25, .75 and 1.
         assert_eq!(own.quantiles([0.25, 0.5, 0.875]), [1.0, 1.5, 2.5]);
     }

@@ -75,9 +75,11 @@ impl Trust {
     }
 }
 
-/// The effective draws below which corrected numbers are a guess, and those below which their error shows.
+/// The Monte Carlo error of a corrected mean, in standard deviations, that shows, and the one that is too large.
+const SMALL_ERROR: f64 = 0.06;
+const LARGE_ERROR: f64 = 0.12;
+/// The effective draws below which nothing is said of a silo that is left out.
 const FEW_DRAWS: f64 = 100.0;
-const SOME_DRAWS: f64 = 400.0;
 /// The part of the draws at which the density may be zero without a word.
 const IMPOSSIBLE: f64 = 0.01;
 /// The standard deviations that the mean of an approximation may be off, and the part that its deviation may.
@@ -98,16 +100,15 @@ fn of_correction(correction: &Correction) -> Vec<Warning> {
         let warning = Warning::new(Severity::Doubt, problem, remedy);
         return vec![warning.measured(pareto_k).beyond(threshold, VEHTARI)];
     }
-    let error = 1.0 / effective_sample_size.sqrt();
-    if effective_sample_size < SOME_DRAWS {
-        let grave = effective_sample_size < FEW_DRAWS;
-        let severity = if grave { Severity::Doubt } else { Severity::Limit };
+    let error = correction.largest_error();
+    if error > SMALL_ERROR {
+        let severity = if error > LARGE_ERROR { Severity::Doubt } else { Severity::Limit };
         let problem = format!(
-            "the corrected numbers rest on few effective draws: means have an error of {error:.2} standard deviations"
+            "the corrected numbers rest on draws that are worth {effective_sample_size:.0}: a mean has an error, in standard deviations, of"
         );
-        let warning =
-            Warning::new(severity, problem, "Raise `trust_draws`, or sample with `Nuts` on data that may be pooled.");
-        all.push(warning.measured(effective_sample_size).beyond(SOME_DRAWS, "1/√400 = 0.05 standard deviations"));
+        let remedy = "Raise `trust_draws`, or sample with `Nuts` on data that may be pooled.";
+        let threshold = if error > LARGE_ERROR { LARGE_ERROR } else { SMALL_ERROR };
+        all.push(Warning::new(severity, problem, remedy).measured(error).beyond(threshold, "standard deviations"));
     }
     let impossible = real(correction.impossible) / real(correction.draws);
     if impossible > IMPOSSIBLE {
