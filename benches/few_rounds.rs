@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p partita-benches --bench few_rounds -- --lines` prints `partita-bench CASE MICROSECONDS` for
 //! `benches/peers/compare --case few_rounds` and `--case few_rounds_r`. `-- --rows N` times the second model with N rows
-//! alone, and prints its memory; a million rows need 2 GB.
+//! alone, and prints its memory; a million rows need 2 GB. `-- --silos N` deals 100,000 rows to N silos.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints, and a failure in it is to be loud")]
 
@@ -28,13 +28,13 @@ fn six_cities(device: &Device) -> Silos {
     six_cities_silos().iter().enumerate().map(own).collect()
 }
 
-/// Two silos of so many rows together: coefficients .3 sin(1.7 k), intercepts of deviation one.
+/// So many silos of so many rows together: coefficients .3 sin(1.7 k), intercepts of deviation one.
 /// `benches/peers/few_rounds_r.py` draws the same model.
-fn many(rows: usize, device: &Device) -> Silos {
+fn many(rows: usize, silos: usize, device: &Device) -> Silos {
     let mut stream = Noise::new(1).stream(Key::new(Purpose::Check, 0));
     let coefficients: Vec<f64> = (0..COLUMNS).map(|k| 0.3 * (1.7 * k as f64).sin()).collect();
     let silo = |index: usize| {
-        let groups = rows / VISITS / 2;
+        let groups = rows / VISITS / silos;
         let (mut design, mut answers) = (Vec::with_capacity(groups * VISITS * COLUMNS), Vec::new());
         for _ in 0..groups {
             let intercept = stream.standard_normal();
@@ -51,7 +51,7 @@ fn many(rows: usize, device: &Device) -> Silos {
         let design = Design::new(design, [groups * VISITS, COLUMNS]).unwrap();
         (format!("silo-{index}"), RepeatedBinary::new(visits, design, answers, device).unwrap())
     };
-    [0, 1].map(silo).into()
+    (0..silos).map(silo).collect()
 }
 
 fn timed(name: &str, columns: usize, silos: &Silos, threads: usize) -> Fit {
@@ -72,10 +72,15 @@ fn main() {
     let device = Device::flex();
     if let Some(place) = words.iter().position(|word| word == "--rows") {
         let rows = words.get(place + 1).and_then(|rows| rows.parse().ok()).unwrap();
-        let found = timed(&format!("rows_{rows}"), COLUMNS, &many(rows, &device), 2);
+        let found = timed(&format!("rows_{rows}"), COLUMNS, &many(rows, 2, &device), 2);
         println!("{}", found.report);
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("memory unknown"));
+        return;
+    }
+    if let Some(place) = words.iter().position(|word| word == "--silos") {
+        let silos = words.get(place + 1).and_then(|silos| silos.parse().ok()).unwrap();
+        timed(&format!("silos_{silos}"), COLUMNS, &many(100_000, silos, &device), 2);
         return;
     }
     let children = six_cities(&device);
@@ -83,5 +88,5 @@ fn main() {
         timed("six_cities", 4, &children, 2);
         timed("six_cities_one_thread", 4, &children, 1);
     }
-    timed("rows_100000", COLUMNS, &many(100_000, &device), 2);
+    timed("rows_100000", COLUMNS, &many(100_000, 2, &device), 2);
 }

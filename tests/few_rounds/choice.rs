@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use partita::burn;
 use partita::inference::{Ending, start};
 use partita::models::{Child, MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Scope, Settings, fit};
+use partita::{AlgorithmChoice, Device, FitOptions, Model, Normal, Precision, Result, Schedule, Scope, Settings, fit};
 
 fn silos(device: &Device) -> Vec<(String, RepeatedBinary)> {
     let own = |(index, children): (usize, &Vec<Child>)| {
@@ -98,6 +98,19 @@ fn sfvi_is_chosen_where_few_rounds_do_not_serve_and_the_report_says_why() {
         let (algorithm, _) = start(&model, &silos, device, &FitOptions::default()).unwrap().into_parties();
         assert_eq!(algorithm.name(), "Sfvi", "{model:?}");
     }
+    // Without options the run finds its rate and its end. Observations have variance 5 given the mean, and sum to 1.75.
+    let found = fit(
+        &Rows { globals: 1, latents: 4 },
+        &[("a".to_owned(), double.tensor(vec![0.5, 1.5, -0.25], [3]))],
+        &double,
+        &FitOptions::default(),
+        None,
+    );
+    let report = found.unwrap().report;
+    assert_eq!(report.options.schedule, Schedule::adaptive(), "{report}");
+    assert_eq!(report.ending, Ending::Converged, "{report}");
+    assert!(report.gradient_steps < 30_000, "{report}");
+    assert!((report.sites[0].mean - (1.75 / 5.0) / (1.0 + 3.0 / 5.0)).abs() < 0.05, "{report}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Model for Funnel {
 
     fn local(&self, scope: &mut Scope, x: &Tensor<1>, data: &Tensor<1>) -> partita::Result<()> {
         scope.plate("row", data.dims()[0], |s, rows| {
-            s.observe("y", Normal::new(x.clone().slice([0..1]), 10.0).over(rows), rows.take(data)?)
+            s.observe("y", Normal::new(x.clone().narrow(0, 0, 1), 10.0).over(rows), rows.take(data)?)
         })
     }
 }

@@ -42,7 +42,7 @@ struct Hard {
 
 /// A number of a vector.
 fn at(values: &Tensor<1>, index: usize) -> Tensor<1> {
-    values.clone().slice([index..index + 1])
+    values.clone().narrow(0, index, 1)
 }
 
 impl Model for Hard {
@@ -85,7 +85,8 @@ impl Model for Hard {
         scope.plate("row", data.dims()[0], |s, rows| {
             let y = rows.take(data)?;
             let count = rows.len();
-            let index = Tensor::<1>::cat((0..count).map(|k| data.clone().slice([0..1]) * 0.0 + k as f64).collect(), 0);
+            let index =
+                Tensor::<1>::cat((0..count).map(|k| data.clone().narrow(0, 0, 1) * 0.0 + k as f64).collect(), 0);
             let all = |value: Tensor<1>| value.expand([count]);
             match self.case {
                 Case::UnknownDeviation | Case::TwoObservations => {

@@ -5,6 +5,7 @@ use partita_core::{Device, Model, Precision, SiteTable, theta};
 use super::{AlgorithmChoice, FitOptions, settled};
 use crate::engine::error::{Error, Result};
 use crate::engine::integral::RowIntegral;
+use crate::engine::optimiser::Schedule;
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::settings::Settings;
 use crate::engine::trust::values::MOST_COMBINATIONS;
@@ -17,6 +18,9 @@ pub(super) struct Choice {
     /// Why it is this one; `None` where the user named it.
     pub(super) reason: Option<String>,
 }
+
+/// The most steps of a run that finds its own end.
+const LIMIT: u64 = 30_000;
 
 /// The algorithm that options ask for, or that a model and its data call for where they ask for none.
 ///
@@ -41,7 +45,12 @@ pub(super) fn choose<M: Model>(
     Ok(match hindrance {
         None => Choice { options: few, reason: Some("few rounds integrate all local latents of this model".into()) },
         Some(hindrance) => {
-            Choice { options: FitOptions { algorithm: AlgorithmChoice::Sfvi, ..few }, reason: Some(hindrance) }
+            let mut options = FitOptions { algorithm: AlgorithmChoice::Sfvi, ..few };
+            if named.is_empty() && options.settings.minibatch.is_empty() && theta(model)?.is_empty() {
+                options.settings.schedule = Schedule::adaptive();
+                options.settings.steps = LIMIT;
+            }
+            Choice { options, reason: Some(hindrance) }
         }
     })
 }
