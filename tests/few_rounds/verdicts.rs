@@ -9,7 +9,8 @@ use partita::{
     SiteTable, StudentT, fit,
 };
 
-/// Posteriors of one or two globals, easy and hard, fixed before the first run.
+/// Posteriors of one or two globals, easy and hard, chosen before the first run; a line and the funnel were narrowed after it,
+/// since the grid did not resolve them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Case {
     KnownDeviation,

@@ -72,7 +72,6 @@ fn the_run_of_the_how_to_page_ends_where_the_page_says_and_its_silos_allow_it() 
     let (silos, model) = (silos.collect::<Vec<_>>(), MixedLogistic::new(4));
     let options = FitOptions { threads: 2, ..run.fit_options(&CompiledIn::SixCities.settings()).unwrap() };
     let report = fit(&model, &silos, &device, &options, None).unwrap().report;
-    eprintln!("{report}");
     // SFVI with the same family ends at -827.0 in 30,000 exchanges; the page prints -827.10 and -0.672.
     assert!(report.elbo > -827.9 && report.elbo < -826.4, "{report}");
     assert!((report.site("omega").unwrap().mean + 0.672).abs() < 0.02, "{report}");
