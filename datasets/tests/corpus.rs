@@ -1,6 +1,9 @@
 //! Holds corpora to their published counts and to given words, and malformed lines to errors that name them.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+#[path = "../../tests/fixtures/skip.rs"]
+mod skip;
+
 use std::fs;
 use std::path::Path;
 
@@ -111,7 +114,7 @@ fn a_corpus_whose_parts_disagree_is_refused() {
 fn the_prepared_newsgroups_have_their_published_counts() {
     let staged = std::env::var_os("PARTITA_DATA");
     if !staged.is_some_and(|folder| Path::new(&folder).join("newsgroups20/docs.txt.gz").is_file()) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with newsgroups20/docs.txt.gz");
+        skip::skip("data", "PARTITA_DATA does not name a folder with newsgroups20/docs.txt.gz");
         return;
     }
     let corpus = newsgroups().unwrap();

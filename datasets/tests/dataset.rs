@@ -1,6 +1,9 @@
 //! Holds the search for data files to its contract: the order of places, the checksum and the atomic move.
 #![expect(clippy::unwrap_used, reason = "a failure to set the scene fails the test")]
 
+#[path = "../../tests/fixtures/skip.rs"]
+mod skip;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -267,14 +270,14 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
 #[test]
 fn staged_files_of_every_known_data_set_have_their_checksums() {
     let Some(staged) = std::env::var_os("PARTITA_DATA") else {
-        eprintln!("skipped: PARTITA_DATA does not name a folder of staged data files");
+        skip::skip("data", "PARTITA_DATA does not name a folder of staged data files");
         return;
     };
     for dataset in datasets() {
         if Path::new(&staged).join(dataset.staged).is_file() {
             dataset.locate_in(Some(Path::new(&staged)), None).unwrap();
         } else {
-            eprintln!("skipped: PARTITA_DATA has no file {}", dataset.staged);
+            skip::skip(dataset.name, &format!("PARTITA_DATA has no file {}", dataset.staged));
         }
     }
 }

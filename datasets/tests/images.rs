@@ -1,6 +1,9 @@
 //! Holds the readers of MNIST and Fashion-MNIST to the published counts, and the IDX format to a round trip.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+#[path = "../../tests/fixtures/skip.rs"]
+mod skip;
+
 use std::io::Write;
 use std::path::Path;
 
@@ -120,7 +123,7 @@ fn a_label_out_of_range_is_refused() {
 #[test]
 fn mnist_has_the_published_counts() {
     if !is_staged("mnist") {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the four files of mnist");
+        skip::skip("data", "PARTITA_DATA does not name a folder with the four files of mnist");
         return;
     }
     let set = mnist().unwrap();
@@ -137,7 +140,7 @@ fn mnist_has_the_published_counts() {
 #[test]
 fn fashion_mnist_has_equal_classes() {
     if !is_staged("fashion_mnist") {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the four files of fashion_mnist");
+        skip::skip("fashion_mnist", "PARTITA_DATA does not name a folder with the four files of fashion_mnist");
         return;
     }
     let set = fashion_mnist().unwrap();

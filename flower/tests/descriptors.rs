@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "../../tests/fixtures/skip.rs"]
+mod skip;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,8 +83,9 @@ fn differences(ours: &Fields, theirs: &Fields) -> Vec<String> {
 /// The descriptors of the installed engine; says so and gives none where there is no engine.
 fn descriptors() -> Option<Fields> {
     let Some(programs) = std::env::var_os("PARTITA_FLOWER").map(PathBuf::from) else {
-        eprintln!(
-            "skipped: the engine is not installed: set PARTITA_FLOWER to the folder of flower-superlink (flwr 1.41)"
+        skip::skip(
+            "engine",
+            "the engine is not installed: set PARTITA_FLOWER to the folder of flower-superlink (flwr 1.41)",
         );
         return None;
     };

@@ -73,12 +73,12 @@ fn children_of_csv(text: &str) -> Vec<Child> {
 #[test]
 fn the_rebuilt_children_equal_the_published_file_row_by_row() {
     let Some(folder) = std::env::var_os("PARTITA_DATA") else {
-        eprintln!("skipped: PARTITA_DATA does not name a folder of staged data files");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder of staged data files");
         return;
     };
     let path = Path::new(&folder).join("six_cities/six_cities.csv");
     let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: PARTITA_DATA has no readable file six_cities/six_cities.csv");
+        fixtures::skip("data", "PARTITA_DATA has no readable file six_cities/six_cities.csv");
         return;
     };
     assert_eq!(children_of_csv(&text), six_cities());

@@ -25,7 +25,7 @@ fn counts(table: &LabelledTable) -> [usize; 2] {
 #[test]
 fn adult_has_the_published_counts() {
     if !is_staged(&ADULT) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with both files of adult");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with both files of adult");
         return;
     }
     let table = adult().unwrap();
@@ -43,7 +43,7 @@ fn adult_has_the_published_counts() {
 #[test]
 fn bank_has_the_published_counts() {
     if !is_staged(&["bank"]) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of bank");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of bank");
         return;
     }
     let table = bank().unwrap();
@@ -56,7 +56,7 @@ fn bank_has_the_published_counts() {
 #[test]
 fn credit_has_the_complete_rows_and_counts_the_refused() {
     if !is_staged(&["credit"]) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of credit");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of credit");
         return;
     }
     let table = credit().unwrap();
@@ -69,7 +69,7 @@ fn credit_has_the_complete_rows_and_counts_the_refused() {
 #[test]
 fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns() {
     if !is_staged(&["heart_failure"]) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of heart_failure");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of heart_failure");
         return;
     }
     let table = heart_failure().unwrap();
@@ -107,7 +107,7 @@ fn heart_failure_has_the_published_counts_and_parties_with_five_and_six_columns(
 #[test]
 fn ruggedness_is_known_for_170_countries_with_the_least_squares_of_the_book() {
     if !is_staged(&["rugged"]) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of rugged");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
         return;
     }
     let countries = rugged().unwrap();
@@ -162,7 +162,7 @@ fn training_rows(table: &LabelledTable, share: f64) -> (CovariateRows, Noise) {
 #[test]
 fn table_2_of_the_pvi_paper_is_found_on_the_real_files() {
     if !is_staged(&["adult_train", "adult_test", "bank", "credit"]) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the files of adult, bank and credit");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the files of adult, bank and credit");
         return;
     }
     let tables = [("adult", adult().unwrap()), ("bank", bank().unwrap()), ("credit", credit().unwrap())];
@@ -196,7 +196,7 @@ fn moments(rows: &CovariateRows, column: usize) -> [f64; 2] {
 #[test]
 fn training_rows_are_standardised_by_themselves_and_test_rows_by_them() {
     if !is_staged(&["credit"]) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of credit");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of credit");
         return;
     }
     let table = credit().unwrap();

@@ -20,13 +20,17 @@ use partita::{
 };
 use partita_laws::{DensityCase, bijector_on_device, density_on_device};
 
-/// Runs `test` on every available GPU device; prints why the others are skipped.
+/// Runs `test` on every available GPU device; it is skipped where there is none.
 fn on_every_gpu(test: impl Fn(&str, &Device)) {
+    let mut missing = Vec::new();
     for name in ["wgpu", "vulkan", "cuda"] {
         match device(Some(name)) {
             Ok(device) => test(name, &device),
-            Err(error) => println!("skipped: {error}"),
+            Err(error) => missing.push(error.to_string()),
         }
+    }
+    if missing.len() == 3 {
+        fixtures::skip("gpu", &missing.join("; "));
     }
 }
 

@@ -61,7 +61,7 @@ fn assert_near(found: &[f64], expected: [f64; 4], tolerance: f64) {
 #[test]
 fn the_ruggedness_regression_has_the_exact_posterior_of_a_second_program() {
     if !is_staged() {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of rugged");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
         return;
     }
     let rows = RuggedCountry::columns(&rugged().unwrap());

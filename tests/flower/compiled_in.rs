@@ -29,7 +29,7 @@ fn toenails(staged: &str) -> String {
 fn a_logistic_regression_has_the_width_of_its_whole_covariance_and_the_report_names_its_family() {
     let Some(staged) = std::env::var("PARTITA_DATA").ok().filter(|path| Path::new(path).join("mixed_models").is_dir())
     else {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with mixed_models");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with mixed_models");
         return;
     };
     let (device, folder) = (Device::flex(), tempfile::tempdir().unwrap());

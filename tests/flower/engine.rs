@@ -106,7 +106,7 @@ fn few_rounds_over_the_engine_have_the_bits_of_one_process_and_nothing_to_choose
 /// Credit approval at a small and a large silo with different labels, as in split B of the PVI paper.
 fn credit_silos() -> Option<(LogisticRegression, Vec<(String, BinaryRows)>)> {
     let Ok(table) = credit() else {
-        eprintln!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return None;
     };
     let noise = Noise::new(1);

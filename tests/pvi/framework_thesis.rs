@@ -112,7 +112,7 @@ fn numbers() -> Vec<(String, <GaussianMean as Model>::Data)> {
 fn countries() -> Option<Vec<(String, MeasuredRows)>> {
     let staged = dataset("rugged").unwrap().staged;
     if !std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file()) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of rugged");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
         return None;
     }
     let (all, device) = (rugged().unwrap(), Device::flex());

@@ -404,7 +404,7 @@ fn digits_right(deal: &[Vec<usize>], how: FedOptOptions, digits: &partita::datas
 #[test]
 fn on_digits_fed_avg_reaches_what_gradient_descent_on_pooled_rows_does() {
     let Ok(digits) = partita::datasets::mnist() else {
-        println!("skipped: MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     };
     let labels = &digits.train.labels()[..2_000];

@@ -8,7 +8,7 @@ use crate::study;
 fn bayesian_mnist_writes_its_measures_and_pictures() {
     let staged = partita::datasets::dataset("mnist_train_images").unwrap().staged;
     if !std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file()) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the MNIST digits");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the MNIST digits");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

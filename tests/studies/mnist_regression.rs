@@ -5,7 +5,7 @@ use crate::study;
 #[test]
 fn mnist_regression_writes_its_table_and_pictures() {
     if partita::datasets::mnist().is_err() {
-        println!("skipped: MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use crate::study;
 #[test]
 fn pvi_mnist_writes_every_part_does_not_repeat_finished_runs_and_goes_on_with_one_that_was_killed() {
     if partita::datasets::mnist().is_err() {
-        println!("skipped: MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "MNIST is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

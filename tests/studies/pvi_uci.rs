@@ -11,7 +11,7 @@ use crate::study;
 #[test]
 fn pvi_uci_writes_its_curves_claims_and_pictures() {
     if credit().is_err() {
-        println!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn what_is_no_density_or_has_run_away_is_something_to_find_out_and_a_lost_silo_o
 #[test]
 fn pvi_uci_repeats_section_5_2_on_a_stand_in_of_five_clusters_and_two_models() {
     if credit().is_err() {
-        println!("skipped: credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "credit approval is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

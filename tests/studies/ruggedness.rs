@@ -9,7 +9,7 @@ use crate::gaussian_mean::{assert_drawn, experiment};
 fn ruggedness_turns_the_slope_around_in_africa_and_draws_it() {
     let staged = partita::datasets::dataset("rugged").unwrap().staged;
     if !std::env::var_os("PARTITA_DATA").is_some_and(|folder| Path::new(&folder).join(staged).is_file()) {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with the file of rugged");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with the file of rugged");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ fn staged() -> bool {
     let folder = std::env::var_os("PARTITA_DATA");
     let staged = folder.is_some_and(|folder| Path::new(&folder).join("newsgroups20/docs.txt.gz").is_file());
     if !staged {
-        eprintln!("skipped: PARTITA_DATA does not name a folder with newsgroups20/docs.txt.gz");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder with newsgroups20/docs.txt.gz");
     }
     staged
 }

@@ -8,7 +8,7 @@ use crate::study;
 #[test]
 fn vertical_heart_writes_its_table_reach_and_pictures_and_resumes_to_the_same_bits() {
     if heart_failure().is_err() {
-        println!("skipped: heart failure is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
+        fixtures::skip("data", "heart failure is neither in PARTITA_DATA nor in the cache, and cannot be downloaded");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -29,12 +29,12 @@ pub(super) struct Study {
 /// The study of this name; `None`, with a word about it, where its file is not to be had.
 pub(super) fn read(name: &str) -> Option<Study> {
     let Some(folder) = std::env::var_os("PARTITA_DATA") else {
-        eprintln!("skipped: PARTITA_DATA does not name a folder of staged data files");
+        fixtures::skip("data", "PARTITA_DATA does not name a folder of staged data files");
         return None;
     };
     let path = Path::new(&folder).join("mixed_models").join(name).with_extension("csv");
     if !path.is_file() {
-        eprintln!("skipped: PARTITA_DATA has no file mixed_models/{name}.csv");
+        fixtures::skip("data", &format!("PARTITA_DATA has no file mixed_models/{name}.csv"));
         return None;
     }
     Some(Study::of(name, &Table::from_path(path).unwrap()))
