@@ -57,7 +57,12 @@ impl Draws {
     /// # Errors
     /// As for [`Draws::new`].
     pub(crate) fn enough(seed: u64, len: usize) -> Result<Self> {
-        Self::new(seed, len, Self::least(len).next_power_of_two().max(16))
+        Self::new(seed, len, Self::usual(len))
+    }
+
+    /// As many as are enough for `len` numbers.
+    pub(crate) fn usual(len: usize) -> usize {
+        Self::least(len).next_power_of_two().max(16)
     }
 
     /// The fewest draws of `len` numbers.

@@ -7,6 +7,7 @@ use super::left_out::LeftOut;
 use super::round::Round;
 use super::sample::Sample;
 use crate::engine::error::Result;
+use crate::engine::family::real;
 use crate::engine::metrics::SmoothedWeights;
 use crate::engine::report::summary::{NaturalDraws, Quantiles, SiteSummary, append};
 use crate::engine::trust::estimate::ElboEstimate;
@@ -120,10 +121,7 @@ const NEGLIGIBLE: f64 = 1e-20;
 
 impl Wide {
     fn new(round: &Round, smoothed: &SmoothedWeights, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
-        let by_posterior = round.log_posterior.as_ref().map(|posterior| {
-            let ratios: Vec<f64> = posterior.iter().zip(&round.log_proposal).map(|(own, wide)| own - wide).collect();
-            SmoothedWeights::of(&ratios).weights()
-        });
+        let by_posterior = round.log_posterior_ratios().map(|ratios| SmoothedWeights::of(&ratios).weights());
         let weights = smoothed.weights();
         let largest = weights.iter().copied().fold(0.0, f64::max);
         let counts = |index: &usize| weights[*index] > NEGLIGIBLE * largest;
@@ -177,9 +175,8 @@ impl Round {
     /// posterior is no normal distribution.
     pub(crate) fn bound(&self) -> Option<ElboEstimate> {
         let posterior = self.log_posterior.as_ref()?;
-        let ratios: Vec<f64> = posterior.iter().zip(&self.log_proposal).map(|(own, wide)| own - wide).collect();
         let joint = self.log_joint();
-        let weights: Vec<f64> = ratios.iter().map(|ratio| ratio.exp()).collect();
+        let weights: Vec<f64> = self.log_posterior_ratios()?.into_iter().map(f64::exp).collect();
         let total: f64 = weights.iter().sum();
         let terms: Vec<f64> = joint.iter().zip(posterior).map(|(joint, own)| joint - own).collect();
         // A weight of zero counts for nothing, whatever the density there is.
@@ -194,9 +191,4 @@ impl Round {
             still_moving: None,
         })
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
-pub(crate) fn real(count: usize) -> f64 {
-    count as f64
 }

@@ -36,6 +36,13 @@ pub struct WithoutIt {
     pub conflict: f64,
 }
 
+/// A number with everybody.
+#[derive(Debug, Clone, Copy)]
+struct With {
+    mean: f64,
+    sd: f64,
+}
+
 /// The errors of a difference of variances beyond which it is one.
 const ERRORS: f64 = 4.0;
 
@@ -43,16 +50,24 @@ impl LeftOut {
     /// Without each silo in turn, where there are several, and without the prior.
     pub(super) fn all(round: &Round, silos: &[String], log_ratios: &[f64], wide: &Wide) -> Vec<Self> {
         let several = if silos.len() > 1 { silos } else { &[] };
+        let with: Vec<With> = wide
+            .values
+            .iter()
+            .map(|values| {
+                let own = Sample::new(values.clone(), wide.weights.clone());
+                With { mean: own.mean(), sd: own.deviation() }
+            })
+            .collect();
         let mut all: Vec<Self> = several
             .iter()
             .zip(&round.by_silo)
-            .map(|(silo, own)| Self::without(Some(silo.clone()), own, log_ratios, wide))
+            .map(|(silo, own)| Self::without(Some(silo.clone()), own, log_ratios, wide, &with))
             .collect();
-        all.push(Self::without(None, &round.log_prior, log_ratios, wide));
+        all.push(Self::without(None, &round.log_prior, log_ratios, wide, &with));
         all
     }
 
-    fn without(silo: Option<String>, own: &[f64], log_ratios: &[f64], wide: &Wide) -> Self {
+    fn without(silo: Option<String>, own: &[f64], log_ratios: &[f64], wide: &Wide, with: &[With]) -> Self {
         let rest = |place: &usize| match log_ratios[*place] - own[*place] {
             rest if rest.is_nan() => f64::NEG_INFINITY,
             rest => rest,
@@ -60,11 +75,10 @@ impl LeftOut {
         // Draws without any weight in the whole answer have no values here.
         let smoothed = SmoothedWeights::of(&wide.places.iter().map(rest).collect::<Vec<_>>());
         let (weights, effective_sample_size) = (smoothed.weights(), smoothed.effective_sample_size());
-        let site = |values: &Vec<f64>| {
-            let (with, without) =
-                (Sample::new(values.clone(), wide.weights.clone()), Sample::new(values.clone(), weights.clone()));
-            let (mean, sd, with_sd) = (without.mean(), without.deviation(), with.deviation());
-            let apart = with.mean() - mean;
+        let site = |(values, with): (&Vec<f64>, &With)| {
+            let without = Sample::new(values.clone(), weights.clone());
+            let (mean, sd, with_sd) = (without.mean(), without.deviation(), with.sd);
+            let apart = with.mean - mean;
             // What it adds to the precision has to be more than the error of the variances.
             let widened = sd * sd - with_sd * with_sd;
             let error = with_sd * with_sd * (2.0 / effective_sample_size).sqrt();
@@ -76,7 +90,7 @@ impl LeftOut {
             pareto_k: smoothed.pareto_k,
             threshold: smoothed.threshold(),
             effective_sample_size,
-            sites: wide.values.iter().map(site).collect(),
+            sites: wide.values.iter().zip(with).map(site).collect(),
         }
     }
 

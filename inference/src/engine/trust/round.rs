@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use partita_core::special::log_sum_exp;
 
-use super::correction::real;
 use super::known::Known;
 use super::proposal::Proposal;
 use super::sample::Sample;
@@ -12,7 +11,7 @@ use super::values::{MOST_VALUES, Refusal, Values, ValuesRequest};
 use crate::engine::algorithm::Posterior;
 use crate::engine::error::Result;
 use crate::engine::exchange::{Exchange, Outcome, Request};
-use crate::engine::family::Family;
+use crate::engine::family::{Family, real};
 use crate::engine::metrics::SmoothedWeights;
 use crate::engine::normal::Normal;
 use crate::engine::run::{Counters, counted};
@@ -178,6 +177,12 @@ impl Round {
     pub(crate) fn log_joint(&self) -> Vec<f64> {
         let at = |index: usize| self.log_prior[index] + self.by_silo.iter().map(|own| own[index]).sum::<f64>();
         (0..self.draws.len()).map(at).collect()
+    }
+
+    /// The logarithms of the ratios of the posterior by what the draws are from, where it is a normal distribution.
+    pub(crate) fn log_posterior_ratios(&self) -> Option<Vec<f64>> {
+        let posterior = self.log_posterior.as_ref()?;
+        Some(posterior.iter().zip(&self.log_proposal).map(|(own, wide)| own - wide).collect())
     }
 
     /// The logarithms of importance ratios: the model by what the draws are from.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::correction::Correction;
 use super::left_out::LeftOut;
+use crate::engine::family::real;
 use crate::engine::report::{Severity, Warning};
 
 /// Whether the numbers of a report are to be trusted.
@@ -163,9 +164,4 @@ fn of_conflict(left_out: &LeftOut, correction: &Correction) -> Option<Warning> {
     };
     let warning = Warning::new(Severity::Limit, problem, remedy).of_silo(left_out.silo.as_ref());
     Some(warning.at(&correction.sites[place].summary.label).measured(conflict).beyond(CONFLICT, "standard deviations"))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
-fn real(count: usize) -> f64 {
-    count as f64
 }

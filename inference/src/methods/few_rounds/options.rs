@@ -46,7 +46,7 @@ impl FewRoundsOptions {
         }
         let least = Draws::least(globals);
         match self.draws {
-            None => Ok(least.next_power_of_two().max(16)),
+            None => Ok(Draws::usual(globals)),
             Some(draws) if draws >= least && draws.is_multiple_of(2) => Ok(draws),
             Some(draws) => {
                 let found = format!("{draws} for {globals} globals");
