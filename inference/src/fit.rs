@@ -48,9 +48,8 @@ pub enum AlgorithmChoice {
     /// Few rounds serve models of 1 to 200 globals, without trained parameters, whose rows have at most three latents,
     /// in 64 bits, with the negative log likelihood on all rows. Options that are for stochastic steps alone (such as
     /// steps, an estimator, a family or a schedule) ask for SFVI. Without such options SFVI finds its learning rate and its
-    /// end by itself, in at most 30,000 steps ([`crate::Schedule::Adaptive`]), where the model has no trained parameters and no
-    /// minibatch. Parties that are made one by one, which know the data
-    /// of one silo at most, take SFVI.
+    /// end by itself ([`crate::Schedule::Adaptive`]), in at most 30,000 steps, or 10,000 with minibatches or trained
+    /// parameters. Parties that are made one by one, which know the data of one silo at most, take SFVI.
     #[default]
     Automatic,
     /// Structured federated variational inference over any number of silos.

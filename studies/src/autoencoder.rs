@@ -18,11 +18,11 @@ use partita::core::{Key, Noise, Purpose, partition_equally};
 use partita::datasets::mnist;
 use partita::inference::{ElboEstimate, Metrics, encoded_posterior, held_out_bound, plot};
 use partita::models::{BinaryPictures, DeepLatentGaussian, PictureEncoder};
-use partita::{AlgorithmChoice, Amortised, Device, Fit, FitOptions, Precision, RoundOptions, Schedule, Settings, fit};
+use partita::{AlgorithmChoice, Amortised, Device, Fit, FitOptions, Precision, RoundOptions, Settings, fit};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::harness::{Result, Session, Shared, State, curve_of, real};
+use crate::harness::{Pace, Result, Session, Shared, State, curve_of, real};
 use crate::pictures::{SheetOptions, Tile, contact_sheet};
 
 type Autoencoder = Amortised<DeepLatentGaussian, PictureEncoder>;
@@ -35,6 +35,8 @@ const WHITE: u8 = 128;
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
+    #[command(flatten)]
+    pace: Pace,
     /// The algorithm: `sfvi-avg` averages θ after many local steps.
     #[arg(long, value_enum, default_value_t = AlgorithmName::Sfvi)]
     algorithm: AlgorithmName,
@@ -82,7 +84,7 @@ impl Options {
         Settings {
             steps: self.steps(),
             seed: self.shared.seed,
-            schedule: Schedule::Cosine { initial: self.rate, last: 0.0 },
+            schedule: self.pace.schedule(self.rate),
             minibatch: [(DeepLatentGaussian::PLATE.to_owned(), self.batch)].into(),
             ..Settings::default()
         }

@@ -4,6 +4,7 @@ mod claim;
 mod numbers;
 mod options;
 mod outcome;
+mod pace;
 mod session;
 mod table;
 
@@ -11,6 +12,7 @@ pub use claim::{Claim, Claims};
 pub use numbers::{curve_of, improper_cavities, mean, moments, real, sample_sd, thinned};
 pub use options::Shared;
 pub use outcome::is_outcome;
+pub use pace::Pace;
 pub use session::{Session, State};
 pub use table::Table;
 

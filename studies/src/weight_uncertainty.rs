@@ -21,12 +21,11 @@ use partita::inference::Metrics;
 use partita::inference::metrics::{Calibration, Predictions, accuracy, calibration, test_log_likelihood};
 use partita::models::{Activation, BayesianNetwork, Head, LabelledRows, Mlp};
 use partita::{
-    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Normal, Precision, Schedule, Settings,
-    fit,
+    AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Normal, Precision, Settings, fit,
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Failure, Result, Session, Shared, State, Table};
+use crate::harness::{Failure, Pace, Result, Session, Shared, State, Table};
 use crate::pictures::{self, SheetOptions, Tile};
 
 /// A Bayesian neural network on MNIST digits.
@@ -34,6 +33,8 @@ use crate::pictures::{self, SheetOptions, Tile};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
+    #[command(flatten)]
+    pace: Pace,
     /// The widths of the hidden layers.
     #[arg(long, value_delimiter = ',', default_value = "200")]
     hidden: Vec<usize>,
@@ -229,7 +230,7 @@ fn settings(options: &Options) -> Settings {
             EstimatorName::Stl => Estimator::StickingTheLanding,
             EstimatorName::Entropy => Estimator::ClosedFormEntropy,
         },
-        schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
+        schedule: options.pace.schedule(options.rate),
         minibatch: [("row".to_owned(), options.batch)].into(),
         ..Settings::default()
     }

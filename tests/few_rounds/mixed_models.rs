@@ -142,6 +142,11 @@ fn respiratory_status_agrees_with_long_chains() {
 }
 
 #[test]
+fn onycholysis_of_toenails_agrees_with_long_chains() {
+    holds("toenail", &Bounds::default());
+}
+
+#[test]
 fn radon_in_85_counties_agrees_with_long_chains() {
     // Counties hardly differ: the chains' log_sd has a long tail to minus infinity, which takes its mean along.
     holds("radon", &Bounds { sd: 0.91, log_sd: 0.69, log_sd_mean: 0.12, ..Bounds::default() });

@@ -46,6 +46,8 @@ struct Block {
     /// Whether the model's encoder gives the parameters of rows; `parameters` is empty then.
     is_encoded: bool,
     parameters: Vec<f64>,
+    /// Where the means of rows start.
+    start: Vec<f64>,
     rule: Box<dyn UpdateRule>,
 }
 
@@ -90,7 +92,8 @@ impl Locals {
             let parameters = if is_encoded { Vec::new() } else { family.initial_at([&means, &scales]) };
             let rule = settings.optimiser.start(device);
             let outer = block.parent.clone().filter(|_| family.depends_on_outer());
-            blocks.push(Block { plate: block.plate.clone(), outer, family, is_encoded, parameters, rule });
+            let plate = block.plate.clone();
+            blocks.push(Block { plate, outer, family, is_encoded, parameters, start: means, rule });
         }
         let private = PrivateTheta::of(model, settings, device)?;
         if settings.estimator.weighs_draws() && blocks.iter().any(|block| block.is_encoded) {
@@ -348,7 +351,7 @@ impl Locals {
 impl Block {
     /// Moves the parameters of these rows, of all without them; in units of their own, where the rate is one in such.
     fn descend(&mut self, rows: Option<&ChosenRows>, mut gradient: Vec<f64>, rate: f64, in_units: bool) {
-        let Self { family, parameters, rule, .. } = self;
+        let Self { family, parameters, start, rule, .. } = self;
         let places = rows.map(|rows| family.places(&rows.rows));
         let mut step = |parameters: &mut [f64], gradient: &[f64]| match &places {
             Some(places) => rule.step_rows(rate, parameters, gradient, places),
@@ -357,7 +360,7 @@ impl Block {
         if !in_units {
             return step(parameters, &gradient);
         }
-        let units = family.units(parameters);
+        let units = family.units(parameters, start);
         let own = places.as_ref().map_or_else(|| Cow::Borrowed(&units), |places| Cow::Owned(places.gather(&units)));
         gradient.iter_mut().zip(own.iter()).for_each(|(slope, unit)| *slope *= unit);
         parameters.iter_mut().zip(&units).for_each(|(value, unit)| *value /= unit);

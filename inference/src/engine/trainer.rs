@@ -151,6 +151,8 @@ pub(crate) struct Trainer {
 struct Adapting {
     rate: Adaptive,
     theta_units: Vec<f64>,
+    /// The lengths of its tensors.
+    tensors: Vec<usize>,
     /// Steps taken.
     steps: u64,
 }
@@ -168,7 +170,7 @@ impl Trainer {
     pub(crate) fn adapt(&mut self, tensors: &[usize]) {
         let Some(rate) = self.descent.adaptive(self.descent.steps) else { return };
         let theta_units = units::of_theta(self.theta(), tensors);
-        self.adapting = Some(Adapting { rate, theta_units, steps: 0 });
+        self.adapting = Some(Adapting { rate, theta_units, tensors: tensors.to_vec(), steps: 0 });
     }
 
     /// Starts the family at a mode, where a first phase would lead, and lets its parameters move in coordinates of that; θ
@@ -257,7 +259,11 @@ impl Trainer {
 
     /// Finds the units of the family's parameters anew, where they are due: an adaptive rate is one in such units.
     fn find_units(&mut self) {
-        let Some(own) = &self.adapting else { return };
+        let count = self.family.parameter_len();
+        let Some(own) = &mut self.adapting else { return };
+        if units::are_due(own.steps) {
+            units::widen(&mut own.theta_units, &self.values[count..], &own.tensors);
+        }
         let known = match &self.chart {
             Some(Chart::Whitened(_)) => return,
             Some(Chart::Units(_)) if !units::are_due(own.steps) => return,
@@ -270,7 +276,7 @@ impl Trainer {
     /// Lets an adaptive rate follow from where the last steps have led; whether it led elsewhere.
     pub(crate) fn heed(&mut self, bound: f64) -> bool {
         let count = self.family.parameter_len();
-        let Some(Adapting { rate, theta_units, steps }) = &mut self.adapting else { return false };
+        let Some(Adapting { rate, theta_units, steps, .. }) = &mut self.adapting else { return false };
         *steps += 1;
         let units = || match &self.chart {
             Some(Chart::Units(units)) => [units.as_slice(), theta_units].concat(),

@@ -19,8 +19,10 @@ pub(super) struct Choice {
     pub(super) reason: Option<String>,
 }
 
-/// The most steps of a run that finds its own end.
+/// The most steps of a run that finds its own end, and of one with minibatches or trained parameters, whose bound goes on
+/// rising a little for very long.
 const LIMIT: u64 = 30_000;
+const LIMIT_OF_NOISY: u64 = 10_000;
 
 /// The algorithm that options ask for, or that a model and its data call for where they ask for none.
 ///
@@ -46,9 +48,10 @@ pub(super) fn choose<M: Model>(
         None => Choice { options: few, reason: Some("few rounds integrate all local latents of this model".into()) },
         Some(hindrance) => {
             let mut options = FitOptions { algorithm: AlgorithmChoice::Sfvi, ..few };
-            if named.is_empty() && options.settings.minibatch.is_empty() && theta(model)?.is_empty() {
+            if named.is_empty() {
                 options.settings.schedule = Schedule::adaptive();
-                options.settings.steps = LIMIT;
+                let is_noisy = !options.settings.minibatch.is_empty() || !theta(model)?.is_empty();
+                options.settings.steps = if is_noisy { LIMIT_OF_NOISY } else { LIMIT };
             }
             Choice { options, reason: Some(hindrance) }
         }

@@ -25,7 +25,7 @@ use partita::core::SmallLarge;
 use partita::datasets::{LabelledTable, adult, bank, credit};
 use serde_json::json;
 
-use crate::harness::{Claims, Result, Session, Shared, real};
+use crate::harness::{Claims, Pace, Result, Session, Shared, real};
 use crate::pictures;
 use study::{Curve, Method};
 
@@ -34,6 +34,8 @@ use study::{Curve, Method};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
+    #[command(flatten)]
+    pace: Pace,
     /// The tables; all three if none is named, bank alone for the stand-in.
     #[arg(long, value_enum)]
     table: Vec<TableName>,

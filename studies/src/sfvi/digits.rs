@@ -22,7 +22,7 @@ use partita::datasets::{ImageSet, mnist};
 use partita::models::ClassifiedRows;
 use serde_json::{Value, json};
 
-use crate::harness::{Result, Session, Shared};
+use crate::harness::{Pace, Result, Session, Shared};
 use study::{Case, LARGE, Method, QUICK, SMALL, Split};
 
 /// Multinomial regression on MNIST over silos: Table 1 of the SFVI paper.
@@ -30,6 +30,8 @@ use study::{Case, LARGE, Method, QUICK, SMALL, Split};
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
+    #[command(flatten)]
+    pace: Pace,
     /// The half of the table.
     #[arg(long, value_enum, default_value_t = CaseName::Both)]
     case: CaseName,

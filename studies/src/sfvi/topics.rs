@@ -26,7 +26,7 @@ use partita::{Amortised, Device, SparseRows};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::harness::{Claims, Result, Session, Shared, real};
+use crate::harness::{Claims, Pace, Result, Session, Shared, real};
 use crate::pictures;
 use fit::Fitted;
 
@@ -40,6 +40,8 @@ const SILOS: usize = 3;
 pub(crate) struct Options {
     #[command(flatten)]
     shared: Shared,
+    #[command(flatten)]
+    pace: Pace,
     /// The methods.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Way::ALL)]
     ways: Vec<Way>,

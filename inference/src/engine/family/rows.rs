@@ -173,12 +173,15 @@ impl RowGaussian {
         parameters
     }
 
-    /// The units in which these parameters move at an adaptive rate: of means, and of their slopes by globals, the standard
-    /// deviation of the latent, of the rest one.
-    pub(crate) fn units(&self, parameters: &[f64]) -> Vec<f64> {
+    /// The units in which these parameters move at an adaptive rate: of slopes by globals the standard deviation of the
+    /// latent, of means too, or their distance from where they started if that is longer, of the rest one. So a row that
+    /// minibatches seldom visit is not long on its way.
+    pub(crate) fn units(&self, parameters: &[f64], start: &[f64]) -> Vec<f64> {
         let parts = self.parts(parameters);
         let sds: Vec<f64> = parts.log_scale.iter().map(|log_scale| power_of_two(log_scale.exp())).collect();
-        let mut units = sds.clone();
+        let distances = parameters.iter().zip(start).map(|(mean, start)| (mean - start).abs());
+        let longer = |(sd, far): (&f64, f64)| if far > *sd { power_of_two(far) } else { *sd };
+        let mut units: Vec<f64> = sds.iter().zip(distances).map(longer).collect();
         units.resize(2 * sds.len() + parts.lower.len(), 1.0);
         units.extend(sds.iter().cycle().take(parts.linear.len()));
         units.resize(parameters.len(), 1.0);
@@ -282,10 +285,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_and_their_slopes_by_globals_have_the_standard_deviation_as_unit_and_the_rest_one() {
+    fn units_are_the_standard_deviation_for_means_and_their_slopes_the_way_from_the_start_where_it_is_longer() {
         let options = RowOptions { given_globals: vec![true], ..RowOptions::independent(1) };
         let family = RowGaussian::new(2, 1, 2, options);
         let parameters = [3.0, -1.0, 4.0_f64.ln(), 0.25_f64.ln(), 0.0, 0.0, 0.0, 0.0];
-        assert_eq!(family.units(&parameters), [4.0, 0.25, 1.0, 1.0, 4.0, 0.25, 4.0, 0.25]);
+        assert_eq!(family.units(&parameters, &[3.0, -1.0]), [4.0, 0.25, 1.0, 1.0, 4.0, 0.25, 4.0, 0.25]);
+        assert_eq!(family.units(&parameters, &[2.0, 7.0])[..2], [4.0, 8.0]);
     }
 }

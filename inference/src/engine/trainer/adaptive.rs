@@ -13,10 +13,10 @@ const SETBACK: f64 = 0.25;
 const SETBACKS: u64 = 3;
 /// The R-hat at which iterates are stationary.
 const STATIONARY: f64 = 1.2;
-/// The standard error of a rise in what the run has gained, at which the bound of many coordinates is known well enough
-/// to say that they rest.
-const KNOWN: f64 = 0.01;
-/// The standard errors by which the bound may rise from half to half of a window of stationary iterates.
+/// The most, in what the run has gained, that the bound of many coordinates may rise from half to half of a window in which
+/// they rest.
+const WORTH: f64 = 0.002;
+/// The standard errors by which the bound of few may rise, and by which that of many is taken to rise more than it did.
 const RISE: f64 = 2.0;
 /// What the rate of a phase times the iterates of its first chunks is: half the way to a distance of one unit.
 const CHUNK: f64 = 0.5;
@@ -37,8 +37,8 @@ const LAST: u64 = 4;
 ///
 /// A phase has one rate $`\gamma`$. It ends when the bound no longer rises by two standard errors from half to half of the
 /// window of its iterates, and split $`\hat R`$ of all watched coordinates together is at most 1.2. Weights of a network
-/// wander long after the bound rests: of 2,048 coordinates or more the bound is enough, where that standard error is at
-/// most a hundredth of what the run has gained. The average of the window is where the next phase begins, at
+/// wander long after the bound rests: of 2,048 coordinates or more the bound alone ends a phase, where its rise and two
+/// standard errors are together at most 0.002 of what the run has gained. The average of the window is where the next phase begins, at
 /// $`\gamma/2`$. With $`m`$ the root mean square, over coordinates in their units, of the distance between the averages of
 /// two phases, or of that between the means of the two halves of the window where it is larger, and $`n`$ the steps of the
 /// phase, the next one promises to halve $`m^2`$ in $`2n`$ steps. It is worth them while
@@ -184,8 +184,11 @@ impl Adaptive {
         let start = *self.start.get_or_insert(bounds[0].mean);
         let gained = bounds[1].mean - start;
         if let Some(halves) = window.halves()
-            && halves.rise <= RISE * halves.standard_error
-            && (halves.r_hat <= STATIONARY || window.has_many() && halves.standard_error <= KNOWN * gained)
+            && if window.has_many() {
+                halves.rise + RISE * halves.standard_error <= WORTH * gained
+            } else {
+                halves.rise <= RISE * halves.standard_error && halves.r_hat <= STATIONARY
+            }
         {
             return Next::At(self.end_phase(&halves.apart, &units()));
         }

@@ -39,6 +39,12 @@ pub(crate) fn of_theta(values: &[f64], lengths: &[usize]) -> Vec<f64> {
     units
 }
 
+/// Makes the units of θ as large as its tensors of these lengths have become.
+pub(crate) fn widen(units: &mut [f64], values: &[f64], lengths: &[usize]) {
+    let now = of_theta(values, lengths);
+    units.iter_mut().zip(now).for_each(|(unit, now)| *unit = unit.max(now));
+}
+
 /// Replaces numbers and a gradient by them by the numbers in their units and the gradient by these.
 pub(crate) fn enter(units: &[f64], values: &mut [f64], gradient: &mut [f64]) {
     for ((value, slope), unit) in values.iter_mut().zip(gradient).zip(units) {

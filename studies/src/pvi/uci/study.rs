@@ -10,7 +10,7 @@ use partita::inference::{
     Algorithm, Counters, Error, Exchange, Factors, Posterior, PriorShare, RunOptions, Silent, StartFrom, parties, run,
 };
 use partita::models::{BinaryRows, Coefficients, LogisticRegression, PROBIT_CONSTANT};
-use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, Schedule, Settings, SiloSchedule};
+use partita::{AlgorithmChoice, FamilyPlan, FitOptions, Gaussian, Model, PviOptions, Settings, SiloSchedule};
 
 use serde::{Deserialize, Serialize};
 
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
             particles: study.options.particles,
             // All methods start at the prior.
             family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(1.0),
-            schedule: Schedule::Cosine { initial: RATE, last: 0.0 },
+            schedule: study.options.pace.schedule(RATE),
             minibatch: BTreeMap::from([("row".to_owned(), MINIBATCH)]),
             start: StartFrom::Declared,
             ..Settings::default()

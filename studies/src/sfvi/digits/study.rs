@@ -8,7 +8,7 @@ use std::time::Instant;
 use partita::inference::metrics::{self, Predictions};
 use partita::inference::{Counters, LogPool, ParameterMean, Posterior, Progress, RunRecord, StepInfo};
 use partita::models::{ClassifiedRows, MultinomialRegression};
-use partita::{AlgorithmChoice, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Schedule, Settings, fit};
+use partita::{AlgorithmChoice, FamilyPlan, Fit, FitOptions, Gaussian, RoundOptions, Settings, fit};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -205,7 +205,7 @@ pub(crate) fn settings(options: &Options, steps: u64, seed: u64) -> Settings {
         seed,
         // On the standardised scale a weight without support in the data has the posterior N(0, 1).
         family: FamilyPlan::new().global(Gaussian::diagonal()).initial_scale(0.5),
-        schedule: Schedule::Cosine { initial: options.rate, last: 0.0 },
+        schedule: options.pace.schedule(options.rate),
         ..Settings::default()
     }
 }

@@ -111,12 +111,12 @@ impl Setup {
     }
 
     fn settings(&self) -> Settings {
-        let Options { shared, steps, scatter, rate, batch, .. } = &self.options;
+        let Options { shared, pace, steps, scatter, rate, batch, .. } = &self.options;
         Settings {
             steps: *steps,
             seed: shared.seed,
             family: FamilyPlan::new().global(Gaussian::diagonal()).scattered(*scatter, shared.seed),
-            schedule: Schedule::Cosine { initial: *rate, last: 0.0 },
+            schedule: pace.schedule(*rate),
             minibatch: [("document".to_owned(), *batch)].into(),
             ..Settings::default()
         }
