@@ -9,6 +9,8 @@ mod several;
 mod start;
 mod trust;
 mod warning;
+#[cfg(feature = "sampler")]
+pub(crate) mod whitening;
 
 pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
 pub use start::{Run, start};

@@ -53,7 +53,7 @@ pub use fit::{
 pub use methods::columns::{AuxiliaryFamily, VerticalCoordinator, VerticalOptions, VerticalParty};
 pub use methods::few_rounds::{FewRounds, FewRoundsOptions, FewRoundsSilo};
 #[cfg(feature = "sampler")]
-pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Nuts, NutsDiagnostics, NutsFit, SamplerWarning};
+pub use methods::nuts::{ChainStep, ChainSummary, Convergence, Coordinates, Nuts, NutsDiagnostics, NutsFit};
 pub use methods::pvi::solver::{
     Conjugate, EarlyStop, Expectation, GradientDescent, Lbfgs, LocalProblem, LocalSolver, LocalUpdate, Monitor,
     NaturalGradient, PowerExpectation, Sampled, Solved, SolverState, Start,

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure in a test is to be loud")]
 
 use fixtures::ConjugateGaussian;
+use fixtures::regression::{Regression, Rows};
 use fixtures::vertical::LinearWorld;
 use fixtures::{conjugate, groups, six_cities_data, split};
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
-use partita::core::elementwise;
+use partita::core::{Key, Noise, Purpose, elementwise};
 use partita::inference::metrics::{MetricError, bulk_effective_sample_size, r_hat, tail_effective_sample_size};
-use partita::inference::{Convergence, Error, SamplerWarning};
+use partita::inference::{Convergence, Coordinates, Error, Verdict};
 use partita::models::{EIGHT_SCHOOLS, EightSchools, MixedLogistic, Schools, six_cities_reference};
 use partita::vertical::Augmentation;
 use partita::{Device, HalfNormal, Model, Normal, Nuts, NutsFit, Result, Scope};
@@ -240,14 +241,8 @@ fn a_wrong_gradient_shows_in_the_complaints() {
     let silos = named(vec![device.tensor(vec![0.0], [1])]);
     let nuts = Nuts { warmup: 100, draws: 100, chains: 4, seed: 1, max_depth: 5, ..Nuts::default() };
     let fit = nuts.sample(&Wrong {}, &silos, &device).unwrap();
-    let complains = |warning: &SamplerWarning| {
-        matches!(
-            warning,
-            SamplerWarning::Divergences { .. } | SamplerWarning::RHat { .. } | SamplerWarning::NeverMoves { .. }
-        )
-    };
-    assert!(fit.diagnostics.warnings.iter().any(complains), "{fit}");
-    assert!(fit.to_string().contains("warning: "), "{fit}");
+    assert_eq!(fit.verdict, Verdict::DoNotTrust, "{fit}");
+    assert!(fit.to_string().starts_with("verdict: do not trust"), "{fit}");
     println!("{fit}");
 }
 
@@ -278,6 +273,33 @@ fn a_log_density_that_is_nowhere_finite_is_an_error_that_names_the_site() {
     let error = Nuts::default().sample(&Nowhere {}, &silos, &device).unwrap_err();
     let Error::NoStart { chain: 0, tries: 100, site, .. } = &error else { panic!("{error}") };
     assert_eq!(site, "height", "{error}");
+}
+
+#[test]
+fn correlated_columns_cost_few_gradients_in_whitened_coordinates() {
+    let device = Device::flex();
+    // Columns that share most of what they are: the posterior of their coefficients is a thin ridge.
+    let (rows, columns) = (500, 24);
+    let mut noise = Noise::new(7).stream(Key::new(Purpose::Prior, 0));
+    let mut normal = |count| {
+        let mut numbers = vec![0.0; count];
+        noise.normal(&mut numbers);
+        numbers
+    };
+    let (shared, own, errors) = (normal(rows), normal(rows * columns), normal(rows));
+    let design: Vec<f64> = (0..rows * columns).map(|at| shared[at / columns] + 0.1 * own[at]).collect();
+    let outcomes = errors.iter().zip(&shared).map(|(error, shared)| shared + error).collect();
+    let silos = named(vec![Rows::new(design, outcomes, &device)]);
+    let model = Regression { columns, binary: false };
+    let gradients = |coordinates| {
+        let nuts = Nuts { warmup: 300, draws: 200, chains: 2, coordinates, ..Nuts::default() };
+        let fit = nuts.sample(&model, &silos, &device).unwrap();
+        assert_eq!(fit.diagnostics.divergences(), 0, "{fit}");
+        fit.diagnostics.chains.iter().map(|chain| chain.gradients + chain.warmup_gradients).sum::<u64>()
+    };
+    let (whitened, declared) = (gradients(Coordinates::Whitened), gradients(Coordinates::Unconstrained));
+    println!("{whitened} gradients in whitened coordinates, {declared} in the declared ones");
+    assert!(20 * whitened < declared, "{whitened}, {declared}");
 }
 
 #[test]

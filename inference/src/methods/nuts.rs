@@ -1,27 +1,33 @@
 //! Samples the posterior of any declared model with the no-U-turn sampler: the gold standard on data in one place.
 
 mod chain;
+mod chart;
 mod diagnostics;
 mod result;
 mod target;
+mod walk;
 
 use std::time::Instant;
 
-use partita_core::{Device, Model, Part, Role, SiteTable};
+use partita_core::{Device, Model, Part, Role, SiteTable, Support};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-pub use diagnostics::{ChainSummary, Convergence, NutsDiagnostics, SamplerWarning};
+pub use diagnostics::{ChainSummary, Convergence, NutsDiagnostics};
 pub use result::NutsFit;
 
 use crate::engine::error::{Error, Result};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::summary;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::trust::verdict::Verdict;
 use crate::fit::pool;
+use crate::fit::whitening::whitening;
 use chain::{ChainStart, Sampled};
+use chart::Chart;
 use diagnostics::converged;
 use target::{Layout, Target};
+use walk::Walk;
 
 /// The no-U-turn sampler: draws from the posterior of all latents of a model given the data of all silos, on one
 /// machine.
@@ -33,8 +39,10 @@ use target::{Layout, Target};
 /// \log p(Z_G) + \sum_j \log p(y_j, Z_{L_j} \mid Z_G)
 /// ```
 /// on unconstrained latents, with the log-determinants of the maps; parameters that the model trains stay as they are.
-/// The trajectories and the adaptation of step size and diagonal metric are those of the crate nuts-rs. Each chain has
-/// its own keyed stream of noise: the draws have the same bits for any number of threads.
+/// The trajectories and the adaptation of step size and diagonal metric are those of the crate nuts-rs. Where
+/// [`crate::FewRounds`] serve the model, chains walk in coordinates in which their posterior is standard normal: a dense
+/// metric of the globals, and each row's own scale ([`Coordinates`]). Each chain has its own keyed stream of noise: the
+/// draws have the same bits for any number of threads.
 ///
 /// # Example
 /// ```
@@ -82,8 +90,21 @@ pub struct Nuts {
     /// The largest depth of a tree: a trajectory has fewer than 2 to this power steps.
     pub max_depth: u32,
     /// Chains start this far at most from the model's own start, number by number on the unconstrained scale, in units
-    /// of the start scale of a site that has one.
+    /// of the start scale of a site that has one. In whitened coordinates every second chain starts so; the others start
+    /// this far at most from the posterior of few rounds, in its standard deviations.
     pub start_radius: f64,
+    /// What chains walk in.
+    pub coordinates: Coordinates,
+}
+
+/// The coordinates that chains walk in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Coordinates {
+    /// Those in which the posterior of few rounds is standard normal; the unconstrained latents where there is none.
+    #[default]
+    Whitened,
+    /// The unconstrained latents.
+    Unconstrained,
 }
 
 impl Default for Nuts {
@@ -97,6 +118,7 @@ impl Default for Nuts {
             target_accept: 0.8,
             max_depth: 10,
             start_radius: 2.0,
+            coordinates: Coordinates::default(),
         }
     }
 }
@@ -123,7 +145,12 @@ impl Nuts {
     /// [`Error::NoSilos`], [`Error::DuplicateSilo`], [`Error::Setting`]; [`Error::NoStart`] where the log density is
     /// nowhere finite; what the model refuses, as [`Error::Model`] or [`Error::InSilo`]. Places that the model refuses
     /// because of a number there are divergences and no errors.
-    pub fn sample<M: Model>(&self, model: &M, silos: &[(String, M::Data)], device: &Device) -> Result<NutsFit> {
+    pub fn sample<M: Model + 'static>(
+        &self,
+        model: &M,
+        silos: &[(String, M::Data)],
+        device: &Device,
+    ) -> Result<NutsFit> {
         self.sample_watched(model, silos, device, &|_| {})
     }
 
@@ -131,7 +158,7 @@ impl Nuts {
     ///
     /// # Errors
     /// As for [`Nuts::sample`].
-    pub fn sample_watched<M: Model>(
+    pub fn sample_watched<M: Model + 'static>(
         &self,
         model: &M,
         silos: &[(String, M::Data)],
@@ -165,13 +192,19 @@ impl Nuts {
                 around.scale.extend(scales);
             }
         }
+        let chart = match self.coordinates {
+            Coordinates::Whitened => whitening(model, silos, device, self.seed, self.threads)?.map(Chart::of),
+            Coordinates::Unconstrained => None,
+        };
+        let chart = chart.filter(|chart| chart.len() == layout.len());
         // Chains of different threads share neither model nor data.
         let data = || silos.iter().map(|(_, data)| data.clone()).collect();
         let numbers = 0..u32::try_from(self.chains).unwrap_or(u32::MAX);
         let chains: Vec<_> = numbers.map(|number| (number, model.clone(), data())).collect();
         let one = |(number, model, data): (u32, M, Vec<M::Data>)| {
             caught(COORDINATOR, || {
-                chain::sample(self, number, Target::new(model, data, device, &tables, &layout), &around, watch)
+                let target = Target::new(model, data, device, &tables, &layout);
+                chain::sample(self, number, Walk { target, chart: chart.as_ref() }, &around, watch)
             })
         };
         let threads = pool(self.threads)?;
@@ -185,6 +218,7 @@ impl Nuts {
         let names: Vec<&str> = silos.iter().map(|(name, _)| name.as_str()).collect();
         let diagnostics = threads.install(|| self.diagnose(&sampled, &draws, &names, &tables, &layout));
         Ok(NutsFit {
+            verdict: Verdict::of(&diagnostics.warnings),
             sites: summary::summarise(&draws),
             draws,
             diagnostics,
@@ -259,7 +293,9 @@ impl Nuts {
         }
         let chains = sampled.iter().map(|chain| chain.summary).collect();
         let mut diagnostics = NutsDiagnostics { convergence, chains, warnings: Vec::new() };
-        diagnostics.complain(self.draws);
+        let mut locals = tables.iter().flat_map(|table| table.latents(Part::Local));
+        let centred = locals.find(|site| !site.non_centred && site.support == Some(Support::Real));
+        diagnostics.complain(self.draws, centred.map(|site| site.name.as_str()));
         diagnostics
     }
 }

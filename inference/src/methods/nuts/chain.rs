@@ -9,7 +9,7 @@ use nuts_rand as generator;
 use nuts_rs::{Chain, CpuLogpFunc, CpuMath, CpuMathError, DiagGradNutsSettings, HasDims, LogpError, Settings};
 use partita_core::{Key, Model, Noise, NoiseStream, Purpose};
 
-use super::target::Target;
+use super::walk::Walk;
 use super::{ChainStep, ChainSummary, Nuts};
 use crate::engine::error::{Error, Result, is_outside};
 
@@ -34,12 +34,12 @@ pub(super) struct ChainStart {
 pub(super) fn sample<M: Model>(
     nuts: &Nuts,
     number: u32,
-    mut target: Target<'_, M>,
+    mut walk: Walk<'_, M>,
     start: &ChainStart,
     watch: &(dyn Fn(&ChainStep) + Sync),
 ) -> Result<Sampled> {
     let chain = number as usize;
-    let position = first_position(nuts, number, &mut target, start)?;
+    let position = first_position(nuts, number, &mut walk, start)?;
     let mut settings = DiagGradNutsSettings {
         num_tune: nuts.warmup as u64,
         num_draws: nuts.draws as u64,
@@ -48,7 +48,8 @@ pub(super) fn sample<M: Model>(
     };
     settings.adapt_options.step_size_settings.target_accept = nuts.target_accept;
     let fault = Rc::new(RefCell::new(None));
-    let density = Density { dimension: start.center.len(), target, fault: Rc::clone(&fault) };
+    let shown = walk.chart;
+    let density = Density { dimension: start.center.len(), walk, fault: Rc::clone(&fault) };
     let mut stream = Keyed(Noise::new(nuts.seed).stream(Key::new(Purpose::Sampling, 0).particle(number)));
     let mut sampler = settings.new_chain(u64::from(number), CpuMath::new(density), &mut stream);
     let failed = |draw: usize, reason: &dyn fmt::Display| match fault.borrow_mut().take() {
@@ -68,6 +69,9 @@ pub(super) fn sample<M: Model>(
             continue;
         }
         draws.extend_from_slice(&values);
+        if let (Some(chart), Some(draw)) = (shown, draws.len().checked_sub(values.len())) {
+            chart.latents(&values, &mut draws[draw..]);
+        }
         steps += info.num_steps;
         // A tree of depth d has at most 2^d - 1 steps.
         let depth = u64::BITS - info.num_steps.leading_zeros();
@@ -85,26 +89,27 @@ pub(super) fn sample<M: Model>(
 }
 
 /// A start around `start` at which the log density is finite, and its gradient finite and nowhere zero.
-fn first_position<M: Model>(
-    nuts: &Nuts,
-    number: u32,
-    target: &mut Target<'_, M>,
-    start: &ChainStart,
-) -> Result<Vec<f64>> {
+fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, start: &ChainStart) -> Result<Vec<f64>> {
     let mut stream = Noise::new(nuts.seed).stream(Key::new(Purpose::Initial, 0).block(1).particle(number));
     let mut gradient = vec![0.0; start.center.len()];
     let mut last = (String::new(), String::new());
     for _ in 0..TRIES {
-        let around =
-            |(center, scale): (&f64, &f64)| center + nuts.start_radius * scale * (2.0 * stream.uniform() - 1.0);
-        let position: Vec<f64> = start.center.iter().zip(&start.scale).map(around).collect();
-        let value = target.value_and_gradient(&position, &mut gradient);
+        let mut off = || nuts.start_radius * (2.0 * stream.uniform() - 1.0);
+        let position: Vec<f64> = if walk.chart.is_some() && number.is_multiple_of(2) {
+            start.center.iter().map(|_| off()).collect()
+        } else {
+            walk.place(start.center.iter().zip(&start.scale).map(|(center, scale)| center + scale * off()).collect())
+        };
+        let value = walk.value_and_gradient(&position, &mut gradient);
         match &value {
             Ok(value) if value.is_finite() && gradient.iter().all(|slope| slope.is_finite() && *slope != 0.0) => {
                 return Ok(position);
             }
             Err(error) if !is_outside(error) => return Err(error.clone().into()),
-            found => last = target.blame(&position, found.as_ref().map(|value| (*value, gradient.as_slice()))),
+            found => {
+                let found = found.as_ref().map(|value| (*value, gradient.as_slice()));
+                last = walk.target.blame(&walk.latents(&position), found);
+            }
         }
     }
     Err(Error::NoStart { chain: number as usize, tries: TRIES, site: last.0, problem: last.1 })
@@ -132,7 +137,7 @@ impl generator::RngCore for Keyed {
 /// The log density as the sampler calls it.
 struct Density<'a, M: Model> {
     dimension: usize,
-    target: Target<'a, M>,
+    walk: Walk<'a, M>,
     /// The error that ended the chain, which the sampler would turn into words.
     fault: Rc<RefCell<Option<partita_core::Error>>>,
 }
@@ -177,7 +182,7 @@ impl<M: Model> CpuLogpFunc for Density<'_, M> {
     }
 
     fn logp(&mut self, position: &[f64], gradient: &mut [f64]) -> std::result::Result<f64, NoValue> {
-        match self.target.value_and_gradient(position, gradient) {
+        match self.walk.value_and_gradient(position, gradient) {
             Ok(value) if value.is_finite() && gradient.iter().all(|slope| slope.is_finite()) => Ok(value),
             Ok(_) => Err(NoValue::Outside),
             Err(error) if is_outside(&error) => Err(NoValue::Outside),

@@ -1,16 +1,20 @@
 //! Judges whether the chains of a sampler may be believed: R-hat, effective sample sizes, divergences, warnings.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
+use crate::engine::family::real;
 use crate::engine::metrics::{bulk_effective_sample_size, r_hat, tail_effective_sample_size};
+use crate::engine::report::{Severity, Warning};
 
-/// The largest R-hat of chains that agree.
-const LARGEST_R_HAT: f64 = 1.01;
+/// The largest R-hat of chains that agree, and of chains whose draws still say something.
+const LARGEST_R_HAT: [f64; 2] = [1.01, 1.05];
+/// The least effective sample size for each chain, and that below which draws say nothing.
+const LEAST_A_CHAIN: [f64; 2] = [100.0, 25.0];
+/// The part of trajectories that may diverge before a part of the posterior is missing.
+const MOST_DIVERGENCES: f64 = 0.01;
 
-/// The least effective sample size for each chain.
-const LEAST_A_CHAIN: f64 = 100.0;
+const VEHTARI: &str = "Vehtari, Gelman, Simpson, Carpenter and Burkner (2021)";
+const BETANCOURT: &str = "Betancourt (2017)";
 
 /// How well the chains agree on one number of a global site, or on the numbers of a local site of a silo.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,86 +64,6 @@ pub struct ChainSummary {
     pub warmup_gradients: u64,
 }
 
-/// A reason not to believe the draws.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum SamplerWarning {
-    /// The chains do not agree.
-    RHat {
-        /// The number, as in [`Convergence::label`].
-        label: String,
-        /// Its R-hat.
-        found: f64,
-    },
-    /// There are too few effective draws in the bulk.
-    BulkSampleSize {
-        /// The number.
-        label: String,
-        /// Its effective sample size.
-        found: f64,
-        /// What is asked for: 100 a chain.
-        expected: f64,
-    },
-    /// There are too few effective draws in the tails.
-    TailSampleSize {
-        /// The number.
-        label: String,
-        /// Its effective sample size.
-        found: f64,
-        /// What is asked for: 100 a chain.
-        expected: f64,
-    },
-    /// A number is the same in every draw.
-    NeverMoves {
-        /// The number.
-        label: String,
-    },
-    /// Trajectories diverged.
-    Divergences {
-        /// Over all chains.
-        found: usize,
-        /// Draws over all chains.
-        draws: usize,
-    },
-    /// Trajectories were cut at the largest depth.
-    MaxDepth {
-        /// Over all chains.
-        found: usize,
-        /// Draws over all chains.
-        draws: usize,
-    },
-}
-
-impl fmt::Display for SamplerWarning {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RHat { label, found } => write!(
-                formatter,
-                "R-hat of `{label}` is {found:.4}, expected at most {LARGEST_R_HAT}: the chains do not agree. Draw more, or state the model so that its posterior is easier, for example non-centred."
-            ),
-            Self::BulkSampleSize { label, found, expected } => write!(
-                formatter,
-                "the effective sample size of `{label}` is {found:.0} in the bulk, expected at least {expected:.0}. Draw more."
-            ),
-            Self::TailSampleSize { label, found, expected } => write!(
-                formatter,
-                "the effective sample size of `{label}` is {found:.0} in the tails, expected at least {expected:.0}. Draw more, or do not report its outer quantiles."
-            ),
-            Self::NeverMoves { label } => {
-                write!(formatter, "`{label}` is the same in every draw: it has not been sampled.")
-            }
-            Self::Divergences { found, draws } => write!(
-                formatter,
-                "{found} of {draws} trajectories diverged: parts of the posterior may be missing. Raise `target_accept`, or state the model non-centred."
-            ),
-            Self::MaxDepth { found, draws } => write!(
-                formatter,
-                "{found} of {draws} trajectories were cut at the largest depth: draws are dependent for longer. Raise `max_depth`."
-            ),
-        }
-    }
-}
-
 /// What is known of the quality of draws.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct NutsDiagnostics {
@@ -149,7 +73,7 @@ pub struct NutsDiagnostics {
     /// How each chain went.
     pub chains: Vec<ChainSummary>,
     /// Reasons not to believe the draws; none is good news.
-    pub warnings: Vec<SamplerWarning>,
+    pub warnings: Vec<Warning>,
 }
 
 impl NutsDiagnostics {
@@ -175,36 +99,64 @@ impl NutsDiagnostics {
         self.chains.iter().map(|chain| chain.divergences).sum()
     }
 
-    /// Complains of numbers, and of chains of `draws` draws.
-    pub(super) fn complain(&mut self, draws: usize) {
-        #[expect(clippy::cast_precision_loss, reason = "chains are few")]
-        let expected = LEAST_A_CHAIN * self.chains.len() as f64;
-        for Convergence { label, r_hat, bulk, tail, .. } in &self.convergence {
-            let (r_hat, bulk, tail, label) = (*r_hat, *bulk, *tail, label.clone());
-            if r_hat.is_nan() {
-                self.warnings.push(SamplerWarning::NeverMoves { label });
-                continue;
-            }
-            if r_hat > LARGEST_R_HAT {
-                self.warnings.push(SamplerWarning::RHat { label: label.clone(), found: r_hat });
-            }
-            // A sample size that cannot be computed is not enough.
-            if bulk.is_nan() || bulk < expected {
-                self.warnings.push(SamplerWarning::BulkSampleSize { label: label.clone(), found: bulk, expected });
-            }
-            if tail.is_nan() || tail < expected {
-                self.warnings.push(SamplerWarning::TailSampleSize { label, found: tail, expected });
-            }
-        }
-        let draws = draws * self.chains.len();
-        let (diverged, cut) = (self.divergences(), self.chains.iter().map(|chain| chain.at_max_depth).sum());
-        if diverged > 0 {
-            self.warnings.push(SamplerWarning::Divergences { found: diverged, draws });
-        }
-        if cut > 0 {
-            self.warnings.push(SamplerWarning::MaxDepth { found: cut, draws });
-        }
+    /// Complains of numbers, and of chains of `draws` draws; `centred` is a local site that could be declared non-centred.
+    pub(super) fn complain(&mut self, draws: usize, centred: Option<&str>) {
+        let of_numbers = self.convergence.iter().flat_map(|one| one.complaints(self.chains.len(), centred));
+        let draws = real(draws * self.chains.len());
+        let (diverged, cut): (_, usize) =
+            (real(self.divergences()), self.chains.iter().map(|chain| chain.at_max_depth).sum());
+        let of_divergences = (diverged > 0.0).then(|| {
+            let severity = if diverged > MOST_DIVERGENCES * draws { Severity::Doubt } else { Severity::Limit };
+            let problem = "trajectories diverged, so that a part of the posterior may be missing: a share of";
+            let remedy = format!("Raise `target_accept`{}.", reparameterise(centred));
+            Warning::new(severity, problem, remedy).measured(diverged / draws).beyond(0.0, BETANCOURT)
+        });
+        let of_depth = (cut > 0).then(|| {
+            let problem =
+                "trajectories were cut at the largest depth, so that draws are dependent for longer: a share of";
+            Warning::new(Severity::Limit, problem, "Raise `max_depth`.")
+                .measured(real(cut) / draws)
+                .beyond(0.0, BETANCOURT)
+        });
+        let all: Vec<Warning> = of_numbers.chain(of_divergences).chain(of_depth).collect();
+        self.warnings.extend(all);
     }
+}
+
+impl Convergence {
+    /// What is wrong with this number over so many chains.
+    fn complaints(&self, chains: usize, centred: Option<&str>) -> Vec<Warning> {
+        let at = |warning: Warning| warning.at(&self.label).of_silo(self.silo.as_ref());
+        if self.r_hat.is_nan() {
+            let problem = "a number is the same in every draw: it has not been sampled";
+            return vec![at(Warning::new(Severity::Doubt, problem, "Look for what holds it where it is."))];
+        }
+        let mut all = Vec::new();
+        let [largest, worst] = LARGEST_R_HAT;
+        if self.r_hat > largest {
+            let severity = if self.r_hat > worst { Severity::Doubt } else { Severity::Limit };
+            let remedy = format!("Draw more{}.", reparameterise(centred));
+            let warning = Warning::new(severity, "the chains do not agree: R-hat", remedy);
+            all.push(at(warning.measured(self.r_hat).beyond(largest, VEHTARI)));
+        }
+        let [least, useless] = LEAST_A_CHAIN.map(|each| each * real(chains));
+        let sizes = [
+            (self.bulk, "in the bulk", "Draw more."),
+            (self.tail, "in the tails", "Draw more, or do not report outer quantiles."),
+        ];
+        // A sample size that cannot be computed is not enough.
+        for (found, place, remedy) in sizes.into_iter().filter(|(found, ..)| found.is_nan() || *found < least) {
+            let severity = if found >= useless { Severity::Limit } else { Severity::Doubt };
+            let warning = Warning::new(severity, format!("the effective sample size {place} is small"), remedy);
+            all.push(at(warning.measured(found).beyond(least, VEHTARI)));
+        }
+        all
+    }
+}
+
+/// Advice to declare a site in other terms, where that is left to do.
+fn reparameterise(centred: Option<&str>) -> String {
+    centred.map_or_else(String::new, |site| format!(", or declare `{site}` non-centred (`.non_centred()`)"))
 }
 
 /// How well chains agree on one number; NaN for a number that never moves.
@@ -221,17 +173,32 @@ pub(super) fn converged(label: &str, silo: Option<&str>, chains: &[&[f64]]) -> C
 
 #[cfg(test)]
 mod tests {
-    use super::{ChainSummary, Convergence, NutsDiagnostics, SamplerWarning};
+    use super::*;
+
+    fn complained(one: Convergence, chain: ChainSummary, centred: Option<&str>) -> Vec<Warning> {
+        let mut found = NutsDiagnostics { convergence: vec![one], chains: vec![chain; 2], warnings: Vec::new() };
+        found.complain(100, centred);
+        found.warnings
+    }
 
     #[test]
     fn a_sample_size_that_cannot_be_computed_is_complained_of() {
         let one = Convergence { label: "beta".into(), silo: None, r_hat: 1.0, bulk: f64::NAN, tail: f64::NAN };
-        let chains = vec![ChainSummary::default(); 2];
-        let mut found = NutsDiagnostics { convergence: vec![one], chains, warnings: Vec::new() };
-        found.complain(10);
-        let [SamplerWarning::BulkSampleSize { .. }, SamplerWarning::TailSampleSize { .. }] = found.warnings.as_slice()
-        else {
-            panic!("{:?}", found.warnings)
-        };
+        let found = complained(one, ChainSummary::default(), None);
+        assert!(found.len() == 2 && found.iter().all(|own| own.severity == Severity::Doubt), "{found:?}");
+    }
+
+    #[test]
+    fn severities_follow_the_numbers_and_advice_names_a_centred_site_alone() {
+        let one = |r_hat, bulk| Convergence { label: "beta".into(), silo: None, r_hat, bulk, tail: 400.0 };
+        let severities = |found: Vec<Warning>| found.iter().map(|own| own.severity).collect::<Vec<_>>();
+        assert!(complained(one(1.009, 201.0), ChainSummary::default(), None).is_empty());
+        assert_eq!(severities(complained(one(1.02, 199.0), ChainSummary::default(), None)), [Severity::Limit; 2]);
+        assert_eq!(severities(complained(one(1.06, 49.0), ChainSummary::default(), None)), [Severity::Doubt; 2]);
+        let diverged = |divergences| ChainSummary { divergences, ..ChainSummary::default() };
+        assert_eq!(severities(complained(one(1.0, 400.0), diverged(1), None)), [Severity::Limit]);
+        let found = complained(one(1.0, 400.0), diverged(2), Some("theta"));
+        assert!(found[0].severity == Severity::Doubt && found[0].remedy.contains("`theta` non-centred"), "{found:?}");
+        assert!(!complained(one(1.0, 400.0), diverged(2), None)[0].remedy.contains("non-centred"));
     }
 }

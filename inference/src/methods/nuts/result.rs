@@ -10,10 +10,13 @@ use crate::engine::error::{Error, Result};
 use crate::engine::report::SiteSummary;
 use crate::engine::report::summary;
 use crate::engine::report::summary::NaturalDraws;
+use crate::engine::trust::verdict::Verdict;
 
 /// Draws from a posterior, with their summary and their diagnostics.
 #[derive(Debug, Clone)]
 pub struct NutsFit {
+    /// Whether to trust the draws.
+    pub verdict: Verdict,
     /// Draws of every global number on its natural scale: site, label, draws, chain after chain.
     pub draws: Vec<(String, String, Vec<f64>)>,
     /// Every number of every global site, on its natural scale.
@@ -73,6 +76,8 @@ impl NutsFit {
 
 impl fmt::Display for NutsFit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "verdict: {}", self.verdict)?;
+        self.diagnostics.warnings.iter().try_for_each(|warning| writeln!(formatter, "{warning}"))?;
         writeln!(
             formatter,
             "{:<16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
@@ -103,7 +108,6 @@ impl fmt::Display for NutsFit {
             formatter,
             "{chains} chains of {draws} draws after {warmup}, {:.1} s; {divergences} divergences",
             self.seconds
-        )?;
-        self.diagnostics.warnings.iter().try_for_each(|warning| writeln!(formatter, "warning: {warning}"))
+        )
     }
 }

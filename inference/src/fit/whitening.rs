@@ -1,0 +1,72 @@
+//! Finds coordinates in which a posterior is nearly round, from a fit by few rounds, for a sampler to walk in.
+
+use faer::{Mat, Side};
+use partita_core::{Device, Model};
+use rayon::ThreadPool;
+
+use super::choice::choose;
+use super::{AlgorithmChoice, FitOptions, parties, pool};
+use crate::engine::algorithm::Ending;
+use crate::engine::error::Result;
+use crate::engine::run::{Silent, run};
+use crate::engine::settings::Settings;
+
+/// The posterior of few rounds: $`Z_G = m + C u`$ of the globals, and $`Z_L = m + s u`$ of each number of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Whitening {
+    /// $m$, of the globals.
+    pub(crate) mean: Vec<f64>,
+    /// $C$, lower triangular, of the globals.
+    pub(crate) factor: Mat<f64>,
+    /// $m$ and $s$ of the local latents: silo by silo, block by block.
+    pub(crate) locals: Vec<(Vec<f64>, Vec<f64>)>,
+}
+
+/// The posterior of few rounds; `None` where they do not serve the model, or did not converge.
+///
+/// # Errors
+/// [`crate::Error::Setting`] for threads that the machine cannot start.
+pub(crate) fn whitening<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    seed: u64,
+    threads: usize,
+) -> Result<Option<Whitening>> {
+    let settings = Settings { seed, ..Settings::default() };
+    let options = FitOptions { settings, threads, ..FitOptions::default() };
+    let threads = pool(threads)?;
+    // What the model refuses is for the sampler to say: here it means that there is no such posterior.
+    Ok(fitted(model, silos, device, &options, &threads).ok().flatten())
+}
+
+fn fitted<M: Model + 'static>(
+    model: &M,
+    silos: &[(String, M::Data)],
+    device: &Device,
+    options: &FitOptions,
+    threads: &ThreadPool,
+) -> Result<Option<Whitening>> {
+    let chosen = choose(model, silos, device, options)?.options;
+    if !matches!(chosen.algorithm, AlgorithmChoice::FewRounds(_)) {
+        return Ok(None);
+    }
+    let (mut algorithm, mut exchange) = parties(model, silos, device, &chosen)?;
+    let steps = chosen.run_options(chosen.settings.steps);
+    let record = threads.install(|| run(&mut *algorithm, &mut exchange, &steps, &mut Silent))?;
+    let posterior = algorithm.posterior();
+    let mean = posterior.family.mean(posterior.parameters);
+    let (len, covariance) = (mean.len(), posterior.family.covariance(posterior.parameters));
+    let covariance = Mat::from_fn(len, len, |row, column| covariance[row * len + column]);
+    let Ok(factor) = covariance.llt(Side::Lower) else { return Ok(None) };
+    let factor = factor.L().to_owned();
+    let mut locals = Vec::new();
+    for program in exchange.programs() {
+        locals.extend(program.local_moments()?);
+    }
+    let numbers = locals.iter().flat_map(|(means, sds)| means.iter().chain(sds));
+    let is_finite = mean.iter().chain(numbers).all(|value| value.is_finite())
+        && locals.iter().flat_map(|(_, sds)| sds).all(|sd| *sd > 0.0);
+    let converged = record.ending == Ending::Converged;
+    Ok((converged && is_finite).then_some(Whitening { mean, factor, locals }))
+}

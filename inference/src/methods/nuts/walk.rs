@@ -1,0 +1,39 @@
+//! Reads the log density of a model in the coordinates that a chain walks in.
+
+use partita_core::{Model, Result};
+
+use super::chart::Chart;
+use super::target::Target;
+
+/// A target in coordinates of a chart; in the unconstrained latents themselves without one.
+pub(super) struct Walk<'a, M: Model> {
+    pub(super) target: Target<'a, M>,
+    pub(super) chart: Option<&'a Chart>,
+}
+
+impl<M: Model> Walk<'_, M> {
+    /// The log density in nats at a place, but for the constant of the chart; writes its gradient.
+    pub(super) fn value_and_gradient(&mut self, place: &[f64], gradient: &mut [f64]) -> Result<f64> {
+        let Some(chart) = self.chart else { return self.target.value_and_gradient(place, gradient) };
+        let value = self.target.value_and_gradient(&self.latents(place), gradient)?;
+        chart.pull(gradient);
+        Ok(value)
+    }
+
+    /// The latents at a place.
+    pub(super) fn latents(&self, place: &[f64]) -> Vec<f64> {
+        let mut latents = place.to_vec();
+        if let Some(chart) = self.chart {
+            chart.latents(place, &mut latents);
+        }
+        latents
+    }
+
+    /// The place of latents.
+    pub(super) fn place(&self, mut latents: Vec<f64>) -> Vec<f64> {
+        if let Some(chart) = self.chart {
+            chart.coordinates(&mut latents);
+        }
+        latents
+    }
+}
