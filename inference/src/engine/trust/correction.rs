@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::known::Known;
 use super::left_out::LeftOut;
+use super::proposal::is_far;
 use super::round::Round;
 use super::sample::Sample;
 use crate::engine::error::Result;
@@ -83,7 +84,7 @@ impl Correction {
             effective_sample_size,
             log_evidence: smoothed.log_sum - count.ln(),
             log_evidence_se: (1.0 / effective_sample_size - 1.0 / count).max(0.0).sqrt(),
-            impossible: log_ratios.iter().filter(|ratio| **ratio == f64::NEG_INFINITY).count(),
+            impossible: (0..log_ratios.len()).filter(|at| !is_far(*at) && log_ratios[*at] == f64::NEG_INFINITY).count(),
             sites,
             left_out,
         })
