@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
 mod choice;
+mod comfort;
 mod exact;
 mod mixed_models;
 mod not_converged;

@@ -114,6 +114,7 @@ impl Report {
         let Found { bound, record, settings, .. } = found;
         let counters = record.counters;
         let warnings = found.warnings.into_iter().chain(Warning::of_ending(record.ending));
+        let warnings = warnings.chain(Warning::of_points(&found.sites));
         let warnings: Vec<Warning> = warnings.chain(found.trust.warnings()).collect();
         Self {
             verdict: Verdict::of(&warnings),

@@ -90,8 +90,9 @@ pub struct Nuts {
     /// The largest depth of a tree: a trajectory has fewer than 2 to this power steps.
     pub max_depth: u32,
     /// Chains start this far at most from the model's own start, number by number on the unconstrained scale, in units
-    /// of the start scale of a site that has one. In whitened coordinates every second chain starts so; the others start
-    /// this far at most from the posterior of few rounds, in its standard deviations.
+    /// of the start scale of a site that has one. In whitened coordinates every second chain starts so, unless that is
+    /// more than 1,000 nats less probable; the others start this far at most from the posterior of few rounds, in its
+    /// standard deviations.
     pub start_radius: f64,
     /// What chains walk in.
     pub coordinates: Coordinates,

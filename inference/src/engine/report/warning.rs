@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::SiteSummary;
 use crate::engine::algorithm::Ending;
 
 /// What a warning means for the numbers of a report.
@@ -71,6 +72,17 @@ impl Warning {
     /// The same with where that begins to be wrong, and who says so.
     pub(crate) fn beyond(self, threshold: f64, source: &str) -> Self {
         Self { threshold: Some(threshold), source: Some(source.to_owned()), ..self }
+    }
+
+    /// That the answer is a point, where all standard deviations are zero.
+    pub(crate) fn of_points(sites: &[SiteSummary]) -> Option<Self> {
+        // Draws of a point are all the same, but for the rounding of their mean.
+        let is_one = |site: &SiteSummary| site.quantiles.p2_5.total_cmp(&site.quantiles.p97_5).is_eq();
+        let is_point = !sites.is_empty() && sites.iter().all(is_one);
+        is_point.then(|| {
+            let problem = "the answer is a point, which has no uncertainty: standard deviations of zero are not those of the posterior";
+            Self::new(Severity::Doubt, problem, "Read means as estimates alone, or take `FewRounds` or `Sfvi` for a posterior.")
+        })
     }
 
     /// What is wrong with the answer of a run that ended so.

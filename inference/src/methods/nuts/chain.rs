@@ -16,6 +16,9 @@ use crate::engine::error::{Error, Result, is_outside};
 /// How many starts are tried before a chain gives up.
 const TRIES: usize = 100;
 
+/// The nats by which a declared start may be less probable than a place around the posterior.
+const REMOTE: f64 = 1_000.0;
+
 /// The draws of a chain, one after another, and how it went.
 #[derive(Debug)]
 pub(super) struct Sampled {
@@ -95,10 +98,12 @@ fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, st
     let mut last = (String::new(), String::new());
     for _ in 0..TRIES {
         let mut off = || nuts.start_radius * (2.0 * stream.uniform() - 1.0);
-        let position: Vec<f64> = if walk.chart.is_some() && number.is_multiple_of(2) {
-            start.center.iter().map(|_| off()).collect()
-        } else {
-            walk.place(start.center.iter().zip(&start.scale).map(|(center, scale)| center + scale * off()).collect())
+        let around: Vec<f64> = start.center.iter().map(|_| off()).collect();
+        let declared = start.center.iter().zip(&start.scale).map(|(center, scale)| center + scale * off()).collect();
+        let position = match walk.chart {
+            Some(_) if number.is_multiple_of(2) => around,
+            Some(_) => nearer(walk, around, declared, &mut gradient),
+            None => declared,
         };
         let value = walk.value_and_gradient(&position, &mut gradient);
         match &value {
@@ -113,6 +118,14 @@ fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, st
         }
     }
     Err(Error::NoStart { chain: number as usize, tries: TRIES, site: last.0, problem: last.1 })
+}
+
+/// The place of the declared start, unless it is so improbable that a warm-up would be spent on the way from it: a place
+/// around the posterior of few rounds then.
+fn nearer<M: Model>(walk: &mut Walk<'_, M>, around: Vec<f64>, declared: Vec<f64>, gradient: &mut [f64]) -> Vec<f64> {
+    let declared = walk.place(declared);
+    let mut value = |place: &[f64]| walk.value_and_gradient(place, gradient).unwrap_or(f64::NEG_INFINITY);
+    if value(&declared) < value(&around) - REMOTE { around } else { declared }
 }
 
 /// A keyed stream as a generator of the sampler's version of the traits.
