@@ -7,7 +7,7 @@ use fixtures::{
 use partita::burn::module::Module;
 use partita::burn::tensor::Tensor;
 use partita::core::{Latents, LogDensity, Minibatch};
-use partita::inference::Error;
+use partita::inference::{Error, Sgd, StartFrom};
 use partita::models::{EIGHT_SCHOOLS, EightSchools, Schools};
 use partita::{
     AlgorithmChoice, Device, Estimator, FamilyPlan, Fit, FitOptions, Gaussian, Model, Normal, Result, Schedule, Scope,
@@ -119,6 +119,67 @@ impl Model for Rowwise {
             }
         })
     }
+}
+
+#[test]
+fn the_gradient_of_a_row_that_is_followed_is_that_of_the_bound_on_average() {
+    // One row of z ~ N(mu, 0.7²), y ~ N(z, 1) at y = 2, with mu and z at N(0, 0.8²), and two inner draws: the mean of one
+    // step of the row's mean over seeds, against sums over the noise of mu and of both draws.
+    let (device, y, spread, scale, rate) = (Device::flex(), 2.0, 0.7, 0.8_f64, 0.01);
+    let log_normal = |x: f64, m: f64, s: f64| -0.5 * ((x - m) / s).powi(2) - s.ln();
+    let slopes = |noise: [f64; 3]| {
+        let [mu, draws @ ..] = noise.map(|own| scale * own);
+        let log_p = |z: f64| log_normal(z, mu, spread) + log_normal(y, z, 1.0);
+        let weight = |z: f64| (log_p(z) - log_normal(z, 0.0, scale)).exp();
+        let by_draw = |z: f64| (mu - z) / spread.powi(2) + (y - z);
+        let path = |z: f64| by_draw(z) + z / scale.powi(2);
+        let total: f64 = draws.iter().map(|z| weight(*z)).sum();
+        let sum = |of: &dyn Fn(f64, f64) -> f64| draws.iter().map(|z| of(weight(*z) / total, *z)).sum::<f64>();
+        [sum(&|w, z| w * by_draw(z)), sum(&|w, z| w * w * path(z)), sum(&|w, z| w * path(z))]
+    };
+    let (points, step) = (65_u32, 0.2);
+    let at = |index: u32| f64::from(index) * step - 6.4;
+    let density = |x: f64| step * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let mut exact = [0.0; 3];
+    for (a, b, c) in (0..points).flat_map(|a| (0..points).flat_map(move |b| (0..points).map(move |c| (a, b, c)))) {
+        let noise = [a, b, c].map(at);
+        let mass: f64 = noise.map(density).iter().product();
+        exact.iter_mut().zip(slopes(noise)).for_each(|(sum, own)| *sum += mass * own);
+    }
+    let [expected, doubly, plain] = exact;
+    assert!((expected - doubly).abs() < 1e-6, "{exact:?}");
+    let one = |seed: u64| {
+        let settings = Settings {
+            steps: 1,
+            seed,
+            estimator: Estimator::LocallyEnhanced { inner: 2 },
+            family: FamilyPlan::new().global(Gaussian::diagonal()).local(Gaussian::diagonal()).initial_scale(scale),
+            schedule: Schedule::Constant { rate },
+            optimiser: Sgd { momentum: 0.0 }.into(),
+            clip: None,
+            start: StartFrom::Declared,
+            ..Settings::default()
+        };
+        let algorithm = AlgorithmChoice::Sfvi;
+        let options = FitOptions {
+            algorithm,
+            settings,
+            elbo_draws: 1,
+            trust_draws: Some(0),
+            summary_draws: 0,
+            ..FitOptions::default()
+        };
+        let silos = [("a".to_owned(), device.tensor(vec![y], [1]))];
+        let mut fit = fit(&Rowwise { how: Likelihood::Observed }, &silos, &device, &options, None).unwrap();
+        fit.exchange.programs()[0].local_moments().unwrap()[0].0[0] / rate
+    };
+    let steps: Vec<f64> = (0..4_000).map(one).collect();
+    let count = steps.len() as f64;
+    let mean = steps.iter().sum::<f64>() / count;
+    let error = (steps.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / count / count).sqrt();
+    println!("{mean} ± {error}, expected {expected}; one weight in place of two {plain}");
+    assert!((mean - expected).abs() < 5.0 * error, "{mean} ± {error}, expected {expected}");
+    assert!((plain - expected).abs() > 10.0 * error, "the check could not tell: {plain}, {expected} ± {error}");
 }
 
 #[test]

@@ -5,11 +5,12 @@ use fixtures::{
     ConjugateGaussian, conjugate, groups, six_cities_data, six_cities_family, six_cities_model, structured,
 };
 use partita::burn::tensor::Tensor;
+use partita::core::{Key, Noise, Purpose};
 use partita::inference::{
     Averaging, Barycentre, CovarianceMatrix, DiagonalGaussian, Error, Family, FullRankGaussian, LogPool,
     LowRankGaussian, ParameterMean, Plug,
 };
-use partita::{AlgorithmChoice, Device, Fit, FitOptions, RoundOptions, Schedule, Settings, fit};
+use partita::{AlgorithmChoice, Device, Estimator, Fit, FitOptions, RoundOptions, Schedule, Settings, fit};
 
 /// The fixed point is iterated to a relative change of 1e-12; the error left is of that order.
 const FIXED_POINT: f64 = 1e-10;
@@ -62,6 +63,57 @@ fn barycentre_in_one_dimension_and_of_commuting_covariances_has_its_closed_form(
     };
     let average = Barycentre.average(&family, &[member(1.0, 9.0), member(4.0, 0.25)], &[0.5, 0.5]).unwrap();
     close(&family.covariance(&average), &family.covariance(&member(2.25, 1.75 * 1.75)), FIXED_POINT);
+}
+
+/// The product of square matrices, row-major.
+fn product(a: &[f64], b: &[f64], size: usize) -> Vec<f64> {
+    let entry = |at: usize| (0..size).map(|k| a[at / size * size + k] * b[k * size + at % size]).sum();
+    (0..size * size).map(entry).collect()
+}
+
+#[test]
+fn barycentre_of_badly_conditioned_members_is_the_midpoint_of_their_optimal_map() {
+    // B = TAT for a symmetric positive definite T, which is the optimal map then: halfway is (1 + T)/2 A (1 + T)/2.
+    let (size, mut normal) = (5, Noise::new(3).stream(Key::new(Purpose::Check, 0)));
+    for _ in 0..20 {
+        let mut symmetric = |scales: &dyn Fn(usize) -> f64| {
+            let mut root = vec![0.0; size * size];
+            normal.normal(&mut root);
+            let wide: Vec<f64> = (0..size * size).map(|at| root[at] * scales(at % size)).collect();
+            let transposed: Vec<f64> = (0..size * size).map(|at| wide[at % size * size + at / size]).collect();
+            product(&wide, &transposed, size)
+        };
+        let (a, mut map) = (symmetric(&|k| 10_f64.powf(-0.75 * k as f64)), symmetric(&|_| 1.0));
+        (0..size).for_each(|k| map[k * size + k] += 0.1);
+        let b = product(&product(&map, &a, size), &map, size);
+        let half: Vec<f64> = (0..size * size).map(|at| 0.5 * (map[at] + f64::from(at / size == at % size))).collect();
+        let expected = product(&product(&half, &a, size), &half, size);
+        let family = FullRankGaussian::new(size);
+        let member = |own: &[f64]| {
+            let both = |at: usize| 0.5 * (own[at] + own[at % size * size + at / size]);
+            let symmetric = (0..size * size).map(both).collect();
+            family.with_moments(&vec![0.0; size], &CovarianceMatrix::Full(symmetric)).unwrap()
+        };
+        let average = Barycentre.average(&family, &[member(&a), member(&b)], &[0.5, 0.5]).unwrap();
+        let largest = expected.iter().fold(0.0_f64, |largest, own| largest.max(own.abs()));
+        close(&family.covariance(&average), &expected, 1e-5 * largest);
+    }
+}
+
+#[test]
+fn rounds_whose_rows_are_averages_have_to_scale_density_and_entropy_together() {
+    let settings = Settings { estimator: Estimator::LocallyEnhanced { inner: 2 }, ..Settings::default() };
+    let silos: Vec<(String, Tensor<2>)> = ["a", "b"]
+        .map(|name| (name.to_owned(), ConjugateGaussian::data(&groups(3, 2), &Device::flex()).unwrap()))
+        .into();
+    let fitted = |scale_entropy| {
+        let algorithm = AlgorithmChoice::SfviAvg(RoundOptions { scale_entropy, ..RoundOptions::paper(5) });
+        let settings = Settings { steps: 10, ..settings.clone() };
+        fit(&conjugate(), &silos, &Device::flex(), &FitOptions { algorithm, settings, ..FitOptions::default() }, None)
+    };
+    let refused = fitted(false).unwrap_err();
+    assert!(matches!(refused, Error::Setting { setting: "scale_entropy", .. }), "{refused}");
+    fitted(true).unwrap();
 }
 
 #[test]

@@ -8,8 +8,9 @@ pub(crate) use choice::{Choices, Chosen, ChosenRows};
 pub(crate) use encodings::Encodings;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, Parent, SiteTable};
+use partita_core::{Device, Encoded, Key, Minibatch, Model, Moments, Noise, Parent, Role, SiteTable};
 
 use self::private::PrivateTheta;
 use crate::engine::error::{Error, Result};
@@ -19,11 +20,16 @@ use crate::engine::optimiser::{Schedule, UpdateRule};
 use crate::engine::settings::Settings;
 use crate::engine::trainer::units::leave;
 
-/// The rows of the outermost plates of a silo: patients, not their visits.
+/// The rows of a silo that its data are of: those of the outermost plates in which something is observed, patients and not
+/// their visits; of all outermost plates where the data come in by factors alone.
 pub(crate) fn outermost_rows(table: &SiteTable) -> usize {
+    let observed = table.sites().iter().filter(|site| site.role == Role::Observed);
+    let with_data: BTreeSet<usize> = observed.map(|site| table.outermost(site.block())).collect();
     let blocks = table.blocks().iter().enumerate();
     let outermost = blocks.filter(|(index, block)| block.plate.is_some() && table.outermost(*index) == *index);
-    outermost.map(|(_, block)| block.rows).sum()
+    let (counted, others): (Vec<_>, Vec<_>) = outermost.partition(|(index, _)| with_data.contains(index));
+    let chosen = if counted.is_empty() { others } else { counted };
+    chosen.into_iter().map(|(_, block)| block.rows).sum()
 }
 
 /// The local blocks of one party, and the part of θ that it shares with no other.

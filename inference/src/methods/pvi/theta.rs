@@ -48,6 +48,8 @@ impl<M: Model> Pvi<M> {
         self.family.check("the posterior under the prior after a step of θ", &moved)?;
         (self.natural, self.prior) = (moved, prior);
         self.version += 1;
+        // The next local updates are not to see the noise and the minibatch of this step.
+        self.coordinator.step += 1;
         self.theta_done = true;
         self.publish()?;
         let tally = Tally { parallel_steps: 1, silo_steps: self.sizes.len() as u64, ..Tally::default() };

@@ -7,7 +7,8 @@ use super::average::{Averaging, Barycentre, weighted};
 use super::join::{Join, Joined, LocalSteps, as_float};
 use super::messages::Round;
 use crate::engine::algorithm::{Algorithm, ElboSamples, Ending, Posterior, StepInfo, finite};
-use crate::engine::error::Result;
+use crate::engine::error::{Error, Result};
+use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Outcome, Request};
 use crate::engine::plug::Plug;
 use crate::engine::settings::Settings;
@@ -65,8 +66,8 @@ impl<M: Model> SfviAvg<M> {
     /// multiplies its local density by $N/N_j$.
     ///
     /// # Errors
-    /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, or sizes that are not one positive
-    /// number a silo.
+    /// As for [`crate::Sfvi::new`]; [`crate::Error::Setting`] for no local steps, for sizes that are not one positive
+    /// number a silo, and for [`Estimator::LocallyEnhanced`] without [`RoundOptions::scale_entropy`].
     pub fn new(
         model: &M,
         device: &Device,
@@ -77,6 +78,13 @@ impl<M: Model> SfviAvg<M> {
     ) -> Result<Self> {
         let mut globals = Coordinator::new(model, device, settings, silos)?;
         globals.adapt();
+        if !options.scale_entropy && matches!(settings.estimator, Estimator::LocallyEnhanced { .. }) {
+            return Err(Error::Setting {
+                setting: "scale_entropy",
+                found: "false with LocallyEnhanced".into(),
+                expected: "true: each row's average holds its density and its entropy together, and is multiplied as one",
+            });
+        }
         let join = Join::new(globals, options.local_steps, sizes)?;
         Ok(Self { join, options })
     }

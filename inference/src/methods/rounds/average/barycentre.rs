@@ -21,8 +21,10 @@ use crate::engine::family::{CovarianceMatrix, Family};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Barycentre;
 
-/// Relative change of the covariance at which the iteration has converged.
+/// Relative change of the covariance at which the iteration has converged, and that at which it has where it no longer
+/// falls: rounding leaves more of it the worse the covariances are conditioned.
 const TOLERANCE: f64 = 1e-12;
+const ROUNDING: f64 = 1e-7;
 /// Iterations after which it has not: it contracts quickly, a handful is usual.
 const MOST: usize = 500;
 
@@ -54,6 +56,7 @@ fn fixed_point(covariances: &[&Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
         Ok(total)
     };
     let mut current = sum(&|index| Ok(covariances[index].clone()))?;
+    let mut before = f64::INFINITY;
     for _ in 0..MOST {
         let own = eigen(&current)?;
         let (root, inverse_root) = (own.function(f64::sqrt), own.function(|value| value.powf(-0.5)));
@@ -63,12 +66,13 @@ fn fixed_point(covariances: &[&Mat<f64>], weights: &[f64]) -> Result<Mat<f64>> {
         let change = (&next - &current).norm_l2() / current.norm_l2();
         current = next;
         if !change.is_finite() {
-            let problem = "a covariance is not positive definite".to_owned();
+            let problem = "a covariance is not positive definite, or holds a number that is not finite".to_owned();
             return Err(Error::Average { operation: "Wasserstein barycentre", problem });
         }
-        if change < TOLERANCE {
+        if change < TOLERANCE || change < ROUNDING && change >= before {
             return Ok(current);
         }
+        before = change;
     }
     let problem = format!("the iteration has not converged in {MOST} rounds; are some covariances nearly singular?");
     Err(Error::Average { operation: "Wasserstein barycentre", problem })
