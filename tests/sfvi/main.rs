@@ -3,6 +3,7 @@
 mod amortised;
 mod averaging;
 mod baselines;
+mod checks;
 mod evaluation;
 mod resume;
 mod run_loop;

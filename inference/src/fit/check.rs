@@ -1,4 +1,8 @@
-//! Proves a model's plumbing before a run: plates scale, nothing broadcasts, silos add up to one machine.
+//! Proves a model's plumbing before a run: plates scale, nothing broadcasts, silos add up to the joint density.
+
+mod pooled;
+
+pub use pooled::check_pooled;
 
 use std::fmt;
 
@@ -48,7 +52,7 @@ impl fmt::Display for CheckReport {
 /// - the same global sites in every silo;
 /// - full batch = mean of minibatches, for every outermost plate: value and gradient by globals (plate scale, silent
 ///   broadcasts over rows), and the gradient by the latents of every level, whose rows follow those chosen;
-/// - the sum of the prior and the silos' shares = the joint density of one machine, value and gradient;
+/// - the sum of the prior and the silos' shares = the joint density that other readings take, value and gradient;
 /// - an encoder gives a row the same local posterior whatever other rows are evaluated;
 /// - a prior draw can be made and simulates data of the observed shapes.
 ///
@@ -172,9 +176,13 @@ impl<'a, M: Model> Checked<'a, M> {
     fn finish(mut self, silos: usize) -> CheckReport {
         let silos = if silos == 1 { "1 silo".to_owned() } else { format!("{silos} silos") };
         let value = relative(self.total.0, self.joint.0, 1.0);
-        self.report.checks.push((format!("bound: {silos} = one machine"), value, self.bound));
+        self.report.checks.push((format!("bound: prior and {silos} = joint density"), value, self.bound));
         let discrepancy = gradient_discrepancy(&self.total.1, &self.joint.1);
-        self.report.checks.push((format!("gradient by globals: {silos} = one machine"), discrepancy, self.bound));
+        self.report.checks.push((
+            format!("gradient by globals: prior and {silos} = joint density"),
+            discrepancy,
+            self.bound,
+        ));
         self.report
     }
 }
