@@ -5,6 +5,7 @@ mod choice;
 mod exact;
 mod mixed_models;
 mod not_converged;
+mod page;
 mod raw_scales;
 mod refusals;
 mod resume;

@@ -1,5 +1,8 @@
 //! Reports what was found: a summary of every global site on its natural scale, the bound, and what it cost.
 
+mod course;
+mod density;
+pub(crate) mod html;
 #[cfg(feature = "plots")]
 pub mod plot;
 mod starts;
@@ -7,6 +10,7 @@ pub(crate) mod summary;
 mod text;
 mod warning;
 
+pub use html::{Effect, HtmlOptions, Scale};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use starts::StartBound;
@@ -28,6 +32,8 @@ use crate::engine::trust::objective::Objective;
 use crate::engine::trust::verdict::{Trust, Verdict};
 
 /// What a fit found and what it cost.
+///
+/// Its text is for terminals, [`Report::write_json`] for programs, and [`Report::write_html`] for everybody else.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Whether to trust it.
@@ -87,6 +93,8 @@ pub struct Report {
     pub silos: Vec<String>,
     /// Why the run ended.
     pub ending: Ending,
+    /// Whether the posterior had stopped moving by then; `None` where nothing says so.
+    pub settled: Option<bool>,
     /// The settings.
     pub options: Settings,
 }
@@ -143,6 +151,7 @@ impl Report {
             choice: None,
             silos: found.silos,
             ending: record.ending,
+            settled: settled(record.ending, &bound),
             options: settings.clone(),
         }
     }
@@ -180,6 +189,16 @@ impl Report {
             reason: error.to_string(),
         })?;
         write_atomically(path, text.as_bytes())
+    }
+}
+
+/// Whether a run that ended so had stopped moving, as far as the gradients behind its bound say.
+fn settled(ending: Ending, bound: &ElboEstimate) -> Option<bool> {
+    let still = bound.still_moving.map(|moves| moves.has_settled());
+    match ending {
+        Ending::NotConverged | Ending::Interrupted => Some(false),
+        Ending::Converged => still.or(Some(true)),
+        Ending::Completed => still,
     }
 }
 
