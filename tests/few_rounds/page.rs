@@ -86,7 +86,7 @@ fn a_page_says_what_a_report_says() {
         "All that a message from a silo may hold",
         "Depends on data",
         "Pareto k",
-        "seed 0",
+        "seed 1",
         "Settings",
         // Long chains have 0.464 and 0.288 for smoking: an odds ratio of 1.59, 0.90 to 2.80, as the note writes it.
         "Mother smokes",

@@ -12,7 +12,7 @@
 use clap::{Args, ValueEnum};
 use partita::core::{NoiseKind, partition_equally};
 use partita::inference::ImportanceGradient;
-use partita::inference::{AlgorithmChoice, Metrics, Panel, SiteSummary, plot};
+use partita::inference::{AlgorithmChoice, HtmlOptions, Metrics, Panel, SiteSummary, plot};
 use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
@@ -202,7 +202,9 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     println!("\n{}", federated.report);
     println!("What may leave a silo:\n{}", federated.algorithm.manifest());
     draw(&session, &federated, &others)?;
-    session.finish(&federated.report, ", metrics.jsonl, elbo.svg and marginals.svg")
+    let page = HtmlOptions { title: "Six cities".into(), ..HtmlOptions::default() };
+    federated.write_html(&session.file("report.html"), &page)?;
+    session.finish(&federated.report, ", report.html, metrics.jsonl, elbo.svg and marginals.svg")
 }
 
 fn settings(options: &Options) -> Settings {

@@ -8,6 +8,9 @@ const TRACE_PLACES: f64 = 1_500.0;
 /// Margins left below the values that frame a trace, so that the end of its rise is seen.
 const CONTEXT: f64 = 5.0;
 
+/// The least margin in nats: what is less is not to look like a rise.
+const NEGLIGIBLE: f64 = 0.02;
+
 /// How the steps of a trace are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepAxis {
@@ -51,7 +54,7 @@ impl Course {
         let framing = if axis == StepAxis::Linear { &finite[finite.len() / 2..] } else { &finite };
         let low = framing.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
         let high = finite.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
-        let margin = (0.08 * (high - low)).max(1e-6 * high.abs()).max(f64::MIN_POSITIVE);
+        let margin = (0.08 * (high - low)).max(1e-6 * high.abs()).max(NEGLIGIBLE);
         let frame = low - CONTEXT * margin..high + margin;
         let below = finite.iter().filter(|point| point.1 < frame.start).count();
         let mut unseen = String::new();

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::Page;
-use super::chart::{Frame, Picture, Spacing, Span, at};
+use super::chart::{Frame, Picture, Spacing, Span, at, text};
 use super::words::{grouped, rounded, table};
 use crate::engine::algorithm::Ending;
 use crate::engine::report::algorithm_name;
@@ -25,7 +25,7 @@ impl Page<'_> {
             p { strong { "Settled: " (report.settled_in_words()) } ". The run ended because " (ending) "." }
             p {
                 (report.objective) " " (rounded(report.elbo, 1.0)) " nats, Monte Carlo standard error "
-                (rounded(report.elbo_se, 1.0)) " from " (grouped(report.elbo_draws as u64)) " draws."
+                (rounded(report.elbo_se, report.elbo_se)) " from " (grouped(report.elbo_draws as u64)) " draws."
             }
             @if let Some(trace) = self.trace() { figure { (trace) } }
         }
@@ -55,8 +55,8 @@ impl Page<'_> {
                 path.raw d=(frame.path(&raw)) {}
                 path.smooth d=(frame.path(&smooth)) {}
             }
-            (frame.lower_axis("step", 8.0))
-            (super::chart::text("end", [728.0, 18.0], &format!("settled: {settled}{unseen}")))
+            (frame.lower_axis("step", (steps.end - steps.start).min(8.0)))
+            (text("end", [728.0, 18.0], &format!("settled: {settled}{unseen}")))
         };
         Some(
             Picture { id: "trace", title: &title, description: &description, width: 760.0, height: 322.0 }.around(body),

@@ -94,7 +94,9 @@ impl Interval {
     }
 
     fn words(&self) -> String {
-        let like = self.high - self.low;
+        // Ratios around one are read with two places.
+        let width = self.high - self.low;
+        let like = if (0.1..10.0).contains(&self.low) && width > 0.05 { width.max(1.0) } else { width };
         let [low, middle, high] = [self.low, self.middle, self.high].map(|own| rounded(own, like));
         format!("{middle} ({low} to {high})")
     }

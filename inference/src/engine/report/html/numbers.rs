@@ -3,8 +3,9 @@
 use maud::{Markup, html};
 
 use super::Page;
-use super::chart::{Frame, Picture, Spacing, Span, at, line};
-use super::words::{grouped, rounded, table};
+use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
+use super::words::{cut, grouped, rounded, table};
+use crate::engine::moments::mean_and_variance;
 use crate::engine::report::SiteSummary;
 use crate::engine::report::density::Density;
 use crate::engine::trust::correction::Correction;
@@ -12,6 +13,8 @@ use crate::engine::trust::correction::Correction;
 /// The most numbers in a table, and in pictures: those of a network are in the report's JSON.
 const SHOWN: usize = 200;
 const DRAWN: usize = 24;
+/// The most numbers whose correlations are listed.
+const CORRELATED: usize = 12;
 /// The places at which a density is evaluated.
 const PLACES: u32 = 120;
 
@@ -54,7 +57,7 @@ impl Page<'_> {
             (grouped(*draws as u64)) " draws around the posterior, which are worth " (format!("{effective_sample_size:.0}"))
             ": Pareto k " (rounded(*pareto_k, 1.0)) ", to be trusted below " (rounded(*threshold, 1.0)) ". "
             @if own.is_trusted() {
-                "Log evidence " (rounded(*log_evidence, 1.0)) " nats, Monte Carlo standard error " (rounded(*log_evidence_se, 1.0)) "."
+                "Log evidence " (rounded(*log_evidence, 1.0)) " nats, Monte Carlo standard error " (rounded(*log_evidence_se, *log_evidence_se)) "."
             }
         }
     }
@@ -74,9 +77,31 @@ impl Page<'_> {
                     @if self.draws.len() > DRAWN { " These are the first " (DRAWN) " of " (grouped(self.draws.len() as u64)) " numbers." }
                 }
                 div.panels { @for own in panels { figure { (own) } } }
+                @if self.draws.len() > 1 {
+                    details { summary { "Correlations of pairs of numbers" } (self.correlations()) }
+                }
             }
         })
     }
+
+    fn correlations(&self) -> Markup {
+        let shown = &self.draws[..self.draws.len().min(CORRELATED)];
+        let names: Vec<&str> = shown.iter().map(|(_, label, _)| label.as_str()).collect();
+        let columns: Vec<&str> = ["Number"].into_iter().chain(names.iter().copied()).collect();
+        let row = |(place, (_, label, own)): (usize, &(String, String, Vec<f64>))| {
+            let before = shown[..place].iter().map(|(_, _, other)| rounded(correlation(own, other), 1.0));
+            [label.clone()].into_iter().chain(before).chain(["1".into()]).collect::<Vec<_>>()
+        };
+        let rows: Vec<Vec<String>> = shown.iter().enumerate().map(row).collect();
+        table("Correlations of draws of the approximation", &columns, &rows)
+    }
+}
+
+/// The correlation of two numbers over the same draws.
+fn correlation(one: &[f64], other: &[f64]) -> f64 {
+    let ((a, variance_a), (b, variance_b)) = (mean_and_variance(one), mean_and_variance(other));
+    let products: Vec<f64> = one.iter().zip(other).map(|(x, y)| (x - a) * (y - b)).collect();
+    mean_and_variance(&products).0 / (variance_a * variance_b).sqrt()
 }
 
 fn panel(index: usize, own: &SiteSummary, draws: &[f64]) -> Option<Markup> {
@@ -102,7 +127,7 @@ fn panel(index: usize, own: &SiteSummary, draws: &[f64]) -> Option<Markup> {
             circle.middle cx=(at(middle)) cy=(at(bar)) r="4" {}
         }
         g transform="translate(0 20)" { (frame.lower_axis("", 4.0)) }
-        g.strong { (super::chart::text("start", [12.0, 14.0], &super::words::cut(&own.label, 28))) }
+        g.strong { (text("start", [12.0, 14.0], &cut(&own.label, 28))) }
     };
     let [low, middle, high] = [q.p2_5, q.p50, q.p97_5].map(|value| rounded(value, own.sd));
     let description = format!("Median {middle}, 95 % interval {low} to {high}.");

@@ -5,7 +5,8 @@ use maud::{Markup, html};
 use super::Page;
 use super::words::{grouped, rounded, table};
 use crate::engine::trust::correction::Correction;
-use crate::engine::trust::left_out::LeftOut;
+use crate::engine::trust::left_out::{LeftOut, WithoutIt};
+use crate::engine::wire::manifest::{Field, Manifest};
 
 /// The most silos in a table.
 const SHOWN: usize = 100;
@@ -28,7 +29,7 @@ impl Page<'_> {
 
     pub(super) fn influence(&self) -> Markup {
         let all = self.by_influence();
-        let name = |own: &LeftOut| own.silo.clone().unwrap_or_else(|| "(the prior)".into());
+        let name = |own: &LeftOut| own.silo.clone().unwrap_or_else(|| "the prior".into());
         let label = |place: usize| self.report.sites[place].label.clone();
         let row = |own: &&LeftOut| {
             let conflict =
@@ -46,7 +47,7 @@ impl Page<'_> {
         let columns = ["Left out", "Moves most", "By (sd)", "Disagrees (sd)", "Pareto k", "Draws worth"];
         let numbers = |own: &&LeftOut| {
             let each = own.sites.iter().take(SHOWN_NUMBERS).enumerate();
-            let row = |(place, number): (usize, &crate::engine::trust::left_out::WithoutIt)| {
+            let row = |(place, number): (usize, &WithoutIt)| {
                 let [mean, sd] = [number.mean, number.sd].map(|own| rounded(own, number.sd));
                 vec![label(place), mean, sd, rounded(number.moves, 1.0), rounded(number.conflict, 1.0)]
             };
@@ -76,8 +77,8 @@ impl Page<'_> {
     /// Bytes, and what the manifest lets go.
     pub(super) fn what_left(&self) -> Markup {
         let report = self.report;
-        let rows = |manifest: &crate::engine::wire::manifest::Manifest| {
-            let row = |field: &crate::engine::wire::manifest::Field| {
+        let rows = |manifest: &Manifest| {
+            let row = |field: &Field| {
                 let depends = if field.depends_on_data { "yes" } else { "no" };
                 vec![field.name.to_owned(), field.meaning.to_owned(), grouped(field.limit as u64), depends.into()]
             };
