@@ -12,7 +12,7 @@
 use clap::{Args, ValueEnum};
 use partita::core::{NoiseKind, partition_equally};
 use partita::inference::ImportanceGradient;
-use partita::inference::{AlgorithmChoice, HtmlOptions, Metrics, Panel, SiteSummary, plot};
+use partita::inference::{AlgorithmChoice, Effect, HtmlOptions, Metrics, Panel, Scale, SiteSummary, plot};
 use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
@@ -202,7 +202,14 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     println!("\n{}", federated.report);
     println!("What may leave a silo:\n{}", federated.algorithm.manifest());
     draw(&session, &federated, &others)?;
-    let page = HtmlOptions { title: "Six cities".into(), ..HtmlOptions::default() };
+    let ratio = |(label, name): (&str, &str)| Effect {
+        label: label.into(),
+        name: name.into(),
+        unit: "odds ratio".into(),
+        scale: Scale::Exponential,
+    };
+    let effects = [("beta[1]", "Mother smokes"), ("beta[2]", "A year of age"), ("beta[3]", "Both")].map(ratio).into();
+    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects };
     federated.write_html(&session.file("report.html"), &page)?;
     session.finish(&federated.report, ", report.html, metrics.jsonl, elbo.svg and marginals.svg")
 }

@@ -27,7 +27,7 @@ impl Page<'_> {
                 (report.objective) " " (rounded(report.elbo, 1.0)) " nats, Monte Carlo standard error "
                 (rounded(report.elbo_se, report.elbo_se)) " from " (grouped(report.elbo_draws as u64)) " draws."
             }
-            @if let Some(trace) = self.trace() { figure { (trace) } }
+            @if let Some(trace) = self.trace() { figure tabindex="0" { (trace) } }
         }
     }
 

@@ -159,7 +159,7 @@ impl Page<'_> {
             @for (index, (unit, scale)) in axes.into_iter().enumerate() {
                 @let own = effects.iter().filter(|effect| effect.unit == unit && effect.scale == scale);
                 @let shown: Vec<Shown<'_>> = own.map(|effect| Shown { name: &effect.name, lines: self.lines(effect) }).collect();
-                figure { (forest(&format!("forest-{index}"), unit, scale, &shown)) }
+                figure tabindex="0" { (forest(&format!("forest-{index}"), unit, scale, &shown)) }
                 details {
                     summary { "The same numbers as a table" }
                     (table(unit, &["Effect", "From", "Median or mean (95 % interval)"], &rows(&shown)))

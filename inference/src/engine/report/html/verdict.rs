@@ -38,20 +38,30 @@ fn warning(own: &Warning) -> Markup {
         Severity::Limit => "Limit",
         Severity::Doubt => "Doubt",
     };
-    let like = own.threshold.or(own.number).unwrap_or(1.0);
+    let like = 10.0 * own.threshold.or(own.number).unwrap_or(1.0);
     html! {
-        strong { (severity) ": " } (own.problem) "."
-        @if own.site.is_some() || own.silo.is_some() || own.number.is_some() || own.threshold.is_some() {
+        strong { (severity) ": " } (prose(&own.problem))
+        @if let Some(number) = own.number { ": " strong { (rounded(number, like)) } }
+        "."
+        @if own.site.is_some() || own.silo.is_some() || own.threshold.is_some() {
             dl {
                 @if let Some(site) = &own.site { dt { "Site" } dd { (site) } }
                 @if let Some(silo) = &own.silo { dt { "Silo" } dd { (silo) } }
-                @if let Some(number) = own.number { dt { "Measured" } dd { (rounded(number, like)) } }
                 @if let Some(threshold) = own.threshold {
                     dt { "Threshold" }
-                    dd { (rounded(threshold, like)) @if let Some(source) = &own.source { " (" (source) ")" } }
+                    dd { (rounded(threshold, like)) @if let Some(source) = &own.source { ", " (source) } }
                 }
             }
         }
-        p { "What to do: " (own.remedy) }
+        p { "What to do: " (prose(&own.remedy)) }
+    }
+}
+
+/// A sentence whose words in backticks are code.
+fn prose(sentence: &str) -> Markup {
+    html! {
+        @for (index, part) in sentence.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
     }
 }
