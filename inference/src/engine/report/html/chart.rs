@@ -66,11 +66,16 @@ impl Span {
     /// Round values within, with their labels: about `count` of them.
     fn ticks(&self, count: f64) -> Vec<(f64, String)> {
         if self.spacing == Spacing::Logarithmic {
-            let powers = (-12..=12).map(|power| 10_f64.powi(power));
-            let round: Vec<f64> = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * power)).collect();
-            let within: Vec<f64> = round.into_iter().filter(|value| self.holds(*value)).collect();
-            if (3..=9).contains(&within.len()) {
-                return within.into_iter().map(|value| (value, value.to_string())).collect();
+            let of = |digits: &[f64]| -> Vec<(f64, String)> {
+                let powers = (-6..=9).map(|power| 10_f64.powi(power));
+                let values = powers.flat_map(|power| digits.iter().map(move |digit| digit * power));
+                let within = values.filter(|value| self.holds(*value));
+                let label = |value: f64| format!("{value:.7}").trim_end_matches('0').trim_end_matches('.').to_owned();
+                within.map(|value| (value, label(value))).collect()
+            };
+            let few = [[1.0].as_slice(), &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]];
+            if let Some(ticks) = few.into_iter().map(of).find(|ticks| (4..=9).contains(&ticks.len())) {
+                return ticks;
             }
         }
         let rough = (self.high - self.low) / count;
@@ -177,7 +182,8 @@ mod tests {
             ticks.into_iter().map(|(_, label)| label).collect::<Vec<_>>()
         };
         assert_eq!(labels(-0.52, 1.03, Spacing::Linear), ["−0.5", "0", "0.5", "1.0"]);
-        assert_eq!(labels(0.4, 3.0, Spacing::Logarithmic), ["0.5", "1", "2"]);
+        assert_eq!(labels(0.4, 3.0, Spacing::Logarithmic), ["0.5", "0.7", "1", "1.5", "2", "3"]);
+        assert_eq!(labels(0.01, 20.0, Spacing::Logarithmic), ["0.01", "0.1", "1", "10"]);
         // Too few round numbers of that kind: those of a linear axis.
         assert_eq!(labels(0.9, 1.3, Spacing::Logarithmic), ["0.9", "1.0", "1.1", "1.2", "1.3"]);
     }

@@ -116,7 +116,7 @@ fn panel(index: usize, own: &SiteSummary, draws: &[f64]) -> Option<Markup> {
     let q = &own.quantiles;
     let across = Span::of([low, high, q.p2_5, q.p97_5].into_iter(), Spacing::Linear);
     let up = Span { low: 0.0, high: 1.05 * peak, spacing: Spacing::Linear };
-    let frame = Frame { left: 12.0, top: 26.0, width: 216.0, height: 90.0, across, up };
+    let frame = Frame { left: 16.0, top: 26.0, width: 204.0, height: 90.0, across, up };
     let area = [(low, 0.0)].into_iter().chain(curve).chain([(high, 0.0)]).collect::<Vec<_>>();
     let [left, middle, right] = [q.p2_5, q.p50, q.p97_5].map(|value| frame.x(value));
     let bar = frame.top + frame.height + 10.0;
