@@ -1,6 +1,8 @@
 //! Reports what was found: a summary of every global site on its natural scale, the bound, and what it cost.
 
+#[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
 mod course;
+#[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
 mod density;
 pub(crate) mod html;
 #[cfg(feature = "plots")]
