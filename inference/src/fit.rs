@@ -4,6 +4,7 @@ pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+mod page;
 mod party;
 mod several;
 mod start;
@@ -14,7 +15,7 @@ pub use elsewhere::{Fitted, evaluating_silo, fit_asynchronous, fit_parties};
 pub use start::{Run, start};
 pub use warning::LocalLatents;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -27,8 +28,7 @@ use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::html::Page;
-use crate::engine::report::{HtmlOptions, Report, Warning, algorithm_name};
+use crate::engine::report::{Report, Warning, algorithm_name};
 use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance};
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
@@ -171,46 +171,6 @@ impl Fit {
     #[must_use]
     pub fn posterior(&self) -> Posterior<'_> {
         self.algorithm.posterior()
-    }
-
-    /// Writes the report as one HTML file for people, atomically, with marginal densities, the trace of the bound and what
-    /// may leave a silo.
-    ///
-    /// # Errors
-    /// As for [`Report::write_html`].
-    ///
-    /// # Example
-    /// ```
-    /// use partita_core::{Device, Model, Normal, Result, Scope, burn};
-    /// use partita_inference::{Effect, FitOptions, HtmlOptions, Scale, fit};
-    /// use burn::{module::Module, tensor::Tensor};
-    ///
-    /// #[derive(Module, Debug)]
-    /// struct LogRatio {}
-    /// impl Model for LogRatio {
-    ///     type Globals = Tensor<1>;
-    ///     type Data = Tensor<1>;
-    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("log_ratio", Normal::new(0.0, 1.0)) }
-    ///     fn local(&self, scope: &mut Scope, ratio: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
-    ///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(ratio.clone(), 1.0).over(rows), rows.take(data)?))
-    ///     }
-    /// }
-    ///
-    /// let device = Device::flex();
-    /// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
-    /// let fit = fit(&LogRatio {}, &silos, &device, &FitOptions::default(), None)?;
-    /// let effect =
-    ///     Effect { label: "log_ratio".into(), name: "Treatment".into(), unit: "rate ratio".into(), scale: Scale::Exponential };
-    /// let options = HtmlOptions { title: "A trial in two clinics".into(), effects: vec![effect] };
-    /// let folder = tempfile::tempdir()?;
-    /// fit.write_html(&folder.path().join("report.html"), &options)?;
-    /// let page = std::fs::read_to_string(folder.path().join("report.html"))?;
-    /// assert!(page.contains("trust these numbers") && page.contains("Forest plot: rate ratio"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
-        let (report, trace, draws) = (&self.report, &self.record.trace, &self.draws);
-        Page { report, options, trace, draws, manifest: Some(self.algorithm.manifest()) }.write(path)
     }
 
     /// `model` with the trained parameters θ of this fit; those that silos keep private stay as they are in `model`.

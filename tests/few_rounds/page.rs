@@ -12,6 +12,9 @@ use super::options;
 /// A name that a browser would take for a script, an attribute or an entity.
 const HOSTILE: &str = "<script>console.error('ran')</script>\"'&amp;";
 
+/// The standard deviation of the normal prior of each global of six cities.
+const SD_PRIOR: f64 = 10.0;
+
 fn six_cities(names: [&str; 2]) -> Fit {
     let device = Device::flex();
     let parts = six_cities_silos();
@@ -33,7 +36,9 @@ fn page(folder: &Path, names: [&str; 2], title: &str) -> (PathBuf, String) {
         effect("omega", "Between children", Scale::ExponentialOfMinus),
     ];
     let path = folder.join("report.html");
-    six_cities(names).write_html(&path, &HtmlOptions { title: title.into(), effects }).unwrap();
+    let fit = six_cities(names);
+    let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
+    fit.write_html(&path, &HtmlOptions { title: title.into(), effects, prior }).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     (path, text)
 }
@@ -90,6 +95,7 @@ fn a_page_says_what_a_report_says() {
         "Settings",
         // Long chains have 0.464 and 0.288 for smoking: an odds ratio of 1.59, 0.90 to 2.80, as the note writes it.
         "Mother smokes",
+        "The dashed line is the density of the prior",
     ];
     for words in expected {
         assert!(page.contains(words), "{words}");
@@ -117,6 +123,22 @@ fn odds_ratios_are_those_of_long_chains() {
     }
     // The standard deviation between children, exp(0.787), and not minus its logarithm.
     assert!(page.contains("Between children: 2.1") || page.contains("Between children: 2.2"), "{page}");
+}
+
+#[test]
+fn draws_of_the_prior_are_those_that_the_model_declares() {
+    let fit = six_cities(["north", "south"]);
+    let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
+    let labels: Vec<&str> = prior.iter().map(|(_, label, _)| label.as_str()).collect();
+    assert_eq!(labels, fit.report.sites.iter().map(|site| site.label.as_str()).collect::<Vec<_>>());
+    for (_, label, draws) in &prior {
+        let count = draws.len() as f64;
+        let mean = draws.iter().sum::<f64>() / count;
+        let sd = (draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / count).sqrt();
+        // SD_PRIOR is what the model declares; five standard errors of a mean and of a deviation of 2,000 draws.
+        assert!(mean.abs() < 5.0 * SD_PRIOR / count.sqrt(), "{label}: {mean}");
+        assert!((sd / SD_PRIOR - 1.0).abs() < 5.0 / (2.0 * count).sqrt(), "{label}: {sd}");
+    }
 }
 
 #[test]

@@ -18,9 +18,10 @@ const SHARES: u32 = 170;
 
 /// Draws the accuracy of the rows of each bin against their mean confidence, one curve for each predictor.
 ///
-/// A calibrated predictor lies on the diagonal, an overconfident one below it. Bins without rows have no point. Below,
-/// the share of rows in each bin says how much a point counts. The line through a point is the 95 % interval of a share of so many rows by
-/// Wilson (1927), Probable inference, the law of succession, and statistical inference, JASA 22. The legend states each expected calibration error.
+/// A calibrated predictor lies on the diagonal, an overconfident one below it. Bins without rows have no point. The line
+/// through a point is the 95 % interval of a share of so many rows by Wilson (1927), Probable inference, the law of
+/// succession, and statistical inference, JASA 22. Below, the share of rows in each bin says how much a point counts. The
+/// legend states each expected calibration error.
 ///
 /// # Errors
 /// [`PlotError::Empty`] without a predictor or for one without rows, [`PlotError::Write`] if the file cannot be put in

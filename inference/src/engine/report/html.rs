@@ -31,11 +31,14 @@ pub struct HtmlOptions {
     pub title: String,
     /// The numbers that a forest plot shows, with the names that readers know; none for no such plot.
     pub effects: Vec<Effect>,
+    /// Draws of numbers from their prior, which marginal densities are shown beside: site, label, draws. See
+    /// [`crate::Fit::prior`].
+    pub prior: Vec<(String, String, Vec<f64>)>,
 }
 
 impl Default for HtmlOptions {
     fn default() -> Self {
-        Self { title: "Report of a fit".into(), effects: Vec::new() }
+        Self { title: "Report of a fit".into(), effects: Vec::new(), prior: Vec::new() }
     }
 }
 
@@ -107,7 +110,11 @@ impl Page<'_> {
                     main {
                         (self.verdict())
                         nav aria-label="Contents" {
-                            ul { @for (id, heading, _) in sections.iter().flatten() { li { a href={ "#" (id) } { (heading) } } } }
+                            ul {
+                                @for (id, heading, _) in sections.iter().flatten() {
+                                    li { a href={ "#" (id) } { (heading) } }
+                                }
+                            }
                         }
                         @for (id, heading, body) in sections.iter().flatten() {
                             section id=(id) aria-labelledby={ (id) "-heading" } {

@@ -89,8 +89,10 @@ impl Page<'_> {
         let json = |value: serde_json::Result<String>| value.unwrap_or_default();
         html! {
             p {
-                "The same data, model, settings and seed give the same numbers. To cite: Partita " (env!("CARGO_PKG_VERSION")) ", algorithm "
-                (algorithm_name(&report.algorithm).unwrap_or("of its own")) ", seed " (report.seed) ", device " (report.device) "."
+                "The same data, model, settings and seed give the same numbers. To cite: Partita "
+                (env!("CARGO_PKG_VERSION")) ", algorithm "
+                (algorithm_name(&report.algorithm).unwrap_or("of its own"))
+                ", seed " (report.seed) ", device " (report.device) "."
             }
             details { summary { "Algorithm" } pre tabindex="0" { (json(serde_json::to_string_pretty(&report.algorithm))) } }
             details { summary { "Settings" } pre tabindex="0" { (json(serde_json::to_string_pretty(&report.options))) } }

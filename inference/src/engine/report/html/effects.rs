@@ -151,14 +151,16 @@ impl Page<'_> {
             p {
                 "Median and 95 % interval of each effect: of all silos together (square)"
                 @if has_left_out {
-                    ", and what the others say without one of them (circle: mean and 1.96 standard deviations of the number in the model). "
+                    ", and what the others say without one of them (circle: mean and 1.96 standard deviations of the number "
+                    "in the model). "
                     "Where a circle lies far from its square, that silo decides the answer"
                 }
                 ". An arrow goes on beyond the axis."
             }
             @for (index, (unit, scale)) in axes.into_iter().enumerate() {
                 @let own = effects.iter().filter(|effect| effect.unit == unit && effect.scale == scale);
-                @let shown: Vec<Shown<'_>> = own.map(|effect| Shown { name: &effect.name, lines: self.lines(effect) }).collect();
+                @let shown = own.map(|effect| Shown { name: &effect.name, lines: self.lines(effect) });
+                @let shown: Vec<Shown<'_>> = shown.collect();
                 figure tabindex="0" { (forest(&format!("forest-{index}"), unit, scale, &shown)) }
                 details {
                     summary { "The same numbers as a table" }

@@ -36,9 +36,14 @@ impl Page<'_> {
         html! {
             p { (self.correction()) }
             @if rows.is_empty() { p { "No number of a site was summarised." } }
-            @else { (table("Posterior of each number, as the model declares it: mean, standard deviation (sd) and quantiles", &columns, &rows)) }
+            @else {
+                (table("Posterior of each number, as the model declares it: mean, standard deviation, quantiles", &columns, &rows))
+            }
             @if report.sites.len() > SHOWN {
-                p { "These are the first " (SHOWN) " of " (grouped(report.sites.len() as u64)) " numbers; the report's JSON has all." }
+                p {
+                    "These are the first " (SHOWN) " of " (grouped(report.sites.len() as u64))
+                    " numbers; the report's JSON has all."
+                }
             }
             @if !report.theta.is_empty() {
                 p { "The model has " (grouped(report.theta.len() as u64)) " trained parameters, which have no uncertainty." }
@@ -53,11 +58,13 @@ impl Page<'_> {
         };
         let Correction { draws, effective_sample_size, pareto_k, threshold, log_evidence, log_evidence_se, .. } = own;
         html! {
-            @if own.is_trusted() { "Corrected from " } @else { "These numbers are those of the approximation. They cannot be corrected from " }
+            @if own.is_trusted() { "Corrected from " }
+            @else { "These numbers are those of the approximation. They cannot be corrected from " }
             (grouped(*draws as u64)) " draws around the posterior, which are worth " (format!("{effective_sample_size:.0}"))
             ": Pareto k " (rounded(*pareto_k, 1.0)) ", to be trusted below " (rounded(*threshold, 1.0)) ". "
             @if own.is_trusted() {
-                "Log evidence " (rounded(*log_evidence, 1.0)) " nats, Monte Carlo standard error " (rounded(*log_evidence_se, *log_evidence_se)) "."
+                "Log evidence " (rounded(*log_evidence, 1.0)) " nats, Monte Carlo standard error "
+                (rounded(*log_evidence_se, *log_evidence_se)) "."
             }
         }
     }
@@ -67,14 +74,19 @@ impl Page<'_> {
         let is_corrected = self.report.trust.correction().is_some_and(Correction::is_trusted);
         let answer = self.report.answer();
         let panels = answer.iter().zip(self.draws).take(DRAWN).enumerate();
-        let panels: Vec<Markup> = panels.filter_map(|(index, (own, (_, _, draws)))| panel(index, own, draws)).collect();
+        let prior = |label: &str| self.options.prior.iter().find(|own| own.1 == label).map(|own| own.2.as_slice());
+        let panels = panels.filter_map(|(index, (own, (_, label, draws)))| panel(index, own, draws, prior(label)));
+        let panels: Vec<Markup> = panels.collect();
         (!panels.is_empty()).then(|| {
             html! {
                 p {
                     "Density of draws of the approximation. The bar below is the 95 % interval of the "
                     @if is_corrected { "corrected" } @else { "uncorrected" }
                     " numbers, the dot their median."
-                    @if self.draws.len() > DRAWN { " These are the first " (DRAWN) " of " (grouped(self.draws.len() as u64)) " numbers." }
+                    @if !self.options.prior.is_empty() { " The dashed line is the density of the prior." }
+                    @if self.draws.len() > DRAWN {
+                        " These are the first " (DRAWN) " of " (grouped(self.draws.len() as u64)) " numbers."
+                    }
                 }
                 div.panels { @for own in panels { figure { (own) } } }
                 @if self.draws.len() > 1 {
@@ -90,7 +102,8 @@ impl Page<'_> {
         let columns: Vec<&str> = ["Number"].into_iter().chain(names.iter().copied()).collect();
         let row = |(place, (_, label, own)): (usize, &(String, String, Vec<f64>))| {
             let before = shown[..place].iter().map(|(_, _, other)| rounded(correlation(own, other), 1.0));
-            [label.clone()].into_iter().chain(before).chain(["1".into()]).collect::<Vec<_>>()
+            let before = [label.clone()].into_iter().chain(before).chain(["1".into()]);
+            before.chain(vec![String::new(); shown.len() - place - 1]).collect::<Vec<_>>()
         };
         let rows: Vec<Vec<String>> = shown.iter().enumerate().map(row).collect();
         table("Correlations of draws of the approximation", &columns, &rows)
@@ -104,7 +117,7 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
     mean_and_variance(&products).0 / (variance_a * variance_b).sqrt()
 }
 
-fn panel(index: usize, own: &SiteSummary, draws: &[f64]) -> Option<Markup> {
+fn panel(index: usize, own: &SiteSummary, draws: &[f64], prior: Option<&[f64]>) -> Option<Markup> {
     let density = Density::Draws(draws.to_vec());
     if !density.is_drawable() {
         return None;
@@ -112,7 +125,10 @@ fn panel(index: usize, own: &SiteSummary, draws: &[f64]) -> Option<Markup> {
     let (low, high) = density.range();
     let places: Vec<f64> = (0..=PLACES).map(|k| low + (high - low) * f64::from(k) / f64::from(PLACES)).collect();
     let curve: Vec<(f64, f64)> = places.iter().copied().zip(density.evaluate(&places)).collect();
-    let peak = curve.iter().map(|point| point.1).fold(0.0, f64::max);
+    let prior = prior.map(|draws| Density::Draws(draws.to_vec())).filter(Density::is_drawable);
+    let before =
+        prior.map(|own| places.iter().copied().zip(own.evaluate(&places)).collect::<Vec<_>>()).unwrap_or_default();
+    let peak = curve.iter().chain(&before).map(|point| point.1).fold(0.0, f64::max);
     let q = &own.quantiles;
     let across = Span::of([low, high, q.p2_5, q.p97_5].into_iter(), Spacing::Linear);
     let up = Span { low: 0.0, high: 1.05 * peak, spacing: Spacing::Linear };
@@ -122,6 +138,7 @@ fn panel(index: usize, own: &SiteSummary, draws: &[f64]) -> Option<Markup> {
     let bar = frame.top + frame.height + 10.0;
     let body = html! {
         path.density d=(frame.path(&area)) {}
+        path.prior d=(frame.path(&before)) {}
         @if [left, middle, right].iter().all(|place| place.is_finite()) {
             (line("interval", [left, bar], [right, bar]))
             circle.middle cx=(at(middle)) cy=(at(bar)) r="4" {}

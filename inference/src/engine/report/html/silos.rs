@@ -58,16 +58,18 @@ impl Page<'_> {
                 p { "What each silo does to the answer is known only where the numbers can be corrected." }
             } @else {
                 p {
-                    "How far each moves the mean of the number that it moves most, in standard deviations, and how far it disagrees "
-                    "with all others together. Without it the numbers are trusted up to a Pareto k of "
+                    "How far each moves the mean of the number that it moves most, in standard deviations, and how far it "
+                    "disagrees with all others together. Without it the numbers are trusted up to a Pareto k of "
                     (rounded(self.report.trust.correction().map_or(f64::NAN, |own: &Correction| own.threshold), 1.0)) "."
                 }
-                (table("What each silo, and the prior, does to the answer", &columns, &all.iter().take(SHOWN).map(row).collect::<Vec<_>>()))
+                @let rows: Vec<_> = all.iter().take(SHOWN).map(row).collect();
+                (table("What each silo, and the prior, does to the answer", &columns, &rows))
                 @if all.len() > SHOWN { p { "These are " (SHOWN) " of " (all.len()) "; the report's JSON has all." } }
                 @for own in all.iter().take(SHOWN_NUMBERS).filter(|own| own.is_trusted()) {
                     details {
                         summary { "The numbers without " (name(own)) }
-                        (table(&format!("The numbers without {}", name(own)), &["Number", "Mean", "sd", "Moved by it (sd)", "Disagrees (sd)"], &numbers(own)))
+                        @let columns = ["Number", "Mean", "sd", "Moved by it (sd)", "Disagrees (sd)"];
+                        (table(&format!("The numbers without {}", name(own)), &columns, &numbers(own)))
                     }
                 }
             }
@@ -91,7 +93,8 @@ impl Page<'_> {
                 ". No row, no latent of a row and no parameter of one is in a message."
             }
             @if let Some(manifest) = self.manifest {
-                (table("All that a message from a silo may hold", &["Field", "What it is", "Numbers at most", "Depends on data"], &rows(manifest)))
+                @let columns = ["Field", "What it is", "Numbers at most", "Depends on data"];
+                (table("All that a message from a silo may hold", &columns, &rows(manifest)))
             }
         }
     }
