@@ -5,7 +5,7 @@ use std::process::Command;
 
 use partita::inference::{Effect, Error, HtmlOptions, Scale};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
-use partita::{Device, Fit, fit};
+use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
 
 use super::options;
 
@@ -16,12 +16,16 @@ const HOSTILE: &str = "<script>console.error('ran')</script>\"'&amp;";
 const SD_PRIOR: f64 = 10.0;
 
 fn six_cities(names: [&str; 2]) -> Fit {
+    fitted(names, &options())
+}
+
+fn fitted(names: [&str; 2], options: &FitOptions) -> Fit {
     let device = Device::flex();
     let parts = six_cities_silos();
     let silo =
         |(name, children): (&str, &Vec<_>)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap());
     let silos: Vec<_> = names.into_iter().zip(&parts).map(silo).collect();
-    fit(&MixedLogistic::new(4), &silos, &device, &options(), None).unwrap()
+    fit(&MixedLogistic::new(4), &silos, &device, options, None).unwrap()
 }
 
 fn effect(label: &str, name: &str, scale: Scale) -> Effect {
@@ -123,6 +127,28 @@ fn odds_ratios_are_those_of_long_chains() {
     }
     // The standard deviation between children, exp(0.787), and not minus its logarithm.
     assert!(page.contains("Between children: 2.1") || page.contains("Between children: 2.2"), "{page}");
+}
+
+#[test]
+fn a_report_alone_has_a_page_that_opens_with_every_reason_to_doubt_it() {
+    let settings = Settings { steps: 20, ..Settings::default() };
+    let own = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, elbo_draws: 50, ..options() };
+    let report = fitted(["north", "south"], &own).report;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    report.write_html(&path, &HtmlOptions::default()).unwrap();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(broken(&page), None);
+    let opening = page.split("<nav").next().unwrap();
+    assert!(opening.contains("<strong>do not trust these numbers, for the reasons below</strong>"), "{opening}");
+    assert_eq!(opening.matches("<li>").count(), report.warnings.len());
+    for words in ["Doubt: ", "Threshold", "What to do: ", "Vehtari"] {
+        assert!(opening.contains(words), "{words}: {opening}");
+    }
+    // What a backtick marks is code.
+    assert!(opening.contains("<code>Nuts</code>") && !opening.contains('`'), "{opening}");
+    assert!(page.contains("Settled: no") && page.contains("Report of a fit"));
+    assert!(!page.contains("Marginal densities") && !page.contains("<svg"));
 }
 
 #[test]
