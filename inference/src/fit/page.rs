@@ -18,7 +18,7 @@ impl Fit {
     /// may leave a silo.
     ///
     /// # Errors
-    /// As for [`Report::write_html`].
+    /// As for [`crate::Report::write_html`].
     ///
     /// # Example
     /// ```
