@@ -94,10 +94,14 @@ impl Interval {
     }
 
     fn words(&self) -> String {
-        // Ratios around one are read with two places.
         let width = self.high - self.low;
-        let like = if (0.1..10.0).contains(&self.low) && width > 0.05 { width.max(1.0) } else { width };
-        let [low, middle, high] = [self.low, self.middle, self.high].map(|own| rounded(own, like));
+        let like = |own: f64| match self.low {
+            // Ends that are decades apart have their own digits each, and ratios around one have two places.
+            low if low > 0.0 && self.high > 10.0 * low => own,
+            low if (0.1..10.0).contains(&low) && width > 0.05 => width.max(1.0),
+            _ => width,
+        };
+        let [low, middle, high] = [self.low, self.middle, self.high].map(|own| rounded(own, like(own)));
         format!("{middle} ({low} to {high})")
     }
 }
@@ -285,5 +289,21 @@ mod tests {
         }
         let ratio = Interval { low: -0.051, middle: 0.445, high: 0.963 }.on(Scale::Exponential);
         assert_eq!(ratio.words(), "1.56 (0.95 to 2.62)");
+    }
+
+    #[test]
+    fn what_goes_far_beyond_the_rest_ends_in_an_arrow() {
+        let line = |who: &str, ends: Option<[f64; 2]>| Line {
+            who: who.into(),
+            interval: ends.map(|[low, high]| Interval { low, middle: (low * high).sqrt(), high }),
+        };
+        let lines =
+            vec![line("all silos", Some([0.9, 1.2])), line("without a", Some([0.01, 150.0])), line("without b", None)];
+        let drawn = forest("f", "odds ratio", Scale::Exponential, &[Shown { name: "Effect", lines }]).into_string();
+        assert_eq!(drawn.matches("<path class=\"interval\"").count(), 2, "{drawn}");
+        assert!(
+            drawn.contains(NOT_KNOWN) && drawn.contains("1.22 (0.0100 to 150)") && !drawn.contains("NaN"),
+            "{drawn}"
+        );
     }
 }
