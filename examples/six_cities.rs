@@ -13,7 +13,7 @@
 
 use std::path::PathBuf;
 
-use partita::inference::{Panel, SiteSummary, plot};
+use partita::inference::{Effect, HtmlOptions, Panel, Scale, SiteSummary, plot};
 use partita::models::{MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities_reference, six_cities_silos};
 use partita::{Fit, FitOptions, Metrics, Settings, fit};
 
@@ -53,17 +53,39 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("\n{}\nWhat may leave a silo:\n{}", federated.report, federated.algorithm.manifest());
 
     federated.report.write_json(&folder.join("result.json"))?;
+    let odds = |label: &str, name: &str| Effect {
+        label: label.into(),
+        name: name.into(),
+        unit: "odds ratio".into(),
+        scale: Scale::Exponential,
+    };
+    let deviation = Effect {
+        label: "omega".into(),
+        name: "Between children".into(),
+        unit: "standard deviation of the log odds".into(),
+        scale: Scale::ExponentialOfMinus,
+    };
+    let effects =
+        vec![odds("beta[1]", "Mother smokes"), odds("beta[2]", "A year of age"), odds("beta[3]", "Both"), deviation];
+    let prior = federated.prior(&model, &device)?;
+    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects, prior };
+    federated.write_html(&folder.join("report.html"), &page)?;
     let point = |(step, elbo): &(u64, f64)| Ok((f64::from(u32::try_from(*step)?), *elbo));
     let trace = federated.record.trace.iter().map(point).collect::<Result<Vec<_>, std::num::TryFromIntError>>()?;
-    plot::trace(&folder.join("elbo.svg"), &trace, "ELBO of the six-cities model", plot::StepAxis::Linear)?;
+    let title = format!("ELBO of the six-cities model, settled: {}", federated.report.settled_in_words());
+    plot::trace(&folder.join("elbo.svg"), &trace, &title, plot::StepAxis::Linear)?;
     let panel = |(row, site): (usize, &SiteSummary)| {
-        let density = |own: &Vec<[f64; 2]>| plot::Density::Normal { mean: own[row][0], sd: own[row][1] };
+        // Omega is minus the logarithm of a standard deviation: the picture shows that itself.
+        let density = |own: &Vec<[f64; 2]>| match (site.site.as_str(), own[row]) {
+            ("omega", [mean, sd]) => plot::Density::LogNormal { mean: -mean, sd },
+            (_, [mean, sd]) => plot::Density::Normal { mean, sd },
+        };
         let curves = [0, 1, 2, 4].map(|column| (names[column].to_owned(), density(&columns[column]))).into();
-        let unit = if site.site == "omega" { "minus log standard deviation" } else { "log odds" };
-        Panel { title: site.label.clone(), unit: unit.into(), curves }
+        let title = if site.site == "omega" { "standard deviation between children" } else { &site.label };
+        Panel { title: title.into(), unit: "log odds".into(), curves }
     };
     let panels: Vec<Panel> = federated.report.sites.iter().enumerate().map(panel).collect();
     plot::marginals(&folder.join("marginals.svg"), &panels)?;
-    println!("Wrote result.json, metrics.jsonl, elbo.svg and marginals.svg to {}", folder.display());
+    println!("Wrote report.html, result.json, metrics.jsonl, elbo.svg and marginals.svg to {}", folder.display());
     Ok(())
 }

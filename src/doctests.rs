@@ -3,6 +3,9 @@
 #[doc = include_str!("../docs/src/tutorial-six-cities.md")]
 mod tutorial_six_cities {}
 
+#[doc = include_str!("../docs/src/explanation-trust.md")]
+mod explanation_trust {}
+
 #[doc = include_str!("../docs/src/explanation-learning-rate.md")]
 mod explanation_learning_rate {}
 

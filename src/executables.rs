@@ -15,7 +15,7 @@ use std::sync::Arc;
 use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Counters, Exchange, FitOptions, LocalLatents, Report, Warning, coordinator, evaluate, evaluating_silo,
+    Counters, Exchange, FitOptions, HtmlOptions, LocalLatents, Report, Warning, coordinator, evaluate, evaluating_silo,
     fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
@@ -157,6 +157,7 @@ fn leave(exchange: Flower, found: Result<Report>, file: &CoordinatorFile, log: &
     let report = found?;
     kept?;
     report.write_json(&file.output.join("result.json"))?;
+    report.write_html(&file.output.join("report.html"), &HtmlOptions::default())?;
     log(&format!(
         "{sent} bytes of requests and {received} bytes of answers crossed the wire; {} events",
         history.len()

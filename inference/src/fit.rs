@@ -4,6 +4,7 @@ pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+mod page;
 mod party;
 mod several;
 mod start;

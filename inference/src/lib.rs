@@ -26,9 +26,9 @@ pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily
 pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
+pub use engine::report::{Effect, HtmlOptions, Report, Scale, Severity, SiteSummary, StartBound, Warning};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
-pub use engine::report::{Report, Severity, SiteSummary, StartBound, Warning};
 pub use engine::run::{
     Counters, Metrics, Progress, RunOptions, RunRecord, Silent, Tolerance, run, run_asynchronous, step,
 };

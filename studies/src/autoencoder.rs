@@ -130,8 +130,8 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     result["silos"] = json!(bounds);
     let points = curve_of(&fit.record.trace);
     if points.len() > 1 {
-        let title = "ELBO of the autoencoder, two silos";
-        plot::trace(&session.file("elbo.svg"), &points, title, plot::StepAxis::Linear)?;
+        let title = format!("ELBO of the autoencoder, two silos, settled: {}", fit.report.settled_in_words());
+        plot::trace(&session.file("elbo.svg"), &points, &title, plot::StepAxis::Linear)?;
     }
     session.finish(&result, ", metrics.jsonl, elbo.svg and the pictures")
 }

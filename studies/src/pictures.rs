@@ -1,6 +1,7 @@
 //! Draws what studies compare: curves, lines, bands and calibration as SVG, sheets of images as PNG.
 
 mod bands;
+mod caption;
 mod curves;
 mod lines;
 mod reliability;

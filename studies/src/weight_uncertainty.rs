@@ -251,16 +251,22 @@ fn silos(options: &Options, digits: &Images, device: &Device) -> Result<Vec<(Str
     parts.iter().enumerate().map(silo).collect()
 }
 
-/// Draws the calibration of the predictions, and the digits they are least certain of.
+/// Draws the calibration of the predictions, and the digits they are least certain of, each with what it is and what it was
+/// taken for.
 fn pictures(session: &Session, curves: &[(String, Calibration)], digits: &Images, probabilities: &[f64]) -> Result<()> {
     pictures::reliability(&session.file("reliability.svg"), curves, "Calibration on test digits")?;
     let entropy = |row: &[f64]| -row.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>();
     let mut order: Vec<(usize, f64)> = probabilities.chunks(digits.classes()).map(entropy).enumerate().collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let tile = |(index, entropy): &(usize, f64)| Tile {
-        title: format!("digit {index}, entropy {entropy:.2} nats"),
-        values: digits.image(*index).iter().map(|&pixel| f64::from(pixel)).collect(),
-        shape: digits.shape(),
+    let tile = |(index, entropy): &(usize, f64)| {
+        let row = &probabilities[index * digits.classes()..][..digits.classes()];
+        let prediction = (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
+        let tile = Tile {
+            title: format!("digit {index}, entropy {entropy:.2} nats"),
+            values: digits.image(*index).iter().map(|&pixel| f64::from(pixel)).collect(),
+            shape: digits.shape(),
+        };
+        tile.taken_for(usize::from(digits.labels()[*index]), prediction)
     };
     let tiles: Vec<Tile> = order.iter().take(50).map(tile).collect();
     Ok(pictures::contact_sheet(&session.file("uncertain.png"), &tiles, &SheetOptions::default())?)

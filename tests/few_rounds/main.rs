@@ -6,6 +6,7 @@ mod comfort;
 mod exact;
 mod mixed_models;
 mod not_converged;
+mod page;
 mod raw_scales;
 mod refusals;
 mod resume;

@@ -161,7 +161,25 @@ impl SiteTable {
         globals: &[f64],
     ) -> Result<Vec<(String, Array)>> {
         self.check_latents(globals, None, |_| 0)?;
-        let mut scope = Scope::new(device, self, Source::globals(globals), Reading::NaturalValues);
+        let scope = Scope::new(device, self, Source::globals(globals), Reading::NaturalValues);
+        self.natural_values_of(model, scope)
+    }
+
+    /// The global latents and deterministic sites on their natural scale, drawn from the prior.
+    ///
+    /// # Errors
+    /// What the model's statements refuse, such as a draw from a prior that is no distribution.
+    pub fn prior_globals<M: Model>(
+        &self,
+        model: &M,
+        device: &Device,
+        noise: DrawNoise,
+    ) -> Result<Vec<(String, Array)>> {
+        let source = Source { globals: Origin::Prior(noise), locals: Origin::Start };
+        self.natural_values_of(model, Scope::new(device, self, source, Reading::NaturalValues))
+    }
+
+    fn natural_values_of<M: Model>(&self, model: &M, mut scope: Scope<'_>) -> Result<Vec<(String, Array)>> {
         scope.run(|scope| model.global(scope))?;
         scope.ended()?;
         Ok(scope.outcome.values)

@@ -1,5 +1,10 @@
 //! Reports what was found: a summary of every global site on its natural scale, the bound, and what it cost.
 
+#[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
+mod course;
+#[cfg_attr(not(feature = "plots"), allow(dead_code, unreachable_pub, reason = "pictures use more of it than the page"))]
+mod density;
+pub(crate) mod html;
 #[cfg(feature = "plots")]
 pub mod plot;
 mod starts;
@@ -7,6 +12,7 @@ pub(crate) mod summary;
 mod text;
 mod warning;
 
+pub use html::{Effect, HtmlOptions, Scale};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use starts::StartBound;
@@ -28,6 +34,8 @@ use crate::engine::trust::objective::Objective;
 use crate::engine::trust::verdict::{Trust, Verdict};
 
 /// What a fit found and what it cost.
+///
+/// Its text is for terminals, [`Report::write_json`] for programs, and [`Report::write_html`] for everybody else.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Whether to trust it.
@@ -87,6 +95,8 @@ pub struct Report {
     pub silos: Vec<String>,
     /// Why the run ended.
     pub ending: Ending,
+    /// Whether the posterior had stopped moving by then; `None` where nothing says so.
+    pub settled: Option<bool>,
     /// The settings.
     pub options: Settings,
 }
@@ -144,6 +154,7 @@ impl Report {
             choice: None,
             silos: found.silos,
             ending: record.ending,
+            settled: settled(record.ending, &bound),
             options: settings.clone(),
         }
     }
@@ -181,6 +192,16 @@ impl Report {
             reason: error.to_string(),
         })?;
         write_atomically(path, text.as_bytes())
+    }
+}
+
+/// Whether a run that ended so had stopped moving, as far as the gradients behind its bound say.
+fn settled(ending: Ending, bound: &ElboEstimate) -> Option<bool> {
+    let still = bound.still_moving.map(|moves| moves.has_settled());
+    match ending {
+        Ending::NotConverged | Ending::Interrupted => Some(false),
+        Ending::Converged => still.or(Some(true)),
+        Ending::Completed => still,
     }
 }
 

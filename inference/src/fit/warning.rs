@@ -10,11 +10,9 @@ use crate::engine::optimiser::Schedule;
 use crate::engine::report::{Severity, Warning};
 use crate::engine::run::Counters;
 use crate::engine::settings::Settings;
-use crate::engine::trust::still_moving::StillMoving;
+use crate::engine::trust::still_moving::{SETTLED, StillMoving};
 use crate::methods::rounds::RoundOptions;
 
-/// The distance, in standard deviations, that a mean may still have before it.
-const SETTLED: f64 = 0.2;
 /// The part of the steps whose gradients may be clipped without a word.
 const CLIPPED: f64 = 0.1;
 
@@ -75,7 +73,7 @@ impl Warning {
 
     /// That the means of a posterior would still move.
     pub(crate) fn of_movement(moves: StillMoving, table: &SiteTable) -> Option<Self> {
-        if moves.beyond_error() <= SETTLED {
+        if moves.has_settled() {
             return None;
         }
         let problem = "the means have not settled: by its gradient one would still move, in standard deviations, by";

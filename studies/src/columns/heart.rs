@@ -122,7 +122,7 @@ fn draw(session: &Session, found: &[(Method, Vec<Outcome>)]) -> Result<()> {
     pictures::lines(&session.file("folds.svg"), &lines, title, ["fold", "nats a row"])?;
     let traces: Vec<_> =
         found.iter().filter_map(|(method, outcomes)| Some((name(method), outcomes.first()?.trace.clone()))).collect();
-    pictures::curves(&session.file("bounds.svg"), &traces, "Bound a training row, fold 1", None)?;
+    pictures::curves(&session.file("bounds.svg"), &traces, ["Bound of fold 1", "step", "nats a training row"], None)?;
     let mut predictors = Vec::new();
     for (method, outcomes) in found {
         let pairs: Vec<[f64; 2]> =

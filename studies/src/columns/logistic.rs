@@ -134,7 +134,7 @@ fn draw(options: &Options, session: &Session, shown: &Shown<'_>) -> Result<()> {
         let fits = truly.iter().copied().chain(of(kind)).filter(|one| one.curve.len() > 1);
         let runs: Vec<(String, Vec<(f64, f64)>)> = fits.map(|one| (one.name(), one.curve.clone())).collect();
         let path = session.file(&format!("elbo_{parties}_{}.svg", kind.replace(' ', "_")));
-        pictures::curves(&path, &runs, &format!("{kind}, {parties} parties: bound in nats"), None)?;
+        pictures::curves(&path, &runs, [&format!("{kind}, {parties} parties"), "step", "ELBO, nats"], None)?;
     }
     let mut panels = Vec::new();
     for sampled in [true, false].into_iter().filter(|sampled| !(*sampled && options.no_sampler)) {

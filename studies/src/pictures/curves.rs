@@ -1,4 +1,4 @@
-//! Draws bounds that several runs have measured now and then, or their means, with a level that is to be reached.
+//! Draws what several runs have measured now and then, or its means, with a level that is to be reached.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ type Points = Vec<(f64, f64)>;
 /// What part of the longest run may lie below the frame: the first steps rise so far that nothing else would be seen.
 const START: f64 = 0.02;
 
-/// Draws the bound in nats of each run against its steps, and a thin line at `level`.
+/// Draws what each run measured, and a thin line at `level`; `words` are the title and the names of what lies along and
+/// what stands up.
 ///
 /// # Errors
 /// [`PlotError::Empty`] without a run, or for one without two finite values at different steps; [`PlotError::Write`] if
@@ -27,23 +28,23 @@ const START: f64 = 0.02;
 /// use partita_studies::pictures;
 /// let folder = tempfile::tempdir()?;
 /// let runs = [("slow".to_owned(), vec![(0.0, -9.0), (10.0, -2.0)]), ("fast".to_owned(), vec![(0.0, -3.0), (10.0, -2.0)])];
-/// pictures::curves(&folder.path().join("runs.svg"), &runs, "two runs", Some(-2.1))?;
+/// pictures::curves(&folder.path().join("runs.svg"), &runs, ["two runs", "step", "ELBO, nats"], Some(-2.1))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn curves(
     path: &Path,
     runs: &[(String, Vec<(f64, f64)>)],
-    title: &str,
+    words: [&str; 3],
     level: Option<f64>,
 ) -> Result<(), PlotError> {
     let lines = runs.iter().enumerate();
     let lines = lines.map(|(kind, (_, points))| Line { kind, points: points.clone(), thin: false });
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
-    draw(path, &names, &lines.collect::<Vec<_>>(), title, level)
+    draw(path, &names, &lines.collect::<Vec<_>>(), words, level)
 }
 
-/// Draws the mean bound in nats of repeated runs against their steps, one curve a kind, with each repetition thin
-/// beside it, and a thin line at `level`.
+/// Draws the mean of what repeated runs measured, one curve a kind, with each repetition thin beside it, and a thin line
+/// at `level`; `words` as for [`curves`].
 ///
 /// Repetitions of a kind are measured at the same steps, as far as they go; the mean ends with the shortest.
 ///
@@ -56,13 +57,13 @@ pub fn curves(
 /// use partita_studies::pictures;
 /// let folder = tempfile::tempdir()?;
 /// let seeds = vec![vec![(0.0, -9.0), (10.0, -2.0)], vec![(0.0, -7.0), (10.0, -3.0)]];
-/// pictures::repeated(&folder.path().join("seeds.svg"), &[("fit".to_owned(), seeds)], "two seeds", Some(-2.1))?;
+/// pictures::repeated(&folder.path().join("seeds.svg"), &[("fit".to_owned(), seeds)], ["two seeds", "step", "ELBO, nats"], Some(-2.1))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn repeated(
     path: &Path,
     kinds: &[(String, Vec<Points>)],
-    title: &str,
+    words: [&str; 3],
     level: Option<f64>,
 ) -> Result<(), PlotError> {
     let mut lines = Vec::new();
@@ -71,7 +72,7 @@ pub fn repeated(
         lines.push(Line { kind, points: mean(repetitions), thin: false });
     }
     let names: Vec<&str> = kinds.iter().map(|(name, _)| name.as_str()).collect();
-    draw(path, &names, &lines, title, level)
+    draw(path, &names, &lines, words, level)
 }
 
 /// Steps and values averaged place by place, as far as all repetitions go.
@@ -91,7 +92,7 @@ struct Line {
     thin: bool,
 }
 
-fn draw(path: &Path, names: &[&str], lines: &[Line], title: &str, level: Option<f64>) -> Result<(), PlotError> {
+fn draw(path: &Path, names: &[&str], lines: &[Line], words: [&str; 3], level: Option<f64>) -> Result<(), PlotError> {
     let idle = lines.iter().find(|line| !is_drawable(&line.points));
     if lines.is_empty() || idle.is_some() {
         let found =
@@ -110,20 +111,20 @@ fn draw(path: &Path, names: &[&str], lines: &[Line], title: &str, level: Option<
     picture(path, SIZE, |root| {
         let (top, rest) = root.split_vertically(pixels(LEGEND));
         legend(&top, 1, names)?;
-        draw_lines(&rest, lines, title, first..last, frame, level)
+        draw_lines(&rest, lines, words, first..last, frame, level)
     })
 }
 
 fn draw_lines(
     area: &Area,
     lines: &[Line],
-    title: &str,
+    words: [&str; 3],
     steps: std::ops::Range<f64>,
     frame: std::ops::Range<f64>,
     level: Option<f64>,
 ) -> Drawn {
     let (low, ends) = (frame.start, [steps.start, steps.end]);
-    let mut chart = axes(area, Layout::Whole, [title, "step", "ELBO, nats"], steps, frame)?;
+    let mut chart = axes(area, Layout::Whole, words, steps, frame)?;
     if let Some(level) = level {
         chart.draw_series(LineSeries::new(ends.map(|step| (step, level)), INK.mix(0.6).stroke_width(FINE)))?;
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use partita::inference::metrics::Calibration;
+use partita::inference::metrics::{Calibration, CalibrationBin};
 use partita::inference::plot::PlotError;
 use partita::inference::plot::canvas::{Area, Drawn, FINE, INK, Layout, axes, colour, legend, picture, pixels};
 use plotters::prelude::*;
@@ -18,8 +18,10 @@ const SHARES: u32 = 170;
 
 /// Draws the accuracy of the rows of each bin against their mean confidence, one curve for each predictor.
 ///
-/// A calibrated predictor lies on the diagonal, an overconfident one below it. Bins without rows have no point. Below,
-/// the share of rows in each bin says how much a point counts. The legend states each expected calibration error.
+/// A calibrated predictor lies on the diagonal, an overconfident one below it. Bins without rows have no point. The line
+/// through a point is the 95 % interval of a share of so many rows by Wilson (1927), Probable inference, the law of
+/// succession, and statistical inference, JASA 22. Below, the share of rows in each bin says how much a point counts. The
+/// legend states each expected calibration error.
 ///
 /// # Errors
 /// [`PlotError::Empty`] without a predictor or for one without rows, [`PlotError::Write`] if the file cannot be put in
@@ -53,6 +55,11 @@ fn draw_curves(area: &Area, predictors: &[(String, Calibration)], title: &str) -
         let filled = calibration.bins.iter().filter(|bin| bin.rows > 0);
         let points: Vec<(f64, f64)> = filled.map(|bin| (bin.confidence, bin.accuracy)).collect();
         chart.draw_series(LineSeries::new(points.iter().copied(), shade.stroke_width(2 * FINE)))?;
+        let whisker = |bin: &CalibrationBin| {
+            let ends = interval(bin).map(|share| (bin.confidence, share));
+            PathElement::new(ends, shade.mix(0.7).stroke_width(FINE))
+        };
+        chart.draw_series(calibration.bins.iter().filter(|bin| bin.rows > 0).map(whisker))?;
         chart.draw_series(points.iter().map(|&point| Circle::new(point, pixels(4), shade.filled())))?;
     }
     Ok(())
@@ -74,6 +81,15 @@ fn draw_shares(area: &Area, predictors: &[(String, Calibration)]) -> Drawn {
     Ok(())
 }
 
+/// The 95 % interval of the share of a bin that came true, by Wilson.
+fn interval(bin: &CalibrationBin) -> [f64; 2] {
+    let (rows, square) = (real(bin.rows), 1.96_f64.powi(2));
+    let middle = (bin.accuracy + square / (2.0 * rows)) / (1.0 + square / rows);
+    let half = (bin.accuracy * (1.0 - bin.accuracy) * square / rows + (square / (2.0 * rows)).powi(2)).sqrt()
+        / (1.0 + square / rows);
+    [middle - half, middle + half]
+}
+
 /// The share of all rows in each bin.
 fn shares(calibration: &Calibration) -> Vec<f64> {
     let all: usize = calibration.bins.iter().map(|bin| bin.rows).sum();
@@ -87,4 +103,20 @@ fn real(count: usize) -> f64 {
 /// Black is left to the diagonal.
 fn shade(index: usize) -> RGBColor {
     colour(index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_wide_for_few_rows_and_stays_between_zero_and_one() {
+        let of = |rows: usize, accuracy: f64| {
+            interval(&CalibrationBin { lower: 0.0, upper: 1.0, rows, confidence: 0.5, accuracy })
+        };
+        // Two of two, and 81 of 263, the example of Newcombe (1998), Statistics in Medicine 17, table I: 0.2553 to 0.3662.
+        let (few, many) = (of(2, 1.0), of(263, 81.0 / 263.0));
+        assert!((few[0] - 0.3424).abs() < 1e-4 && (few[1] - 1.0).abs() < 1e-12, "{few:?}");
+        assert!((many[0] - 0.2553).abs() < 1e-4 && (many[1] - 0.3662).abs() < 1e-4, "{many:?}");
+    }
 }

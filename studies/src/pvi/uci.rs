@@ -225,9 +225,9 @@ impl Study {
         };
         let kinds: Vec<_> = Method::ALL.iter().filter_map(kind).collect();
         let level = panel.end(Method::GlobalVi);
-        let title = format!("{}: test log likelihood by log10 of messages", panel.place());
+        let words = [&panel.place(), "messages (powers of ten)", "test log likelihood, nats a row"];
         let path = self.session.file(&format!("{}.svg", panel.slug()));
-        pictures::repeated(&path, &kinds, &title, level.is_finite().then_some(-level))?;
+        pictures::repeated(&path, &kinds, words, level.is_finite().then_some(-level))?;
         Ok(())
     }
 }

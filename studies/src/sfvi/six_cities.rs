@@ -12,7 +12,7 @@
 use clap::{Args, ValueEnum};
 use partita::core::{NoiseKind, partition_equally};
 use partita::inference::ImportanceGradient;
-use partita::inference::{AlgorithmChoice, Metrics, Panel, SiteSummary, plot};
+use partita::inference::{AlgorithmChoice, Effect, HtmlOptions, Metrics, Panel, Scale, SiteSummary, plot};
 use partita::models::{
     MixedLogistic, ReferencePosterior, RepeatedBinary, six_cities, six_cities_reference, six_cities_silos,
 };
@@ -202,7 +202,17 @@ pub(crate) fn run(mut options: Options) -> Result<()> {
     println!("\n{}", federated.report);
     println!("What may leave a silo:\n{}", federated.algorithm.manifest());
     draw(&session, &federated, &others)?;
-    session.finish(&federated.report, ", metrics.jsonl, elbo.svg and marginals.svg")
+    let ratio = |(label, name): (&str, &str)| Effect {
+        label: label.into(),
+        name: name.into(),
+        unit: "odds ratio".into(),
+        scale: Scale::Exponential,
+    };
+    let effects = [("beta[1]", "Mother smokes"), ("beta[2]", "A year of age"), ("beta[3]", "Both")].map(ratio).into();
+    let prior = federated.prior(&model, &device)?;
+    let page = HtmlOptions { title: "Wheezing in six cities".into(), effects, prior };
+    federated.write_html(&session.file("report.html"), &page)?;
+    session.finish(&federated.report, ", report.html, metrics.jsonl, elbo.svg and marginals.svg")
 }
 
 fn settings(options: &Options) -> Settings {
@@ -282,14 +292,20 @@ fn draw(session: &Session, fit: &Fit, others: &[(String, Moments)]) -> Result<()
         println!("The run was cut before its second step: there is no trace to draw.");
         return Ok(());
     }
-    plot::trace(&session.file("elbo.svg"), &points, "ELBO of the six-cities model", plot::StepAxis::Linear)?;
-    let normal = |(mean, sd)| plot::Density::Normal { mean, sd };
+    let title = format!("ELBO of the six-cities model, settled: {}", fit.report.settled_in_words());
+    plot::trace(&session.file("elbo.svg"), &points, &title, plot::StepAxis::Linear)?;
     let panel = |(index, site): (usize, &SiteSummary)| {
+        // Omega is minus the logarithm of a standard deviation: the picture shows that itself.
+        let is_deviation = site.site == "omega";
+        let normal = |(mean, sd): (f64, f64)| match is_deviation {
+            true => plot::Density::LogNormal { mean: -mean, sd },
+            false => plot::Density::Normal { mean, sd },
+        };
         let shown = others.iter().filter(|(name, _)| !name.starts_with("NUTS silo"));
         let curves = shown.map(|(name, own)| (name.clone(), normal(own[index])));
-        let unit = if site.site == "omega" { "minus log standard deviation" } else { "log odds" };
+        let title = if is_deviation { "standard deviation between children" } else { &site.label };
         let federated = ("federated".to_owned(), normal((site.mean, site.sd)));
-        Panel { title: site.label.clone(), unit: unit.into(), curves: [federated].into_iter().chain(curves).collect() }
+        Panel { title: title.into(), unit: "log odds".into(), curves: [federated].into_iter().chain(curves).collect() }
     };
     let panels: Vec<Panel> = fit.report.sites.iter().enumerate().map(panel).collect();
     Ok(plot::marginals(&session.file("marginals.svg"), &panels)?)

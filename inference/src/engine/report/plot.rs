@@ -1,15 +1,15 @@
 //! Draws how a fit went and what it found, traces and marginal densities, as SVG.
 
 pub mod canvas;
-mod density;
 mod marginals;
 mod trace;
 
 use std::path::PathBuf;
 
-pub use density::Density;
 pub use marginals::{Panel, marginals};
 pub use trace::{StepAxis, trace};
+
+pub use super::density::Density;
 
 /// What went wrong while a picture was drawn.
 #[derive(Debug, thiserror::Error)]

@@ -17,6 +17,8 @@ pub struct StillMoving {
     pub error: f64,
 }
 
+/// The distance, in standard deviations, that a mean may still have before it.
+pub(crate) const SETTLED: f64 = 0.2;
 /// Standard errors that are no movement.
 const ERRORS: f64 = 4.0;
 
@@ -25,6 +27,12 @@ impl StillMoving {
     #[must_use]
     pub fn beyond_error(&self) -> f64 {
         (self.distance.abs() - ERRORS * self.error).max(0.0)
+    }
+
+    /// Whether no mean has more than a fifth of a standard deviation before it.
+    #[must_use]
+    pub fn has_settled(&self) -> bool {
+        self.beyond_error() <= SETTLED
     }
 }
 

@@ -57,7 +57,12 @@ fn compare(world: &World, case: &Case, cold: &Run, warm: &Run) -> Result<Value> 
     let after_rounds = format!("SFVI after {WARM_ROUNDS} rounds of SFVI-Avg({local_steps})");
     let curves = [curve("SFVI from scratch", cold, 0), curve(&after_rounds, warm, rounds_end)];
     let title = format!("ELBO of SFVI on MNIST, {} silos of {} images", case.silos, case.rows);
-    pictures::curves(&world.session.file(&format!("figure3_{}.svg", case.name)), &curves, &title, Some(target))?;
+    pictures::curves(
+        &world.session.file(&format!("figure3_{}.svg", case.name)),
+        &curves,
+        [&title, "step", "ELBO, nats"],
+        Some(target),
+    )?;
     Ok(json!({
         "case": case.name,
         "elbo_at_start": start,

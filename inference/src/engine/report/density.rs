@@ -1,4 +1,4 @@
-//! Evaluates the densities that a plot of marginals compares, from moments or from draws.
+//! Evaluates the densities that a picture of marginals compares, from moments or from draws.
 
 use crate::engine::moments::mean_and_variance;
 use crate::engine::report::summary::quantile;
@@ -14,6 +14,13 @@ pub enum Density {
         /// Its standard deviation.
         sd: f64,
     },
+    /// The density of the exponential of a normal number with this mean and standard deviation.
+    LogNormal {
+        /// The mean of the logarithm.
+        mean: f64,
+        /// The standard deviation of the logarithm.
+        sd: f64,
+    },
     /// What a Gaussian kernel makes of draws, with the bandwidth of Silverman's rule.
     ///
     /// # References
@@ -26,9 +33,9 @@ const REACH: f64 = 3.5;
 
 impl Density {
     /// Whether there is anything to draw: finite numbers with some spread.
-    pub(super) fn is_drawable(&self) -> bool {
+    pub(in crate::engine::report) fn is_drawable(&self) -> bool {
         match self {
-            Self::Normal { mean, sd } => mean.is_finite() && sd.is_finite() && *sd > 0.0,
+            Self::Normal { mean, sd } | Self::LogNormal { mean, sd } => mean.is_finite() && sd.is_finite() && *sd > 0.0,
             Self::Draws(draws) => {
                 draws.iter().all(|draw| draw.is_finite()) && draws.iter().any(|draw| (draw - draws[0]).abs() > 0.0)
             }
@@ -36,9 +43,10 @@ impl Density {
     }
 
     /// The range that holds nearly all of the mass.
-    pub(super) fn range(&self) -> (f64, f64) {
+    pub(in crate::engine::report) fn range(&self) -> (f64, f64) {
         match self {
             Self::Normal { mean, sd } => (mean - REACH * sd, mean + REACH * sd),
+            Self::LogNormal { mean, sd } => ((mean - REACH * sd).exp(), (mean + REACH * sd).exp()),
             Self::Draws(draws) => {
                 let sorted = sorted(draws);
                 let margin = bandwidth(&sorted);
@@ -48,9 +56,13 @@ impl Density {
     }
 
     /// The density at each of `places`.
-    pub(super) fn evaluate(&self, places: &[f64]) -> Vec<f64> {
+    pub(in crate::engine::report) fn evaluate(&self, places: &[f64]) -> Vec<f64> {
         match self {
             Self::Normal { mean, sd } => places.iter().map(|x| normal((x - mean) / sd) / sd).collect(),
+            Self::LogNormal { mean, sd } => {
+                let of = |x: &f64| if *x > 0.0 { normal((x.ln() - mean) / sd) / (sd * x) } else { 0.0 };
+                places.iter().map(of).collect()
+            }
             Self::Draws(draws) => {
                 let sorted = sorted(draws);
                 let width = bandwidth(&sorted);
@@ -113,6 +125,8 @@ mod tests {
         let normal = Density::Normal { mean: -3.0, sd: 0.2 };
         // Mass beyond 3.5 standard deviations: 0.00047.
         assert!((integral(&normal) - 1.0).abs() < 1e-3, "{}", integral(&normal));
+        let skewed = Density::LogNormal { mean: 1.0, sd: 0.5 };
+        assert!((integral(&skewed) - 1.0).abs() < 1e-3, "{}", integral(&skewed));
         let draws = Density::Draws(logistic());
         // Mass beyond the 0.1 % quantiles on both sides: 0.002 and less.
         assert!((integral(&draws) - 1.0).abs() < 3e-3, "{}", integral(&draws));

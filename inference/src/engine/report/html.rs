@@ -1,0 +1,131 @@
+//! Writes a report as one page of HTML that needs no network and no script, for browsers, print and screen readers.
+
+mod chart;
+mod course;
+mod effects;
+mod numbers;
+mod silos;
+mod verdict;
+mod words;
+
+pub use effects::{Effect, Scale};
+
+use std::path::Path;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::Report;
+use crate::engine::checkpoint::write_atomically;
+use crate::engine::error::Result;
+use crate::engine::wire::manifest::Manifest;
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// Nothing is loaded, whatever a name in the report holds.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+/// What a page says beside the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HtmlOptions {
+    /// Its heading.
+    pub title: String,
+    /// The numbers that a forest plot shows, with the names that readers know; none for no such plot.
+    pub effects: Vec<Effect>,
+    /// Draws of numbers from their prior, which marginal densities are shown beside: site, label, draws. See
+    /// [`crate::Fit::prior`].
+    pub prior: Vec<(String, String, Vec<f64>)>,
+}
+
+impl Default for HtmlOptions {
+    fn default() -> Self {
+        Self { title: "Report of a fit".into(), effects: Vec::new(), prior: Vec::new() }
+    }
+}
+
+/// A report with what a fit holds beside it.
+pub(crate) struct Page<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) options: &'a HtmlOptions,
+    /// Step and bound.
+    pub(crate) trace: &'a [(u64, f64)],
+    /// Site, label and draws of every number.
+    pub(crate) draws: &'a [(String, String, Vec<f64>)],
+    pub(crate) manifest: Option<&'a Manifest>,
+}
+
+impl Report {
+    /// Writes the report as one HTML file for people, atomically: verdict, posterior, effects, silos and cost.
+    ///
+    /// [`crate::Fit::write_html`] adds the marginal densities, the trace of the bound and the manifest.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for an effect that is no number of the report; [`crate::Error::File`].
+    pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
+        Page { report: self, options, trace: &[], draws: &[], manifest: None }.write(path)
+    }
+
+    /// Whether the posterior had stopped moving, in a word: "yes", "no" or "not known".
+    #[must_use]
+    pub fn settled_in_words(&self) -> &'static str {
+        match self.settled {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not known",
+        }
+    }
+}
+
+impl Page<'_> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
+        self.check_effects()?;
+        write_atomically(path, self.markup().into_string().as_bytes())
+    }
+
+    fn markup(&self) -> Markup {
+        let sections = [
+            ("effects", "Effects", self.effects()),
+            ("posterior", "Posterior", Some(self.posterior())),
+            ("marginals", "Marginal densities", self.marginals()),
+            ("silos", "What each silo does", Some(self.influence())),
+            ("course", "How the fit went", Some(self.course())),
+            ("left", "What left each silo", Some(self.what_left())),
+            ("cost", "What it cost", Some(self.cost())),
+            ("repeat", "How to repeat and cite it", Some(self.repeat())),
+        ];
+        let sections = sections.map(|(id, heading, body)| body.map(|body| (id, heading, body)));
+        let title = &self.options.title;
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    link rel="icon" href="data:,";
+                    title { (title) ": " (self.report.verdict) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    header { h1 { (title) } }
+                    main {
+                        (self.verdict())
+                        nav aria-label="Contents" {
+                            ul {
+                                @for (id, heading, _) in sections.iter().flatten() {
+                                    li { a href={ "#" (id) } { (heading) } }
+                                }
+                            }
+                        }
+                        @for (id, heading, body) in sections.iter().flatten() {
+                            section id=(id) aria-labelledby={ (id) "-heading" } {
+                                h2 id={ (id) "-heading" } { (heading) }
+                                (body)
+                            }
+                        }
+                    }
+                    footer { "Written by Partita " (env!("CARGO_PKG_VERSION")) "." }
+                }
+            }
+        }
+    }
+}

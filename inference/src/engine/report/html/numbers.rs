@@ -1,0 +1,154 @@
+//! Tables the posterior, corrected where that holds, and draws the marginal density of each number.
+
+use maud::{Markup, html};
+
+use super::Page;
+use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
+use super::words::{cut, grouped, rounded, table};
+use crate::engine::moments::mean_and_variance;
+use crate::engine::report::SiteSummary;
+use crate::engine::report::density::Density;
+use crate::engine::trust::correction::Correction;
+
+/// The most numbers in a table, and in pictures: those of a network are in the report's JSON.
+const SHOWN: usize = 200;
+const DRAWN: usize = 24;
+/// The most numbers whose correlations are listed.
+const CORRELATED: usize = 12;
+/// The places at which a density is evaluated.
+const PLACES: u32 = 120;
+
+impl Page<'_> {
+    pub(super) fn posterior(&self) -> Markup {
+        let report = self.report;
+        let corrected = report.trust.correction().filter(|correction| correction.is_trusted());
+        let mut columns = vec!["Number", "Mean", "sd", "2.5 %", "50 %", "97.5 %"];
+        if corrected.is_some() {
+            columns.extend(["Uncorrected mean", "Uncorrected sd"]);
+        }
+        let row = |(own, before): (&SiteSummary, &SiteSummary)| {
+            let q = &own.quantiles;
+            let beside = if corrected.is_some() { vec![before.mean, before.sd] } else { Vec::new() };
+            let numbers = [own.mean, own.sd, q.p2_5, q.p50, q.p97_5].into_iter().chain(beside);
+            [own.label.clone()].into_iter().chain(numbers.map(|number| rounded(number, own.sd))).collect()
+        };
+        let rows: Vec<Vec<String>> = report.answer().into_iter().zip(&report.sites).take(SHOWN).map(row).collect();
+        html! {
+            p { (self.correction()) }
+            @if rows.is_empty() { p { "No number of a site was summarised." } }
+            @else {
+                (table("Posterior of each number, as the model declares it: mean, standard deviation, quantiles", &columns, &rows))
+            }
+            @if report.sites.len() > SHOWN {
+                p {
+                    "These are the first " (SHOWN) " of " (grouped(report.sites.len() as u64))
+                    " numbers; the report's JSON has all."
+                }
+            }
+            @if !report.theta.is_empty() {
+                p { "The model has " (grouped(report.theta.len() as u64)) " trained parameters, which have no uncertainty." }
+            }
+            ul { @for family in &report.families { li { (family) } } }
+        }
+    }
+
+    fn correction(&self) -> Markup {
+        let Some(own) = self.report.trust.correction() else {
+            return html! { "These numbers are those of the approximation: they were not compared with the model itself." };
+        };
+        let Correction { draws, effective_sample_size, pareto_k, threshold, log_evidence, log_evidence_se, .. } = own;
+        html! {
+            @if own.is_trusted() { "Corrected from " }
+            @else { "These numbers are those of the approximation. They cannot be corrected from " }
+            (grouped(*draws as u64)) " draws around the posterior, which are worth " (format!("{effective_sample_size:.0}"))
+            ": Pareto k " (rounded(*pareto_k, 1.0)) ", to be trusted below " (rounded(*threshold, 1.0)) ". "
+            @if own.is_trusted() {
+                "Log evidence " (rounded(*log_evidence, 1.0)) " nats, Monte Carlo standard error "
+                (rounded(*log_evidence_se, *log_evidence_se)) "."
+            }
+        }
+    }
+
+    /// A panel for each number; nothing without draws.
+    pub(super) fn marginals(&self) -> Option<Markup> {
+        let is_corrected = self.report.trust.correction().is_some_and(Correction::is_trusted);
+        let answer = self.report.answer();
+        let panels = answer.iter().zip(self.draws).take(DRAWN).enumerate();
+        let prior = |label: &str| self.options.prior.iter().find(|own| own.1 == label).map(|own| own.2.as_slice());
+        let panels = panels.filter_map(|(index, (own, (_, label, draws)))| panel(index, own, draws, prior(label)));
+        let panels: Vec<Markup> = panels.collect();
+        (!panels.is_empty()).then(|| {
+            html! {
+                p {
+                    "Density of draws of the approximation. The bar below is the 95 % interval of the "
+                    @if is_corrected { "corrected" } @else { "uncorrected" }
+                    " numbers, the dot their median."
+                    @if !self.options.prior.is_empty() { " The dashed line is the density of the prior." }
+                    @if self.draws.len() > DRAWN {
+                        " These are the first " (DRAWN) " of " (grouped(self.draws.len() as u64)) " numbers."
+                    }
+                }
+                div.panels { @for own in panels { figure { (own) } } }
+                @if self.draws.len() > 1 {
+                    details { summary { "Correlations of pairs of numbers" } (self.correlations()) }
+                }
+            }
+        })
+    }
+
+    fn correlations(&self) -> Markup {
+        let shown = &self.draws[..self.draws.len().min(CORRELATED)];
+        let names: Vec<&str> = shown.iter().map(|(_, label, _)| label.as_str()).collect();
+        let columns: Vec<&str> = ["Number"].into_iter().chain(names.iter().copied()).collect();
+        let row = |(place, (_, label, own)): (usize, &(String, String, Vec<f64>))| {
+            let before = shown[..place].iter().map(|(_, _, other)| rounded(correlation(own, other), 1.0));
+            let before = [label.clone()].into_iter().chain(before).chain(["1".into()]);
+            before.chain(vec![String::new(); shown.len() - place - 1]).collect::<Vec<_>>()
+        };
+        let rows: Vec<Vec<String>> = shown.iter().enumerate().map(row).collect();
+        table("Correlations of draws of the approximation", &columns, &rows)
+    }
+}
+
+/// The correlation of two numbers over the same draws.
+fn correlation(one: &[f64], other: &[f64]) -> f64 {
+    let ((a, variance_a), (b, variance_b)) = (mean_and_variance(one), mean_and_variance(other));
+    let products: Vec<f64> = one.iter().zip(other).map(|(x, y)| (x - a) * (y - b)).collect();
+    mean_and_variance(&products).0 / (variance_a * variance_b).sqrt()
+}
+
+fn panel(index: usize, own: &SiteSummary, draws: &[f64], prior: Option<&[f64]>) -> Option<Markup> {
+    let density = Density::Draws(draws.to_vec());
+    if !density.is_drawable() {
+        return None;
+    }
+    let (low, high) = density.range();
+    let places: Vec<f64> = (0..=PLACES).map(|k| low + (high - low) * f64::from(k) / f64::from(PLACES)).collect();
+    let curve: Vec<(f64, f64)> = places.iter().copied().zip(density.evaluate(&places)).collect();
+    let prior = prior.map(|draws| Density::Draws(draws.to_vec())).filter(Density::is_drawable);
+    let before =
+        prior.map(|own| places.iter().copied().zip(own.evaluate(&places)).collect::<Vec<_>>()).unwrap_or_default();
+    let peak = curve.iter().chain(&before).map(|point| point.1).fold(0.0, f64::max);
+    let q = &own.quantiles;
+    let across = Span::of([low, high, q.p2_5, q.p97_5].into_iter(), Spacing::Linear);
+    let up = Span { low: 0.0, high: 1.05 * peak, spacing: Spacing::Linear };
+    let frame = Frame { left: 16.0, top: 26.0, width: 204.0, height: 90.0, across, up };
+    let area = [(low, 0.0)].into_iter().chain(curve).chain([(high, 0.0)]).collect::<Vec<_>>();
+    let [left, middle, right] = [q.p2_5, q.p50, q.p97_5].map(|value| frame.x(value));
+    let bar = frame.top + frame.height + 10.0;
+    let body = html! {
+        path.density d=(frame.path(&area)) {}
+        path.prior d=(frame.path(&before)) {}
+        @if [left, middle, right].iter().all(|place| place.is_finite()) {
+            (line("interval", [left, bar], [right, bar]))
+            circle.middle cx=(at(middle)) cy=(at(bar)) r="4" {}
+        }
+        g transform="translate(0 20)" { (frame.lower_axis("", 4.0)) }
+        g.strong { (text("start", [12.0, 14.0], &cut(&own.label, 28))) }
+    };
+    let [low, middle, high] = [q.p2_5, q.p50, q.p97_5].map(|value| rounded(value, own.sd));
+    let description = format!("Median {middle}, 95 % interval {low} to {high}.");
+    let title = format!("Marginal density of {}", own.label);
+    let (id, width, height) = (format!("marginal-{index}"), 240.0, 158.0);
+    Some(Picture { id: &id, title: &title, description: &description, width, height }.around(body))
+}

@@ -1,0 +1,101 @@
+//! Says what each silo does to the answer, and what left it.
+
+use maud::{Markup, html};
+
+use super::Page;
+use super::words::{grouped, rounded, table};
+use crate::engine::trust::correction::Correction;
+use crate::engine::trust::left_out::{LeftOut, WithoutIt};
+use crate::engine::wire::manifest::{Field, Manifest};
+
+/// The most silos in a table.
+const SHOWN: usize = 100;
+/// The most numbers of each silo.
+const SHOWN_NUMBERS: usize = 20;
+
+impl Page<'_> {
+    /// What is left out in turn, the silo that moves the answer most first and the prior last; nothing without a correction
+    /// that holds.
+    pub(super) fn by_influence(&self) -> Vec<&LeftOut> {
+        let correction = self.report.trust.correction().filter(|own| own.is_trusted() && !self.report.sites.is_empty());
+        let mut all: Vec<&LeftOut> = correction.map(|own| own.left_out.iter().collect()).unwrap_or_default();
+        // What cannot be told is farther than all that can.
+        let far = |own: &LeftOut| {
+            if own.is_trusted() { own.farthest().map_or(0.0, |(_, moves)| moves.abs()) } else { f64::INFINITY }
+        };
+        all.sort_by(|a, b| a.silo.is_none().cmp(&b.silo.is_none()).then(far(b).total_cmp(&far(a))));
+        all
+    }
+
+    pub(super) fn influence(&self) -> Markup {
+        let all = self.by_influence();
+        let name = |own: &LeftOut| own.silo.clone().unwrap_or_else(|| "the prior".into());
+        let label = |place: usize| self.report.sites[place].label.clone();
+        let row = |own: &&LeftOut| {
+            let conflict =
+                own.sites.iter().map(|own| own.conflict.abs()).filter(|own| own.is_finite()).max_by(f64::total_cmp);
+            let moves = own.farthest().filter(|_| own.is_trusted());
+            vec![
+                name(own),
+                moves.map_or_else(|| "not known from this fit".into(), |(place, _)| label(place)),
+                moves.map_or_else(|| "–".into(), |(_, moves)| rounded(moves, 1.0)),
+                conflict.filter(|_| own.is_trusted()).map_or_else(|| "–".into(), |own| rounded(own, 1.0)),
+                rounded(own.pareto_k, 1.0),
+                format!("{:.0}", own.effective_sample_size),
+            ]
+        };
+        let columns = ["Left out", "Moves most", "By (sd)", "Disagrees (sd)", "Pareto k", "Draws worth"];
+        let numbers = |own: &&LeftOut| {
+            let each = own.sites.iter().take(SHOWN_NUMBERS).enumerate();
+            let row = |(place, number): (usize, &WithoutIt)| {
+                let [mean, sd] = [number.mean, number.sd].map(|own| rounded(own, number.sd));
+                vec![label(place), mean, sd, rounded(number.moves, 1.0), rounded(number.conflict, 1.0)]
+            };
+            each.map(row).collect::<Vec<_>>()
+        };
+        html! {
+            @if all.is_empty() {
+                p { "What each silo does to the answer is known only where the numbers can be corrected." }
+            } @else {
+                p {
+                    "How far each moves the mean of the number that it moves most, in standard deviations, and how far it "
+                    "disagrees with all others together. Without it the numbers are trusted up to a Pareto k of "
+                    (rounded(self.report.trust.correction().map_or(f64::NAN, |own: &Correction| own.threshold), 1.0)) "."
+                }
+                @let rows: Vec<_> = all.iter().take(SHOWN).map(row).collect();
+                (table("What each silo, and the prior, does to the answer", &columns, &rows))
+                @if all.len() > SHOWN { p { "These are " (SHOWN) " of " (all.len()) "; the report's JSON has all." } }
+                @for own in all.iter().take(SHOWN_NUMBERS).filter(|own| own.is_trusted()) {
+                    details {
+                        summary { "The numbers without " (name(own)) }
+                        @let columns = ["Number", "Mean", "sd", "Moved by it (sd)", "Disagrees (sd)"];
+                        (table(&format!("The numbers without {}", name(own)), &columns, &numbers(own)))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes, and what the manifest lets go.
+    pub(super) fn what_left(&self) -> Markup {
+        let report = self.report;
+        let rows = |manifest: &Manifest| {
+            let row = |field: &Field| {
+                let depends = if field.depends_on_data { "yes" } else { "no" };
+                vec![field.name.to_owned(), field.meaning.to_owned(), grouped(field.limit as u64), depends.into()]
+            };
+            manifest.fields.iter().map(row).collect::<Vec<_>>()
+        };
+        html! {
+            p {
+                (grouped(report.bytes_from_silos)) " bytes left the " (report.silos.len())
+                @if report.silos.len() == 1 { " silo" } @else { " silos together" }
+                ". No row, no latent of a row and no parameter of one is in a message."
+            }
+            @if let Some(manifest) = self.manifest {
+                @let columns = ["Field", "What it is", "Numbers at most", "Depends on data"];
+                (table("All that a message from a silo may hold", &columns, &rows(manifest)))
+            }
+        }
+    }
+}

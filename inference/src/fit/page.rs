@@ -1,0 +1,71 @@
+//! Writes the page of a fit, and draws the prior that stands beside its posterior.
+
+use std::path::Path;
+
+use partita_core::{Device, DrawNoise, Model, Noise, SiteTable};
+
+use super::Fit;
+use crate::engine::error::Result;
+use crate::engine::report::HtmlOptions;
+use crate::engine::report::html::Page;
+use crate::engine::report::summary::{NaturalDraws, append};
+
+/// Draws of the prior: enough for a density.
+const PRIOR_DRAWS: u64 = 2_000;
+
+impl Fit {
+    /// Writes the report as one HTML file for people, atomically, with marginal densities, the trace of the bound and what
+    /// may leave a silo.
+    ///
+    /// # Errors
+    /// As for [`crate::Report::write_html`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Model, Normal, Result, Scope, burn};
+    /// use partita_inference::{Effect, FitOptions, HtmlOptions, Scale, fit};
+    /// use burn::{module::Module, tensor::Tensor};
+    ///
+    /// #[derive(Module, Debug)]
+    /// struct LogRatio {}
+    /// impl Model for LogRatio {
+    ///     type Globals = Tensor<1>;
+    ///     type Data = Tensor<1>;
+    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("log_ratio", Normal::new(0.0, 1.0)) }
+    ///     fn local(&self, scope: &mut Scope, ratio: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    ///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(ratio.clone(), 1.0).over(rows), rows.take(data)?))
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
+    /// let fit = fit(&LogRatio {}, &silos, &device, &FitOptions::default(), None)?;
+    /// let effect =
+    ///     Effect { label: "log_ratio".into(), name: "Treatment".into(), unit: "rate ratio".into(), scale: Scale::Exponential };
+    /// let prior = fit.prior(&LogRatio {}, &device)?;
+    /// let options = HtmlOptions { title: "A trial in two clinics".into(), effects: vec![effect], prior };
+    /// let folder = tempfile::tempdir()?;
+    /// fit.write_html(&folder.path().join("report.html"), &options)?;
+    /// let page = std::fs::read_to_string(folder.path().join("report.html"))?;
+    /// assert!(page.contains("trust these numbers") && page.contains("Forest plot: rate ratio") && page.contains("The dashed line"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_html(&self, path: &Path, options: &HtmlOptions) -> Result<()> {
+        let (report, trace, draws) = (&self.report, &self.record.trace, &self.draws);
+        Page { report, options, trace, draws, manifest: Some(self.algorithm.manifest()) }.write(path)
+    }
+
+    /// Draws of every global number from its prior, on its natural scale, for [`HtmlOptions::prior`]: site, label, draws.
+    ///
+    /// # Errors
+    /// As for [`Fit::model`], and what the model refuses: a prior that is no distribution has no draws.
+    pub fn prior<M: Model>(&self, model: &M, device: &Device) -> Result<Vec<(String, String, Vec<f64>)>> {
+        let (model, table) = (self.model(model, device)?, SiteTable::globals(model, device)?);
+        let noise = Noise::new(self.report.seed);
+        let mut all = NaturalDraws::new();
+        for index in 0..PRIOR_DRAWS {
+            append(table.prior_globals(&model, device, DrawNoise { noise, index })?, &mut all);
+        }
+        Ok(all)
+    }
+}

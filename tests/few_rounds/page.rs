@@ -1,0 +1,239 @@
+//! Holds the page of a report: what it says, what it escapes, and that a browser opens it without a complaint.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use partita::inference::{Effect, Error, HtmlOptions, Scale};
+use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::{AlgorithmChoice, Device, Fit, FitOptions, Settings, fit};
+
+use super::options;
+
+/// A name that a browser would take for a script, an attribute or an entity.
+const HOSTILE: &str = "<script>console.error('ran')</script>\"'&amp;";
+
+/// The standard deviation of the normal prior of each global of six cities.
+const SD_PRIOR: f64 = 10.0;
+
+fn six_cities(names: [&str; 2]) -> Fit {
+    fitted(names, &options())
+}
+
+fn fitted(names: [&str; 2], options: &FitOptions) -> Fit {
+    let device = Device::flex();
+    let parts = six_cities_silos();
+    let silo =
+        |(name, children): (&str, &Vec<_>)| (name.to_owned(), RepeatedBinary::six_cities(children, &device).unwrap());
+    let silos: Vec<_> = names.into_iter().zip(&parts).map(silo).collect();
+    fit(&MixedLogistic::new(4), &silos, &device, options, None).unwrap()
+}
+
+fn effect(label: &str, name: &str, scale: Scale) -> Effect {
+    Effect { label: label.into(), name: name.into(), unit: "odds ratio".into(), scale }
+}
+
+/// The page of a fit whose silos have these names, as a file and as text.
+fn page(folder: &Path, names: [&str; 2], title: &str) -> (PathBuf, String) {
+    let effects = vec![
+        effect("beta[1]", "Mother smokes", Scale::Exponential),
+        effect("beta[2]", title, Scale::Exponential),
+        effect("omega", "Between children", Scale::ExponentialOfMinus),
+    ];
+    let path = folder.join("report.html");
+    let fit = six_cities(names);
+    let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
+    fit.write_html(&path, &HtmlOptions { title: title.into(), effects, prior }).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    (path, text)
+}
+
+/// The first place where tags are not closed in the order in which they are opened; `None` in a well-formed page.
+fn broken(page: &str) -> Option<String> {
+    let mut open: Vec<&str> = Vec::new();
+    let body = page.strip_prefix("<!DOCTYPE html>")?;
+    let pieces: Vec<&str> = body.split('<').collect();
+    if !pieces[0].trim().is_empty() {
+        return Some(format!("text before the first tag: {}", pieces[0]));
+    }
+    for piece in &pieces[1..] {
+        let Some((tag, _)) = piece.split_once('>') else { return Some(format!("a tag that does not end: {piece}")) };
+        let quotes = tag.matches('"').count();
+        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).unwrap_or_default();
+        match (tag.starts_with('/'), name) {
+            _ if quotes % 2 == 1 => return Some(format!("an attribute that does not end: {tag}")),
+            (true, name) if open.last() == Some(&name) => _ = open.pop(),
+            (true, name) => return Some(format!("`{name}` is closed within {open:?}")),
+            (false, "meta" | "link") => {}
+            (false, name) => open.push(name),
+        }
+    }
+    (!open.is_empty()).then(|| format!("never closed: {open:?}"))
+}
+
+#[test]
+fn a_page_says_what_a_report_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, page) = page(folder.path(), ["north", "south"], "Wheezing");
+    assert_eq!(broken(&page), None);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    let opens = page.find("<strong>trust these numbers</strong>").unwrap();
+    assert!(opens < page.find("<table>").unwrap());
+    let expected = [
+        "beta[0]",
+        "beta[1]",
+        "beta[2]",
+        "beta[3]",
+        "omega",
+        "without north",
+        "without south",
+        "without the prior",
+        "Forest plot: odds ratio",
+        "no effect",
+        "Marginal density of omega",
+        "Settled: yes",
+        "Log evidence −819.3",
+        "All that a message from a silo may hold",
+        "Depends on data",
+        "Pareto k",
+        "seed 1",
+        "Settings",
+        // Long chains have 0.464 and 0.288 for smoking: an odds ratio of 1.59, 0.90 to 2.80, as the note writes it.
+        "Mother smokes",
+        "The dashed line is the density of the prior",
+    ];
+    for words in expected {
+        assert!(page.contains(words), "{words}");
+    }
+    // Nothing is loaded and nothing runs.
+    for word in ["<script", "src=", "@import", "url(", "onload"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert_eq!(page.matches("http").count(), page.matches("http://www.w3.org/2000/svg").count() + 1, "one http-equiv");
+    assert_eq!(page.matches("<svg").count(), page.matches("</desc>").count());
+}
+
+#[test]
+fn odds_ratios_are_those_of_long_chains() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, page) = page(folder.path(), ["north", "south"], "Wheezing");
+    // beta[1] is 0.464 with sd 0.288 by long chains; quantiles of weighted draws have an error of 0.07 sd.
+    let line = page.split("<desc").find(|piece| piece.contains("Mother smokes: ")).unwrap();
+    let words = line.split("Mother smokes: ").nth(1).unwrap().split(')').next().unwrap();
+    let numbers: Vec<f64> = words.split([' ', '(']).filter_map(|word| word.parse().ok()).collect();
+    let expected = [0.464_f64, 0.464 - 1.96 * 0.288, 0.464 + 1.96 * 0.288];
+    assert_eq!(numbers.len(), 3, "{words}");
+    for (found, log) in numbers.iter().zip(expected) {
+        assert!((found.ln() - log).abs() < 0.06, "{words}");
+    }
+    // The standard deviation between children, exp(0.787), and not minus its logarithm.
+    assert!(page.contains("Between children: 2.1") || page.contains("Between children: 2.2"), "{page}");
+}
+
+#[test]
+fn a_report_alone_has_a_page_that_opens_with_every_reason_to_doubt_it() {
+    let settings = Settings { steps: 20, ..Settings::default() };
+    let own = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, elbo_draws: 50, ..options() };
+    let report = fitted(["north", "south"], &own).report;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    report.write_html(&path, &HtmlOptions::default()).unwrap();
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(broken(&page), None);
+    let opening = page.split("<nav").next().unwrap();
+    assert!(opening.contains("<strong>do not trust these numbers, for the reasons below</strong>"), "{opening}");
+    assert_eq!(opening.matches("<li>").count(), report.warnings.len());
+    for words in ["Doubt: ", "Threshold", "What to do: ", "Vehtari"] {
+        assert!(opening.contains(words), "{words}: {opening}");
+    }
+    // What a backtick marks is code.
+    assert!(opening.contains("<code>Nuts</code>") && !opening.contains('`'), "{opening}");
+    assert!(page.contains("Settled: no") && page.contains("Report of a fit"));
+    assert!(!page.contains("Marginal densities") && !page.contains("<svg"));
+}
+
+#[test]
+fn draws_of_the_prior_are_those_that_the_model_declares() {
+    let fit = six_cities(["north", "south"]);
+    let prior = fit.prior(&MixedLogistic::new(4), &Device::flex()).unwrap();
+    let labels: Vec<&str> = prior.iter().map(|(_, label, _)| label.as_str()).collect();
+    assert_eq!(labels, fit.report.sites.iter().map(|site| site.label.as_str()).collect::<Vec<_>>());
+    for (_, label, draws) in &prior {
+        let count = draws.len() as f64;
+        let mean = draws.iter().sum::<f64>() / count;
+        let sd = (draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / count).sqrt();
+        // SD_PRIOR is what the model declares; five standard errors of a mean and of a deviation of 2,000 draws.
+        assert!(mean.abs() < 5.0 * SD_PRIOR / count.sqrt(), "{label}: {mean}");
+        assert!((sd / SD_PRIOR - 1.0).abs() < 5.0 / (2.0 * count).sqrt(), "{label}: {sd}");
+    }
+}
+
+#[test]
+fn names_are_words_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, page) = page(folder.path(), [HOSTILE, "south"], HOSTILE);
+    assert_eq!(broken(&page), None);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("&amp;amp;"));
+}
+
+#[test]
+fn the_check_of_tags_sees_what_is_broken() {
+    for page in ["<p></p>", "<!DOCTYPE html><p><b></p></b>", "<!DOCTYPE html><p a=\"></p>", "<!DOCTYPE html><p>"] {
+        assert!(broken(page).is_some() || !page.starts_with("<!"), "{page}");
+    }
+}
+
+#[test]
+fn an_effect_that_is_no_number_of_the_report_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html");
+    let options = HtmlOptions { effects: vec![effect("beta[9]", "x", Scale::Identity)], ..HtmlOptions::default() };
+    let refused = six_cities(["north", "south"]).report.write_html(&path, &options).unwrap_err();
+    assert!(matches!(&refused, Error::Setting { setting: "effects", found, .. } if found == "beta[9]"), "{refused}");
+    assert!(!path.exists());
+}
+
+/// The browser that `PARTITA_CHROMIUM` names, or one on the path.
+fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("PARTITA_CHROMIUM") {
+        return Some(named.into());
+    }
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|file| file.is_file())
+}
+
+/// What the browser makes of a page, and what it writes on its console.
+fn opened(browser: &Path, page: &Path) -> (String, Vec<String>) {
+    let profile = tempfile::tempdir().unwrap();
+    let own = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    let console = String::from_utf8_lossy(&own.stderr)
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .map(str::to_owned)
+        .collect();
+    (String::from_utf8_lossy(&own.stdout).into_owned(), console)
+}
+
+#[test]
+fn a_browser_opens_it_without_a_word_on_its_console() {
+    let Some(browser) = chromium() else {
+        return fixtures::skip("chromium", "no browser is named by PARTITA_CHROMIUM or on the path");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (path, page) = page(folder.path(), [HOSTILE, "south"], HOSTILE);
+    let (seen, console) = opened(&browser, &path);
+    assert!(seen.contains("<strong>trust these numbers</strong>"), "{seen}");
+    assert_eq!(console, Vec::<String>::new());
+    // A script in the page does not run, and the console says so.
+    let planted = folder.path().join("planted.html");
+    std::fs::write(&planted, page.replace("<main>", "<main><script>document.title = 'ran'</script>")).unwrap();
+    let (seen, console) = opened(&browser, &planted);
+    assert!(!seen.contains("<title>ran"), "{seen}");
+    assert!(!console.is_empty(), "the console was not read");
+}
