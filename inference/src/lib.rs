@@ -44,6 +44,9 @@ pub use engine::trust::still_moving::StillMoving;
 pub use engine::trust::verdict::{Trust, Verdict};
 pub use engine::wire::manifest::{Field, Manifest};
 pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
+pub use fit::calibrate::{
+    Calibration, CalibrationOptions, FailedFit, Finding, NumberCalibration, PosteriorCalibration, calibrate,
+};
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
 pub use fit::{

@@ -1,5 +1,6 @@
 //! Claims exact answers: exact posteriors, exact splits, exact gradients.
 
+mod calibration;
 mod conjugate;
 mod cookbook;
 mod devices;
