@@ -3,9 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use fixtures::{ConjugateGaussian, conjugate};
-use partita::core::{
-    Exponential, Key, Noise, Poisson, Purpose, SiloNoise, SimulatedData, special::log_normal_cumulative,
-};
+use partita::core::{Key, Noise, Purpose, SiloNoise, SimulatedData, special::log_normal_cumulative};
 use partita::inference::{
     AlgorithmChoice, Calibration, CalibrationOptions, Error, Finding, Progress, RunRecord, StartFrom, StepInfo,
     calibrate,
@@ -141,8 +139,8 @@ fn biased_posteriors_are_found_and_the_direction_is_named() {
     let (device, silos) = (Device::flex(), numbers(&Device::flex(), [1, 1]));
     // One step leaves the posterior where it starts, and importance weights take it to where it belongs.
     let settings = Settings { steps: 1, start: StartFrom::Declared, ..Settings::default() };
-    let fit = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..options(100).fit };
-    let options = CalibrationOptions { fit, ..options(100) };
+    let fit = FitOptions { algorithm: AlgorithmChoice::Sfvi, settings, ..options(60).fit };
+    let options = CalibrationOptions { fit, ..options(60) };
     for (at, finding, words) in [
         (0.0, Finding::Calibrated, "calibrated: "),
         (1.0, Finding::TooHigh, "too high: the truth is above the median in"),
@@ -153,7 +151,8 @@ fn biased_posteriors_are_found_and_the_direction_is_named() {
         assert!(mu.finding == finding && text.contains(words), "{at}: {text}");
         assert_eq!(mu.symmetry.p_value > 0.01, finding == Finding::Calibrated, "{at}: {text}");
         assert_eq!(mu.above_median() < 0.4, finding == Finding::TooHigh, "{at}: {text}");
-        assert!(calibration.is_calibrated() && calibration.distrusted > 0, "{at}: {text}");
+        let corrected = calibration.corrected.as_ref().unwrap().number("mu").unwrap();
+        assert!(corrected.symmetry.p_value > 0.01 && calibration.distrusted > 0, "{at}: {text}");
     }
 }
 
@@ -161,19 +160,20 @@ fn biased_posteriors_are_found_and_the_direction_is_named() {
 fn a_family_too_small_is_too_narrow_and_the_correction_is_calibrated() {
     let device = Device::flex();
     let mut noise = Noise::new(5).stream(Key::new(Purpose::Check, 0));
-    // Two columns with a correlation of .95: mean-field deviations are a third of the exact ones.
+    // Two columns with a correlation of .8: mean-field deviations are three fifths of the exact ones.
     let rows = (0..30).flat_map(|_| {
         let common = noise.standard_normal();
-        [common, 0.95 * common + 0.31 * noise.standard_normal()]
+        [common, 0.8 * common + 0.6 * noise.standard_normal()]
     });
     let data = MeasuredRows::new(&rows.collect::<Vec<f64>>(), 2, &[0.0; 30], &device).unwrap();
     let family = FamilyPlan::new().global(Gaussian::diagonal());
     let fit = FitOptions {
         algorithm: AlgorithmChoice::Sfvi,
         settings: Settings { steps: 300, family, ..Settings::default() },
-        ..options(60).fit
+        trust_draws: None,
+        ..options(80).fit
     };
-    let options = CalibrationOptions { fit, ..options(60) };
+    let options = CalibrationOptions { fit, ..options(80) };
     let silos = [("pooled".to_owned(), data)];
     let calibration = calibrate(&LinearRegression::new(2, 1.0), &silos, &device, &options, None).unwrap();
     for label in ["beta[1]", "beta[2]"] {
@@ -246,7 +246,7 @@ impl Model for SometimesImpossible {
     type Data = Tensor<1>;
 
     fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
-        scope.sample("variance", Normal::new(9.0, 6.0).start(9.0))
+        scope.sample("variance", Normal::new(4.0, 6.0).start(9.0))
     }
 
     fn local(&self, scope: &mut Scope<'_>, variance: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
