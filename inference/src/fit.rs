@@ -5,6 +5,7 @@ pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+pub(crate) mod local_report;
 mod party;
 mod several;
 mod start;

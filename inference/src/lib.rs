@@ -49,6 +49,7 @@ pub use fit::calibrate::{
 };
 pub use fit::check::{CheckReport, check};
 pub use fit::columns as vertical;
+pub use fit::local_report::{LocalNumber, LocalReport, LocalScale};
 pub use fit::{
     AlgorithmChoice, Fit, FitOptions, Fitted, LocalLatents, Run, coordinator, evaluating_silo, fit, fit_asynchronous,
     fit_parties, parties, silo_program, start,

@@ -94,7 +94,7 @@ fn exact_posteriors_pass_and_the_places_of_the_truth_are_those_of_closed_forms()
         // Silos share globals, and nothing else.
         let truth = drawn[0].globals()[0].1.values[0];
         assert!(drawn.iter().all(|own| own.globals() == drawn[0].globals()));
-        assert!(drawn[0].outcomes()[0].1.values[0] != drawn[1].outcomes()[0].1.values[0]);
+        assert!((drawn[0].outcomes()[0].1.values[0] - drawn[1].outcomes()[0].1.values[0]).abs() > 1e-9);
         let groups = |own: &SimulatedData<Tensor<2>>| -> Vec<Vec<f64>> {
             let y = &own.outcomes()[0].1;
             y.values.chunks_exact(y.shape[1]).map(<[f64]>::to_vec).collect()

@@ -15,6 +15,7 @@ mod levels_encoded;
 mod levels_fits;
 mod levels_sampled;
 mod local_bound;
+mod local_report;
 mod multinomial_regression;
 mod nesting;
 mod network;

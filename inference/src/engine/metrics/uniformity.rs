@@ -159,8 +159,8 @@ impl<'a> Bins<'a> {
                     Counts::Below => (lower[index].max(start), upper[index]),
                     Counts::Within => (start + lower[index], (start + upper[index]).min(self.count)),
                 };
-                for end in least..=most {
-                    next[end] += before * self.binomial(end - start, self.count - start, share);
+                for (end, slot) in next.iter_mut().enumerate().take(most + 1).skip(least) {
+                    *slot += before * self.binomial(end - start, self.count - start, share);
                 }
             }
             below = next;

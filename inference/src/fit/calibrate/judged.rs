@@ -345,7 +345,7 @@ mod tests {
         };
         assert_eq!(of(|own| own.sqrt()), Finding::TooLow);
         assert_eq!(of(|own| own * own), Finding::TooHigh);
-        assert_eq!(of(|own| (own * own * (3.0 - 2.0 * own))), Finding::TooNarrow);
+        assert_eq!(of(|own| own * own * (3.0 - 2.0 * own)), Finding::TooNarrow);
         assert_eq!(of(|own| 0.25 + 0.5 * own), Finding::TooWide);
         assert_eq!(of(|own| own), Finding::OtherShape);
         // All at one end is a bias, though no variance is left.
