@@ -139,14 +139,13 @@ impl<M: Model + ModuleDisplay + 'static> Owned<'_, M> {
 
     /// What becomes of the data set of this number, the bound of its fit, and what the fit took.
     pub(super) fn fit(&self, number: u32) -> (Outcome, f64, Counters) {
-        match caught(COORDINATOR, || self.fitted(number)) {
-            Ok((fit, truth)) => {
-                let is_over = fit.record.ending == Ending::Interrupted;
-                let outcome = if is_over { Outcome::Interrupted } else { self.ranked(number, &fit, &truth) };
-                (outcome, fit.report.elbo, fit.record.counters)
-            }
-            Err(error) => (Outcome::Failed { reason: error.to_string() }, f64::NAN, Counters::default()),
-        }
+        let found = caught(COORDINATOR, || {
+            let (fit, truth) = self.fitted(number)?;
+            let is_over = fit.record.ending == Ending::Interrupted;
+            let outcome = if is_over { Outcome::Interrupted } else { self.ranked(number, &fit, &truth) };
+            Ok((outcome, fit.report.elbo, fit.record.counters))
+        });
+        found.unwrap_or_else(|error| (Outcome::Failed { reason: error.to_string() }, f64::NAN, Counters::default()))
     }
 
     /// The fit of the data set of this number, and the globals that it was drawn at.

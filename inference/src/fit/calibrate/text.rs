@@ -43,12 +43,16 @@ impl Display for Calibration {
 
 impl PosteriorCalibration {
     fn write(&self, title: &str, formatter: &mut Formatter<'_>) -> Result {
-        let off = self.numbers.iter().filter(|number| number.finding != Finding::Calibrated).count();
-        match (off, self.numbers.len()) {
-            (_, 0) => writeln!(formatter, "{title}: no ranks")?,
-            (0, _) => writeln!(formatter, "{title}: calibrated")?,
-            (_, all) => writeln!(formatter, "{title}: off in {off} of {all} numbers")?,
+        if self.numbers.is_empty() {
+            return writeln!(formatter, "{title}: no ranks");
         }
+        match self.numbers.iter().filter(|number| number.finding != Finding::Calibrated).count() {
+            0 => write!(formatter, "{title}: calibrated")?,
+            off => write!(formatter, "{title}: off in {off} of {} numbers", self.numbers.len())?,
+        }
+        let least = self.band.iter().map(|[least, _]| *least).min().unwrap_or(0);
+        let most = self.band.iter().map(|[_, most]| *most).max().unwrap_or(0);
+        writeln!(formatter, "; chance alone makes bars of {least} to {most} fits")?;
         for number in &self.numbers {
             writeln!(formatter, "  {:<16} {} {}", number.label, number.bars(), number.words())?;
         }
