@@ -115,6 +115,7 @@ for name, values in {
     "high": noise.beta(1.6, 1.0, size=60),
     "narrow": noise.beta(0.4, 0.4, size=80),
     "ties": noise.integers(1, 64, size=70) / 64,
+    "balanced ties": np.array([0.25, 0.25, 0.25, 0.75, 0.75, 0.75, 0.375, 0.625]),
     "one": np.array([0.3]),
 }.items():
     distance = float(ks_2samp(values, 1 - values).statistic)

@@ -47,7 +47,7 @@ fn bands_are_those_of_arviz_and_of_a_convolution() {
 fn the_distance_from_symmetry_is_scipys_and_its_p_value_counts_walks() {
     let golden = golden();
     let symmetries = golden["symmetries"].as_array().unwrap();
-    assert_eq!(symmetries.len(), 6);
+    assert_eq!(symmetries.len(), 7);
     for expected in symmetries {
         let found = Symmetry::of(&floats(&expected["probabilities"]));
         assert!((found.distance - expected["distance"].as_f64().unwrap()).abs() < ROUNDING, "{found:?}, {expected}");
