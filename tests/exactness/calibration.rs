@@ -3,13 +3,18 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use fixtures::{ConjugateGaussian, conjugate};
-use partita::core::{Key, Noise, Purpose, SiloNoise, SimulatedData, special::log_normal_cumulative};
+use partita::core::{
+    Key, Latents, LogDensity, Minibatch, Noise, Purpose, SiloNoise, Simulated, SimulatedData,
+    special::log_normal_cumulative,
+};
 use partita::inference::{
     AlgorithmChoice, Calibration, CalibrationOptions, Error, Finding, Progress, RunRecord, StartFrom, StepInfo,
     calibrate,
 };
-use partita::models::{GaussianMean, LinearRegression, MeasuredRows};
-use partita::{Device, FamilyPlan, FitOptions, Gaussian, Model, Normal, Result, Scope, Settings};
+use partita::models::{GaussianMean, LinearRegression, MeasuredRows, MixedLogistic, RepeatedBinary};
+use partita::{
+    Design, Device, FamilyPlan, FitOptions, Gaussian, Groups, Model, Normal, Result, Scope, Settings, SiteTable,
+};
 
 /// The seed of every calibration here, literal: each test has the same outcome at every run.
 const SEED: u64 = 23;
@@ -108,6 +113,28 @@ fn exact_posteriors_pass_and_the_places_of_the_truth_are_those_of_closed_forms()
         let place = number as usize;
         let found = [mu.probabilities[place], corrected.probabilities[place]];
         assert!(found.iter().all(|own| (own - expected).abs() < error), "{number}: {found:?}, exact {expected}");
+    }
+}
+
+#[test]
+fn drawn_outcomes_stand_in_for_those_of_the_data_in_minibatches_and_inner_plates_too() {
+    let (device, model) = (Device::flex(), MixedLogistic::new(2));
+    let visits = Groups::of_sizes(&[2, 1, 3]).unwrap();
+    let design = Design::new((0..12).map(|cell| f64::from(cell % 5) - 2.0).collect(), [6, 2]).unwrap();
+    let data = |outcomes| RepeatedBinary::new(visits.clone(), design.clone(), outcomes, &device).unwrap();
+    let noise = SiloNoise { noise: Noise::new(SEED), draw: 0, silo: 0 };
+    let drawn = SimulatedData::draw(&model, &device, &data(vec![0.0; 6]), noise).unwrap();
+    let outcomes = drawn.outcomes()[0].1.values.clone();
+    assert!(outcomes.contains(&0.0) && outcomes.contains(&1.0), "{outcomes:?}");
+    let (simulated, replaced) = (Simulated::new(MixedLogistic::new(2)), data(outcomes));
+    let table = SiteTable::of(&model, &device, &replaced).unwrap();
+    let (globals, minibatch) = ([0.3, -0.2, 0.4], [Minibatch::new("child", vec![2, 0])]);
+    for (minibatch, levels) in [(&[][..], vec![0.5, -1.0, 0.2]), (&minibatch[..], vec![0.2, 0.5])] {
+        let locals = [levels, Vec::new()];
+        let latents = Latents { globals: &globals, locals: &locals };
+        let expected = LogDensity::new(&model, &device, &table).minibatch(minibatch).local(latents, &replaced).unwrap();
+        let found = LogDensity::new(&simulated, &device, &table).minibatch(minibatch).local(latents, &drawn).unwrap();
+        assert_eq!((found.value, found.globals, found.locals), (expected.value, expected.globals, expected.locals));
     }
 }
 
