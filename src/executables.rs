@@ -15,8 +15,8 @@ use std::sync::Arc;
 use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Counters, Exchange, FitOptions, HtmlOptions, LocalLatents, Report, Warning, coordinator, evaluate, evaluating_silo,
-    fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    Counters, Exchange, FitOptions, HtmlOptions, LocalLatents, LocalReport, Report, Warning, coordinator, evaluate,
+    evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -45,6 +45,7 @@ where
     for warning in Warning::of(&fit.algorithm, locals, run.file.silos.len()) {
         (watch.log)(&warning.to_string());
     }
+    let own = (model.clone(), data.clone());
     let (model, names) = (model.clone(), run.file.silos.clone());
     let make = move || {
         let program = silo_program(&model, &names, index, &data, &device, &fit)?.0;
@@ -53,7 +54,35 @@ where
             None => program,
         })
     };
-    sit_down(run, file, rows, Box::new(make), watch)
+    let Watch { stop, log } = watch;
+    let mut keeper = sit_down(run, file, rows, Box::new(make), Watch { stop, log: &mut *log })?;
+    match &file.own_rows {
+        Some(path) => report_own_rows(&mut keeper, &own.0, &own.1, path, log),
+        None => Ok(()),
+    }
+}
+
+/// Writes what the silo knows of its own rows, for its owner alone.
+fn report_own_rows<M: Model>(
+    keeper: &mut Keeper,
+    model: &M,
+    data: &M::Data,
+    path: &Path,
+    log: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let Some(silo) = keeper.silo()? else {
+        log("no request was answered: there is nothing to report of the silo's own rows");
+        return Ok(());
+    };
+    let report = LocalReport::of(silo, model, data, &Device::flex())?;
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if is_json {
+        report.write_json(path)?
+    } else {
+        report.write_csv(path)?
+    }
+    log(&format!("the report of the silo's own rows is in {}", path.display()));
+    Ok(())
 }
 
 /// The index of a silo in the run.
@@ -69,8 +98,8 @@ fn place(run: &RunFile, name: &str) -> Result<u32> {
     }
 }
 
-/// Serves the program of `make` until it is stopped.
-fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<()> {
+/// Serves the program of `make` until it is stopped; its state then.
+fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch: Watch<'_>) -> Result<Keeper> {
     let identity = run.file.identity(run.base)?;
     let mut keeper = Keeper::open(&file.state, make)?;
     let SiloFile { name, engine, allow, .. } = file.clone();
@@ -78,7 +107,8 @@ fn sit_down(run: Planned<'_>, file: &SiloFile, rows: usize, make: Program, watch
     (watch.log)(&format!("silo `{name}` of a run of {model} `{short}` with {rows} rows, waiting at {address}"));
     let (rows, largest_request) = (rows as u64, Limits::default().bytes);
     let options = SiloOptions { name, engine, allow, largest_request, identity, rows };
-    serve(&options, &mut keeper, watch.stop, watch.log)
+    serve(&options, &mut keeper, watch.stop, watch.log)?;
+    Ok(keeper)
 }
 
 /// Fits a model over the silos of a run; writes the report and returns it.

@@ -55,7 +55,7 @@ pub use math::real::Real;
 pub use math::{kernel, special};
 pub use noise::{DrawNoise, Key, Noise, NoiseKind, NoiseStream, Purpose};
 pub use read::{
-    DeviceEncoded, DeviceValueAndGradient, Draw, Encoded, Enhanced, Latents, Levels, LogDensity, Predictive,
-    ValueAndGradient, natural_values, pointwise_log_likelihood, predictive_draw, predictive_log_likelihood, prior_draw,
-    vertical,
+    DeviceEncoded, DeviceValueAndGradient, Draw, Encoded, Enhanced, Latents, Levels, LogDensity, Predictive, SiloNoise,
+    Simulated, SimulatedData, ValueAndGradient, natural_values, pointwise_log_likelihood, predictive_draw,
+    predictive_log_likelihood, prior_draw, vertical,
 };

@@ -9,6 +9,7 @@ mod levels;
 mod locally_enhanced;
 mod on_device;
 mod on_device_encoding;
+mod simulated;
 mod table;
 pub mod vertical;
 
@@ -23,3 +24,4 @@ pub use levels::Levels;
 pub use locally_enhanced::Enhanced;
 pub use on_device::DeviceValueAndGradient;
 pub use on_device_encoding::DeviceEncoded;
+pub use simulated::{SiloNoise, Simulated, SimulatedData};

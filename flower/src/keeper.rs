@@ -116,6 +116,17 @@ impl Keeper {
         if self.state.run == run { self.state.newest() } else { 0 }
     }
 
+    /// The silo in its newest state, for its owner; `None` before the first answer of a run.
+    ///
+    /// # Errors
+    /// [`Error::File`] for a state that cannot be read.
+    pub fn silo(&mut self) -> Result<Option<&dyn SiloProgram>> {
+        match self.state.newest() {
+            0 => Ok(None),
+            round => Ok(Some(&**self.program(round)?)),
+        }
+    }
+
     /// Answers a request of a round, or repeats the earlier answer.
     ///
     /// # Errors

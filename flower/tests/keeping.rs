@@ -21,7 +21,7 @@ impl SiloProgram for Adder {
     }
 
     fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        Ok(Vec::new())
+        Ok(vec![(vec![self.sum], vec![0.0])])
     }
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
@@ -237,5 +237,18 @@ fn a_disk_that_cannot_be_written_leaves_the_state_before_the_request() {
     let found = ask(&mut keeper, "a", (2, 1), 3.0).unwrap_err();
     assert!(matches!(found, Error::File { .. }), "{found}");
     std::fs::remove_file(&place).unwrap();
+    assert_sum(ask(&mut keeper, "a", (2, 1), 3.0), 5.0);
+}
+
+#[test]
+fn the_owner_sees_the_newest_state_and_nothing_before_the_first_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut keeper = open(folder.path());
+    assert!(keeper.silo().unwrap().is_none());
+    assert_sum(ask(&mut keeper, "a", (1, 0), 2.0), 2.0);
+    // Another process reads the state that this one saved.
+    let mut keeper = open(folder.path());
+    assert_eq!(keeper.silo().unwrap().unwrap().local_moments().unwrap(), [(vec![2.0], vec![0.0])]);
+    // Looking changes nothing.
     assert_sum(ask(&mut keeper, "a", (2, 1), 3.0), 5.0);
 }

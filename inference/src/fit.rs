@@ -1,9 +1,11 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
+pub(crate) mod calibrate;
 pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+pub(crate) mod local_report;
 mod page;
 mod party;
 mod several;
@@ -31,14 +33,16 @@ use crate::engine::exchange::{Exchange, InProcess, SiloProgram};
 use crate::engine::family::{Family, NamedFamily};
 use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::report::{Report, Warning, algorithm_name};
-use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance};
+use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance, run};
 use crate::engine::settings::{Settings, StartFrom};
+use crate::engine::trust::correction::Wide;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
 use crate::methods::rounds::{FedOptOptions, RoundOptions};
 use choice::choose;
+use elsewhere::{Asked, Told};
 use several::{Begun, begin};
 
 /// Which algorithm fits the model.
@@ -156,6 +160,8 @@ pub struct Fit {
     pub record: RunRecord,
     /// Draws of every global number on its natural scale: site, label, draws.
     pub draws: Vec<(String, String, Vec<f64>)>,
+    /// The draws of the round of trust, with their weights.
+    pub(crate) wide: Option<Wide>,
     /// The coordinator.
     pub algorithm: Box<dyn Algorithm>,
     /// The silos.
@@ -239,14 +245,9 @@ pub fn fit<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fit> {
     let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
-    let (mut report, mut record, draws) = fit_parties(
-        model,
-        device,
-        &FitOptions { starts: 1, ..options.clone() },
-        &mut *algorithm,
-        &mut exchange,
-        progress,
-    )?;
+    let asked = Asked { run, options: &FitOptions { starts: 1, ..options.clone() }, device };
+    let Told { fitted, wide } = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
+    let (mut report, mut record, draws) = fitted;
     // Here the data are at hand that say what was unknown to the coordinator.
     let unknown = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
     if !unknown.is_empty() {
@@ -259,7 +260,7 @@ pub fn fit<M: Model + 'static>(
     }
     report.begun(bounds, spent, &mut record);
     report.choice = choice;
-    Ok(Fit { report, record, draws, algorithm, exchange })
+    Ok(Fit { report, record, draws, wide, algorithm, exchange })
 }
 
 /// Sampled bounds for the report: at least one.

@@ -44,8 +44,12 @@ pub use engine::trust::still_moving::StillMoving;
 pub use engine::trust::verdict::{Trust, Verdict};
 pub use engine::wire::manifest::{Field, Manifest};
 pub use engine::wire::message::{DataType, MESSAGE_VERSION, Message, Record};
+pub use fit::calibrate::{
+    Calibration, CalibrationOptions, FailedFit, Finding, NumberCalibration, PosteriorCalibration, calibrate,
+};
 pub use fit::check::{CheckReport, check, check_pooled};
 pub use fit::columns as vertical;
+pub use fit::local_report::{LocalNumber, LocalReport, LocalScale};
 pub use fit::{
     AlgorithmChoice, Fit, FitOptions, Fitted, LocalLatents, Run, coordinator, evaluating_silo, fit, fit_asynchronous,
     fit_parties, parties, silo_program, start,

@@ -26,6 +26,9 @@ pub struct SiloFile {
     pub held_out: Option<PathBuf>,
     /// The folder of its state: its factor, its local posteriors. Silos must not share it.
     pub state: PathBuf,
+    /// Where the report of its own rows is written when it is stopped: JSON for a name that ends in `.json`, else CSV.
+    #[serde(default)]
+    pub own_rows: Option<PathBuf>,
 }
 
 /// The coordinator's own file: the address of the SuperLink, and the folder of its results.

@@ -39,6 +39,14 @@ pub fn run_party(
     let fit = run.file.fit_options(run.base)?;
     let index = place(run.file, &file.name)?;
     run.file.check_allowed(&file.allow)?;
+    if let Some(path) = &file.own_rows {
+        return Err(Error::Unwelcome {
+            what: "a report of own rows",
+            found: format!("`own_rows = \"{}\"`", path.display()),
+            expected: "none: it is written by silos that hold rows".into(),
+            remedy: "Leave it out of the silo's file; its own results are in `own.json` of its state folder.",
+        });
+    }
     let party = load(&file.data, &file.name, &device)?;
     let labels = match (&file.labels, chosen(&fit)?.shares_labels()) {
         (Some(path), true) => Some(load_labels(path, &device)?),
@@ -54,7 +62,7 @@ pub fn run_party(
         }
         Ok(Box::new(Recording { own, path: path.clone() }) as Box<dyn SiloProgram>)
     };
-    sit_down(run, file, rows, Box::new(make), watch)
+    sit_down(run, file, rows, Box::new(make), watch).map(drop)
 }
 
 /// Fits a vertical model over the parties of a run; writes the report and returns it. `load` reads the labels, and

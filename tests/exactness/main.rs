@@ -1,5 +1,6 @@
 //! Claims exact answers: exact posteriors, exact splits, exact gradients.
 
+mod calibration;
 mod conjugate;
 mod cookbook;
 mod devices;
@@ -14,6 +15,7 @@ mod levels_encoded;
 mod levels_fits;
 mod levels_sampled;
 mod local_bound;
+mod local_report;
 mod multinomial_regression;
 mod nesting;
 mod network;

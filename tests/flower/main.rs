@@ -9,6 +9,7 @@ mod executables;
 mod faults;
 mod generalised;
 mod messages;
+mod own_rows;
 mod policies;
 mod trust;
 mod vertical;

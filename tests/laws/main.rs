@@ -22,5 +22,7 @@ mod plugs;
 mod readings;
 mod recurrences;
 mod reference;
+
+mod simulation;
 mod special;
 mod supports;

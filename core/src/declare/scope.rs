@@ -7,12 +7,14 @@ mod layer;
 mod module;
 mod on_device;
 mod outcome;
+mod outcomes;
 mod plate;
 mod reading;
 mod start;
 mod statement;
 
 pub(crate) use outcome::{Leaf, Level, Outcome, Quantity, RowPlace, RowTape};
+pub(crate) use outcomes::Outcomes;
 pub use plate::{Minibatch, PlateRows};
 pub use reading::Moments;
 pub(crate) use reading::{Density, Layers, OnDevice, Origin, Reading, Score, Source, Tape, Terms};
@@ -41,6 +43,8 @@ pub struct Scope<'a> {
     minibatch: &'a [Minibatch],
     /// The products of designs that are kept for further passes over the local part, if there are any.
     products: Option<Products>,
+    /// The outcomes that stand in for those of the data, if there are any.
+    outcomes: Option<Outcomes>,
     pub(crate) outcome: Outcome,
 }
 
@@ -93,7 +97,17 @@ impl<'a> Scope<'a> {
 
     fn starting(device: &'a Device, table: Table<'a>, source: Source<'a>, reading: Reading<'a>) -> Self {
         let place = Place { part: Part::Global, next: 0, plate: None, pass: 0, weight: 1.0, prefix: String::new() };
-        Self { device, table, source, reading, place, minibatch: &[], products: None, outcome: Outcome::default() }
+        Self {
+            device,
+            table,
+            source,
+            reading,
+            place,
+            minibatch: &[],
+            products: None,
+            outcomes: None,
+            outcome: Outcome::default(),
+        }
     }
 
     /// Keeps products of designs and coefficients from here on.

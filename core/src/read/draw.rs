@@ -64,6 +64,20 @@ pub fn prior_draw<M: Model>(
     draw(model, data, Scope::new(device, table, source, Reading::Simulate(noise)))
 }
 
+/// The same for one of several silos: `globals` is the noise of the global latents, which silos share, `own` that of
+/// what the silo has alone.
+pub(super) fn silo_draw<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+    globals: DrawNoise,
+    own: DrawNoise,
+) -> Result<Draw> {
+    let source = Source { globals: Origin::Prior(globals), locals: Origin::Prior(own) };
+    draw(model, data, Scope::new(device, table, source, Reading::Simulate(own)))
+}
+
 /// Draws new data given latents: a posterior predictive draw where the latents are a posterior draw.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Judges predictions, topics and Markov chains, one measure a file.
+//! Judges predictions, topics, Markov chains and posteriors of simulated data, one measure a file.
 
 mod accuracy;
 mod calibration;
@@ -10,7 +10,9 @@ mod log_likelihood;
 mod predictions;
 mod r_hat;
 mod smoothed_weights;
+mod symmetry;
 mod top_words;
+mod uniformity;
 
 pub use accuracy::accuracy;
 pub use calibration::{Calibration, CalibrationBin, calibration, expected_calibration_error};
@@ -21,7 +23,9 @@ pub use log_likelihood::test_log_likelihood;
 pub use predictions::Predictions;
 pub use r_hat::r_hat;
 pub use smoothed_weights::SmoothedWeights;
+pub use symmetry::Symmetry;
 pub use top_words::top_words;
+pub use uniformity::{Counts, SimultaneousBand};
 
 /// A number of rows or words as a real number.
 #[expect(clippy::cast_precision_loss, reason = "rows and words in memory are far fewer than 2^52")]

@@ -13,7 +13,7 @@ use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
 use crate::engine::report::{Found, Report, Warning};
 use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, run, run_asynchronous};
 use crate::engine::settings::Settings;
-use crate::engine::trust::correction::Correction;
+use crate::engine::trust::correction::{Correction, Wide};
 use crate::engine::trust::evaluate::EvaluatingSilo;
 use crate::engine::trust::known::{Known, KnownModel};
 use crate::engine::trust::objective::Objective;
@@ -22,6 +22,12 @@ use crate::engine::trust::verdict::Trust;
 
 /// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
 pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
+
+/// What [`Asked::fit`] gives: what [`fit_parties`] does, and the draws of the round of trust where there was one.
+pub(super) struct Told {
+    pub(super) fitted: Fitted,
+    pub(super) wide: Option<Wide>,
+}
 
 /// The run, the bound and the summary of [`super::fit()`] with parties that exist already: a [`super::coordinator`], and
 /// silos behind any exchange.
@@ -40,7 +46,7 @@ pub fn fit_parties<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let asked = Asked { run, options, device };
-    asked.of_model(model, algorithm, exchange, progress)
+    Ok(asked.of_model(model, algorithm, exchange, progress)?.fitted)
 }
 
 /// [`fit_parties`] with silos that are asked again as soon as they have answered, by [`run_asynchronous`]; for the bound
@@ -57,7 +63,7 @@ pub fn fit_asynchronous<M: Model + 'static>(
     progress: Option<&mut dyn Progress>,
 ) -> Result<Fitted> {
     let asked = Asked { run: run_asynchronous, options, device };
-    asked.of_model(model, algorithm, exchange, progress)
+    Ok(asked.of_model(model, algorithm, exchange, progress)?.fitted)
 }
 
 /// [`run`] or [`run_asynchronous`].
@@ -83,13 +89,13 @@ pub(super) struct Globals<'a> {
 }
 
 impl Asked<'_> {
-    fn of_model<M: Model + 'static>(
+    pub(super) fn of_model<M: Model + 'static>(
         &self,
         model: &M,
         algorithm: &mut dyn Algorithm,
         exchange: &mut dyn Exchange,
         progress: Option<&mut dyn Progress>,
-    ) -> Result<Fitted> {
+    ) -> Result<Told> {
         let settings = &settled(self.options, exchange.silos().len());
         let table = &caught(COORDINATOR, || Ok(SiteTable::globals(model, self.device)?))?;
         let known = &|theta: &[f64]| Ok(Box::new(KnownModel::new(model, theta, self.device, table)?) as Box<dyn Known>);
@@ -103,7 +109,7 @@ impl Asked<'_> {
         algorithm: &mut dyn Algorithm,
         exchange: &mut dyn Exchange,
         progress: Option<&mut dyn Progress>,
-    ) -> Result<Fitted> {
+    ) -> Result<Told> {
         let (options, Globals { settings, table, known, no_rows }) = (self.options, globals);
         let mut silent = Silent;
         let progress: &mut dyn Progress = match progress {
@@ -118,7 +124,7 @@ impl Asked<'_> {
         let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
         let counters = &mut record.counters;
         let asking = options.asking(algorithm, settings.seed);
-        let (bound, trust, draws) = caught(COORDINATOR, || {
+        let (bound, trust, wide, draws) = caught(COORDINATOR, || {
             let known = &*known(algorithm.posterior().theta)?;
             let looking = Looking { pool: &pool, asking, known };
             let round = match no_rows {
@@ -134,11 +140,14 @@ impl Asked<'_> {
                 0 => NaturalDraws::new(),
                 count => draws_of(algorithm.posterior(), settings.seed, count.max(2), known)?,
             };
-            let trust = match round {
-                Ok(round) => Trust::Checked(Correction::of(&round, &silos, known, &draws)?),
-                Err(reason) => Trust::NotChecked { reason },
+            let (trust, wide) = match round {
+                Ok(round) => {
+                    let (correction, wide) = Correction::of(&round, &silos, known, &draws)?;
+                    (Trust::Checked(correction), Some(wide))
+                }
+                Err(reason) => (Trust::NotChecked { reason }, None),
             };
-            Ok((bound, trust, draws))
+            Ok((bound, trust, wide, draws))
         })?;
         let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
@@ -162,7 +171,7 @@ impl Asked<'_> {
             silos,
             theta: posterior.theta.to_vec(),
         });
-        Ok((report, record, draws))
+        Ok(Told { fitted: (report, record, draws), wide })
     }
 }
 

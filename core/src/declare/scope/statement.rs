@@ -45,7 +45,7 @@ impl Scope<'_> {
         value: Tensor<D>,
     ) -> Result<()> {
         let law = self.fit_to_plate(name, distribution.law)?;
-        let handle = Handle::from(value);
+        let handle = Handle::from(self.outcome_of(name, value)?);
         law.check_shape(|| self.operation(name), &handle.shape())?;
         self.enter(name, Role::Observed, Some(&law))?;
         if self.is_empty_here() {

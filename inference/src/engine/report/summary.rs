@@ -79,7 +79,7 @@ pub(crate) fn append(values: Vec<(String, Array)>, all: &mut NaturalDraws) {
 }
 
 /// The name of one number of a site: `mu` where it is the only one, `beta[2]` in a vector, `theta[0,1]` in a matrix.
-fn label(site: &str, shape: &[usize], index: usize) -> String {
+pub(crate) fn label(site: &str, shape: &[usize], index: usize) -> String {
     if shape.iter().product::<usize>() == 1 {
         return site.to_owned();
     }

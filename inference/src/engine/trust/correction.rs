@@ -65,11 +65,16 @@ pub struct CorrectedSite {
 }
 
 impl Correction {
-    /// From a round, with draws of the posterior on the natural scale.
+    /// From a round, with draws of the posterior on the natural scale; and the draws of the round with their weights.
     ///
     /// # Errors
     /// What the model reports of a draw.
-    pub(crate) fn of(round: &Round, silos: &[String], known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+    pub(crate) fn of(
+        round: &Round,
+        silos: &[String],
+        known: &dyn Known,
+        before: &NaturalDraws,
+    ) -> Result<(Self, Wide)> {
         let log_ratios = round.log_ratios();
         let smoothed = SmoothedWeights::of(&log_ratios);
         let count = real(log_ratios.len());
@@ -77,7 +82,7 @@ impl Correction {
         let wide = Wide::new(round, &smoothed, known, before)?;
         let sites = before.iter().enumerate().map(|(index, own)| wide.corrected(index, own)).collect();
         let left_out = LeftOut::all(round, silos, &log_ratios, &wide);
-        Ok(Self {
+        let correction = Self {
             draws: log_ratios.len(),
             pareto_k: smoothed.pareto_k,
             threshold: smoothed.threshold(),
@@ -87,7 +92,8 @@ impl Correction {
             impossible: (0..log_ratios.len()).filter(|at| !is_far(*at) && log_ratios[*at] == f64::NEG_INFINITY).count(),
             sites,
             left_out,
-        })
+        };
+        Ok((correction, wide))
     }
 
     /// The largest Monte Carlo standard error of a corrected mean, in standard deviations.
@@ -152,6 +158,12 @@ impl Wide {
         // Where posterior and model have little in common, differences of weights are worse than weights.
         let is_worse = !corrected.deviation().is_finite();
         if is_worse { Sample::new(self.values[index].clone(), self.weights.clone()) } else { corrected }
+    }
+
+    /// The corrected probability of what is below `value`; `None` where there is none, as without any weight.
+    pub(crate) fn below(&self, index: usize, before: &[f64], value: f64) -> Option<f64> {
+        let found = self.sample(index, before).below(value);
+        found.is_finite().then(|| found.clamp(0.0, 1.0))
     }
 
     fn corrected(&self, index: usize, (site, label, before): &(String, String, Vec<f64>)) -> CorrectedSite {

@@ -43,6 +43,11 @@ impl Sample {
         self.values.iter().zip(&self.weights).map(|(value, weight)| weight * of(*value)).sum()
     }
 
+    /// The weight of the values below this one; negative weights may take it out of the unit interval.
+    pub(crate) fn below(&self, value: f64) -> f64 {
+        self.moment(|own| f64::from(u8::from(own < value)))
+    }
+
     /// The values at which the sum of weights below first reaches these probabilities, given in ascending order.
     pub(crate) fn quantiles<const N: usize>(&self, probabilities: [f64; N]) -> [f64; N] {
         let mut order: Vec<usize> = (0..self.values.len()).collect();
@@ -75,6 +80,7 @@ mod tests {
         assert!(own.skewness().abs() < 1e-15);
         // Two weights of a quarter on values one from the mean, in deviations of the square root of a half.
         assert!((own.error() - 0.5).abs() < 1e-15);
+        assert!((own.below(2.5) - 0.75).abs() < 1e-15 && own.below(1.0).abs() < 1e-15);
         // Below 1, 2 and 3 there are .25, .75 and 1.
         let quantiles = own.quantiles([0.25, 0.5, 0.875]);
         assert!(quantiles.iter().zip([1.0, 1.5, 2.5]).all(|(own, value)| (own - value).abs() < 1e-15));

@@ -85,7 +85,7 @@ pub fn fit_parties(
     let known = &|_: &[f64]| Ok(Box::new(KnownLabels { labels, device, table }) as Box<dyn Known>);
     let globals = Globals { settings, table, known, no_rows: Some("parties hold columns of the same rows") };
     let asked = Asked { run, options, device };
-    let (report, record, _) = asked.fit(globals, algorithm, exchange, progress)?;
+    let (report, record, _) = asked.fit(globals, algorithm, exchange, progress)?.fitted;
     Ok((report, record))
 }
 

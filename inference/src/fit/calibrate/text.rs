@@ -1,0 +1,83 @@
+//! Writes a calibration as text: what is calibrated, what is not and how, and a picture of the ranks.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::judged::{Calibration, Finding, NumberCalibration, PosteriorCalibration};
+
+/// The most fits that failed whose reasons are shown.
+const SHOWN: usize = 3;
+/// The heights of the bars of a histogram.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+impl Display for Calibration {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
+        let (posterior, failed) = (self.first(), self.failed.len());
+        let verdict = match (posterior.is_calibrated(), posterior.numbers.is_empty() || failed > 0) {
+            (true, false) => "calibrated".to_owned(),
+            (false, _) if !posterior.numbers.is_empty() => "not calibrated".to_owned(),
+            _ => format!("undecided: {failed} of {} fits failed, of which ranks know nothing", self.fits),
+        };
+        writeln!(formatter, "calibration: {verdict}")?;
+        writeln!(
+            formatter,
+            "{} fits of data drawn from the prior; the truth ranked among {} draws; exact posteriors pass with probability {}",
+            self.fits, self.draws, self.level
+        )?;
+        self.fitted.write("the posterior as fitted", formatter)?;
+        match &self.corrected {
+            Some(corrected) => corrected.write("the posterior corrected by the round of trust", formatter)?,
+            None => writeln!(formatter, "no round of trust corrected the posteriors")?,
+        }
+        if self.distrusted > 0 {
+            writeln!(formatter, "{} reports said not to trust them", self.distrusted)?;
+        }
+        for failed in self.failed.iter().take(SHOWN) {
+            writeln!(formatter, "fit {} failed: {}", failed.number, failed.reason)?;
+        }
+        if self.failed.len() > SHOWN {
+            writeln!(formatter, "{} more fits failed", self.failed.len() - SHOWN)?;
+        }
+        Ok(())
+    }
+}
+
+impl PosteriorCalibration {
+    fn write(&self, title: &str, formatter: &mut Formatter<'_>) -> Result {
+        if self.numbers.is_empty() {
+            return writeln!(formatter, "{title}: no ranks");
+        }
+        match self.numbers.iter().filter(|number| number.finding != Finding::Calibrated).count() {
+            0 => write!(formatter, "{title}: calibrated")?,
+            off => write!(formatter, "{title}: off in {off} of {} numbers", self.numbers.len())?,
+        }
+        let least = self.band.iter().map(|[least, _]| *least).min().unwrap_or(0);
+        let most = self.band.iter().map(|[_, most]| *most).max().unwrap_or(0);
+        writeln!(formatter, "; chance alone makes bars of {least} to {most} fits")?;
+        for number in &self.numbers {
+            writeln!(formatter, "  {:<16} {} {}", number.label, number.bars(), number.words())?;
+        }
+        Ok(())
+    }
+}
+
+impl NumberCalibration {
+    /// The histogram as a line of bars, the highest of them full.
+    fn bars(&self) -> String {
+        let highest = self.histogram.iter().copied().max().unwrap_or(0).max(1);
+        self.histogram.iter().map(|count| BARS[count * (BARS.len() - 1) / highest]).collect()
+    }
+
+    fn words(&self) -> String {
+        let (covered, above) = (100.0 * self.interval_coverage(), 100.0 * self.above_median());
+        let intervals = format!("intervals of 90 % hold the truth in {covered:.0} % of fits");
+        let median = format!("the truth is above the median in {above:.0} % of fits, 50 % expected");
+        match self.finding {
+            Finding::Calibrated => format!("calibrated: {intervals}"),
+            Finding::TooLow => format!("too low: {median}"),
+            Finding::TooHigh => format!("too high: {median}"),
+            Finding::TooNarrow => format!("too narrow: {intervals}"),
+            Finding::TooWide => format!("too wide: {intervals}"),
+            Finding::OtherShape => format!("of another shape: {intervals}; {median}"),
+        }
+    }
+}

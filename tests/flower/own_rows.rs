@@ -1,0 +1,96 @@
+//! Claims that a silo that is stopped writes the report of its own rows, which is that of a fit in one process.
+#![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fixtures::split;
+use partita::compiled_in::CompiledIn;
+use partita::executables::{Planned, SiloFile, Watch, run_silo};
+use partita::flower::{Envelope, Keeper, RunFile, read_toml};
+use partita::inference::{
+    InProcess, LocalReport, Message, Result, SiloProgram, coordinator, fit_parties, silo_program,
+};
+use partita::models::{MixedLogistic, RepeatedBinary, six_cities};
+use partita::{Device, FitOptions, fit};
+
+/// A silo behind its keeper, as if every request came over the engine.
+struct Kept {
+    keeper: Keeper,
+    round: u64,
+}
+
+impl SiloProgram for Kept {
+    fn name(&self) -> &str {
+        "north"
+    }
+
+    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
+    }
+
+    fn answer(&mut self, request: &Message) -> Result<Message> {
+        let envelope = Envelope {
+            run: "a".into(),
+            began: 1,
+            start: 0,
+            round: self.round + 1,
+            attempt: 1,
+            accepted: self.round,
+            kept: self.round,
+            identity: "model".into(),
+            silo: "north".into(),
+        };
+        self.round += 1;
+        Ok(self.keeper.answer(&envelope, request).unwrap())
+    }
+}
+
+fn load(_: &Path, device: &Device) -> partita::flower::Result<RepeatedBinary> {
+    Ok(RepeatedBinary::six_cities(&split(&six_cities(), 10)[4], device).map_err(partita::inference::Error::from)?)
+}
+
+#[test]
+fn a_silo_that_is_stopped_writes_what_was_found_of_its_own_rows() {
+    let (device, model, folder) = (Device::flex(), MixedLogistic::new(4), tempfile::tempdir().unwrap());
+    let data = load(Path::new(""), &device).unwrap();
+    let run = RunFile::parse("model = \"six-cities\"\nalgorithm = \"few-rounds\"\nsilos = [\"north\"]\nsteps = 30\n")
+        .unwrap();
+    let base = CompiledIn::SixCities.settings();
+    let options = FitOptions { summary_draws: 10, trust_draws: Some(64), ..run.fit_options(&base).unwrap() };
+    let silos = [("north".to_owned(), data.clone())];
+    let mut alone = fit(&model, &silos, &device, &options, None).unwrap();
+    let expected = LocalReport::of(&*alone.exchange.programs()[0], &model, &data, &device).unwrap();
+    assert_eq!(expected.numbers.len(), data.rows());
+
+    let text = format!(
+        "name = \"north\"\nallow = [\"few\", \"trust\"]\ndata = \"\"\nstate = \"{0}/state\"\nown_rows = \"{0}/rows.json\"\n\
+         [engine]\naddress = \"127.0.0.1:1\"\npatience_seconds = 0\n",
+        folder.path().display()
+    );
+    let path = folder.path().join("north.toml");
+    std::fs::write(&path, text).unwrap();
+    let file: SiloFile = read_toml(&path).unwrap();
+    let names = ["north".to_owned()];
+    let stopped = AtomicBool::new(true);
+    let serve = || {
+        let mut lines = Vec::new();
+        let mut log = |line: &str| lines.push(line.to_owned());
+        let watch = Watch { stop: &stopped, log: &mut log };
+        run_silo(&model, Planned { file: &run, base: &base }, &file, load, watch).unwrap();
+        lines.pop().unwrap()
+    };
+    // Nothing was asked yet.
+    assert!(serve().starts_with("no request was answered"));
+    assert!(!folder.path().join("rows.json").exists());
+    let (own, names_of, options_of) = (data.clone(), names.clone(), options.clone());
+    let make = move || Ok(silo_program(&MixedLogistic::new(4), &names_of, 0, &own, &Device::flex(), &options_of)?.0);
+    let keeper = Keeper::open(&file.state, Box::new(make)).unwrap();
+    let mut exchange = InProcess::new(vec![Box::new(Kept { keeper, round: 0 })], 1).unwrap();
+    let mut algorithm = coordinator(&model, &names, &[data.rows()], &device, &options).unwrap();
+    fit_parties(&model, &device, &options, &mut *algorithm, &mut exchange, None).unwrap();
+    assert!(serve().ends_with("rows.json"));
+    let found = std::fs::read_to_string(folder.path().join("rows.json")).unwrap();
+    let found: LocalReport = serde_json::from_str(&found).unwrap();
+    assert_eq!(found, expected);
+}
