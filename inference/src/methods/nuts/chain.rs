@@ -98,12 +98,12 @@ fn first_position<M: Model>(nuts: &Nuts, number: u32, walk: &mut Walk<'_, M>, st
     let mut last = (String::new(), String::new());
     for _ in 0..TRIES {
         let mut off = || nuts.start_radius * (2.0 * stream.uniform() - 1.0);
-        let around: Vec<f64> = start.center.iter().map(|_| off()).collect();
         let declared = start.center.iter().zip(&start.scale).map(|(center, scale)| center + scale * off()).collect();
-        let position = match walk.chart {
-            Some(_) if number.is_multiple_of(2) => around,
-            Some(_) => nearer(walk, around, declared, &mut gradient),
-            None => declared,
+        let position = if walk.chart.is_none() {
+            declared
+        } else {
+            let around: Vec<f64> = start.center.iter().map(|_| off()).collect();
+            if number.is_multiple_of(2) { around } else { nearer(walk, around, declared, &mut gradient) }
         };
         let value = walk.value_and_gradient(&position, &mut gradient);
         match &value {
