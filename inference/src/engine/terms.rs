@@ -2,7 +2,6 @@
 
 pub(crate) mod climbing;
 pub(crate) mod coordinator;
-mod estimates;
 pub(crate) mod joint;
 pub(crate) mod messages;
 pub(crate) mod objective;

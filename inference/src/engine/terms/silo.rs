@@ -14,7 +14,6 @@ use crate::engine::settings::Settings;
 use crate::engine::terms::messages::{EstimateRequest, Sizes, SlopeRequest, StepRequest, Terms};
 use crate::engine::terms::particles::{AllEvaluated, Context, Draws, Evaluated, Worker};
 use crate::engine::terms::pending::{LastWeights, Pending};
-use crate::engine::trust::values::ValuesRequest;
 use crate::engine::wire::message::Message;
 use crate::engine::wire::typed::Rows;
 
@@ -418,7 +417,6 @@ impl<M: Model> Program for Silo<M> {
                 self.estimate(&EstimateRequest::read(request, &self.sizes(self.settings.most_draws()))?)
             }
             SlopeRequest::KIND => self.slope(&SlopeRequest::read(request, &self.sizes(1))?),
-            ValuesRequest::KIND => self.estimates(request),
             other => Err(Error::Message { kind: other.to_owned(), problem: "an SFVI silo does not know it".into() }),
         }
     }

@@ -88,7 +88,7 @@ impl Refusal {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Latents => {
-                "neither quadrature, which takes rows of up to three latents, nor draws of the rows of one plate serve this model"
+                "rows have more than three latents, or a silo more than two, which quadrature does not integrate"
             }
             Self::Levels => "nested levels of rows have more combinations of nodes than quadrature visits",
             Self::Loss => "the loss is not the negative log likelihood, whose exponential is integrated",
@@ -139,10 +139,6 @@ impl Values {
     pub(crate) fn of(values: Vec<f64>) -> Self {
         Self { values: Some(values), refusal: 0 }
     }
-
-    pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self { values: None, refusal: refusal as u64 }
-    }
 }
 
 /// The most combinations of nodes of nested levels that are visited without being asked for.
@@ -150,8 +146,7 @@ pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 /// The error of the integrals, in nats summed over rows, up to which points are added.
 const TOLERANCE: f64 = 0.01;
 
-/// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior; where
-/// quadrature does not serve, it asks the silo for estimates by draws of its own posterior.
+/// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
 pub(crate) struct MarginalSilo<M: Model> {
     program: Box<dyn SiloProgram>,
     worker: Worker<M>,
@@ -171,8 +166,8 @@ impl<M: Model> MarginalSilo<M> {
         Self { program, worker, device: device.clone(), settings: settings.clone() }
     }
 
-    fn values(&mut self, request: &Message) -> Result<Message> {
-        let refuse = |refusal: Refusal| Ok(Values::refused(refusal).write());
+    fn values(&self, request: &Message) -> Result<Message> {
+        let refuse = |refusal: Refusal| Ok(Values { values: None, refusal: refusal as u64 }.write());
         if self.settings.loss != Loss::NegativeLogLikelihood {
             return refuse(Refusal::Loss);
         }
@@ -181,17 +176,11 @@ impl<M: Model> MarginalSilo<M> {
         }
         let Worker { model, data } = &self.worker;
         let table = SiteTable::of(model, &self.device, data)?;
-        let hindrance = if RowIntegral::check(&table).is_err() {
-            Some(Refusal::Latents)
-        } else {
-            (RowIntegral::combinations(&table) > MOST_COMBINATIONS).then_some(Refusal::Levels)
-        };
-        if let Some(hindrance) = hindrance {
-            // Draws from the silo's own posterior serve, where it has one.
-            return match self.program.answer(request) {
-                Err(Error::Message { .. }) => refuse(hindrance),
-                found => found,
-            };
+        if RowIntegral::check(&table).is_err() {
+            return refuse(Refusal::Latents);
+        }
+        if RowIntegral::combinations(&table) > MOST_COMBINATIONS {
+            return refuse(Refusal::Levels);
         }
         let private = self.program.private_theta();
         let shared = theta(model)?.len().saturating_sub(private.len());
@@ -224,10 +213,7 @@ impl<M: Model> SiloProgram for MarginalSilo<M> {
 
     fn answer(&mut self, request: &Message) -> Result<Message> {
         match request.kind.as_str() {
-            ValuesRequest::KIND => {
-                let name = self.program.name().to_owned();
-                caught(&name, || self.values(request))
-            }
+            ValuesRequest::KIND => caught(self.program.name(), || self.values(request)),
             _ => self.program.answer(request),
         }
     }
