@@ -207,7 +207,7 @@ const CASES: [Case; 20] = [
 ];
 
 #[test]
-fn no_wrong_answer_is_called_right_but_one_of_two_modes() {
+fn no_wrong_answer_is_called_right() {
     let device = Device::flex();
     let (mut comforted, mut doubted, mut right) = (Vec::new(), Vec::new(), 0);
     for case in CASES {
@@ -242,7 +242,6 @@ fn no_wrong_answer_is_called_right_but_one_of_two_modes() {
         }
     }
     eprintln!("{right} of {} right, {doubted:?} doubted", CASES.len());
-    // No draw around one mode sees another that is 32 standard deviations away: the page of the verdict says so.
-    assert_eq!(comforted, [Case::TwoModes]);
+    assert_eq!(comforted, []);
     assert!(10 * doubted.len() <= right, "{doubted:?}");
 }
