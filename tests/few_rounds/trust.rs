@@ -192,15 +192,16 @@ fn where_there_is_no_round_of_trust_the_report_says_why() {
     let normal = FamilyPlan::new();
     let points = FamilyPlan::new().site("mean", partita::inference::PointMass);
     let off = FitOptions { trust_draws: Some(0), ..sfvi(normal.clone()) };
-    for (latents, options, reason) in [
-        (4, sfvi(normal.clone()), "more than three latents"),
-        (1, sfvi(points), "a point"),
-        (1, off, "the options ask for no round of trust"),
+    // A point is no posterior, whatever was compared.
+    for (latents, options, reason, verdict) in [
+        (4, sfvi(normal.clone()), "more than three latents", Verdict::TrustWithLimits),
+        (1, sfvi(points), "a point", Verdict::DoNotTrust),
+        (1, off, "the options ask for no round of trust", Verdict::TrustWithLimits),
     ] {
         let report = exact(latents, &options).report;
         let Trust::NotChecked { reason: found } = &report.trust else { panic!("{report}") };
         assert!(found.contains(reason), "{found}");
-        assert_eq!(report.verdict, Verdict::TrustWithLimits, "{report}");
+        assert_eq!(report.verdict, verdict, "{report}");
         assert!(report.to_string().contains(reason), "{report}");
     }
     // The wider family of a site does not matter to whether it is checked.
