@@ -8,6 +8,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use crate::engine::error::{Error, Result};
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
 
@@ -30,6 +32,19 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.as_file().sync_all().map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
+}
+
+/// Writes what can be serialised as JSON, atomically.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Error::File {
+        operation: "writing",
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    write_atomically(path, text.as_bytes())
 }
 
 fn read(path: &Path) -> Result<Message> {

@@ -24,8 +24,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::engine::algorithm::{Ending, MethodCounts};
-use crate::engine::checkpoint::write_atomically;
-use crate::engine::error::{Error, Result};
+use crate::engine::checkpoint::write_json;
+use crate::engine::error::Result;
 use crate::engine::family::NamedFamily;
 use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
@@ -184,14 +184,9 @@ impl Report {
     /// Writes the report as JSON, atomically.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`crate::Error::File`].
     pub fn write_json(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::File {
-            operation: "writing",
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        write_atomically(path, text.as_bytes())
+        write_json(self, path)
     }
 }
 

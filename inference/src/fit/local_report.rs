@@ -7,7 +7,7 @@ use partita_core::special::normal_quantile;
 use partita_core::{Bijector, Device, Model, Part, Site, SiteTable, Support, for_support};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::checkpoint::write_atomically;
+use crate::engine::checkpoint::{write_atomically, write_json};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
 use crate::engine::gauss_hermite::GaussHermite;
@@ -158,12 +158,7 @@ impl LocalReport {
     /// # Errors
     /// [`Error::File`].
     pub fn write_json(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::File {
-            operation: "writing",
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        write_atomically(path, text.as_bytes())
+        write_json(self, path)
     }
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::CalibrationOptions;
 use super::replicate::{Number, Outcome, Place};
-use crate::engine::checkpoint::write_atomically;
-use crate::engine::error::{Error, Result};
+use crate::engine::checkpoint::write_json;
+use crate::engine::error::Result;
 use crate::engine::family::real;
 use crate::engine::metrics::{Counts, SimultaneousBand, Symmetry};
 use crate::engine::trust::verdict::Verdict;
@@ -132,14 +132,9 @@ impl Calibration {
     /// Writes it as JSON, atomically.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`crate::Error::File`].
     pub fn write_json(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| Error::File {
-            operation: "writing",
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
-        write_atomically(path, text.as_bytes())
+        write_json(self, path)
     }
 }
 
