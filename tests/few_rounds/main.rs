@@ -3,6 +3,7 @@
 
 mod choice;
 mod comfort;
+mod drawn;
 mod exact;
 mod mixed_models;
 mod not_converged;

@@ -102,6 +102,50 @@ fn every_method_s_answer_is_corrected_to_the_same_or_not_to_be_trusted() {
     }
 }
 
+#[test]
+fn rows_of_many_latents_are_integrated_by_draws() {
+    // The sum of four standard normal latents and noise has variance 5; the global adds the same to all rows.
+    let evidence = |latents: f64| {
+        let (sum, squares) = (3.75_f64, 0.25 + 2.25 + 0.0625 + 4.0);
+        let variance = latents + 1.0;
+        let quadratic = squares / variance - sum * sum / (variance * (variance + 4.0));
+        -0.5 * (quadratic + 3.0 * variance.ln() + (variance + 4.0).ln() + 4.0 * (2.0 * std::f64::consts::PI).ln())
+    };
+    let few = || FitOptions {
+        algorithm: AlgorithmChoice::FewRounds(partita::inference::FewRoundsOptions::default()),
+        ..twenty_steps()
+    };
+    for latents in [4, 7] {
+        // Rows of a posterior that has seen twenty steps, and is as wide as it began.
+        let rough = exact(latents, &twenty_steps()).report;
+        let named = exact(latents, &few()).report;
+        let variance = real(latents) + 1.0;
+        let (mean, sd) = (3.75 / (variance + 4.0), (variance / (variance + 4.0)).sqrt());
+        for report in [&rough, &named] {
+            let correction = report.trust.correction().unwrap();
+            let own = &correction.sites[0].summary;
+            assert!((own.mean - mean).abs() < 0.03 * sd && (own.sd / sd - 1.0).abs() < 0.03, "{latents}: {report}");
+            assert!((correction.log_evidence - evidence(real(latents))).abs() < 0.05, "{latents}: {report}");
+        }
+        assert!((named.sites[0].mean - mean).abs() < 0.02 * sd && named.verdict == Verdict::Trust, "{named}");
+        assert_ne!(rough.verdict, Verdict::Trust, "{rough}");
+    }
+}
+
+/// Twenty steps of SFVI.
+fn twenty_steps() -> FitOptions {
+    FitOptions {
+        algorithm: AlgorithmChoice::Sfvi,
+        settings: Settings { steps: 20, ..Settings::default() },
+        ..FitOptions::default()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latents are few")]
+fn real(count: usize) -> f64 {
+    count as f64
+}
+
 /// Neal's funnel: a log scale, and nine numbers of that scale.
 #[derive(Module, Debug)]
 struct Funnel {}
@@ -194,7 +238,7 @@ fn where_there_is_no_round_of_trust_the_report_says_why() {
     let off = FitOptions { trust_draws: Some(0), ..sfvi(normal.clone()) };
     // A point is no posterior, whatever was compared.
     for (latents, options, reason, verdict) in [
-        (4, sfvi(normal.clone()), "more than three latents", Verdict::TrustWithLimits),
+        (9, sfvi(normal.clone()), "more than eight latents", Verdict::TrustWithLimits),
         (1, sfvi(points), "a point", Verdict::DoNotTrust),
         (1, off, "the options ask for no round of trust", Verdict::TrustWithLimits),
     ] {

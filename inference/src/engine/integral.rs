@@ -1,4 +1,5 @@
-//! Integrates the latents of rows out, given the globals: adaptive Gauss–Hermite quadrature at every level of rows.
+//! Integrates the latents of rows out, given the globals: adaptive Gauss–Hermite quadrature at every level of rows, and
+//! draws with importance weights where rows have more latents than products of points serve.
 //!
 //! A row's rule stands at the mean and covariance that its own normalised weights gave it last, so that neither modes
 //! nor second derivatives are needed. The gradient by the globals is the weighted gradient of the log densities at the
@@ -20,6 +21,7 @@ use partita_core::kernel::add_scaled;
 use partita_core::{Device, Minibatch, Model, SiteTable, ValueAndGradient};
 
 use self::centres::{PartCentres, PartSlopes};
+use self::hermite::Kind;
 use self::layout::TOGETHER;
 use self::part::Part;
 use self::tree::Tree;
@@ -52,8 +54,8 @@ pub(crate) struct Slopes {
     parts: Vec<PartSlopes>,
 }
 
-/// The most latents of a row that a product rule serves.
-pub(crate) const MOST_LATENTS: usize = 3;
+/// The most latents of a row that are integrated.
+pub(crate) const MOST_LATENTS: usize = 8;
 /// The most latents of a silo's own, around which rows are integrated.
 pub(crate) const MOST_SILO_LATENTS: usize = 2;
 
@@ -76,20 +78,23 @@ pub(crate) struct Until {
     pub(crate) tolerance: f64,
     /// The most points an axis.
     pub(crate) most: usize,
+    /// Where rules are drawn, the standard deviation in nats, from other draws, of differences between globals that is
+    /// small enough.
+    pub(crate) noise: f64,
 }
 
 impl RowIntegral {
     /// Rules of the fewest points for the rows of a table.
     ///
     /// # Errors
-    /// [`Error::Setting`] for rows with more latents than a product rule serves.
+    /// As for [`RowIntegral::check`].
     pub(crate) fn new(table: &SiteTable) -> Result<Self> {
         Self::check(table)?;
         let parts = rows_of_parts(table).into_iter().map(|rows| Part::new(table, rows));
         Ok(Self { parts: parts.collect::<Result<_>>()? })
     }
 
-    /// Refuses rows with more latents than a product rule serves.
+    /// Refuses rows with more latents than are integrated.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -101,11 +106,17 @@ impl RowIntegral {
                 return Err(Error::Setting {
                     setting: "algorithm",
                     found: format!("FewRounds with {} latents a row in {plate}", block.width),
-                    expected: "at most three latents a row and two of the silo, which quadrature integrates; use Sfvi",
+                    expected: "at most eight latents a row and two of the silo, which are integrated; use Sfvi",
                 });
             }
         }
         Ok(())
+    }
+
+    /// The most latents of a row that are integrated by draws; `None` where products of points serve all.
+    pub(crate) fn drawn(table: &SiteTable) -> Option<usize> {
+        let widths = table.blocks().iter().map(|block| block.width);
+        widths.filter(|width| Kind::of(*width) == Kind::Drawn).max()
     }
 
     /// The combinations of nodes of nested levels, with the fewest points.
@@ -147,12 +158,12 @@ impl RowIntegral {
         self.parts.iter_mut().try_for_each(|part| part.reset(table))
     }
 
-    /// The points an axis of every level, part by part.
+    /// The points of every level, an axis of a product or all that are drawn, part by part.
     pub(crate) fn points(&self) -> Vec<usize> {
         self.parts.iter().flat_map(|part| part.tree.levels.iter().map(|level| level.each)).collect()
     }
 
-    /// Takes the points an axis of every level; false if there are not as many levels.
+    /// Takes the points of every level; false if there are not as many levels.
     pub(crate) fn set_points(&mut self, mut points: &[usize], table: &SiteTable) -> Result<bool> {
         for part in &mut self.parts {
             let Some((own, rest)) = points.split_at_checked(part.tree.levels.len()) else { return Ok(false) };
@@ -209,7 +220,25 @@ impl RowIntegral {
         Ok(all)
     }
 
-    /// Raises the numbers of points until rules and the next larger ones agree on this draw; whether any was raised.
+    /// The same rows with other draws where rules are drawn; `None` where none is.
+    pub(crate) fn redrawn(&self) -> Result<Option<Self>> {
+        if self.parts.iter().all(|part| part.tree.drawn().next().is_none()) {
+            return Ok(None);
+        }
+        Ok(Some(Self { parts: self.parts.iter().map(Part::redrawn).collect::<Result<_>>()? }))
+    }
+
+    /// Gives every rule that is drawn more draws; whether any was raised.
+    pub(crate) fn draw_more(&mut self, table: &SiteTable) -> Result<bool> {
+        let mut raised = false;
+        for part in &mut self.parts {
+            raised |= part.draw_more(table)?;
+        }
+        Ok(raised)
+    }
+
+    /// Raises the numbers of points of products until rules and the next larger ones agree on this draw; whether any was
+    /// raised.
     ///
     /// # Errors
     /// What the model reports at a node.

@@ -101,6 +101,11 @@ fn hindrance<M: Model>(
         if let Some(reason) = reason(RowIntegral::check(&table))? {
             return Ok(Some(reason));
         }
+        if let Some(latents) = RowIntegral::drawn(&table) {
+            return Ok(Some(format!(
+                "rows have {latents} latents, more than three, which few rounds integrate by draws where they are asked for by name"
+            )));
+        }
         let combinations = RowIntegral::combinations(&table);
         if combinations > MOST_COMBINATIONS {
             return Ok(Some(format!(

@@ -3,7 +3,7 @@
 use partita_core::{Device, Model, SiteTable};
 
 use super::{Centres, Integrand, RowIntegral, Slopes, Until};
-use crate::engine::error::Result;
+use crate::engine::error::{Error, Result};
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::whitened::Draws;
@@ -18,13 +18,18 @@ pub(crate) struct AtDraws<M: Model> {
     pub(crate) integral: RowIntegral,
     /// Where rules stand at each of the draws.
     pub(crate) centres: Vec<Centres>,
+    /// What drawn rules add to differences between globals, in nats: a standard deviation.
+    pub(crate) noise: f64,
 }
+
+/// Draws of the globals at which drawn rules are compared with others, and as many twins.
+const COMPARED: usize = 8;
 
 impl<M: Model> AtDraws<M> {
     /// Rules of the fewest points, before they have seen data.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`] for rows with more latents than a product rule serves; what the model refuses.
+    /// [`crate::Error::Setting`] for rows with more latents than are integrated; what the model refuses.
     pub(crate) fn new(
         worker: Worker<M>,
         threads: usize,
@@ -37,7 +42,7 @@ impl<M: Model> AtDraws<M> {
         integral.adapt(&integrand, &table.start())?;
         let centres = vec![integral.start(); draws.len()];
         let workers = vec![worker; threads.clamp(1, draws.len())];
-        Ok(Self { workers, device: device.clone(), table, draws, integral, centres })
+        Ok(Self { workers, device: device.clone(), table, draws, integral, centres, noise: 0.0 })
     }
 
     /// What an integral reads.
@@ -66,7 +71,35 @@ impl<M: Model> AtDraws<M> {
             (self.integral, self.centres[index]) = (raised, own);
             self.refit();
         }
-        Ok(())
+        loop {
+            self.noise = self.noise(at)?;
+            if self.noise <= until.noise || !self.integral.draw_more(&self.table)? {
+                return Ok(());
+            }
+            self.refit();
+        }
+    }
+
+    /// The standard deviation that other draws of the rows would give differences between draws of `at`; zero where no
+    /// rule is drawn.
+    fn noise(&self, at: &Normal) -> Result<f64> {
+        let Some(other) = self.integral.redrawn()? else { return Ok(0.0) };
+        let Self { workers, device, table, draws, integral, centres, .. } = self;
+        let compared = COMPARED.min(draws.len() / 2);
+        let apart = spread(&mut workers.clone(), 2 * compared, |Worker { model, data }: &Worker<M>, index| {
+            let index = if index < compared { index } else { draws.len() / 2 + index - compared };
+            let (integrand, globals) = (Integrand { model, data, device, table }, at.draw(draws.get(index)));
+            let value = |integral: &RowIntegral| {
+                let settle = |own: &mut Centres| integral.value(&integrand, &globals, own);
+                Ok::<_, Error>(here_or_anew(integral, &centres[index], settle)?.0)
+            };
+            Ok(value(integral)? - value(&other)?)
+        })?;
+        #[expect(clippy::cast_precision_loss, reason = "there are few draws")]
+        let count = apart.len() as f64;
+        let mean = apart.iter().sum::<f64>() / count;
+        let square: f64 = apart.iter().map(|own| (own - mean) * (own - mean)).sum();
+        Ok((0.5 * square / (count - 1.0)).sqrt())
     }
 
     /// Lays centres out for the rules as they are.
@@ -91,7 +124,7 @@ impl<M: Model> AtDraws<M> {
     /// # Errors
     /// What the model reports at a node.
     pub(crate) fn settle(&mut self, at: &Normal) -> Result<()> {
-        let Self { workers, device, table, draws, integral, centres } = self;
+        let Self { workers, device, table, draws, integral, centres, .. } = self;
         let (device, table, draws, integral) = (&*device, &*table, &*draws, &*integral);
         let moved = spread(workers, draws.len(), |Worker { model, data }: &Worker<M>, index| {
             let (integrand, globals) = (Integrand { model, data, device, table }, at.draw(draws.get(index)));
@@ -113,7 +146,7 @@ impl<M: Model> AtDraws<M> {
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Result<Vec<f64>> {
-        let Self { workers, device, table, draws, integral, centres } = self;
+        let Self { workers, device, table, draws, integral, centres, .. } = self;
         let (device, table, integral) = (&*device, &*table, &*integral);
         let slopes = Slopes::of(centres, |index| draws.get(index).to_vec());
         spread(workers, count, |Worker { model, data }: &Worker<M>, index| {

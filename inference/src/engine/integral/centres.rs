@@ -3,7 +3,7 @@
 use partita_core::kernel::add_scaled;
 
 use super::MOST_LATENTS;
-use super::hermite::Rule;
+use super::hermite::{Kind, Rule};
 use super::layout::Slot;
 use super::tree::{Level, Tree};
 
@@ -31,6 +31,12 @@ const LEAST_SPREAD: f64 = 0.3;
 const EDGE: f64 = 0.7;
 /// The factor on the scale of a rule whose row may lie outside.
 const WIDENED: f64 = 3.0;
+/// The draws, for each latent and one more, that weights are to be worth for their moments to be believed.
+const ENOUGH_A_LATENT: f64 = 5.0;
+/// The factor on how far rules that are drawn have moved.
+const LATER: f64 = 3.0;
+/// The way of a centre, in typical distances of a draw, from which on its rule keeps its scale.
+const WAY: f64 = 0.6;
 
 impl PartCentres {
     /// Every row at zero with scale one.
@@ -172,7 +178,15 @@ impl LevelCentres {
     /// its own scale.
     pub(crate) fn follow(&mut self, level: &Level, at: usize, weights: &[f64]) -> f64 {
         let width = level.width;
-        let moments = Moments::of(&level.rule, weights);
+        let tempered = match level.rule.kind {
+            Kind::Product => None,
+            Kind::Drawn => tempered(weights, ENOUGH_A_LATENT * real(width + 1)),
+        };
+        let mut moments = Moments::of(&level.rule, tempered.as_deref().unwrap_or(weights));
+        if tempered.is_some() && moments.distance() > WAY * real(width).sqrt() {
+            // It travels: there may be more of the way to go.
+            moments.keep();
+        }
         let lower = cholesky(moments.safe_spread(&level.rule), width);
         let factor = &mut self.factor[at * width * width..][..width * width];
         let centre = &mut self.centre[at * width..][..width];
@@ -185,7 +199,12 @@ impl LevelCentres {
         }
         factor.chunks_exact_mut(width).zip(moved).for_each(|(row, moved)| row.copy_from_slice(&moved[..width]));
         let far = |k: usize| moments.mean[k].abs().max(lower[k][k].ln().abs());
-        (0..width).map(far).fold(0.0, f64::max)
+        let moved = (0..width).map(far).fold(0.0, f64::max);
+        match level.rule.kind {
+            Kind::Product => moved,
+            // A product is nearly exact wherever it stands; draws are not, and stand still later.
+            Kind::Drawn => (LATER * moved).max(f64::from(u8::from(tempered.is_some()))),
+        }
     }
 
     /// The mean of a row's latents, and their variances, under `weights`.
@@ -202,17 +221,40 @@ impl LevelCentres {
     }
 }
 
+/// Weights raised to the power at which they are worth `enough` draws; `None` if they are without.
+///
+/// Moments by few draws would make a rule as narrow as these lie; flattened weights lead to where all of them say.
+fn tempered(weights: &[f64], enough: f64) -> Option<Vec<f64>> {
+    let raised = |power: f64| weights.iter().map(move |own| own.powf(power));
+    let worth = |power: f64| raised(power).sum::<f64>().powi(2) / raised(2.0 * power).sum::<f64>();
+    if 1.0 / weights.iter().map(|own| own * own).sum::<f64>() >= enough {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..20 {
+        let middle = 0.5 * (low + high);
+        if worth(middle) >= enough { low = middle } else { high = middle }
+    }
+    let sum: f64 = raised(low).sum();
+    Some(raised(low).map(|own| own / sum).collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rows have few latents")]
+fn real(number: usize) -> f64 {
+    number as f64
+}
+
 /// Numbers of one row, of which the first `width` count: rows are many, and allocate nothing.
-type Square = [[f64; MOST_LATENTS]; MOST_LATENTS];
+pub(super) type Square = [[f64; MOST_LATENTS]; MOST_LATENTS];
 
 /// Moments of the nodes of a rule in its own coordinates.
-struct Moments {
+pub(super) struct Moments {
     mean: [f64; MOST_LATENTS],
-    covariance: Square,
+    pub(super) covariance: Square,
 }
 
 impl Moments {
-    fn of(rule: &Rule, weights: &[f64]) -> Self {
+    pub(super) fn of(rule: &Rule, weights: &[f64]) -> Self {
         let (mut mean, mut covariance) = ([0.0; MOST_LATENTS], Square::default());
         if rule.width == 1 {
             let points = || weights.iter().zip(&rule.points);
@@ -234,6 +276,16 @@ impl Moments {
         Self { mean, covariance }
     }
 
+    /// How far the mean has gone.
+    fn distance(&self) -> f64 {
+        self.mean.iter().map(|own| own * own).sum::<f64>().sqrt()
+    }
+
+    /// Keeps the scale as it is.
+    fn keep(&mut self) {
+        self.covariance = std::array::from_fn(|row| std::array::from_fn(|column| f64::from(u8::from(row == column))));
+    }
+
     /// The covariance to go on with: no narrower than the rule can see, and wide where mass may lie outside.
     fn safe_spread(&self, rule: &Rule) -> Square {
         let least = (LEAST_SPREAD * rule.gap).powi(2);
@@ -247,7 +299,7 @@ impl Moments {
 }
 
 /// The lower Cholesky factor of a covariance, its diagonal kept above rounding.
-fn cholesky(mut matrix: Square, width: usize) -> Square {
+pub(super) fn cholesky(mut matrix: Square, width: usize) -> Square {
     for row in 0..width {
         for column in 0..=row {
             let inner: f64 = (0..column).map(|k| matrix[row][k] * matrix[column][k]).sum();

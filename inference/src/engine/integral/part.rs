@@ -59,13 +59,28 @@ impl Part {
 
     /// Takes the fewest points again.
     pub(super) fn reset(&mut self, table: &SiteTable) -> Result<()> {
-        if self.tree.reset() { self.lay_out(table) } else { Ok(()) }
+        if self.tree.reset()? { self.lay_out(table) } else { Ok(()) }
     }
 
-    /// Takes the points an axis of every level.
+    /// Takes the points of every level.
     pub(super) fn set_points(&mut self, points: &[usize], table: &SiteTable) -> Result<()> {
-        points.iter().enumerate().for_each(|(level, each)| self.tree.set(level, *each));
+        points.iter().enumerate().try_for_each(|(level, each)| self.tree.set(level, *each))?;
         self.lay_out(table)
+    }
+
+    /// The same rows with other draws where rules are drawn.
+    pub(super) fn redrawn(&self) -> Result<Self> {
+        let mut other = self.clone();
+        other.tree.redraw()?;
+        Ok(other)
+    }
+
+    /// Gives every rule that is drawn more draws; whether any was raised.
+    pub(super) fn draw_more(&mut self, table: &SiteTable) -> Result<bool> {
+        let raised: Vec<_> = self.tree.drawn().filter_map(|level| Some((level, self.next(level)?))).collect();
+        raised.iter().try_for_each(|(level, next)| self.tree.set(*level, *next))?;
+        self.lay_out(table)?;
+        Ok(!raised.is_empty())
     }
 
     /// The log marginal likelihood of these rows at these globals.
@@ -124,7 +139,8 @@ impl Part {
         Ok(found)
     }
 
-    /// Raises the numbers of points until a rule and the next larger one agree on this draw; whether any was raised.
+    /// Raises the numbers of points of products until a rule and the next larger one agree on this draw; whether any was
+    /// raised.
     ///
     /// # Errors
     /// What the model reports at a node.
@@ -136,11 +152,12 @@ impl Part {
         until: Until,
     ) -> Result<bool> {
         let mut raised = false;
-        for level in 0..self.tree.levels.len() {
+        let drawn: Vec<usize> = self.tree.drawn().collect();
+        for level in (0..self.tree.levels.len()).filter(|level| !drawn.contains(level)) {
             let mut found = self.settle(integrand, globals, centres)?;
             while let Some(next) = self.next(level).filter(|next| *next <= until.most) {
                 let mut larger = self.clone();
-                larger.tree.set(level, next);
+                larger.tree.set(level, next)?;
                 larger.lay_out(integrand.table)?;
                 let mut fitted = centres.clone().fitted_to(&larger.tree);
                 let finer = larger.settle(integrand, globals, &mut fitted)?;
@@ -154,7 +171,7 @@ impl Part {
         Ok(raised)
     }
 
-    /// The next number of points an axis of a level.
+    /// The next number of points of a level.
     fn next(&self, level: usize) -> Option<usize> {
         let own = &self.tree.levels[level];
         ladder(own.width).iter().copied().find(|each| *each > own.each)

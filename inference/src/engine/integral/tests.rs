@@ -64,7 +64,7 @@ fn integral(outcome: Outcome, data: Vec<f64>, width: usize, omega: f64, toleranc
     let integrand = Integrand { model: &model, data: &y, device: &device, table: &table };
     let mut integral = RowIntegral::new(&table).unwrap();
     let mut centres = integral.start();
-    let until = Until { tolerance, most: usize::MAX };
+    let until = Until { tolerance, most: usize::MAX, noise: f64::INFINITY };
     integral.raise(&integrand, &[omega], &mut centres, until).unwrap();
     let found = integral.gradient(&integrand, &[omega], &mut centres).unwrap();
     let value = integral.value(&integrand, &[omega], &mut centres).unwrap();
@@ -132,6 +132,110 @@ fn a_rule_of_few_points_is_found_out() {
     let rough = integral.value(&integrand, &[10.0_f64.ln()], &mut centres).unwrap();
     assert!((rough - logistic_row(0.0, 10.0)).abs() > 1e-6, "{rough}");
     assert_eq!(integral.points(), [15]);
-    assert!(integral.raise(&integrand, &[10.0_f64.ln()], &mut centres, Until { tolerance: 1e-10, most: 31 }).unwrap());
+    assert!(
+        integral
+            .raise(
+                &integrand,
+                &[10.0_f64.ln()],
+                &mut centres,
+                Until { tolerance: 1e-10, most: 31, noise: f64::INFINITY }
+            )
+            .unwrap()
+    );
     assert_eq!(integral.points(), [31]);
+}
+
+/// Rows of independent effects with four trials each, or with one number of unit variance each.
+#[derive(Module, Debug)]
+struct Several {
+    #[module(skip)]
+    outcome: Outcome,
+    #[module(skip)]
+    latents: usize,
+}
+
+impl Model for Several {
+    type Globals = Tensor<1>;
+    type Data = Tensor<2>;
+
+    fn global(&self, scope: &mut Scope<'_>) -> Result<Tensor<1>> {
+        scope.sample("omega", Normal::new(0.0, 1.0))
+    }
+
+    fn local(&self, scope: &mut Scope<'_>, omega: &Tensor<1>, y: &Tensor<2>) -> Result<()> {
+        let [rows, width] = y.dims();
+        scope.plate("row", rows, |scope, rows| {
+            let u: Tensor<2> =
+                scope.sample("u", Normal::new(0.0, omega.clone().exp()).iid([rows.len(), self.latents]))?;
+            let each = width / self.latents;
+            let effect = u.reshape([rows.len(), self.latents, 1]).expand([rows.len(), self.latents, each]);
+            let effect = effect.reshape([rows.len(), width]);
+            match self.outcome {
+                Outcome::Real => scope.observe("y", Normal::new(effect, 1.0), rows.take(y)?),
+                _ => scope.observe("y", Bernoulli::logits(effect), rows.take(y)?),
+            }
+        })
+    }
+}
+
+/// The integral by `draws` a row, for each logarithm of a deviation.
+fn by_draws(model: &Several, data: &[f64], rows: usize, draws: usize, omegas: &[f64]) -> Vec<f64> {
+    let device = Device::flex();
+    let y = device.tensor(data.to_vec(), [rows, data.len() / rows]);
+    let table = SiteTable::of(model, &device, &y).unwrap();
+    let integrand = Integrand { model, data: &y, device: &device, table: &table };
+    let mut integral = RowIntegral::new(&table).unwrap();
+    while integral.points()[0] < draws {
+        assert!(integral.draw_more(&table).unwrap());
+    }
+    let at = |omega: &f64| {
+        let mut centres = integral.start();
+        let found = integral.gradient(&integrand, &[*omega], &mut centres).unwrap();
+        let value = integral.value(&integrand, &[*omega], &mut centres).unwrap();
+        let far = if draws < 1_024 { 0.2 } else { 0.02 };
+        assert!((value - found.value).abs() < far, "{value} {}", found.value);
+        value
+    };
+    omegas.iter().map(at).collect()
+}
+
+/// The greatest error of a value, and the greatest of a difference from the first.
+fn errors(found: &[f64], expected: &[f64]) -> [f64; 2] {
+    let apart: Vec<f64> = found.iter().zip(expected).map(|(a, b)| a - b).collect();
+    let most = |from: f64| apart.iter().map(|own| (own - from).abs()).fold(0.0, f64::max);
+    [most(0.0), most(apart[0])]
+}
+
+#[test]
+fn draws_integrate_normal_rows_of_many_latents() {
+    for latents in [4_usize, 6, 8] {
+        // Some rows lie fifty deviations from where their rules begin.
+        let data: Vec<f64> = (0..3 * latents).map(|index| [0.3, -50.0, 4.0, 0.01][index % 4]).collect();
+        let omegas = [2.0, 2.2, 2.5, 3.0];
+        let found = by_draws(&Several { outcome: Outcome::Real, latents }, &data, 3, 1_024, &omegas);
+        let closed = |omega: &f64| {
+            let variance = 1.0 + (2.0 * omega).exp();
+            data.iter().map(|y| -0.5 * y * y / variance - 0.5 * variance.ln() - HALF_LOG_TWO_PI).sum::<f64>()
+        };
+        let expected: Vec<f64> = omegas.iter().map(closed).collect();
+        let [error, difference] = errors(&found, &expected);
+        assert!(error < 0.01 && difference < 0.01, "{latents}: {error} {difference}, {found:?} {expected:?}");
+    }
+}
+
+#[test]
+fn draws_integrate_logistic_rows_of_five_latents() {
+    let latents = 5;
+    let successes: Vec<u8> = (0..10 * latents).map(|index| [0_u8, 3, 4, 1, 2, 4, 0][index % 7]).collect();
+    let data: Vec<f64> =
+        successes.iter().flat_map(|own| (0..4_u8).map(move |trial| f64::from(u8::from(trial < *own)))).collect();
+    let omegas: Vec<f64> = [1.0, 0.7, 1.5, 2.0_f64].iter().map(|sd| sd.ln()).collect();
+    let row = |omega: f64| successes.iter().map(|own| logistic_row(f64::from(*own), omega.exp())).sum::<f64>();
+    let expected: Vec<f64> = omegas.iter().map(|omega| row(*omega)).collect();
+    let model = Several { outcome: Outcome::Binary, latents };
+    let at = |draws: usize| errors(&by_draws(&model, &data, 10, draws, &omegas), &expected);
+    let ([few, apart], [many, difference]) = (at(256), at(4_096));
+    // Most of the error of few draws is the same for all globals.
+    assert!(few < 0.6 && apart < 0.3 && apart < few, "{few} {apart}");
+    assert!(many < 0.05 && difference < 0.02, "{many} {difference}");
 }

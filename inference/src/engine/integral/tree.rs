@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use partita_core::{Minibatch, SiteTable};
 
-use super::hermite::Rule;
+use super::hermite::{Kind, Rule};
 use crate::engine::error::Result;
 
 /// One level: the rows of a block with latents.
@@ -20,7 +20,7 @@ pub(crate) struct Level {
     pub(crate) width: usize,
     /// The level around it, and the row there of each row.
     pub(crate) within: Option<(usize, Arc<[usize]>)>,
-    /// The points an axis.
+    /// The points an axis, or all of them where they are drawn.
     pub(crate) each: usize,
     pub(crate) rule: Arc<Rule>,
     /// Combinations of nodes of the levels around.
@@ -54,22 +54,36 @@ pub(crate) struct Tree {
     rules: Rules,
 }
 
+/// The numbers of the draws of rules, and of others that these are compared with.
+const DRAWS: u64 = 1;
+const OTHER_DRAWS: u64 = 2;
+
 /// The rules made so far, by their width and points an axis.
 #[derive(Debug, Clone, Default)]
 struct Rules(BTreeMap<[usize; 2], Arc<Rule>>);
 
 impl Rules {
-    fn get(&mut self, width: usize, each: usize) -> Arc<Rule> {
-        Arc::clone(self.0.entry([width, each]).or_insert_with(|| Arc::new(Rule::new(width, each))))
+    fn get(&mut self, width: usize, each: usize) -> Result<Arc<Rule>> {
+        if let Some(rule) = self.0.get(&[width, each]) {
+            return Ok(Arc::clone(rule));
+        }
+        let rule = Arc::new(match Kind::of(width) {
+            Kind::Product => Rule::new(width, each),
+            Kind::Drawn => Rule::drawn(width, each, DRAWS)?,
+        });
+        self.0.insert([width, each], Arc::clone(&rule));
+        Ok(rule)
     }
 }
 
-/// The numbers of points an axis that are tried in turn, by width.
+/// The numbers of points that are tried in turn, by width: an axis of a product, or all of a rule that is drawn.
 pub(crate) fn ladder(width: usize) -> &'static [usize] {
     match width {
         0 | 1 => &[15, 21, 31, 45, 63, 127, 255],
         2 => &[9, 15, 25, 41],
-        _ => &[7, 11, 17, 25],
+        3 => &[7, 11, 17, 25],
+        4 | 5 => &[256, 512, 1_024, 2_048, 4_096],
+        _ => &[1_024, 2_048, 4_096],
     }
 }
 
@@ -92,7 +106,7 @@ impl Tree {
                 width: block.width,
                 within: around(table, minibatch, &places, index)?,
                 each,
-                rule: rules.get(block.width, each),
+                rule: rules.get(block.width, each)?,
                 paths: 1,
                 inner: 1,
             });
@@ -103,22 +117,36 @@ impl Tree {
     }
 
     /// Gives every level the fewest points; whether any had more.
-    pub(crate) fn reset(&mut self) -> bool {
+    pub(crate) fn reset(&mut self) -> Result<bool> {
         let mut changed = false;
         for level in &mut self.levels {
             let each = ladder(level.width)[0];
             changed |= level.each != each;
-            (level.each, level.rule) = (each, self.rules.get(level.width, each));
+            (level.each, level.rule) = (each, self.rules.get(level.width, each)?);
         }
         self.count();
-        changed
+        Ok(changed)
     }
 
-    /// Gives a level rules of so many points an axis.
-    pub(crate) fn set(&mut self, level: usize, each: usize) {
+    /// Gives a level rules of so many points.
+    pub(crate) fn set(&mut self, level: usize, each: usize) -> Result<()> {
         let own = &mut self.levels[level];
-        (own.each, own.rule) = (each, self.rules.get(own.width, each));
+        (own.each, own.rule) = (each, self.rules.get(own.width, each)?);
         self.count();
+        Ok(())
+    }
+
+    /// The levels whose rules are drawn.
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = usize> {
+        (0..self.levels.len()).filter(|level| self.levels[*level].rule.kind == Kind::Drawn)
+    }
+
+    /// Takes other draws, as many, where rules are drawn.
+    pub(crate) fn redraw(&mut self) -> Result<()> {
+        for own in self.levels.iter_mut().filter(|own| own.rule.kind == Kind::Drawn) {
+            own.rule = Arc::new(Rule::drawn(own.width, own.each, OTHER_DRAWS)?);
+        }
+        Ok(())
     }
 
     fn count(&mut self) {

@@ -61,14 +61,14 @@ message! {
         /// the log marginal likelihood of its rows at each draw of the globals
         values: Option<Vec<f64>> = Data <= *sizes,
         /// why there are none, by number; 0 if there are
-        refusal: u64 = Request <= 4,
+        refusal: u64 = Request <= Refusal::ALL.len() as u64,
     }
 }
 
 /// Why a silo has no log marginal likelihoods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Rows have more latents than quadrature integrates.
+    /// Rows have more latents than are integrated.
     Latents = 1,
     /// Nested levels have too many combinations of nodes.
     Levels = 2,
@@ -76,23 +76,30 @@ pub(crate) enum Refusal {
     Loss = 3,
     /// The device computes in single precision.
     Precision = 4,
+    /// Rows are integrated by draws, which say too little.
+    Draws = 5,
 }
 
 impl Refusal {
+    const ALL: [Self; 5] = [Self::Latents, Self::Levels, Self::Loss, Self::Precision, Self::Draws];
+
     /// The refusal of this number; `None` for no refusal.
     pub(crate) fn of(number: u64) -> Option<Self> {
-        [Self::Latents, Self::Levels, Self::Loss, Self::Precision].into_iter().find(|own| *own as u64 == number)
+        Self::ALL.into_iter().find(|own| *own as u64 == number)
     }
 
     /// Why, in words that follow a "since".
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Latents => {
-                "rows have more than three latents, or a silo more than two, which quadrature does not integrate"
+                "rows have more than eight latents, or a silo more than two, which are too many to integrate"
             }
-            Self::Levels => "nested levels of rows have more combinations of nodes than quadrature visits",
+            Self::Levels => "nested levels of rows have more combinations of nodes than are visited",
             Self::Loss => "the loss is not the negative log likelihood, whose exponential is integrated",
             Self::Precision => "the device computes in single precision",
+            Self::Draws => {
+                "its rows are integrated by draws, of which 4,096 a row give log likelihoods that are too noisy"
+            }
         }
     }
 }
@@ -136,8 +143,13 @@ impl ValuesRequest {
 }
 
 impl Values {
-    pub(crate) fn of(values: Vec<f64>) -> Self {
-        Self { values: Some(values), refusal: 0 }
+    /// Log marginal likelihoods, unless draws of rows make them too noisy.
+    pub(crate) fn of<M: Model>(rows: &AtDraws<M>, values: Vec<f64>) -> Self {
+        if rows.noise > MOST_NOISE { Self::refused(Refusal::Draws) } else { Self { values: Some(values), refusal: 0 } }
+    }
+
+    fn refused(refusal: Refusal) -> Self {
+        Self { values: None, refusal: refusal as u64 }
     }
 }
 
@@ -145,6 +157,10 @@ impl Values {
 pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 /// The error of the integrals, in nats summed over rows, up to which points are added.
 const TOLERANCE: f64 = 0.01;
+/// Where rows are integrated by draws, the standard deviation of differences between globals, in nats, up to which draws
+/// are added, and above which nothing is answered.
+pub(crate) const NOISE: f64 = 0.05;
+const MOST_NOISE: f64 = 0.2;
 
 /// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
 pub(crate) struct MarginalSilo<M: Model> {
@@ -167,7 +183,7 @@ impl<M: Model> MarginalSilo<M> {
     }
 
     fn values(&self, request: &Message) -> Result<Message> {
-        let refuse = |refusal: Refusal| Ok(Values { values: None, refusal: refusal as u64 }.write());
+        let refuse = |refusal: Refusal| Ok(Values::refused(refusal).write());
         if self.settings.loss != Loss::NegativeLogLikelihood {
             return refuse(Refusal::Loss);
         }
@@ -191,10 +207,10 @@ impl<M: Model> MarginalSilo<M> {
         let draws = Draws::enough(self.settings.seed, table.global_len())?;
         let mut rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
         rows.settle_at(&proposal.around.mean)?;
-        rows.choose_points(&proposal.around, Until { tolerance: TOLERANCE, most: usize::MAX })?;
+        rows.choose_points(&proposal.around, Until { tolerance: TOLERANCE, most: usize::MAX, noise: NOISE })?;
         rows.settle(&proposal.around)?;
         let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
-        Ok(Values::of(values).write())
+        Ok(Values::of(&rows, values).write())
     }
 }
 

@@ -35,7 +35,7 @@ const MOST_ROW_DRAWS: u64 = 100_000_000;
 /// The rounds after which a run that has not converged ends, and says so.
 const MOST_ROUNDS: u64 = 40;
 
-/// Inference in a handful of rounds, for models of at most 200 globals whose rows have at most three latents.
+/// Inference in a handful of rounds, for models of at most 200 globals whose rows have at most eight latents.
 ///
 /// Rows are integrated out in their silos. What is left is a posterior over the globals, $q(z) = N(m, LL^\top)$, and a
 /// bound whose gap to the evidence is $\mathrm{KL}(q \,\|\, p(z \mid y))$ alone:
@@ -399,7 +399,11 @@ impl<M: Model> Algorithm for FewRounds<M> {
     fn counts(&self) -> Option<MethodCounts> {
         let count = |name, meaning, number| MethodCount { name, meaning, number };
         let counts = vec![
-            count("points", "points along each latent of a row, where rows are integrated", self.points),
+            count(
+                "points",
+                "points along each latent of a row, or a row where it has more than three, where rows are integrated",
+                self.points,
+            ),
             count("taken_back", "steps taken back, which lowered the bound", self.taken_back),
         ];
         Some(MethodCounts { method: "few rounds", counts })

@@ -17,7 +17,7 @@ use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::particles::{Worker, spread};
 use crate::engine::terms::silo::describe_global;
-use crate::engine::trust::values::{Sizes as ValuesSizes, Values, ValuesRequest};
+use crate::engine::trust::values::{NOISE, Sizes as ValuesSizes, Values, ValuesRequest};
 use crate::engine::whitened::Draws;
 use crate::engine::wire::message::Message;
 
@@ -131,7 +131,7 @@ impl<M: Model> FewRoundsSilo<M> {
 
     /// How far numbers of points are raised, at most so many an axis.
     fn until(&self, most: usize) -> Until {
-        Until { tolerance: self.options.quadrature_tolerance, most }
+        Until { tolerance: self.options.quadrature_tolerance, most, noise: NOISE }
     }
 
     fn start(&mut self, request: &StartRequest) -> Result<Message> {
@@ -200,7 +200,7 @@ impl<M: Model> FewRoundsSilo<M> {
         let proposal = request.proposal(self.rows.table.global_len())?;
         let values = self.rows.values(&self.seen, request.count(), |index| proposal.draw(index))?;
         self.seen = proposal.around;
-        Ok(Values::of(values).write())
+        Ok(Values::of(&self.rows, values).write())
     }
 
     fn posterior(&self, parameters: &[f64]) -> Result<Normal> {
