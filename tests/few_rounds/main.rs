@@ -4,6 +4,7 @@
 mod choice;
 mod comfort;
 mod exact;
+mod leave_one_out;
 mod mixed_models;
 mod not_converged;
 mod page;

@@ -173,6 +173,21 @@ impl RowIntegral {
         parts.map(|(part, own)| part.value(integrand, globals, own)).sum()
     }
 
+    /// The log marginal likelihood of each row that stands in no other, block after block in the order of rows.
+    pub(crate) fn rows<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut Centres,
+    ) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for (part, own) in self.parts.iter().zip(&mut centres.parts) {
+            all.extend(part.rows(integrand, globals, own)?);
+        }
+        all.sort_by_key(|(block, row, _)| (*block, *row));
+        Ok(all.into_iter().map(|(_, _, log)| log).collect())
+    }
+
     /// $\ell_j(z)$ with its gradient by globals and θ.
     pub(crate) fn gradient<M: Model>(
         &self,

@@ -144,7 +144,7 @@ impl Values {
 /// The most combinations of nodes of nested levels that are visited without being asked for.
 pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 /// The error of the integrals, in nats summed over rows, up to which points are added.
-const TOLERANCE: f64 = 0.01;
+pub(crate) const TOLERANCE: f64 = 0.01;
 
 /// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
 pub(crate) struct MarginalSilo<M: Model> {
