@@ -1,5 +1,6 @@
-//! Integrates the latents of rows out, given the globals: adaptive Gauss–Hermite quadrature at every level of rows, and
-//! draws with importance weights where rows have more latents than products of points serve.
+//! Integrates the latents of rows out, given the globals: adaptive Gauss–Hermite quadrature at every level of rows.
+//!
+//! Draws with importance weights serve where rows have more latents than products of points do.
 //!
 //! A row's rule stands at the mean and covariance that its own normalised weights gave it last, so that neither modes
 //! nor second derivatives are needed. The gradient by the globals is the weighted gradient of the log densities at the
@@ -182,6 +183,21 @@ impl RowIntegral {
     ) -> Result<f64> {
         let parts = self.parts.iter().zip(&mut centres.parts);
         parts.map(|(part, own)| part.value(integrand, globals, own)).sum()
+    }
+
+    /// The log marginal likelihood of each row that stands in no other, block after block in the order of rows.
+    pub(crate) fn rows<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut Centres,
+    ) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for (part, own) in self.parts.iter().zip(&mut centres.parts) {
+            all.extend(part.rows(integrand, globals, own)?);
+        }
+        all.sort_by_key(|(block, row, _)| (*block, *row));
+        Ok(all.into_iter().map(|(_, _, log)| log).collect())
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.

@@ -146,16 +146,44 @@ impl<M: Model> AtDraws<M> {
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Result<Vec<f64>> {
+        self.each(around, count, globals, |integral, integrand, globals, there| {
+            match here_or_anew(integral, there, |own| integral.value(integrand, globals, own)) {
+                Err(error) if error.is_outside() => Ok(f64::NEG_INFINITY),
+                other => Ok(other?.0),
+            }
+        })
+    }
+
+    /// The same row by row of those that stand in no other, one vector a place; a log density that is no number is an
+    /// error.
+    ///
+    /// # Errors
+    /// What the model reports.
+    pub(crate) fn by_row(
+        &mut self,
+        around: &Normal,
+        count: usize,
+        globals: impl Fn(usize) -> Vec<f64> + Sync,
+    ) -> Result<Vec<Vec<f64>>> {
+        self.each(around, count, globals, |integral, integrand, globals, there| {
+            Ok(here_or_anew(integral, there, |own| integral.rows(integrand, globals, own))?.0)
+        })
+    }
+
+    /// What `evaluate` gives at so many places, from rules that begin where those at the draws of `around` lead to.
+    fn each<T: Send>(
+        &mut self,
+        around: &Normal,
+        count: usize,
+        globals: impl Fn(usize) -> Vec<f64> + Sync,
+        evaluate: impl Fn(&RowIntegral, &Integrand<'_, M>, &[f64], &Centres) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         let Self { workers, device, table, draws, integral, centres, .. } = self;
         let (device, table, integral) = (&*device, &*table, &*integral);
         let slopes = Slopes::of(centres, |index| draws.get(index).to_vec());
         spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
             let (integrand, globals) = (Integrand { model, data, device, table }, globals(index));
-            let there = slopes.at(&around.whiten(&globals));
-            match here_or_anew(integral, &there, |own| integral.value(&integrand, &globals, own)) {
-                Err(error) if error.is_outside() => Ok(f64::NEG_INFINITY),
-                other => Ok(other?.0),
-            }
+            evaluate(integral, &integrand, &globals, &slopes.at(&around.whiten(&globals)))
         })
     }
 }

@@ -93,6 +93,23 @@ impl Part {
         Ok(self.settle(integrand, globals, centres)?.value)
     }
 
+    /// The same row by row of those that stand in no other, each with its block and its place there.
+    pub(super) fn rows<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+    ) -> Result<Vec<(usize, usize, f64)>> {
+        let reduced = self.settle(integrand, globals, centres)?;
+        let mut all = Vec::new();
+        for (block, logs) in reduced.by_block(&self.tree) {
+            let places = integrand.table.rows_evaluated(block, &self.rows)?;
+            let place = |index: usize| places.as_ref().map_or(index, |places| places[index]);
+            all.extend(logs.iter().enumerate().map(|(index, log)| (block, place(index), *log)));
+        }
+        Ok(all)
+    }
+
     /// The same with its gradient by globals and θ.
     pub(super) fn gradient<M: Model>(
         &self,

@@ -104,6 +104,11 @@ impl Reduced {
         self.roots.iter().flat_map(|at| &self.logs[*at]).copied()
     }
 
+    /// The same by the blocks of their levels.
+    pub(crate) fn by_block<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = (usize, &'a [f64])> {
+        self.roots.iter().map(|at| (tree.levels[*at].block, self.logs[*at].as_slice()))
+    }
+
     /// Moves every rule to the moments of its weights; how far the one that moved most did.
     pub(crate) fn move_centres(&mut self, tree: &Tree, centres: &mut PartCentres) -> f64 {
         let mut most = 0.0_f64;

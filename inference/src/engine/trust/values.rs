@@ -156,7 +156,7 @@ impl Values {
 /// The most combinations of nodes of nested levels that are visited without being asked for.
 pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 /// The error of the integrals, in nats summed over rows, up to which points are added.
-const TOLERANCE: f64 = 0.01;
+pub(crate) const TOLERANCE: f64 = 0.01;
 /// Where rows are integrated by draws, the standard deviation of differences between globals, in nats, up to which draws
 /// are added, and above which nothing is answered.
 pub(crate) const NOISE: f64 = 0.05;
