@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use partita_core::{Key, LocalBlock, Noise, Part, Purpose, Site, SiteTable};
 
+use super::diagonal::real;
 use super::{Blocks, CovarianceMatrix, Family, Gaussian, PointMass, RowGaussian, RowOptions, SiteFamily};
 use crate::engine::error::{Error, Result};
 use crate::engine::natural::NormalFamily;
@@ -53,6 +54,8 @@ impl Default for FamilyPlan {
 }
 
 const FULL_RANK_GLOBALS: usize = 64;
+/// The most numbers of the rows of a silo that are taken without being asked for.
+const MOST_BY_DEFAULT: usize = 1 << 26;
 const FULL_RANK_ROW: usize = 8;
 /// Latents of an outer row up to which rows depend on them unless a plan says otherwise.
 const FEW_OUTER: usize = 64;
@@ -251,7 +254,8 @@ impl FamilyPlan {
     /// The family of one block of local latents.
     ///
     /// # Errors
-    /// [`Error::Setting`] for an isotropic or a low-rank choice, which rows do not have.
+    /// [`Error::Setting`] for an isotropic or a low-rank choice, which rows do not have, and for so many rows that the
+    /// default, which follows all globals, takes more than 67 million numbers: name a family.
     pub fn row_family(&self, table: &SiteTable, index: usize, block: &LocalBlock) -> Result<RowGaussian> {
         let few = table.global_len() <= FULL_RANK_GLOBALS;
         let default = if block.width <= FULL_RANK_ROW { Gaussian::full_rank() } else { Gaussian::diagonal() };
@@ -271,7 +275,23 @@ impl FamilyPlan {
             };
             options.place(site.offset(), &chosen);
         }
-        Ok(RowGaussian::new(block.rows, block.width, table.global_len(), options).inside(outer))
+        let family = RowGaussian::new(block.rows, block.width, table.global_len(), options).inside(outer);
+        let mut sites = table.latents(Part::Local).filter(|site| site.block() == index);
+        let is_chosen = self.local.is_some() || sites.any(|site| self.sites.contains_key(&site.name));
+        if !is_chosen && family.parameter_len() > MOST_BY_DEFAULT {
+            return Err(Error::Setting {
+                setting: "family of local latents",
+                found: format!(
+                    "the default, of {} numbers a row, for {} rows of plate `{}`: {:.1} GB with those of the optimiser",
+                    family.row_parameter_len(),
+                    block.rows,
+                    block.plate.as_deref().unwrap_or("-"),
+                    real(family.parameter_len()) * 24e-9
+                ),
+                expected: "at most 1.6 GB a silo by default: name `FamilyPlan::new().local(Gaussian::diagonal())`, which does not follow the globals, or this one by `Gaussian::full_rank().given_globals()`",
+            });
+        }
+        Ok(family)
     }
 
     /// The family of one block of local latents whose rows an encoder serves: diagonal, independent of globals and outer rows.
