@@ -10,7 +10,7 @@ use super::sample::Sample;
 use crate::engine::error::Result;
 use crate::engine::family::real;
 use crate::engine::metrics::SmoothedWeights;
-use crate::engine::report::summary::{NaturalDraws, Quantiles, SiteSummary, append};
+use crate::engine::report::summary::{NaturalDraws, SiteSummary, append};
 use crate::engine::trust::estimate::ElboEstimate;
 
 /// What one exchange with all silos says of a posterior: the round of trust.
@@ -120,7 +120,7 @@ pub(crate) struct Wide {
     /// Weights under the model.
     pub(crate) weights: Vec<f64>,
     /// Weights under the posterior; `None` where it is no normal distribution.
-    posterior: Option<Vec<f64>>,
+    pub(super) posterior: Option<Vec<f64>>,
 }
 
 /// The weight, in the largest, below which a draw counts for nothing in double precision.
@@ -171,8 +171,7 @@ impl Wide {
         let share = 1.0 / real(before.len());
         let posterior = Sample::new(before.clone(), vec![share; before.len()]);
         let (mean, sd) = (sample.mean(), sample.deviation());
-        let [p2_5, p5, p25, p50, p75, p95, p97_5] = sample.quantiles([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975]);
-        let quantiles = Quantiles { p2_5, p5, p25, p50, p75, p95, p97_5 };
+        let quantiles = sample.percentiles();
         CorrectedSite {
             summary: SiteSummary { site: site.clone(), label: label.clone(), mean, sd, quantiles },
             error: sample.error(),

@@ -6,6 +6,7 @@ use super::correction::Wide;
 use super::round::Round;
 use super::sample::Sample;
 use crate::engine::metrics::SmoothedWeights;
+use crate::engine::report::summary::Quantiles;
 
 /// The answer without one silo, or without the prior.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub struct WithoutIt {
     pub mean: f64,
     /// The standard deviation.
     pub sd: f64,
+    /// Its quantiles: those of the weighted draws.
+    pub quantiles: Quantiles,
     /// How far it moves the mean: that with it less that without it, in standard deviations with it.
     pub moves: f64,
     /// The distance of the two means in standard deviations that it has where what is left out agrees with the rest; not
@@ -83,7 +86,7 @@ impl LeftOut {
             let widened = sd * sd - with_sd * with_sd;
             let error = with_sd * with_sd * (2.0 / effective_sample_size).sqrt();
             let conflict = if widened > ERRORS * error { apart / widened.sqrt() } else { f64::NAN };
-            WithoutIt { mean, sd, moves: apart / with_sd, conflict }
+            WithoutIt { mean, sd, quantiles: without.percentiles(), moves: apart / with_sd, conflict }
         };
         Self {
             silo,
@@ -105,5 +108,28 @@ impl LeftOut {
     pub fn farthest(&self) -> Option<(usize, f64)> {
         let moves = self.sites.iter().map(|own| own.moves).enumerate().filter(|(_, moves)| moves.is_finite());
         moves.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_without_a_silo_are_those_of_a_skewed_posterior() {
+        // With the silo the posterior is exponential of rate 2, without it of rate 1, at evenly spread draws.
+        let count = 4_000;
+        let draws: Vec<f64> = (0..count).map(|index| -(1.0 - (f64::from(index) + 0.5) / 4_000.0).ln()).collect();
+        let by_silo: Vec<f64> = draws.iter().map(|z| 2.0_f64.ln() - z).collect();
+        let weights = SmoothedWeights::of(&by_silo).weights();
+        let wide = Wide { places: (0..draws.len()).collect(), values: vec![draws], weights, posterior: None };
+        let with = [With { mean: 0.5, sd: 0.5 }];
+        let found = LeftOut::without(Some("north".into()), &by_silo, &by_silo, &wide, &with);
+        let quantile = |probability: f64| -(1.0 - probability).ln();
+        let own = &found.sites[0].quantiles;
+        // A mean of 1 and deviation of 1 have their 2.5 % at -0.96 by a normal distribution, and 97.5 % at 2.96.
+        for (found, expected) in [(own.p2_5, quantile(0.025)), (own.p50, quantile(0.5)), (own.p97_5, quantile(0.975))] {
+            assert!((found - expected).abs() < 0.01, "{found} {expected}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Holds a weighted sample of a number, whose weights may be negative: means, deviations and quantiles.
 
+use crate::engine::report::summary::Quantiles;
+
 /// Numbers with weights of sum one.
 ///
 /// Draws of an approximation $`q`$, of weight $`1/n`$ each, with draws of a wider distribution, of weight $`w_p - w_q`$
@@ -46,6 +48,12 @@ impl Sample {
     /// The weight of the values below this one; negative weights may take it out of the unit interval.
     pub(crate) fn below(&self, value: f64) -> f64 {
         self.moment(|own| f64::from(u8::from(own < value)))
+    }
+
+    /// The quantiles of a report.
+    pub(crate) fn percentiles(&self) -> Quantiles {
+        let [p2_5, p5, p25, p50, p75, p95, p97_5] = self.quantiles([0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975]);
+        Quantiles { p2_5, p5, p25, p50, p75, p95, p97_5 }
     }
 
     /// The values at which the sum of weights below first reaches these probabilities, given in ascending order.

@@ -6,8 +6,8 @@ use super::Page;
 use super::chart::{Frame, Picture, Spacing, Span, at, line, text};
 use super::words::{cut, rounded, table};
 use crate::engine::error::{Error, Result};
-use crate::engine::report::SiteSummary;
-use crate::engine::trust::left_out::{LeftOut, WithoutIt};
+use crate::engine::report::summary::Quantiles;
+use crate::engine::trust::left_out::LeftOut;
 
 /// A number of a site with the name and the scale that readers know it by.
 ///
@@ -20,7 +20,7 @@ use crate::engine::trust::left_out::{LeftOut, WithoutIt};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// The number, as in [`SiteSummary::label`].
+    /// The number, as in [`crate::SiteSummary::label`].
     pub label: String,
     /// What it is, for readers.
     pub name: String,
@@ -65,19 +65,10 @@ struct Interval {
     high: f64,
 }
 
-/// The standard deviations to each end of the 95 % interval of a normal distribution.
-const NORMAL: f64 = 1.96;
-
 impl Interval {
     /// The median and the quantiles at 2.5 % and 97.5 %.
-    fn of(site: &SiteSummary, scale: Scale) -> Self {
-        let own = &site.quantiles;
+    fn of(own: &Quantiles, scale: Scale) -> Self {
         Self { low: own.p2_5, middle: own.p50, high: own.p97_5 }.on(scale)
-    }
-
-    /// The mean and 1.96 standard deviations to each side.
-    fn without(own: &WithoutIt, scale: Scale) -> Self {
-        Self { low: own.mean - NORMAL * own.sd, middle: own.mean, high: own.mean + NORMAL * own.sd }.on(scale)
     }
 
     fn on(self, scale: Scale) -> Self {
@@ -155,8 +146,7 @@ impl Page<'_> {
             p {
                 "Median and 95 % interval of each effect: of all silos together (square)"
                 @if has_left_out {
-                    ", and what the others say without one of them (circle: mean and 1.96 standard deviations of the number "
-                    "in the model). "
+                    ", and what the others say without one of them (circle). "
                     "Where a circle lies far from its square, that silo decides the answer"
                 }
                 ". An arrow goes on beyond the axis."
@@ -168,7 +158,7 @@ impl Page<'_> {
                 figure tabindex="0" { (forest(&format!("forest-{index}"), unit, scale, &shown)) }
                 details {
                     summary { "The same numbers as a table" }
-                    (table(unit, &["Effect", "From", "Median or mean (95 % interval)"], &rows(&shown)))
+                    (table(unit, &["Effect", "From", "Median (95 % interval)"], &rows(&shown)))
                 }
             }
         })
@@ -178,7 +168,7 @@ impl Page<'_> {
         let Some(place) = self.report.sites.iter().position(|site| site.label == effect.label) else {
             return Vec::new();
         };
-        let all = self.report.answer().get(place).map(|site| Interval::of(site, effect.scale));
+        let all = self.report.answer().get(place).map(|site| Interval::of(&site.quantiles, effect.scale));
         let all = Line { who: "all silos".into(), interval: all.filter(Interval::is_finite) };
         let without = |own: &&LeftOut| Line {
             who: format!("without {}", own.silo.as_deref().unwrap_or("the prior")),
@@ -186,7 +176,7 @@ impl Page<'_> {
                 .sites
                 .get(place)
                 .filter(|_| own.is_trusted())
-                .map(|own| Interval::without(own, effect.scale))
+                .map(|own| Interval::of(&own.quantiles, effect.scale))
                 .filter(Interval::is_finite),
         };
         [all].into_iter().chain(self.by_influence().iter().take(SHOWN_SILOS).map(without)).collect()
