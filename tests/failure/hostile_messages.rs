@@ -137,19 +137,19 @@ trait World {
 
 struct Horizontal<M: Model> {
     model: M,
-    data: [M::Data; 2],
+    data: Vec<M::Data>,
     options: FitOptions,
 }
 
 impl<M: Model + 'static> World for Horizontal<M> {
     fn parties(&self) -> (Box<dyn Algorithm>, Vec<Box<dyn SiloProgram>>) {
         let device = Device::flex();
-        let names = ["north".to_owned(), "south".to_owned()];
+        let names = ["north", "south"].map(str::to_owned)[..self.data.len()].to_vec();
         let silo = |index: u32| {
             let data = &self.data[index as usize];
             silo_program(&self.model, &names, index, data, &device, &self.options).unwrap()
         };
-        let (programs, rows): (Vec<_>, Vec<_>) = (0..2).map(silo).unzip();
+        let (programs, rows): (Vec<_>, Vec<_>) = (0..names.len() as u32).map(silo).unzip();
         (coordinator(&self.model, &names, &rows, &device, &self.options).unwrap(), programs)
     }
 }
@@ -246,18 +246,25 @@ fn options(algorithm: AlgorithmChoice, family: FamilyPlan) -> FitOptions {
 fn fit(algorithm: AlgorithmChoice) -> Horizontal<ConjugateGaussian> {
     let groups = split(&groups(6, 3), 2);
     let data = [0, 1].map(|silo| ConjugateGaussian::data(&groups[silo], &Device::flex()).unwrap());
-    Horizontal { model: conjugate(), data, options: options(algorithm, structured()) }
+    Horizontal { model: conjugate(), data: data.into(), options: options(algorithm, structured()) }
 }
 
 /// One mean of all rows: federated point estimation has no local latents.
 fn fit_mean(algorithm: AlgorithmChoice) -> Horizontal<GaussianMean> {
     let data = [[1.0, 2.0], [0.5, -1.0]].map(|rows| GaussianMean::data(&rows, &Device::flex()));
-    Horizontal { model: GaussianMean {}, data, options: options(algorithm, FamilyPlan::new()) }
+    Horizontal { model: GaussianMean {}, data: data.into(), options: options(algorithm, FamilyPlan::new()) }
 }
 
 #[test]
 fn sfvi_parties_survive_any_wrong_message() {
     assault("SFVI", &fit(AlgorithmChoice::Sfvi));
+}
+
+#[test]
+fn the_party_of_pooled_data_survives_any_wrong_message() {
+    let world = fit(AlgorithmChoice::Central);
+    let data = vec![world.data[0].clone()];
+    assault("Central", &Horizontal { data, ..world });
 }
 
 #[test]
