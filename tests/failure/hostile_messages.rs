@@ -3,18 +3,23 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use fixtures::ConjugateGaussian;
+use fixtures::vertical::LinearWorld;
 use fixtures::vertical_run::{BinaryWorld, Hand};
 use fixtures::{conjugate, groups, split, structured};
 use partita::inference::{
-    Adam, Algorithm, DataType, Error, FedOptOptions, FewRoundsOptions, GradientDescent, Message, Outcome, Record,
-    Request, SiloProgram, VerticalOptions, coordinator, silo_program,
+    Adam, Algorithm, Counters, DataType, Error, Exchange, FedOptOptions, FewRoundsOptions, GradientDescent, InProcess,
+    Message, Outcome, Record, Request, SiloProgram, VerticalOptions, coordinator, evaluate, evaluating_silo,
+    silo_program,
 };
 use partita::models::GaussianMean;
+use partita::vertical::{PredictedModel, Predictive, predict};
 use partita::{
     AlgorithmChoice, Device, FamilyPlan, FitOptions, Model, PviOptions, RoundOptions, Settings, SiloSchedule,
 };
+use partita_studies::Soul;
 
 /// Every fault of a message that can still be decoded.
 fn wrong_versions(honest: &Message) -> Vec<(String, Message)> {
@@ -137,19 +142,19 @@ trait World {
 
 struct Horizontal<M: Model> {
     model: M,
-    data: [M::Data; 2],
+    data: Vec<M::Data>,
     options: FitOptions,
 }
 
 impl<M: Model + 'static> World for Horizontal<M> {
     fn parties(&self) -> (Box<dyn Algorithm>, Vec<Box<dyn SiloProgram>>) {
         let device = Device::flex();
-        let names = ["north".to_owned(), "south".to_owned()];
+        let names = ["north", "south"].map(str::to_owned)[..self.data.len()].to_vec();
         let silo = |index: u32| {
             let data = &self.data[index as usize];
             silo_program(&self.model, &names, index, data, &device, &self.options).unwrap()
         };
-        let (programs, rows): (Vec<_>, Vec<_>) = (0..2).map(silo).unzip();
+        let (programs, rows): (Vec<_>, Vec<_>) = (0..names.len() as u32).map(silo).unzip();
         (coordinator(&self.model, &names, &rows, &device, &self.options).unwrap(), programs)
     }
 }
@@ -162,6 +167,59 @@ impl World for Vertical {
         let settings = Settings { steps: 4, ..Settings::default() };
         let hand = Hand::new(&world.parties, &world.labels, &settings, &self.0);
         (hand.algorithm, hand.parties.into_iter().map(|party| Box::new(party) as Box<dyn SiloProgram>).collect())
+    }
+}
+
+/// A silo that keeps the last request with its reply, and may reply something else instead.
+struct Tapped {
+    silo: Box<dyn SiloProgram>,
+    heard: Arc<Mutex<Option<(Message, Message)>>>,
+    instead: Option<Message>,
+}
+
+impl SiloProgram for Tapped {
+    fn name(&self) -> &str {
+        self.silo.name()
+    }
+
+    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        self.silo.local_moments()
+    }
+
+    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
+        let reply = self.silo.answer(request)?;
+        *self.heard.lock().unwrap() = Some((request.clone(), reply.clone()));
+        Ok(self.instead.clone().unwrap_or(reply))
+    }
+}
+
+/// What is left where a silo was taken out of its exchange.
+struct Gone;
+
+impl SiloProgram for Gone {
+    fn name(&self) -> &str {
+        "gone"
+    }
+
+    fn local_moments(&self) -> partita::inference::Result<Vec<(Vec<f64>, Vec<f64>)>> {
+        Ok(Vec::new())
+    }
+
+    fn answer(&mut self, request: &Message) -> partita::inference::Result<Message> {
+        Err(Error::Message { kind: request.kind.clone(), problem: "the silo was taken out".into() })
+    }
+}
+
+struct SoulWorld;
+
+impl World for SoulWorld {
+    fn parties(&self) -> (Box<dyn Algorithm>, Vec<Box<dyn SiloProgram>>) {
+        let LinearWorld { parties, labels, .. } = LinearWorld::new(12, 2, 1);
+        let how = Soul { rho: 1.0, draws: 2, langevin_step: 0.04, burn_in: 1 };
+        let settings = Settings { steps: 20, ..Settings::default() };
+        let (coordinator, mut exchange) = how.parties(parties, labels, &Device::flex(), &settings, 1).unwrap();
+        let programs = exchange.programs().iter_mut().map(|place| std::mem::replace(place, Box::new(Gone)));
+        (Box::new(coordinator), programs.collect())
     }
 }
 
@@ -237,6 +295,40 @@ fn assault(name: &str, world: &dyn World) {
     assert!(harmed.is_empty(), "{} of {tried}:\n{}", harmed.len(), harmed.join("\n"));
 }
 
+/// Asks parties something outside the fit: gives the first silo every wrong version of the request, and the asking
+/// coordinator every wrong version of that silo's reply.
+fn interrogate<T>(
+    name: &str,
+    silos: &dyn Fn() -> Vec<Box<dyn SiloProgram>>,
+    ask: &dyn Fn(&mut dyn Exchange) -> partita::inference::Result<T>,
+) {
+    let heard: Arc<Mutex<Option<(Message, Message)>>> = Arc::default();
+    let asked = |instead: Option<Message>| {
+        let mut programs = silos();
+        let silo = programs.remove(0);
+        programs.insert(0, Box::new(Tapped { silo, heard: Arc::clone(&heard), instead }));
+        ask(&mut InProcess::new(programs, 1).unwrap())
+    };
+    asked(None).unwrap();
+    let (request, reply) = heard.lock().unwrap().take().unwrap();
+    let (mut tried, mut refused) = (0, 0);
+    let mut silo = silos().remove(0);
+    let mut harmed = besieged(&mut *silo, &request, name, &mut tried);
+    for (what, wrong) in wrong_versions(&reply).into_iter().filter(|(_, wrong)| *wrong != reply) {
+        let what = format!("{name}, reply, {what}");
+        tried += 1;
+        let answered = unharmed(&what, || asked(Some(wrong)));
+        match answered {
+            Err(harm) => harmed.push(harm),
+            Ok(true) if what.contains("NaN") || what.contains("inf") => harmed.push(format!("{what}: accepted")),
+            Ok(true) => (),
+            Ok(false) => refused += 1,
+        }
+    }
+    assert!(tried > 30 && refused >= 5, "{tried}, {refused}");
+    assert!(harmed.is_empty(), "{} of {tried}:\n{}", harmed.len(), harmed.join("\n"));
+}
+
 fn options(algorithm: AlgorithmChoice, family: FamilyPlan) -> FitOptions {
     let settings = Settings { steps: 20, family, ..Settings::default() };
     FitOptions { algorithm, settings, threads: 1, ..FitOptions::default() }
@@ -246,18 +338,25 @@ fn options(algorithm: AlgorithmChoice, family: FamilyPlan) -> FitOptions {
 fn fit(algorithm: AlgorithmChoice) -> Horizontal<ConjugateGaussian> {
     let groups = split(&groups(6, 3), 2);
     let data = [0, 1].map(|silo| ConjugateGaussian::data(&groups[silo], &Device::flex()).unwrap());
-    Horizontal { model: conjugate(), data, options: options(algorithm, structured()) }
+    Horizontal { model: conjugate(), data: data.into(), options: options(algorithm, structured()) }
 }
 
 /// One mean of all rows: federated point estimation has no local latents.
 fn fit_mean(algorithm: AlgorithmChoice) -> Horizontal<GaussianMean> {
     let data = [[1.0, 2.0], [0.5, -1.0]].map(|rows| GaussianMean::data(&rows, &Device::flex()));
-    Horizontal { model: GaussianMean {}, data, options: options(algorithm, FamilyPlan::new()) }
+    Horizontal { model: GaussianMean {}, data: data.into(), options: options(algorithm, FamilyPlan::new()) }
 }
 
 #[test]
 fn sfvi_parties_survive_any_wrong_message() {
     assault("SFVI", &fit(AlgorithmChoice::Sfvi));
+}
+
+#[test]
+fn the_party_of_pooled_data_survives_any_wrong_message() {
+    let world = fit(AlgorithmChoice::Central);
+    let data = vec![world.data[0].clone()];
+    assault("Central", &Horizontal { data, ..world });
 }
 
 #[test]
@@ -288,4 +387,47 @@ fn vertical_parties_survive_any_wrong_message() {
     assault("augmented, mean-field", &Vertical(VerticalOptions::augmented(1.0).mean_field().local_steps(2)));
     assault("power likelihood", &Vertical(VerticalOptions::power_likelihood(1.0)));
     assault("split network", &Vertical(VerticalOptions::direct()));
+}
+
+#[test]
+fn parties_of_soul_survive_any_wrong_message() {
+    assault("SOUL", &SoulWorld);
+}
+
+#[test]
+fn an_evaluation_by_held_out_rows_survives_any_wrong_message() {
+    let world = fit(AlgorithmChoice::Sfvi);
+    let silos = || {
+        let (_, programs) = world.parties();
+        let evaluating = |(index, program): (u32, Box<dyn SiloProgram>)| -> Box<dyn SiloProgram> {
+            let rows = &world.data[index as usize];
+            Box::new(evaluating_silo(program, index, &world.model, rows, &Device::flex(), &world.options).unwrap())
+        };
+        (0..).zip(programs).map(evaluating).collect()
+    };
+    let (algorithm, _) = world.parties();
+    interrogate("evaluation", &silos, &|exchange| {
+        evaluate(&*algorithm, exchange, 3, 1, None, &mut Counters::default())
+    });
+}
+
+#[test]
+fn a_prediction_from_columns_survives_any_wrong_message() {
+    let (world, device) = (BinaryWorld::new(12, 2, 2), Device::flex());
+    for options in [VerticalOptions::augmented(1.0), VerticalOptions::power_likelihood(1.0)] {
+        // After one step whose gradient the parties have yet to hear of.
+        let stepped = || {
+            let settings = Settings { steps: 4, ..Settings::default() };
+            let mut hand = Hand::new(&world.parties, &world.labels, &settings, &options);
+            hand.whole_step();
+            hand.parties.iter_mut().zip(&world.parties).for_each(|(party, rows)| party.hold_out(rows.clone()));
+            hand
+        };
+        let silos = || stepped().parties.into_iter().map(|party| Box::new(party) as Box<dyn SiloProgram>).collect();
+        let algorithm = stepped().algorithm;
+        interrogate(&format!("prediction, {options:?}"), &silos, &|exchange| {
+            let how = Predictive { draws: 3, model: PredictedModel::Augmented, seed: 1, deadline: None };
+            predict(&world.labels, &device, &*algorithm, exchange, how, &mut Counters::default())
+        });
+    }
 }

@@ -168,7 +168,7 @@ fn a2_synchronous_rounds_of_smaller_first_damping_have_their_closed_form() {
 const QUICK: f64 = 0.5;
 
 #[test]
-fn a3_a4_every_schedule_finds_the_exact_posterior_with_the_steps_and_draws_of_the_thesis() {
+fn a3_a4_every_schedule_comes_within_half_a_deviation_of_the_exact_mean_with_the_steps_and_draws_of_the_thesis() {
     let exact = GaussianMean::posterior(&gaussian_mean_silos());
     let (data, sd) = (numbers(), exact.variance.sqrt());
     let ways = [
@@ -189,8 +189,15 @@ fn a3_a4_every_schedule_finds_the_exact_posterior_with_the_steps_and_draws_of_th
             variance / exact.variance,
             found.record.seconds
         );
-        assert!((mean - exact.mean).abs() < 3.0 * sd, "{name}: {mean}");
-        assert!((variance / exact.variance - 1.0).abs() < 0.2, "{name}: {variance}");
+        assert!((mean - exact.mean).abs() < 0.5 * sd, "{name}: {mean}");
+        // After k exact answers a silo, each damped, a share of 1 - (1 - damping)^k of the precision is there. Adam's
+        // last steps leave 3 % of a variance.
+        let (share, bound) = match schedule {
+            SiloSchedule::Sequential(_) => (1.0, 0.05),
+            SiloSchedule::Synchronous => (1.0 - (1.0 - QUICK).powi(4), 0.05),
+            _ => (1.0, 0.2),
+        };
+        assert!((variance * (1.0 + 10_000.0 * share) - 1.0).abs() < bound, "{name}: {variance}");
         assert_eq!(found.improper_cavities, 0);
         means.push(mean);
     }

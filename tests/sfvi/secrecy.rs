@@ -1,13 +1,17 @@
 //! Holds silos to their manifest: fields declared independent of the data do not change by a byte with the data.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
-use fixtures::{Parties, six_cities_family, six_cities_model};
+use fixtures::vertical_run::{BinaryWorld, Hand};
+use fixtures::{ConjugateGaussian, Parties, conjugate, groups, six_cities_family, six_cities_model, structured};
 use partita::core::Groups;
 use partita::inference::{
-    Algorithm, Error, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Silo, SiloProgram,
+    Algorithm, Error, FedOptOptions, Field, Manifest, Message, Outcome, Pvi, PviSilo, Record, Silo, SiloProgram,
+    VerticalOptions, coordinator, silo_program,
 };
-use partita::models::{MixedLogistic, RepeatedBinary, six_cities};
-use partita::{Design, Device, PviOptions, Settings};
+use partita::models::vertical::Linear;
+use partita::models::{GaussianMean, MixedLogistic, RepeatedBinary, six_cities};
+use partita::vertical::Party;
+use partita::{AlgorithmChoice, Design, Device, FitOptions, Model, PviOptions, RoundOptions, Settings};
 
 /// One silo's data; `variant` changes outcomes and covariates, but not what the coordinator may know.
 fn data(variant: bool, device: &Device) -> RepeatedBinary {
@@ -205,4 +209,102 @@ fn a_private_seed_changes_the_noise_the_coordinator_could_know() {
     };
     assert_ne!(reply(None), reply(Some(99)));
     assert_eq!(reply(Some(99)), reply(Some(99)));
+}
+
+/// What a silo sent, what it may send, and the numbers that are its own.
+struct Sent {
+    replies: Vec<Message>,
+    manifest: Manifest,
+    own: Vec<f64>,
+}
+
+impl Sent {
+    /// All replies of one silo with these rows: to two rounds, and to an estimate of the ELBO.
+    fn of<M: Model + 'static>(model: &M, data: &M::Data, rows: &[f64], options: &FitOptions) -> Self {
+        let (device, names) = (Device::flex(), ["silo".to_owned()]);
+        let (mut silo, count) = silo_program(model, &names, 0, data, &device, options).unwrap();
+        let mut algorithm = coordinator(model, &names, &[count], &device, options).unwrap();
+        let mut replies = Vec::new();
+        for _ in 0..2 {
+            let request = algorithm.outgoing().unwrap().remove(0).message;
+            replies.push(silo.answer(&request).unwrap());
+            algorithm.incoming(vec![Outcome::Reply(replies[replies.len() - 1].clone())]).unwrap();
+        }
+        replies.push(silo.answer(&algorithm.elbo_requests(3, 0).remove(0).message).unwrap());
+        let locals = silo.local_moments().unwrap().into_iter().flat_map(|(means, sds)| [means, sds].concat());
+        let own = rows.iter().copied().chain(locals).collect();
+        Self { replies, manifest: algorithm.manifest().clone(), own }
+    }
+
+    /// Two steps of a party of columns and an estimate of the ELBO, where it holds these columns.
+    fn of_columns(inputs: &[f64], options: &VerticalOptions) -> Self {
+        let mut world = BinaryWorld::new(12, 2, 2);
+        world.parties[0] = Party::new("p0", Linear::new(2), Design::new(inputs.to_vec(), [12, 1, 2]).unwrap());
+        let settings = Settings { steps: 4, ..Settings::default() };
+        let mut hand = Hand::new(&world.parties, &world.labels, &settings, options);
+        let mut replies: Vec<Message> = (0..4).map(|_| hand.exchange().0.swap_remove(0)).collect();
+        let request = hand.algorithm.elbo_requests(3, 0).remove(0).message;
+        replies.push(hand.parties[0].answer(&request).unwrap());
+        let own = [inputs, hand.parties[0].parameters(), hand.parties[0].auxiliary_parameters()].concat();
+        Self { replies, manifest: hand.algorithm.manifest().clone(), own }
+    }
+
+    /// Holds it to its manifest, and to hold nothing of its own bit for bit; `other` is of other rows.
+    fn hold(&self, other: &Self, what: &str) {
+        self.replies.iter().for_each(|reply| self.manifest.check("silo", reply).unwrap());
+        assert!(watch(&self.replies, &other.replies, &self.manifest) > 0, "{what}: the test watched no byte");
+        assert_ne!(self.replies, other.replies, "{what}: the rows make no difference");
+        let all: Vec<u8> = self.replies.iter().flat_map(Message::encode).collect();
+        for own in self.own.iter().filter(|own| own.abs() > 1e-6) {
+            assert!(!all.windows(8).any(|window| window == own.to_le_bytes()), "{what}: {own} stands in a reply");
+        }
+    }
+}
+
+fn rounds_of(algorithm: AlgorithmChoice) -> FitOptions {
+    let settings = Settings { steps: 20, family: structured(), ..Settings::default() };
+    FitOptions { algorithm, settings, threads: 1, ..FitOptions::default() }
+}
+
+#[test]
+fn a_round_of_averaging_sends_no_row_and_no_local_moment_and_declares_all_that_rows_change() {
+    let sent = |scale: f64| {
+        let rows: Vec<Vec<f64>> =
+            groups(6, 3).into_iter().map(|group| group.iter().map(|y| scale * y).collect()).collect();
+        let data = ConjugateGaussian::data(&rows, &Device::flex()).unwrap();
+        let options = rounds_of(AlgorithmChoice::SfviAvg(RoundOptions::paper(3)));
+        Sent::of(&conjugate(), &data, &rows.concat(), &options)
+    };
+    let base = sent(1.0);
+    // 18 rows, and the mean and the standard deviation of six groups.
+    assert_eq!(base.own.len(), 30);
+    base.hold(&sent(1.7), "SFVI-Avg");
+}
+
+#[test]
+fn a_round_of_federated_point_estimation_sends_no_row_and_declares_all_that_rows_change() {
+    let sent = |scale: f64| {
+        let rows = [0.311, -1.27, 2.083].map(|y| scale * y);
+        let data = GaussianMean::data(&rows, &Device::flex());
+        let options = FitOptions {
+            settings: Settings { steps: 20, ..Settings::default() },
+            ..rounds_of(AlgorithmChoice::FedOpt(FedOptOptions::fed_avg(3)))
+        };
+        Sent::of(&GaussianMean {}, &data, &rows, &options)
+    };
+    sent(1.0).hold(&sent(1.7), "FedAvg");
+}
+
+#[test]
+fn a_party_of_columns_sends_no_column_and_no_parameter_and_declares_all_that_columns_change() {
+    let columns = BinaryWorld::new(12, 2, 2).inputs.swap_remove(0);
+    let others: Vec<f64> = columns.iter().map(|x| 1.7 * x - 0.2).collect();
+    for (what, options) in [
+        ("augmented", VerticalOptions::augmented(1.0)),
+        ("augmented, mean-field", VerticalOptions::augmented(1.0).mean_field()),
+        ("power likelihood", VerticalOptions::power_likelihood(1.0)),
+        ("split network", VerticalOptions::direct()),
+    ] {
+        Sent::of_columns(&columns, &options).hold(&Sent::of_columns(&others, &options), what);
+    }
 }
