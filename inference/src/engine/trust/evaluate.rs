@@ -115,7 +115,8 @@ pub fn evaluate(
     let outcomes = counted(exchange, requests, &manifest, deadline, counters)?;
     let replies = replies(outcomes, &names, counters.gradient_steps)?;
     let read = |(reply, name): (&Message, &String)| {
-        let Judgement { log_density, rows } = Judgement::read(reply, &())?;
+        let Judgement { log_density, rows } =
+            Judgement::read(reply, &()).map_err(|error| error.in_silo(name, counters.gradient_steps))?;
         finite(name, counters.gradient_steps, |_| "its log density".into(), &[log_density])?;
         Ok(SiloEvaluation { silo: name.clone(), log_density, rows })
     };

@@ -9,7 +9,7 @@ use partita_core::vertical::{Labels, Party};
 use partita_core::{Array, Device, Noise};
 
 use super::{VerticalFit, lock};
-use crate::engine::algorithm::{Algorithm, replies};
+use crate::engine::algorithm::{Algorithm, finite, replies};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::{Exchange, Request};
 use crate::engine::run::{Counters, counted};
@@ -167,6 +167,7 @@ fn contributions(
     let mut sum = vec![0.0; length(numbers)];
     for (reply, name) in replies(outcomes, &names, counters.gradient_steps)?.iter().zip(&names) {
         let own = Contributions::read(reply, &sizes).map_err(|error| error.in_silo(name, 0))?;
+        finite(name, counters.gradient_steps, |_| "its contributions".into(), &own.z)?;
         add_scaled(&mut sum, 1.0, &own.z);
     }
     Ok(sum)
