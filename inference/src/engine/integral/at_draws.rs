@@ -40,6 +40,17 @@ impl<M: Model> AtDraws<M> {
         Ok(Self { workers, device: device.clone(), table, draws, integral, centres })
     }
 
+    /// Rules with as many points as a tolerance wants, which stand where they settle around a posterior.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(crate) fn ready_around(mut self, posterior: &Normal, tolerance: f64) -> Result<Self> {
+        self.settle_at(&posterior.mean)?;
+        self.choose_points(posterior, Until { tolerance, most: usize::MAX })?;
+        self.settle(posterior)?;
+        Ok(self)
+    }
+
     /// What an integral reads.
     pub(crate) fn integrand(&self) -> Integrand<'_, M> {
         let Worker { model, data } = &self.workers[0];
@@ -113,15 +124,33 @@ impl<M: Model> AtDraws<M> {
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Result<Vec<f64>> {
+        let value = |integral: &RowIntegral, integrand: &Integrand<'_, M>, globals: &[f64], own: &mut Centres| {
+            integral.value(integrand, globals, own)
+        };
+        let found = self.each(around, count, globals, value)?;
+        Ok(found.into_iter().map(|value| value.unwrap_or(f64::NEG_INFINITY)).collect())
+    }
+
+    /// What `evaluate` gives at so many places; `None` where the log density is no number from anywhere.
+    ///
+    /// # Errors
+    /// What the model reports beside that.
+    pub(crate) fn each<T: Send>(
+        &mut self,
+        around: &Normal,
+        count: usize,
+        globals: impl Fn(usize) -> Vec<f64> + Sync,
+        evaluate: impl Fn(&RowIntegral, &Integrand<'_, M>, &[f64], &mut Centres) -> Result<T> + Sync,
+    ) -> Result<Vec<Option<T>>> {
         let Self { workers, device, table, draws, integral, centres } = self;
         let (device, table, integral) = (&*device, &*table, &*integral);
         let slopes = Slopes::of(centres, |index| draws.get(index).to_vec());
         spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
             let (integrand, globals) = (Integrand { model, data, device, table }, globals(index));
             let there = slopes.at(&around.whiten(&globals));
-            match here_or_anew(integral, &there, |own| integral.value(&integrand, &globals, own)) {
-                Err(error) if error.is_outside() => Ok(f64::NEG_INFINITY),
-                other => Ok(other?.0),
+            match here_or_anew(integral, &there, |own| evaluate(integral, &integrand, &globals, own)) {
+                Err(error) if error.is_outside() => Ok(None),
+                other => Ok(Some(other?.0)),
             }
         })
     }

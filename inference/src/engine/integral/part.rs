@@ -2,6 +2,8 @@
 
 use partita_core::{Levels, LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
 
+#[cfg(feature = "arviz")]
+use super::RowValues;
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
@@ -76,6 +78,21 @@ impl Part {
         centres: &mut PartCentres,
     ) -> Result<f64> {
         Ok(self.settle(integrand, globals, centres)?.value)
+    }
+
+    /// The same row by row.
+    #[cfg(feature = "arviz")]
+    pub(super) fn by_row<M: Model>(
+        &self,
+        integrand: &Integrand<'_, M>,
+        globals: &[f64],
+        centres: &mut PartCentres,
+    ) -> Result<Vec<RowValues>> {
+        let mut found = self.settle(integrand, globals, centres)?.by_row(&self.tree);
+        for own in &mut found {
+            own.rows = own.block.map(|block| integrand.table.rows_evaluated(block, &self.rows)).transpose()?.flatten();
+        }
+        Ok(found)
     }
 
     /// The same with its gradient by globals and θ.

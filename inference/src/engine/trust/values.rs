@@ -5,7 +5,7 @@ use partita_core::{Device, Loss, Model, Precision, SiteTable, theta, with_theta}
 use super::proposal::{MOST_DEGREES, Proposal};
 use crate::engine::error::{Error, Result};
 use crate::engine::exchange::SiloProgram;
-use crate::engine::integral::{AtDraws, RowIntegral, Until};
+use crate::engine::integral::{AtDraws, RowIntegral};
 use crate::engine::natural::triangle::pairs;
 use crate::engine::normal::Normal;
 use crate::engine::panic::caught;
@@ -144,7 +144,7 @@ impl Values {
 /// The most combinations of nodes of nested levels that are visited without being asked for.
 pub(crate) const MOST_COMBINATIONS: usize = 2_048;
 /// The error of the integrals, in nats summed over rows, up to which points are added.
-const TOLERANCE: f64 = 0.01;
+pub(crate) const TOLERANCE: f64 = 0.01;
 
 /// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
 pub(crate) struct MarginalSilo<M: Model> {
@@ -189,10 +189,8 @@ impl<M: Model> MarginalSilo<M> {
         let model = with_theta(model, &[request.theta.as_slice(), &private].concat(), &self.device)?;
         let worker = Worker { model, data: data.clone() };
         let draws = Draws::enough(self.settings.seed, table.global_len())?;
-        let mut rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
-        rows.settle_at(&proposal.around.mean)?;
-        rows.choose_points(&proposal.around, Until { tolerance: TOLERANCE, most: usize::MAX })?;
-        rows.settle(&proposal.around)?;
+        let rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
+        let mut rows = rows.ready_around(&proposal.around, TOLERANCE)?;
         let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
         Ok(Values::of(values).write())
     }

@@ -1,0 +1,71 @@
+//! Holds files for ArviZ: what ArviZ itself makes of them is what the fit says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use partita::inference::{ArvizOptions, ArvizRows, AxisLabels, Error, ExistingFile, Nuts};
+use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
+use partita::Device;
+use serde_json::Value;
+
+type Silos = Vec<(String, RepeatedBinary)>;
+
+const MODEL: fn() -> MixedLogistic = || MixedLogistic::new(4);
+
+fn silos() -> Silos {
+    let device = Device::flex();
+    let named = ["north", "south"].into_iter().zip(six_cities_silos());
+    named.map(|(name, children)| (name.to_owned(), RepeatedBinary::six_cities(&children, &device).unwrap())).collect()
+}
+
+/// The Python with ArviZ that `PARTITA_ARVIZ` names; says that there is none.
+fn python() -> Option<PathBuf> {
+    let named = std::env::var_os("PARTITA_ARVIZ").map(PathBuf::from);
+    if named.is_none() {
+        fixtures::skip("arviz", "ArviZ is not installed: PARTITA_ARVIZ names no Python that has it");
+    }
+    named
+}
+
+/// What ArviZ makes of files.
+fn opened(python: &Path, files: &[PathBuf]) -> Value {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/few_rounds/open_arviz.py");
+    let own = Command::new(python).arg(script).args(files).output().unwrap();
+    assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
+    serde_json::from_slice(&own.stdout).unwrap()
+}
+
+/// Names of the coefficients of six cities.
+fn labels() -> Vec<AxisLabels> {
+    let labels = ["intercept", "smoking", "age", "smoking x age"].map(str::to_owned).to_vec();
+    vec![AxisLabels { site: "beta".into(), axis: 0, name: "covariate".into(), labels }]
+}
+
+fn options(silos: &Silos) -> ArvizOptions<'_, RepeatedBinary> {
+    ArvizOptions { rows: ArvizRows::Of(silos), labels: labels(), ..ArvizOptions::default() }
+}
+
+#[test]
+fn arviz_opens_a_fit_and_finds_what_the_report_says() {
+    let Some(python) = python() else { return };
+    let (folder, silos) = (tempfile::tempdir().unwrap(), silos());
+    let path = folder.path().join("fit.zarr");
+    let fit = super::fitted(&MODEL(), &silos);
+    fit.write_arviz(&path, &MODEL(), &Device::flex(), &options(&silos)).unwrap();
+    let found = &opened(&python, &[path.clone()])[path.to_str().unwrap()];
+    println!("{found:#}");
+    println!("{}", fit.report);
+}
+
+#[test]
+fn arviz_opens_chains_and_finds_what_the_sampler_says() {
+    let Some(python) = python() else { return };
+    let (folder, silos) = (tempfile::tempdir().unwrap(), silos());
+    let path = folder.path().join("nuts.zarr");
+    let nuts = Nuts { warmup: 300, draws: 500, chains: 2, threads: 2, ..Nuts::default() };
+    let fit = nuts.sample(&MODEL(), &silos, &Device::flex()).unwrap();
+    fit.write_arviz(&path, &MODEL(), &Device::flex(), &options(&silos)).unwrap();
+    let found = &opened(&python, &[path.clone()])[path.to_str().unwrap()];
+    println!("{found:#}");
+    println!("{fit}");
+}
