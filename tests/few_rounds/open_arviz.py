@@ -42,7 +42,9 @@ def described(path):
     own["summary"] = {label: [float(row["mean"]), float(row["sd"])] for label, row in summary.iterrows()}
     own["prior"] = {name: [float(array.mean()), float(array.std())] for name, array in tree["prior"].data_vars.items()}
     with tempfile.TemporaryDirectory() as folder:
-        for name, plot in [("forest", az.plot_forest), ("rank", az.plot_rank)]:
+        # Ranks compare chains, of which a fit has one.
+        ranks = [("rank", az.plot_rank)] if tree["posterior"].sizes["chain"] > 1 else []
+        for name, plot in [("forest", az.plot_forest), *ranks]:
             picture = Path(folder) / f"{name}.png"
             plot(tree, backend="matplotlib").savefig(picture)
             own[name] = picture.stat().st_size
