@@ -74,4 +74,8 @@ def described(path):
 
 
 if __name__ == "__main__":
-    json.dump({path: described(path) for path in sys.argv[1:]}, sys.stdout)
+    text = json.dumps({path: described(path) for path in sys.argv[1:]})
+    # JSON has no word for what is no number.
+    for word in ["NaN", "-Infinity", "Infinity"]:
+        text = text.replace(word, "null")
+    print(text)
