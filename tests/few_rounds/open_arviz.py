@@ -59,7 +59,11 @@ def described(path):
     if "round_of_trust" in tree.children:
         trust = tree["round_of_trust"]
         stats = trust["sample_stats"]
-        _, k = (stats["log_p"] - stats["log_q"]).azstats.psislw(dim=SAMPLES)
+        ratios = stats["log_p"] - stats["log_q"]
+        # ArviZ has no weight for a draw whose density is zero: one that underflows stands for it.
+        ratios = ratios.where(np.isfinite(ratios), -1e6)
+        _, k = ratios.azstats.psislw(dim=SAMPLES)
+        own["infinite"] = int((ratios == -1e6).sum())
         own["pareto_k"] = float(k)
         if "log_likelihood" in trust.children:
             own["loo_approximate"] = {
