@@ -7,6 +7,7 @@ pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+mod leave_one_out;
 pub(crate) mod local_report;
 mod page;
 mod party;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use partita::Device;
-use partita::inference::{ArvizOptions, ArvizRows, AxisLabels, Nuts};
+use partita::inference::{ArvizOptions, ArvizRows, AxisLabels, Error, Nuts};
 use partita::models::{MixedLogistic, RepeatedBinary, six_cities_silos};
 use serde_json::Value;
 
@@ -53,8 +53,29 @@ fn arviz_opens_a_fit_and_finds_what_the_report_says() {
     let fit = super::fitted(&MODEL(), &silos);
     fit.write_arviz(&path, &MODEL(), &Device::flex(), &options(&silos)).unwrap();
     let found = &opened(&python, &[path.clone()])[path.to_str().unwrap()];
-    // FIXME(#23): its Pareto k comes back as no number, and is not compared with that of the report yet.
-    assert!(found["summary"].is_object(), "{found:#}");
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {found:#}"));
+    let correction = fit.report.trust.correction().unwrap();
+    // The same formula of the same ratios: rounding alone.
+    assert!((number(&found["pareto_k"]) - correction.pareto_k).abs() < 1e-6, "{found:#}");
+    assert_eq!(number(&found["groups"]["/posterior"]["beta"]["shape"][0]), 4.0);
+    let draws = 4.0 * number(&found["groups"]["/posterior"]["beta"]["shape"][1]);
+    for (place, label) in labels()[0].labels.iter().enumerate() {
+        let own = &correction.sites.iter().find(|own| own.summary.label == format!("beta[{place}]")).unwrap().summary;
+        let [mean, sd] = [0, 1].map(|at| number(&found["summary"][format!("beta[{label}]")][at]));
+        // Five standard errors of a mean of so many draws, resampled from draws that are worth as many; the relative
+        // one of a standard deviation is that of a mean times sqrt(1/2), where tails are normal.
+        let error = (2.0 / draws).sqrt();
+        assert!((mean - own.mean).abs() < 5.0 * own.sd * error, "{label}: {mean} of {own:?}");
+        assert!((sd / own.sd - 1.0).abs() < 5.0 * error, "{label}: {sd} of {own:?}");
+    }
+    // Log likelihoods and prior make the log joint that the file holds.
+    assert!(number(&found["apart"]) < 0.05, "{found:#}");
+    for picture in ["forest", "rank"] {
+        assert!(number(&found[picture]) > 1_000.0, "{found:#}");
+    }
+    // A path that is taken is refused.
+    let again = fit.write_arviz(&path, &MODEL(), &Device::flex(), &options(&silos)).unwrap_err();
+    assert!(matches!(again, Error::Setting { setting: "path", .. }), "{again}");
 }
 
 #[test]

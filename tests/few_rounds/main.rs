@@ -5,6 +5,7 @@ mod arviz;
 mod choice;
 mod comfort;
 mod exact;
+mod leave_one_out;
 mod mixed_models;
 mod not_converged;
 mod page;

@@ -42,9 +42,7 @@ def described(path):
     own["summary"] = {label: [float(row["mean"]), float(row["sd"])] for label, row in summary.iterrows()}
     own["prior"] = {name: [float(array.mean()), float(array.std())] for name, array in tree["prior"].data_vars.items()}
     with tempfile.TemporaryDirectory() as folder:
-        # Ranks compare chains, of which a fit has one.
-        ranks = [("rank", az.plot_rank)] if tree["posterior"].sizes["chain"] > 1 else []
-        for name, plot in [("forest", az.plot_forest), *ranks]:
+        for name, plot in [("forest", az.plot_forest), ("rank", az.plot_rank)]:
             picture = Path(folder) / f"{name}.png"
             plot(tree, backend="matplotlib").savefig(picture)
             own[name] = picture.stat().st_size
@@ -62,7 +60,8 @@ def described(path):
         ratios = stats["log_p"] - stats["log_q"]
         # ArviZ has no weight for a draw whose density is zero: one that underflows stands for it.
         ratios = ratios.where(np.isfinite(ratios), -1e6)
-        _, k = ratios.azstats.psislw(dim=SAMPLES)
+        # As leaving out wants it, its argument is the negative of the logarithm of weights.
+        _, k = (-ratios).azstats.psislw(dim=SAMPLES)
         own["infinite"] = int((ratios == -1e6).sum())
         own["pareto_k"] = float(k)
         if "log_likelihood" in trust.children:

@@ -4,8 +4,8 @@
 use partita::SparseRows;
 use partita::core::{Key, Noise, NoiseStream, Purpose};
 use partita::inference::metrics::{
-    MetricError, Predictions, SmoothedWeights, accuracy, calibration, expected_calibration_error, test_log_likelihood,
-    top_words, umass_coherence,
+    LeaveOneOut, MetricError, Predictions, SmoothedWeights, accuracy, calibration, expected_calibration_error,
+    test_log_likelihood, top_words, umass_coherence,
 };
 use serde_json::Value;
 
@@ -254,4 +254,62 @@ fn smoothed_weights_are_those_of_arviz() {
         let sum: f64 = found.weights().iter().sum();
         assert!((sum - 1.0).abs() < ROUNDING, "{name}: {sum}");
     }
+}
+
+#[test]
+fn leave_one_out_is_that_of_arviz() {
+    let golden: Value = serde_json::from_str(include_str!("../golden/leave_one_out.json")).unwrap();
+    let numbers = |values: &Value| -> Vec<f64> {
+        values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+    };
+    for case in golden["cases"].as_array().unwrap() {
+        let observations = usize::try_from(case["observations"].as_u64().unwrap()).unwrap();
+        let found = LeaveOneOut::of(&numbers(&case["log_likelihood"]), observations).unwrap();
+        let sums = [found.sum(), found.standard_error(), found.effective_parameters()];
+        let expected = ["sum", "standard_error", "effective_parameters"].map(|name| case[name].as_f64().unwrap());
+        let own = [&found.log_densities[..], &found.pareto_k, &sums].concat();
+        let golden = [numbers(&case["log_densities"]), numbers(&case["pareto_k"]), expected.to_vec()].concat();
+        assert_eq!(own.len(), golden.len());
+        for (own, golden) in own.iter().zip(golden) {
+            assert!((own - golden).abs() < 1e-8, "{}: {own} {golden}", case["name"]);
+        }
+        assert_eq!(found.above(0.7) as u64, case["above"].as_u64().unwrap());
+    }
+    assert!(matches!(LeaveOneOut::of(&[-1.0; 5], 2), Err(MetricError::Empty { .. })));
+}
+
+/// The log density of a normal distribution.
+fn log_normal(value: f64, mean: f64, variance: f64) -> f64 {
+    -0.5 * ((value - mean).powi(2) / variance + (std::f64::consts::TAU * variance).ln())
+}
+
+#[test]
+fn leave_one_out_is_what_fits_without_the_observation_say() {
+    // y ~ N(mean, 1) and mean ~ N(0, 1): without one of n observations the mean is N(their sum / n, 1 / n).
+    let outcomes = [0.3, -0.8, 1.1, 0.4, -0.2, 1.9, 0.6, -1.3];
+    let (count, sum, mut stream) = (outcomes.len() as f64, outcomes.iter().sum::<f64>(), stream(5));
+    let draws: Vec<f64> =
+        (0..4_000).map(|_| sum / (count + 1.0) + stream.standard_normal() / (count + 1.0).sqrt()).collect();
+    let table: Vec<f64> =
+        draws.iter().flat_map(|mean| outcomes.map(|outcome| log_normal(outcome, *mean, 1.0))).collect();
+    let found = LeaveOneOut::of(&table, outcomes.len()).unwrap();
+    let (mut bound, mut gained) = (0.0, 0.0);
+    for (index, outcome) in outcomes.iter().enumerate() {
+        let exact = log_normal(*outcome, (sum - outcome) / count, 1.0 + 1.0 / count);
+        let own: Vec<f64> = draws.iter().map(|mean| log_normal(*outcome, *mean, 1.0)).collect();
+        let weights = SmoothedWeights::of(&own.iter().map(|own| -own).collect::<Vec<_>>()).weights();
+        // The standard error of an importance-weighted mean, in units of the mean.
+        let square = |(own, weight): (&f64, &f64)| (weight * ((own - exact).exp() - 1.0)).powi(2);
+        let error = own.iter().zip(&weights).map(square).sum::<f64>().sqrt();
+        let apart = (found.log_densities[index] - exact).abs();
+        // 5 standard errors: eight observations miss them once in 200,000 seeds.
+        assert!(apart < 5.0 * error, "{index}: {apart} {error}");
+        bound += 5.0 * error;
+        gained += found.seen[index] - exact;
+    }
+    // The bounds are not so wide that they would hold of what the posterior has seen.
+    assert!(bound < gained, "{bound} {gained}");
+    assert_eq!(found.above(0.7), 0);
+    // One mean is about one parameter; had the observations not been left out there would be none.
+    assert!((0.5..1.5).contains(&found.effective_parameters()), "{}", found.effective_parameters());
 }

@@ -69,17 +69,6 @@ pub(crate) struct Conditionals {
     pub(crate) variances: Vec<f64>,
 }
 
-/// Log marginal likelihoods of the rows of a block that stand in no other rows with latents.
-#[cfg(feature = "arviz")]
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RowValues {
-    /// The block; `None` for what stands outside all rows with latents, together.
-    pub(crate) block: Option<usize>,
-    /// The rows of the block that they are of; `None` for all in order.
-    pub(crate) rows: Option<Vec<usize>>,
-    pub(crate) values: Vec<f64>,
-}
-
 /// How far numbers of points are raised.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Until {
@@ -184,17 +173,19 @@ impl RowIntegral {
         parts.map(|(part, own)| part.value(integrand, globals, own)).sum()
     }
 
-    /// The terms of $\ell_j(z)$, row by row.
-    #[cfg(feature = "arviz")]
-    pub(crate) fn by_row<M: Model>(
+    /// The log marginal likelihood of each row that stands in no other, block after block in the order of rows.
+    pub(crate) fn rows<M: Model>(
         &self,
         integrand: &Integrand<'_, M>,
         globals: &[f64],
         centres: &mut Centres,
-    ) -> Result<Vec<RowValues>> {
-        let parts = self.parts.iter().zip(&mut centres.parts);
-        let found = parts.map(|(part, own)| part.by_row(integrand, globals, own));
-        Ok(found.collect::<Result<Vec<_>>>()?.concat())
+    ) -> Result<Vec<f64>> {
+        let mut all = Vec::new();
+        for (part, own) in self.parts.iter().zip(&mut centres.parts) {
+            all.extend(part.rows(integrand, globals, own)?);
+        }
+        all.sort_by_key(|(block, row, _)| (*block, *row));
+        Ok(all.into_iter().map(|(_, _, log)| log).collect())
     }
 
     /// $\ell_j(z)$ with its gradient by globals and θ.

@@ -6,6 +6,7 @@ mod chains;
 mod coherence;
 mod effective_sample_size;
 mod error;
+mod leave_one_out;
 mod log_likelihood;
 mod predictions;
 mod r_hat;
@@ -19,6 +20,7 @@ pub use calibration::{Calibration, CalibrationBin, calibration, expected_calibra
 pub use coherence::umass_coherence;
 pub use effective_sample_size::{bulk_effective_sample_size, tail_effective_sample_size};
 pub use error::MetricError;
+pub use leave_one_out::LeaveOneOut;
 pub use log_likelihood::test_log_likelihood;
 pub use predictions::Predictions;
 pub use r_hat::r_hat;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Fit;
 use super::elsewhere::DRAWS;
+use super::leave_one_out::check_rows;
 use crate::engine::arviz::options::ArvizOptions;
 use crate::engine::arviz::rows::{OpenSilo, ReadRows, joined};
 use crate::engine::arviz::store;
@@ -21,13 +22,15 @@ use crate::engine::trust::round::first;
 
 /// The block of the noise that resamples the draws of a round.
 const RESAMPLING: u32 = 2;
+/// Independent draws are written as so many chains, which ranks and R-hat compare.
+const CHAINS: usize = 4;
 
 impl Fit {
     /// Writes the fit as a Zarr store that ArviZ 1 opens with `arviz.from_zarr`, whole or not at all.
     ///
     /// | group | what it holds |
     /// |---|---|
-    /// | `posterior` | draws of every global site on its natural scale, each of equal weight, in one chain: the answer of the report ([`crate::Report::answer`]) |
+    /// | `posterior` | draws of every global site on its natural scale, each of equal weight and independent of the others, cut into four chains: the answer of the report ([`crate::Report::answer`]) |
     /// | `sample_stats` | `log_p` at these draws: the log density of prior and all rows, local latents integrated out |
     /// | `prior` | draws of the same sites from their prior, where that is proper |
     /// | `round_of_trust` | the draws of the round of trust in a `posterior` of its own, with `log_p`, and `log_q`, the log density that they were drawn from, in its `sample_stats` |
@@ -88,20 +91,21 @@ impl Fit {
         let labels = options.labels_of(&table)?;
         let own = self.model(model, device)?;
         let attributes = || options.attributes();
-        let answer = self.answer(&known)?;
+        let answer = self.answer(&known)?.in_chains();
+        let chains = answer.chains();
         let mut about = attributes();
         about.insert("draws".into(), json!(answer.about));
-        let mut groups = vec![Group::of_draws("posterior", about, labels.variables(&answer.natural, 1))];
+        let mut groups = vec![Group::of_draws("posterior", about, labels.variables(&answer.natural, chains))];
         if let Some(log_p) = answer.log_p {
-            let log_p = statistic("log_p", 1, Elements::Numbers(log_p));
+            let log_p = statistic("log_p", chains, Elements::Numbers(log_p));
             groups.push(Group::of_draws("sample_stats", attributes(), vec![log_p]));
         }
         groups.extend(labels.prior(&own, device, self.report.seed, attributes())?);
         let rows = OpenRows::of(self, &own, device, options)?;
-        groups.extend(rows.groups(&answer.latents, &attributes)?);
+        groups.extend(rows.groups(&answer.latents, chains, &attributes)?);
         if let (Some(wide), Some(correction)) = (&self.wide, self.report.trust.correction()) {
             let mut inner = wide.groups(&labels, &known, &attributes)?;
-            inner.extend(rows.likelihoods(&wide.round.draws, &attributes)?);
+            inner.extend(rows.likelihoods(&wide.round.draws, 1, &attributes)?);
             let mut about = attributes();
             about.insert("pareto_k".into(), json!(correction.pareto_k));
             groups.push(Group { groups: inner, ..Group::new("round_of_trust", about, Vec::new()) });
@@ -142,6 +146,23 @@ struct Answer {
     latents: Vec<Vec<f64>>,
     natural: NaturalDraws,
     log_p: Option<Vec<f64>>,
+}
+
+impl Answer {
+    /// How many chains the draws are written as: one where they are too few for more.
+    fn chains(&self) -> usize {
+        if self.latents.len() < CHAINS { 1 } else { CHAINS }
+    }
+
+    /// As many draws as make chains of equal length.
+    fn in_chains(mut self) -> Self {
+        let chains = self.chains();
+        let kept = self.latents.len() / chains * chains;
+        self.latents.truncate(kept);
+        self.natural.iter_mut().for_each(|(_, _, draws)| draws.truncate(kept));
+        self.log_p.iter_mut().for_each(|own| own.truncate(kept));
+        self
+    }
 }
 
 type Attributes<'a> = &'a dyn Fn() -> Map<String, Value>;
@@ -205,6 +226,9 @@ impl<'a, M: Model> OpenRows<'a, M> {
         if !own.silos.is_empty() && theta(model)?.len() != fit.posterior().theta.len() {
             return refuse("parameters that are private to silos".into());
         }
+        for (_, silo) in own.silos.iter().filter(|(_, silo)| silo.has_latents()) {
+            check_rows("rows", &silo.table, device)?;
+        }
         if own.silos.iter().any(|(_, silo)| silo.has_latents()) {
             own.around = match first(&fit.posterior(), *seed) {
                 Ok(proposal) => Some(proposal.around),
@@ -215,7 +239,7 @@ impl<'a, M: Model> OpenRows<'a, M> {
     }
 
     /// The log likelihoods at draws of the globals: of each observation, or of each outermost row where rows have latents.
-    fn likelihoods(&self, draws: &[Vec<f64>], attributes: Attributes<'_>) -> Result<Option<Group>> {
+    fn likelihoods(&self, draws: &[Vec<f64>], chains: usize, attributes: Attributes<'_>) -> Result<Option<Group>> {
         let one = |(name, silo): &(&String, OpenSilo<'_, M>)| {
             let found = match &self.around {
                 Some(around) => silo.marginal(self.seed, self.threads, around, draws)?,
@@ -230,20 +254,20 @@ impl<'a, M: Model> OpenRows<'a, M> {
         if found.is_empty() {
             return Ok(None);
         }
-        let variables = joined(&found, &sample_axes(1, draws.len()))?;
+        let variables = joined(&found, &sample_axes(chains, draws.len() / chains))?;
         Ok(Some(Group::of_draws("log_likelihood", attributes(), variables)))
     }
 
     /// Data, log likelihoods and predictive draws.
-    fn groups(&self, draws: &[Vec<f64>], attributes: Attributes<'_>) -> Result<Vec<Group>> {
-        let Some(likelihoods) = self.likelihoods(draws, attributes)? else { return Ok(Vec::new()) };
+    fn groups(&self, draws: &[Vec<f64>], chains: usize, attributes: Attributes<'_>) -> Result<Vec<Group>> {
+        let Some(likelihoods) = self.likelihoods(draws, chains, attributes)? else { return Ok(Vec::new()) };
         let (mut observed, mut predictive) = (ReadRows::new(), ReadRows::new());
         for (name, silo) in &self.silos {
             observed.push(((*name).clone(), silo.observed()?));
             let at = draws.iter().map(|draw| (draw.as_slice(), None));
             predictive.push(((*name).clone(), silo.predictive(self.seed, at)?));
         }
-        let predictive = joined(&predictive, &sample_axes(1, draws.len()))?;
+        let predictive = joined(&predictive, &sample_axes(chains, draws.len() / chains))?;
         Ok(vec![
             Group::new("observed_data", attributes(), joined(&observed, &[])?),
             likelihoods,

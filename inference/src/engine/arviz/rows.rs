@@ -1,16 +1,16 @@
 //! Reads what a file for ArviZ holds of the rows of silos: data, predictive draws, and log likelihoods.
 
 use partita_core::{
-    Array, Device, DrawNoise, Latents, Model, Noise, Part, Predictive, SiteTable, observed_values,
+    Array, Device, DrawNoise, Latents, LocalBlock, Model, Noise, Part, Predictive, SiteTable, observed_values,
     pointwise_log_likelihood, predictive_draw,
 };
 
 use super::tree::{Axis, Elements, Variable, plain};
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, RowIntegral};
+use crate::engine::integral::AtDraws;
 use crate::engine::normal::Normal;
 use crate::engine::terms::particles::Worker;
-use crate::engine::trust::values::{MOST_COMBINATIONS, TOLERANCE};
+use crate::engine::trust::values::TOLERANCE;
 use crate::engine::whitened::Draws;
 
 /// Draws of one number a row, or of several, of one silo.
@@ -97,7 +97,7 @@ impl<'a, M: Model> OpenSilo<'a, M> {
     /// The log likelihood of every outermost row at draws of the globals, its latents integrated out.
     ///
     /// # Errors
-    /// [`Error::Setting`] for rows that quadrature does not integrate; what the model refuses.
+    /// What the model refuses.
     pub(crate) fn marginal(
         &self,
         seed: u64,
@@ -106,40 +106,23 @@ impl<'a, M: Model> OpenSilo<'a, M> {
         draws: &[Vec<f64>],
     ) -> Result<Vec<Drawn>> {
         let blocks = self.table.blocks();
-        if RowIntegral::check(&self.table).is_err() || RowIntegral::combinations(&self.table) > MOST_COMBINATIONS {
-            return Err(Error::Setting {
-                setting: "rows",
-                found: "rows whose latents quadrature does not integrate out".into(),
-                expected: "at most three latents a row and two of the silo; `NutsFit::write_arviz` writes the rows of others",
-            });
-        }
         let worker = Worker { model: self.model.clone(), data: self.data.clone() };
         let whitened = Draws::enough(seed, self.table.global_len())?;
         let rows = AtDraws::new(worker, threads, self.device, self.table.clone(), whitened)?;
         let mut rows = rows.ready_around(around, TOLERANCE)?;
-        let found = rows.each(around, draws.len(), |index| draws[index].clone(), RowIntegral::by_row)?;
-        let named = |block: Option<usize>| {
-            let plate = block.map(|block| blocks[block].plate.as_deref().unwrap_or("silo"));
-            (plate.unwrap_or("rest").to_owned(), block.map_or(1, |block| blocks[block].rows))
-        };
-        let one = |found: Vec<crate::engine::integral::RowValues>| {
-            let mut all: Vec<(String, Array)> = Vec::new();
-            for own in found {
-                let (name, length) = named(own.block);
-                let at = all.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-                    all.push((name, Array { values: vec![0.0; length], shape: vec![length] }));
-                    all.len() - 1
-                });
-                let slots = &mut all[at].1.values;
-                own.values.into_iter().enumerate().for_each(|(index, value)| {
-                    slots[own.rows.as_ref().map_or(index, |rows| rows[index])] += value;
-                });
-            }
-            all
+        let found = rows.by_row(around, draws.len(), |index| draws[index].clone())?;
+        // Rows come block after block, outermost blocks alone.
+        let outermost = |block: &usize| blocks[*block].width > 0 && self.table.outermost(*block) == *block;
+        let outermost: Vec<_> = (0..blocks.len()).filter(outermost).map(|block| &blocks[block]).collect();
+        let one = |found: Vec<f64>| {
+            let mut rest = found.into_iter();
+            let one = |block: &&LocalBlock| {
+                let values = rest.by_ref().take(block.rows).collect();
+                (block.plate.clone().unwrap_or_default(), Array { values, shape: vec![block.rows] })
+            };
+            outermost.iter().map(one).collect::<Vec<_>>()
         };
         let mut drawn = self.drawn(found.into_iter().map(|own| own.map(one)).collect());
-        // The rest of a silo all of whose rows have latents is the rounding of a sum.
-        drawn.retain(|own| own.name != "rest" || own.values.iter().any(|value| value.abs() > 1e-6));
         drawn.iter_mut().for_each(|own| (own.axis, own.name) = (own.name.clone(), format!("by_{}", own.name)));
         Ok(drawn)
     }

@@ -124,34 +124,47 @@ impl<M: Model> AtDraws<M> {
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
     ) -> Result<Vec<f64>> {
-        let value = |integral: &RowIntegral, integrand: &Integrand<'_, M>, globals: &[f64], own: &mut Centres| {
-            integral.value(integrand, globals, own)
-        };
-        let found = self.each(around, count, globals, value)?;
-        Ok(found.into_iter().map(|value| value.unwrap_or(f64::NEG_INFINITY)).collect())
+        self.each(around, count, globals, |integral, integrand, globals, there| {
+            match here_or_anew(integral, there, |own| integral.value(integrand, globals, own)) {
+                Err(error) if error.is_outside() => Ok(f64::NEG_INFINITY),
+                other => Ok(other?.0),
+            }
+        })
     }
 
-    /// What `evaluate` gives at so many places; `None` where the log density is no number from anywhere.
+    /// The same row by row of those that stand in no other, one vector a place; `None` where the log density is no number
+    /// from anywhere.
     ///
     /// # Errors
     /// What the model reports beside that.
-    pub(crate) fn each<T: Send>(
+    pub(crate) fn by_row(
         &mut self,
         around: &Normal,
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
-        evaluate: impl Fn(&RowIntegral, &Integrand<'_, M>, &[f64], &mut Centres) -> Result<T> + Sync,
-    ) -> Result<Vec<Option<T>>> {
+    ) -> Result<Vec<Option<Vec<f64>>>> {
+        self.each(around, count, globals, |integral, integrand, globals, there| {
+            match here_or_anew(integral, there, |own| integral.rows(integrand, globals, own)) {
+                Err(error) if error.is_outside() => Ok(None),
+                other => Ok(Some(other?.0)),
+            }
+        })
+    }
+
+    /// What `evaluate` gives at so many places, from rules that begin where those at the draws of `around` lead to.
+    fn each<T: Send>(
+        &mut self,
+        around: &Normal,
+        count: usize,
+        globals: impl Fn(usize) -> Vec<f64> + Sync,
+        evaluate: impl Fn(&RowIntegral, &Integrand<'_, M>, &[f64], &Centres) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         let Self { workers, device, table, draws, integral, centres } = self;
         let (device, table, integral) = (&*device, &*table, &*integral);
         let slopes = Slopes::of(centres, |index| draws.get(index).to_vec());
         spread(workers, count, |Worker { model, data }: &Worker<M>, index| {
             let (integrand, globals) = (Integrand { model, data, device, table }, globals(index));
-            let there = slopes.at(&around.whiten(&globals));
-            match here_or_anew(integral, &there, |own| evaluate(integral, &integrand, &globals, own)) {
-                Err(error) if error.is_outside() => Ok(None),
-                other => Ok(Some(other?.0)),
-            }
+            evaluate(integral, &integrand, &globals, &slopes.at(&around.whiten(&globals)))
         })
     }
 }

@@ -2,8 +2,6 @@
 
 use partita_core::{Levels, LogDensity, Minibatch, Model, SiteTable, ValueAndGradient};
 
-#[cfg(feature = "arviz")]
-use super::RowValues;
 use super::centres::PartCentres;
 use super::layout::{Layout, Passes};
 use super::reduce::{Grid, Reduced};
@@ -80,19 +78,21 @@ impl Part {
         Ok(self.settle(integrand, globals, centres)?.value)
     }
 
-    /// The same row by row.
-    #[cfg(feature = "arviz")]
-    pub(super) fn by_row<M: Model>(
+    /// The same row by row of those that stand in no other, each with its block and its place there.
+    pub(super) fn rows<M: Model>(
         &self,
         integrand: &Integrand<'_, M>,
         globals: &[f64],
         centres: &mut PartCentres,
-    ) -> Result<Vec<RowValues>> {
-        let mut found = self.settle(integrand, globals, centres)?.by_row(&self.tree);
-        for own in &mut found {
-            own.rows = own.block.map(|block| integrand.table.rows_evaluated(block, &self.rows)).transpose()?.flatten();
+    ) -> Result<Vec<(usize, usize, f64)>> {
+        let reduced = self.settle(integrand, globals, centres)?;
+        let mut all = Vec::new();
+        for (block, logs) in reduced.by_block(&self.tree) {
+            let places = integrand.table.rows_evaluated(block, &self.rows)?;
+            let place = |index: usize| places.as_ref().map_or(index, |places| places[index]);
+            all.extend(logs.iter().enumerate().map(|(index, log)| (block, place(index), *log)));
         }
-        Ok(found)
+        Ok(all)
     }
 
     /// The same with its gradient by globals and θ.

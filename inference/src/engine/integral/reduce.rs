@@ -5,8 +5,6 @@ use partita_core::special::HALF_LOG_TWO_PI;
 use partita_core::{Levels, Model};
 
 use super::Conditionals;
-#[cfg(feature = "arviz")]
-use super::RowValues;
 use super::centres::PartCentres;
 use super::layout::Layout;
 use super::tree::Tree;
@@ -106,14 +104,9 @@ impl Reduced {
         self.roots.iter().flat_map(|at| &self.logs[*at]).copied()
     }
 
-    /// The same with the blocks that they are of, and what stands outside all.
-    #[cfg(feature = "arviz")]
-    pub(crate) fn by_row(&self, tree: &Tree) -> Vec<RowValues> {
-        let of =
-            |at: &usize| RowValues { block: Some(tree.levels[*at].block), rows: None, values: self.logs[*at].clone() };
-        let outside = self.value - self.rows().sum::<f64>();
-        let outside = RowValues { block: None, rows: None, values: vec![outside] };
-        self.roots.iter().map(of).chain([outside]).collect()
+    /// The same by the blocks of their levels.
+    pub(crate) fn by_block<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = (usize, &'a [f64])> {
+        self.roots.iter().map(|at| (tree.levels[*at].block, self.logs[*at].as_slice()))
     }
 
     /// Moves every rule to the moments of its weights; how far the one that moved most did.

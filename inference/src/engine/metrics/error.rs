@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricError {
-    /// There is nothing to judge.
+    /// There is nothing to judge, or not what it takes.
     #[error("{operation}: found {found}, expected {expected}.")]
     Empty {
         /// The measure.

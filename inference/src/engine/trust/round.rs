@@ -192,7 +192,7 @@ impl Round {
 }
 
 /// The normal distribution with the moments of a posterior; in words why there is none to judge.
-fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, String> {
+pub(crate) fn around(posterior: &Posterior<'_>) -> std::result::Result<Normal, String> {
     let Posterior { family, parameters, .. } = posterior;
     match family.len() {
         0 => return Err("the model has no globals with a posterior".into()),
