@@ -56,7 +56,9 @@ fn arviz_opens_a_fit_and_finds_what_the_report_says() {
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number: {found:#}"));
     let correction = fit.report.trust.correction().unwrap();
     // The same formula of the same ratios: rounding alone.
-    assert!((number(&found["pareto_k"]) - correction.pareto_k).abs() < 1e-6, "{found:#}");
+    assert!((number(&found["pareto_k_of_tail"]) - correction.pareto_k).abs() < 1e-6, "{found:#}");
+    // `psislw` has one draw less in its tail of 136: far less than the error of k, sqrt(1 / 136) = 0.09.
+    assert!((number(&found["pareto_k"]) - correction.pareto_k).abs() < 0.09, "{found:#}");
     assert_eq!(number(&found["groups"]["/posterior"]["beta"]["shape"][0]), 4.0);
     let draws = 4.0 * number(&found["groups"]["/posterior"]["beta"]["shape"][1]);
     for (place, label) in labels()[0].labels.iter().enumerate() {
@@ -68,8 +70,9 @@ fn arviz_opens_a_fit_and_finds_what_the_report_says() {
         assert!((mean - own.mean).abs() < 5.0 * own.sd * error, "{label}: {mean} of {own:?}");
         assert!((sd / own.sd - 1.0).abs() < 5.0 * error, "{label}: {sd} of {own:?}");
     }
-    // Log likelihoods and prior make the log joint that the file holds.
-    assert!(number(&found["apart"]) < 0.05, "{found:#}");
+    // Log likelihoods and prior make the log joint that the file holds, on average over the answer: two silos were each
+    // integrated twice, to 0.01 nats.
+    assert!(number(&found["apart"]) < 0.04, "{found:#}");
     for picture in ["forest", "rank"] {
         assert!(number(&found[picture]) > 1_000.0, "{found:#}");
     }
