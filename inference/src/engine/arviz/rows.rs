@@ -36,6 +36,9 @@ pub(crate) struct OpenSilo<'a, M: Model> {
     pub(crate) place: usize,
 }
 
+/// A draw of the globals, and of the locals where there is one.
+type At<'g> = (&'g [f64], Option<Vec<Vec<f64>>>);
+
 /// What of one silo was read, by its name.
 pub(crate) type ReadRows = Vec<(String, Vec<Drawn>)>;
 
@@ -69,12 +72,8 @@ impl<'a, M: Model> OpenSilo<'a, M> {
     }
 
     /// New data at draws of the globals; given its locals, or with local latents drawn anew where there are none.
-    pub(crate) fn predictive<'g>(
-        &self,
-        seed: u64,
-        draws: impl Iterator<Item = (&'g [f64], Option<Vec<Vec<f64>>>)>,
-    ) -> Result<Vec<Drawn>> {
-        let one = |(index, (globals, locals)): (usize, (&[f64], Option<Vec<Vec<f64>>>))| {
+    pub(crate) fn predictive<'g>(&self, seed: u64, draws: impl Iterator<Item = At<'g>>) -> Result<Vec<Drawn>> {
+        let one = |(index, (globals, locals)): (usize, At<'g>)| {
             let noise = DrawNoise { noise: Noise::new(seed), index: ((self.place as u64) << 32) + index as u64 };
             let at = Predictive { globals, locals: locals.as_deref(), noise };
             Ok(Some(predictive_draw(self.model, self.device, &self.table, self.data, at)?.observed))
