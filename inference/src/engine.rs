@@ -3,6 +3,8 @@
 //! Nothing here names a method; `tests/architecture` holds that arrow.
 
 pub(crate) mod algorithm;
+#[cfg(feature = "arviz")]
+pub(crate) mod arviz;
 pub(crate) mod checkpoint;
 pub(crate) mod climb;
 pub(crate) mod divergence;

@@ -1,5 +1,7 @@
 //! Fits a model over silos in this process in one call, from data to report.
 
+#[cfg(feature = "arviz")]
+mod arviz;
 pub(crate) mod calibrate;
 pub(crate) mod check;
 mod choice;

@@ -7,6 +7,8 @@ mod methods;
 pub use engine::algorithm::{
     Algorithm, Asynchronous, ElboFollowUp, ElboSamples, Ending, MethodCount, MethodCounts, Posterior, StepInfo, Tally,
 };
+#[cfg(feature = "arviz")]
+pub use engine::arviz::options::{ArvizOptions, ArvizRows, AxisLabels, ExistingFile};
 pub use engine::checkpoint::{NamedVectors, latest as latest_checkpoint, write_atomically};
 pub use engine::divergence::{
     BetaDivergence, Diverged, Divergence, FDivergence, GammaDivergence, Generator, JensenShannon, KullbackLeibler,

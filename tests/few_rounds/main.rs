@@ -1,6 +1,7 @@
 //! Claims the properties of few rounds: exact integrals over rows, exact Gaussian cases, and answers in a handful of rounds.
 #![allow(clippy::unwrap_used, reason = "a failure in a test is to be loud")]
 
+mod arviz;
 mod choice;
 mod comfort;
 mod drawn;

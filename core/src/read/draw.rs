@@ -143,6 +143,42 @@ pub fn natural_values<M: Model>(
     draw(model, data, scope).map(|draw| draw.values)
 }
 
+/// The data of one silo, by observed site.
+///
+/// # Errors
+/// What the model's statements refuse.
+///
+/// # Example
+/// ```
+/// use partita_core::{Device, Model, Normal, Result, Scope, SiteTable, burn, observed_values};
+/// use burn::{module::Module, tensor::Tensor};
+///
+/// #[derive(Module, Debug)]
+/// struct Mean {}
+/// impl Model for Mean {
+///     type Globals = Tensor<1>;
+///     type Data = Tensor<1>;
+///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let data = device.tensor(vec![1.0, 2.0], [2]);
+/// let observed = observed_values(&Mean {}, &device, &SiteTable::of(&Mean {}, &device, &data)?, &data)?;
+/// assert_eq!(observed[0].1.values, [1.0, 2.0]);
+/// # Ok::<(), partita_core::Error>(())
+/// ```
+pub fn observed_values<M: Model>(
+    model: &M,
+    device: &Device,
+    table: &SiteTable,
+    data: &M::Data,
+) -> Result<Vec<(String, Array)>> {
+    draw(model, data, Scope::new(device, table, Source::START, Reading::Observed)).map(|draw| draw.observed)
+}
+
 fn draw<M: Model>(model: &M, data: &M::Data, mut scope: Scope<'_>) -> Result<Draw> {
     let globals = scope.run(|scope| model.global(scope))?;
     scope.begin_local(LocalPart::WHOLE);

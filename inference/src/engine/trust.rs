@@ -8,6 +8,8 @@ pub(crate) mod known;
 pub(crate) mod left_out;
 pub(crate) mod objective;
 pub(crate) mod proposal;
+#[cfg(feature = "arviz")]
+pub(crate) mod resample;
 pub(crate) mod round;
 pub(crate) mod sample;
 pub(crate) mod still_moving;

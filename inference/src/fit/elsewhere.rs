@@ -142,7 +142,7 @@ impl Asked<'_> {
             };
             let (trust, wide) = match round {
                 Ok(round) => {
-                    let (correction, wide) = Correction::of(&round, &silos, known, &draws)?;
+                    let (correction, wide) = Correction::of(round, &silos, known, &draws)?;
                     (Trust::Checked(correction), Some(wide))
                 }
                 Err(reason) => (Trust::NotChecked { reason }, None),
@@ -190,11 +190,12 @@ fn objective_of(settings: &Settings, algorithm: &dyn Algorithm) -> Objective {
     }
 }
 
+/// The noise of draws of the posterior. Block 1: apart from the draws that estimate the bound, which use block 0.
+pub(super) const DRAWS: Key = Key { purpose: Purpose::Report, step: 0, silo: Key::COORDINATOR, block: 1, particle: 0 };
+
 /// Draws `count` times from the global posterior and maps each draw to the natural scale.
 fn draws_of(posterior: Posterior<'_>, seed: u64, count: u32, known: &dyn Known) -> Result<NaturalDraws> {
-    // Block 1: apart from the draws that estimate the bound, which use block 0.
-    let key = Key::new(Purpose::Report, 0).block(1);
-    natural_draws_of(posterior, Noise::new(seed), key, count, |latent| known.natural(latent))
+    natural_draws_of(posterior, Noise::new(seed), DRAWS, count, |latent| known.natural(latent))
 }
 
 /// A silo of a fit, made by [`super::silo_program`] as the `index`-th, that can also judge a posterior by rows of its

@@ -4,11 +4,11 @@ use partita_core::{Device, Latents, Loss, Model, Noise, Part, Precision, Role, S
 
 use super::Fit;
 use crate::engine::error::{Error, Result};
-use crate::engine::integral::{AtDraws, RowIntegral, Until};
+use crate::engine::integral::{AtDraws, RowIntegral};
 use crate::engine::metrics::LeaveOneOut;
 use crate::engine::terms::particles::Worker;
 use crate::engine::trust::round::around;
-use crate::engine::trust::values::{MOST_COMBINATIONS, NOISE, TOLERANCE};
+use crate::engine::trust::values::{MOST_COMBINATIONS, UNTIL};
 use crate::engine::whitened::Draws;
 
 impl Fit {
@@ -96,16 +96,17 @@ impl Fit {
             };
             (0..draws).map(at).collect::<Result<_>>()?
         } else {
-            refuse(&table, device)?;
+            check_rows("leave_one_out", &table, device)?;
             let normal = around(&posterior).map_err(|reason| unserved(reason, "a posterior with uncertainty"))?;
             let whitened = Draws::enough(self.report.seed, table.global_len())?;
             let threads = self.report.options.silo_threads();
-            let mut rows = AtDraws::new(Worker { model, data: data.clone() }, threads, device, table, whitened)?;
-            rows.settle_at(&normal.mean)?;
-            rows.choose_points(&normal, Until { tolerance: TOLERANCE, most: usize::MAX, noise: NOISE })?;
-            rows.settle(&normal)?;
+            let rows = AtDraws::new(Worker { model, data: data.clone() }, threads, device, table, whitened)?;
+            let mut rows = rows.ready_around(&normal, UNTIL)?;
             let drawn: Vec<Vec<f64>> = (0..draws).map(globals).collect();
-            rows.by_row(&normal, draws, |index| drawn[index].clone())?
+            let found = rows.by_row(&normal, draws, |index| drawn[index].clone())?;
+            let expected = "a posterior at whose draws the model has a density";
+            let every = found.into_iter().collect::<Option<_>>();
+            every.ok_or_else(|| unserved("a draw at which the log density is no number".into(), expected))?
         };
         let count = by_draw.first().map_or(0, Vec::len);
         LeaveOneOut::of(&by_draw.concat(), count).map_err(|error| unserved(error.to_string(), "a silo with rows"))
@@ -113,13 +114,14 @@ impl Fit {
 }
 
 /// Refuses rows whose log likelihoods are no integrals over latents of their own.
-fn refuse(table: &SiteTable, device: &Device) -> Result<()> {
+pub(super) fn check_rows(setting: &'static str, table: &SiteTable, device: &Device) -> Result<()> {
+    let refuse = |found: String, expected| Err(Error::Setting { setting, found, expected });
     if device.precision() == Precision::Single {
-        return Err(unserved("a device of single precision".into(), "one of double precision, such as `Device::flex`"));
+        return refuse("a device of single precision".into(), "one of double precision, such as `Device::flex`");
     }
     if RowIntegral::check(table).is_err() || RowIntegral::combinations(table) > MOST_COMBINATIONS {
         let expected = "at most eight latents a row, in few levels; judge by `evaluate` on held-out rows instead";
-        return Err(unserved("rows with more latents than are integrated".into(), expected));
+        return refuse("rows with more latents than are integrated".into(), expected);
     }
     let blocks = table.blocks();
     let has_latents = |block: usize| blocks[block].plate.is_some() && blocks[block].width > 0;
@@ -134,7 +136,7 @@ fn refuse(table: &SiteTable, device: &Device) -> Result<()> {
         None if rootless => "rows with latents inside rows without".into(),
         None => return Ok(()),
     };
-    Err(unserved(found, "outcomes in outermost rows with latents, or no local latents; judge by `evaluate` instead"))
+    refuse(found, "outcomes in outermost rows with latents, or no local latents; judge by `evaluate` instead")
 }
 
 fn unserved(found: String, expected: &'static str) -> Error {

@@ -2,16 +2,13 @@
 
 use std::path::Path;
 
-use partita_core::{Device, DrawNoise, Model, Noise, SiteTable};
+use partita_core::{Device, Model, SiteTable};
 
 use super::Fit;
 use crate::engine::error::Result;
 use crate::engine::report::HtmlOptions;
 use crate::engine::report::html::Page;
-use crate::engine::report::summary::{NaturalDraws, append};
-
-/// Draws of the prior: enough for a density.
-const PRIOR_DRAWS: u64 = 2_000;
+use crate::engine::report::summary::prior_draws;
 
 impl Fit {
     /// Writes the report as one HTML file for people, atomically, with marginal densities, the trace of the bound and what
@@ -60,12 +57,6 @@ impl Fit {
     /// # Errors
     /// As for [`Fit::model`], and what the model refuses: a prior that is no distribution has no draws.
     pub fn prior<M: Model>(&self, model: &M, device: &Device) -> Result<Vec<(String, String, Vec<f64>)>> {
-        let (model, table) = (self.model(model, device)?, SiteTable::globals(model, device)?);
-        let noise = Noise::new(self.report.seed);
-        let mut all = NaturalDraws::new();
-        for index in 0..PRIOR_DRAWS {
-            append(table.prior_globals(&model, device, DrawNoise { noise, index })?, &mut all);
-        }
-        Ok(all)
+        prior_draws(&self.model(model, device)?, device, &SiteTable::globals(model, device)?, self.report.seed)
     }
 }

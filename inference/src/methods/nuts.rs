@@ -1,5 +1,7 @@
 //! Samples the posterior of any declared model with the no-U-turn sampler: the gold standard on data in one place.
 
+#[cfg(feature = "arviz")]
+mod arviz;
 mod chain;
 mod chart;
 mod diagnostics;
@@ -218,6 +220,7 @@ impl Nuts {
         }
         let names: Vec<&str> = silos.iter().map(|(name, _)| name.as_str()).collect();
         let diagnostics = threads.install(|| self.diagnose(&sampled, &draws, &names, &tables, &layout));
+        let statistics = sampled.iter().flat_map(|chain| chain.statistics.iter().copied()).collect();
         Ok(NutsFit {
             verdict: Verdict::of(&diagnostics.warnings),
             sites: summary::summarise(&draws),
@@ -226,6 +229,7 @@ impl Nuts {
             options: self.clone(),
             silos: names.into_iter().map(str::to_owned).collect(),
             seconds: began.elapsed().as_secs_f64(),
+            statistics,
             unconstrained: sampled.into_iter().map(|chain| chain.draws).collect(),
             layout,
         })

@@ -15,6 +15,7 @@ use crate::noise::{DrawNoise, Key, Noise};
 /// | `SiteTable` | registers it, at its start | registers it, checks the data | registers it |
 /// | `Values` | gives its value | | |
 /// | `NaturalValues` | gives and keeps its value | | |
+/// | `Observed` | gives its value | keeps the data |
 /// | `Simulate` | gives and keeps its value | draws new data | |
 /// | `Pointwise` | gives its value | keeps log densities, unscaled | |
 /// | `Density` | gives its value, adds its log density, keeps the leaf | adds its log density or loss | adds it |
@@ -27,7 +28,9 @@ pub(crate) enum Reading<'a> {
     Values,
     /// The values of latents and deterministic sites on their natural scale.
     NaturalValues,
-    /// The same, and new data.
+    /// The data of observed sites.
+    Observed,
+    /// Values on their natural scale, and new data.
     Simulate(DrawNoise),
     /// The log density of each observation, event by event.
     Pointwise,

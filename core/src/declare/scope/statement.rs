@@ -55,6 +55,11 @@ impl Scope<'_> {
         match &self.reading {
             Reading::SiteTable => law.check(&self.operation(name), &handle.read()?.values),
             Reading::Values | Reading::NaturalValues => Ok(()),
+            Reading::Observed => {
+                let data = handle.read()?;
+                self.observed(name, data);
+                Ok(())
+            }
             Reading::Simulate(draw) => {
                 let draw = law.draw(&mut draw.noise.stream(self.key(Purpose::Predictive, draw.index)));
                 let draw = draw.map_err(|error| error.at(|| self.operation(name)))?;
@@ -97,7 +102,7 @@ impl Scope<'_> {
     /// Records an observation of a plate without rows, whose log density is zero.
     fn observe_no_rows(&mut self, name: &str, law: &Law) {
         let shape = match &self.reading {
-            Reading::Simulate(_) => law.shape(),
+            Reading::Simulate(_) | Reading::Observed => law.shape(),
             Reading::Pointwise => law.batch.clone(),
             _ => return,
         };

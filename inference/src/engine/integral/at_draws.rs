@@ -45,6 +45,17 @@ impl<M: Model> AtDraws<M> {
         Ok(Self { workers, device: device.clone(), table, draws, integral, centres, noise: 0.0 })
     }
 
+    /// Rules with as many points as `until` wants, which stand where they settle around a posterior.
+    ///
+    /// # Errors
+    /// What the model reports at a node.
+    pub(crate) fn ready_around(mut self, posterior: &Normal, until: Until) -> Result<Self> {
+        self.settle_at(&posterior.mean)?;
+        self.choose_points(posterior, until)?;
+        self.settle(posterior)?;
+        Ok(self)
+    }
+
     /// What an integral reads.
     pub(crate) fn integrand(&self) -> Integrand<'_, M> {
         let Worker { model, data } = &self.workers[0];
@@ -154,19 +165,22 @@ impl<M: Model> AtDraws<M> {
         })
     }
 
-    /// The same row by row of those that stand in no other, one vector a place; a log density that is no number is an
-    /// error.
+    /// The same row by row of those that stand in no other, one vector a place; `None` where the log density is no number
+    /// from anywhere.
     ///
     /// # Errors
-    /// What the model reports.
+    /// What the model reports beside that.
     pub(crate) fn by_row(
         &mut self,
         around: &Normal,
         count: usize,
         globals: impl Fn(usize) -> Vec<f64> + Sync,
-    ) -> Result<Vec<Vec<f64>>> {
+    ) -> Result<Vec<Option<Vec<f64>>>> {
         self.each(around, count, globals, |integral, integrand, globals, there| {
-            Ok(here_or_anew(integral, there, |own| integral.rows(integrand, globals, own))?.0)
+            match here_or_anew(integral, there, |own| integral.rows(integrand, globals, own)) {
+                Err(error) if error.is_outside() => Ok(None),
+                other => Ok(Some(other?.0)),
+            }
         })
     }
 

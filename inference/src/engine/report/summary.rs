@@ -1,6 +1,6 @@
 //! Summarises draws of the global posterior on the natural scale of each site.
 
-use partita_core::{Array, Key, Noise};
+use partita_core::{Array, Device, DrawNoise, Key, Model, Noise, SiteTable};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::algorithm::Posterior;
@@ -55,10 +55,27 @@ pub(crate) fn natural_draws_of(
 ) -> Result<NaturalDraws> {
     let mut all: NaturalDraws = Vec::new();
     for particle in 0..count {
-        let mut numbers = vec![0.0; posterior.family.noise_len()];
-        noise.stream(key.particle(particle)).normal(&mut numbers);
-        let draw = posterior.family.draw(posterior.parameters, &numbers);
-        append(natural(&draw.latent)?, &mut all);
+        append(natural(&latent_draw(posterior, noise, key, particle))?, &mut all);
+    }
+    Ok(all)
+}
+
+/// The draw of this particle of `key` from a posterior, on the unconstrained scale.
+pub(crate) fn latent_draw(posterior: Posterior<'_>, noise: Noise, key: Key, particle: u32) -> Vec<f64> {
+    let mut numbers = vec![0.0; posterior.family.noise_len()];
+    noise.stream(key.particle(particle)).normal(&mut numbers);
+    posterior.family.draw(posterior.parameters, &numbers).latent
+}
+
+/// Draws of the prior: enough for a density.
+const PRIOR_DRAWS: u64 = 2_000;
+
+/// Draws of the globals from their prior.
+pub(crate) fn prior_draws<M: Model>(model: &M, device: &Device, table: &SiteTable, seed: u64) -> Result<NaturalDraws> {
+    let noise = Noise::new(seed);
+    let mut all = NaturalDraws::new();
+    for index in 0..PRIOR_DRAWS {
+        append(table.prior_globals(model, device, DrawNoise { noise, index })?, &mut all);
     }
     Ok(all)
 }

@@ -69,17 +69,13 @@ impl Correction {
     ///
     /// # Errors
     /// What the model reports of a draw.
-    pub(crate) fn of(
-        round: &Round,
-        silos: &[String],
-        known: &dyn Known,
-        before: &NaturalDraws,
-    ) -> Result<(Self, Wide)> {
+    pub(crate) fn of(round: Round, silos: &[String], known: &dyn Known, before: &NaturalDraws) -> Result<(Self, Wide)> {
         let log_ratios = round.log_ratios();
         let smoothed = SmoothedWeights::of(&log_ratios);
         let count = real(log_ratios.len());
         let effective_sample_size = smoothed.effective_sample_size();
-        let wide = Wide::new(round, &smoothed, known, before)?;
+        let wide = Wide::new(round, smoothed, known, before)?;
+        let (round, smoothed) = (&wide.round, &wide.smoothed);
         let sites = before.iter().enumerate().map(|(index, own)| wide.corrected(index, own)).collect();
         let left_out = LeftOut::all(round, silos, &log_ratios, &wide);
         let correction = Self {
@@ -113,6 +109,9 @@ impl Correction {
 /// The draws of a round on the natural scale, and the share of each that corrects draws of the posterior.
 #[derive(Debug)]
 pub(crate) struct Wide {
+    pub(crate) round: Round,
+    /// The weights of all draws under the model.
+    pub(crate) smoothed: SmoothedWeights,
     /// The places of the draws that have any weight.
     pub(crate) places: Vec<usize>,
     /// Their values, number by number.
@@ -120,14 +119,14 @@ pub(crate) struct Wide {
     /// Weights under the model.
     pub(crate) weights: Vec<f64>,
     /// Weights under the posterior; `None` where it is no normal distribution.
-    pub(super) posterior: Option<Vec<f64>>,
+    posterior: Option<Vec<f64>>,
 }
 
 /// The weight, in the largest, below which a draw counts for nothing in double precision.
 const NEGLIGIBLE: f64 = 1e-20;
 
 impl Wide {
-    fn new(round: &Round, smoothed: &SmoothedWeights, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
+    fn new(round: Round, smoothed: SmoothedWeights, known: &dyn Known, before: &NaturalDraws) -> Result<Self> {
         let by_posterior = round.log_posterior_ratios().map(|ratios| SmoothedWeights::of(&ratios).weights());
         let weights = smoothed.weights();
         let largest = weights.iter().copied().fold(0.0, f64::max);
@@ -141,7 +140,8 @@ impl Wide {
         }
         let of = |all: &Vec<f64>| places.iter().map(|place| all[*place]).collect();
         let (weights, posterior) = (of(&weights), by_posterior.as_ref().map(of));
-        Ok(Self { values: natural.into_iter().map(|(_, _, values)| values).collect(), weights, posterior, places })
+        let values = natural.into_iter().map(|(_, _, values)| values).collect();
+        Ok(Self { values, weights, posterior, places, round, smoothed })
     }
 
     /// The number of this index under the model, of whose draws under the posterior `before` tells.

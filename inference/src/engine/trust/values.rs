@@ -155,12 +155,12 @@ impl Values {
 
 /// The most combinations of nodes of nested levels that are visited without being asked for.
 pub(crate) const MOST_COMBINATIONS: usize = 2_048;
-/// The error of the integrals, in nats summed over rows, up to which points are added.
-pub(crate) const TOLERANCE: f64 = 0.01;
 /// Where rows are integrated by draws, the standard deviation of differences between globals, in nats, up to which draws
 /// are added, and above which nothing is answered.
 pub(crate) const NOISE: f64 = 0.05;
 const MOST_NOISE: f64 = 0.2;
+/// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
+pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, noise: NOISE };
 
 /// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
 pub(crate) struct MarginalSilo<M: Model> {
@@ -205,10 +205,8 @@ impl<M: Model> MarginalSilo<M> {
         let model = with_theta(model, &[request.theta.as_slice(), &private].concat(), &self.device)?;
         let worker = Worker { model, data: data.clone() };
         let draws = Draws::enough(self.settings.seed, table.global_len())?;
-        let mut rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
-        rows.settle_at(&proposal.around.mean)?;
-        rows.choose_points(&proposal.around, Until { tolerance: TOLERANCE, most: usize::MAX, noise: NOISE })?;
-        rows.settle(&proposal.around)?;
+        let rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
+        let mut rows = rows.ready_around(&proposal.around, UNTIL)?;
         let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
         Ok(Values::of(&rows, values).write())
     }

@@ -24,6 +24,21 @@ const REMOTE: f64 = 1_000.0;
 pub(super) struct Sampled {
     pub(super) draws: Vec<f64>,
     pub(super) summary: ChainSummary,
+    pub(super) statistics: Vec<DrawStatistics>,
+}
+
+/// What the sampler says of one draw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(not(feature = "arviz"), expect(dead_code, reason = "files for ArviZ hold them"))]
+pub(super) struct DrawStatistics {
+    /// The log density of all latents.
+    pub(super) log_p: f64,
+    pub(super) energy: f64,
+    pub(super) acceptance_rate: f64,
+    pub(super) step_size: f64,
+    pub(super) n_steps: u64,
+    pub(super) tree_depth: u64,
+    pub(super) diverging: bool,
 }
 
 /// Where chains start: around a place, in units of a scale, number by number.
@@ -61,10 +76,10 @@ pub(super) fn sample<M: Model>(
     };
     sampler.set_position(&position).map_err(|error| failed(0, &error))?;
     let mut draws = Vec::with_capacity(nuts.draws * start.center.len());
-    let mut summary = ChainSummary::default();
+    let (mut summary, mut statistics) = (ChainSummary::default(), Vec::with_capacity(nuts.draws));
     let (mut steps, mut depths) = (0_u64, 0.0);
     for draw in 0..nuts.warmup + nuts.draws {
-        let (values, info) = sampler.draw().map_err(|error| failed(draw, &error))?;
+        let (values, _, own, info) = sampler.expanded_draw().map_err(|error| failed(draw, &error))?;
         let warming_up = draw < nuts.warmup;
         watch(&ChainStep { chain, draw, warming_up, divergent: info.diverging, step_size: info.step_size });
         if warming_up {
@@ -82,13 +97,22 @@ pub(super) fn sample<M: Model>(
         summary.divergences += usize::from(info.diverging);
         summary.at_max_depth += usize::from(!info.diverging && depth >= nuts.max_depth);
         summary.step_size += info.step_size;
+        statistics.push(DrawStatistics {
+            log_p: own.logp,
+            energy: own.energy,
+            acceptance_rate: own.adapt.step_size.mean_tree_accept,
+            step_size: info.step_size,
+            n_steps: info.num_steps,
+            tree_depth: own.depth,
+            diverging: info.diverging,
+        });
     }
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^52 draws")]
     let count = nuts.draws as f64;
     summary.gradients = steps;
     summary.mean_depth = depths / count;
     summary.step_size /= count;
-    Ok(Sampled { draws, summary })
+    Ok(Sampled { draws, summary, statistics })
 }
 
 /// A start around `start` at which the log density is finite, and its gradient finite and nowhere zero.

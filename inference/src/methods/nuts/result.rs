@@ -4,6 +4,7 @@ use std::fmt;
 
 use partita_core::{Device, Latents, Model, SiteTable, natural_values};
 
+use super::chain::DrawStatistics;
 use super::target::Layout;
 use super::{Nuts, NutsDiagnostics};
 use crate::engine::error::{Error, Result};
@@ -30,6 +31,8 @@ pub struct NutsFit {
     /// Wall time in seconds, diagnostics included.
     pub seconds: f64,
     pub(super) unconstrained: Vec<Vec<f64>>,
+    #[cfg_attr(not(feature = "arviz"), expect(dead_code, reason = "files for ArviZ hold them"))]
+    pub(super) statistics: Vec<DrawStatistics>,
     pub(super) layout: Layout,
 }
 

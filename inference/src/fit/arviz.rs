@@ -1,0 +1,277 @@
+//! Writes a fit as a file for ArviZ: draws of the answer, draws of the round of trust with their densities, and the prior.
+
+use std::path::Path;
+
+use partita_core::{Array, Device, Key, Model, Noise, Purpose, SiteTable, theta};
+use serde_json::{Map, Value, json};
+
+use super::Fit;
+use super::elsewhere::DRAWS;
+use super::leave_one_out::check_rows;
+use crate::engine::arviz::options::ArvizOptions;
+use crate::engine::arviz::rows::{OpenSilo, ReadRows, joined};
+use crate::engine::arviz::store;
+use crate::engine::arviz::tree::{Elements, Group, Labels, sample_axes, statistic};
+use crate::engine::error::{Error, Result};
+use crate::engine::normal::Normal;
+use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
+use crate::engine::report::{Report, algorithm_name};
+use crate::engine::trust::correction::{Correction, Wide};
+use crate::engine::trust::known::{Known, KnownModel};
+use crate::engine::trust::round::first;
+
+/// The block of the noise that resamples the draws of a round.
+const RESAMPLING: u32 = 2;
+/// Independent draws are written as so many chains, which ranks and R-hat compare.
+const CHAINS: usize = 4;
+
+impl Fit {
+    /// Writes the fit as a Zarr store that ArviZ 1 opens with `arviz.from_zarr`, whole or not at all.
+    ///
+    /// | group | what it holds |
+    /// |---|---|
+    /// | `posterior` | draws of every global site on its natural scale, each of equal weight and independent of the others, cut into four chains: the answer of the report ([`crate::Report::answer`]) |
+    /// | `sample_stats` | `log_p` at these draws: the log density of prior and all rows, local latents integrated out |
+    /// | `prior` | draws of the same sites from their prior, where that is proper |
+    /// | `round_of_trust` | the draws of the round of trust in a `posterior` of its own, with `log_p`, and `log_q`, the log density that they were drawn from, in its `sample_stats` |
+    ///
+    /// Of the silos whose rows leave ([`crate::ArvizRows`]) there are also `observed_data`, `posterior_predictive`, and
+    /// `log_likelihood`, in the round of trust too: of each observation, or, where rows have latents, of each outermost row
+    /// with its latents integrated out, as `by_` and the name of its plate. Predictive draws have new local latents: they are
+    /// of rows never seen.
+    ///
+    /// Where the round of trust holds, the answer is its draws resampled by their Pareto-smoothed weights, as many as the
+    /// weighted draws are worth. Otherwise it is [`Fit::draws`], and `sample_stats` is not there. `log_p - log_q` of
+    /// `round_of_trust` are the ratios behind [`crate::Correction::pareto_k`]. Both densities are on the unconstrained scale.
+    ///
+    /// # Errors
+    /// [`crate::Error::Setting`] for a path that is taken, and for labels of no axis; [`crate::Error::File`]; as for
+    /// [`Fit::model`].
+    ///
+    /// # Example
+    /// ```
+    /// use partita_core::{Device, Model, Normal, Result, Scope, burn};
+    /// use partita_inference::{ArvizOptions, FitOptions, fit};
+    /// use burn::{module::Module, tensor::Tensor};
+    ///
+    /// #[derive(Module, Debug)]
+    /// struct Mean {}
+    /// impl Model for Mean {
+    ///     type Globals = Tensor<1>;
+    ///     type Data = Tensor<1>;
+    ///     fn global(&self, scope: &mut Scope) -> Result<Tensor<1>> { scope.sample("mean", Normal::new(0.0, 1.0)) }
+    ///     fn local(&self, scope: &mut Scope, mean: &Tensor<1>, data: &Tensor<1>) -> Result<()> {
+    ///         scope.plate("row", data.dims()[0], |s, rows| s.observe("y", Normal::new(mean.clone(), 1.0).over(rows), rows.take(data)?))
+    ///     }
+    /// }
+    ///
+    /// let device = Device::flex();
+    /// let silos = [("a".to_owned(), device.tensor(vec![1.0, 2.0], [2])), ("b".to_owned(), device.tensor(vec![3.0], [1]))];
+    /// let fit = fit(&Mean {}, &silos, &device, &FitOptions::default(), None)?;
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("mean.zarr");
+    /// fit.write_arviz(&path, &Mean {}, &device, &ArvizOptions::default())?;
+    /// // A group has a folder, an array in it one of its own, and a chunk of the draws has 8 bytes a draw.
+    /// let draws = std::fs::metadata(path.join("prior/mean/c/0/0"))?.len() / 8;
+    /// assert_eq!(draws, 2_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # References
+    /// Kumar, Carroll, Hartikainen and Martin (2019), ArviZ, Journal of Open Source Software 4(33).
+    pub fn write_arviz<M: Model>(
+        &self,
+        path: &Path,
+        model: &M,
+        device: &Device,
+        options: &ArvizOptions<'_, M::Data>,
+    ) -> Result<()> {
+        let table = SiteTable::globals(model, device)?;
+        let known = KnownModel::new(model, self.posterior().theta, device, &table)?;
+        let labels = options.labels_of(&table)?;
+        let own = self.model(model, device)?;
+        let attributes = || options.attributes();
+        let answer = self.answer(&known)?.in_chains();
+        let chains = answer.chains();
+        let mut about = attributes();
+        about.insert("draws".into(), json!(answer.about));
+        let mut groups = vec![Group::of_draws("posterior", about, labels.variables(&answer.natural, chains))];
+        if let Some(log_p) = answer.log_p {
+            let log_p = statistic("log_p", chains, Elements::Numbers(log_p));
+            groups.push(Group::of_draws("sample_stats", attributes(), vec![log_p]));
+        }
+        groups.extend(labels.prior(&own, device, self.report.seed, attributes())?);
+        let rows = OpenRows::of(self, &own, device, options)?;
+        groups.extend(rows.groups(&answer.latents, chains, &attributes)?);
+        if let (Some(wide), Some(correction)) = (&self.wide, self.report.trust.correction()) {
+            let mut inner = wide.groups(&labels, &known, &attributes)?;
+            inner.extend(rows.likelihoods(&wide.round.draws, 1, &attributes)?);
+            let mut about = attributes();
+            about.insert("pareto_k".into(), json!(correction.pareto_k));
+            groups.push(Group { groups: inner, ..Group::new("round_of_trust", about, Vec::new()) });
+        }
+        let algorithm = algorithm_name(&self.report.algorithm).unwrap_or_default();
+        let about = options.about(self.report.verdict, algorithm, self.report.seed);
+        store::write(&Group { groups, ..Group::new("", about, Vec::new()) }, path, options.existing)
+    }
+
+    /// Draws of equal weight from the answer of the report.
+    fn answer(&self, known: &dyn Known) -> Result<Answer> {
+        let is_trusted = self.report.trust.correction().is_some_and(Correction::is_trusted);
+        if let Some(wide) = self.wide.as_ref().filter(|_| is_trusted) {
+            let key = Key::new(Purpose::Report, 0).block(RESAMPLING);
+            let places = wide.smoothed.resampled(&mut Noise::new(self.report.seed).stream(key));
+            let log_joint = wide.round.log_joint();
+            return Ok(Answer {
+                about: "those of the round of trust, resampled by their smoothed weights",
+                natural: wide.natural(&places, known)?,
+                log_p: Some(places.iter().map(|place| log_joint[*place]).collect()),
+                latents: places.iter().map(|place| wide.round.draws[*place].clone()).collect(),
+            });
+        }
+        let count = self.draws.first().map_or(0, |(_, _, draws)| draws.len());
+        let latent = |particle| latent_draw(self.posterior(), Noise::new(self.report.seed), DRAWS, particle);
+        Ok(Answer {
+            about: "those of the approximation, as it is",
+            natural: self.draws.clone(),
+            log_p: None,
+            latents: (0..).take(count).map(latent).collect(),
+        })
+    }
+}
+
+/// Draws of equal weight.
+struct Answer {
+    about: &'static str,
+    latents: Vec<Vec<f64>>,
+    natural: NaturalDraws,
+    log_p: Option<Vec<f64>>,
+}
+
+impl Answer {
+    /// How many chains the draws are written as: one where they are too few for more.
+    fn chains(&self) -> usize {
+        if self.latents.len() < CHAINS { 1 } else { CHAINS }
+    }
+
+    /// As many draws as make chains of equal length.
+    fn in_chains(mut self) -> Self {
+        let chains = self.chains();
+        let kept = self.latents.len() / chains * chains;
+        self.latents.truncate(kept);
+        self.natural.iter_mut().for_each(|(_, _, draws)| draws.truncate(kept));
+        self.log_p.iter_mut().for_each(|own| own.truncate(kept));
+        self
+    }
+}
+
+type Attributes<'a> = &'a dyn Fn() -> Map<String, Value>;
+
+impl Wide {
+    /// Draws on the natural scale; not a number where the model refuses one, as it may where a draw looks far away.
+    fn natural(&self, places: &[usize], known: &dyn Known) -> Result<NaturalDraws> {
+        let draws = &self.round.draws;
+        let like = known.natural(&draws[self.places.first().copied().unwrap_or_default()])?;
+        let nothing = |(site, own): &(String, Array)| {
+            (site.clone(), Array { values: vec![f64::NAN; own.values.len()], shape: own.shape.clone() })
+        };
+        let mut all = NaturalDraws::new();
+        for place in places {
+            let values = match known.natural(&draws[*place]) {
+                Err(error) if error.is_outside() => like.iter().map(nothing).collect(),
+                found => found?,
+            };
+            append(values, &mut all);
+        }
+        Ok(all)
+    }
+
+    /// All draws as they were drawn, with the densities that tell what they are worth.
+    fn groups(&self, labels: &Labels<'_>, known: &dyn Known, attributes: Attributes<'_>) -> Result<Vec<Group>> {
+        let places: Vec<usize> = (0..self.round.draws.len()).collect();
+        let of = |name, numbers| statistic(name, 1, Elements::Numbers(numbers));
+        let statistics = vec![of("log_p", self.round.log_joint()), of("log_q", self.round.log_proposal.clone())];
+        let mut about = attributes();
+        about.insert(
+            "draws".into(),
+            json!("around the posterior, with heavier tails: each counts with exp(log_p - log_q)"),
+        );
+        Ok(vec![
+            Group::of_draws("posterior", about, labels.variables(&self.natural(&places, known)?, 1)),
+            Group::of_draws("sample_stats", attributes(), statistics),
+        ])
+    }
+}
+
+/// The silos of a fit whose rows leave.
+struct OpenRows<'a, M: Model> {
+    silos: Vec<(&'a String, OpenSilo<'a, M>)>,
+    /// Around which row integrals are made, where rows have latents.
+    around: Option<Normal>,
+    seed: u64,
+    threads: usize,
+}
+
+impl<'a, M: Model> OpenRows<'a, M> {
+    fn of(fit: &Fit, model: &'a M, device: &'a Device, options: &'a ArvizOptions<'_, M::Data>) -> Result<Self> {
+        let refuse = |found: String| {
+            let expected = "`ArvizRows::Stay`, or a fit whose rows have likelihoods given the globals alone";
+            Err(Error::Setting { setting: "rows", found, expected })
+        };
+        let Report { seed, options: settings, .. } = &fit.report;
+        let mut own = Self { silos: Vec::new(), around: None, seed: *seed, threads: settings.silo_threads() };
+        for silo in options.silos() {
+            own.silos.push((&silo.0, OpenSilo::new(model, silo, &fit.report.silos, device)?));
+        }
+        if !own.silos.is_empty() && theta(model)?.len() != fit.posterior().theta.len() {
+            return refuse("parameters that are private to silos".into());
+        }
+        for (_, silo) in own.silos.iter().filter(|(_, silo)| silo.has_latents()) {
+            check_rows("rows", &silo.table, device)?;
+        }
+        if own.silos.iter().any(|(_, silo)| silo.has_latents()) {
+            own.around = match first(&fit.posterior(), *seed) {
+                Ok(proposal) => Some(proposal.around),
+                Err(reason) => return refuse(reason),
+            };
+        }
+        Ok(own)
+    }
+
+    /// The log likelihoods at draws of the globals: of each observation, or of each outermost row where rows have latents.
+    fn likelihoods(&self, draws: &[Vec<f64>], chains: usize, attributes: Attributes<'_>) -> Result<Option<Group>> {
+        let one = |(name, silo): &(&String, OpenSilo<'_, M>)| {
+            let found = match &self.around {
+                Some(around) => silo.marginal(self.seed, self.threads, around, draws)?,
+                None => {
+                    let locals = vec![Vec::new(); silo.table.blocks().len()];
+                    silo.pointwise(draws.iter().map(|draw| (draw.as_slice(), locals.clone())))?
+                }
+            };
+            Ok(((*name).clone(), found))
+        };
+        let found = self.silos.iter().map(one).collect::<Result<ReadRows>>()?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let variables = joined(&found, &sample_axes(chains, draws.len() / chains))?;
+        Ok(Some(Group::of_draws("log_likelihood", attributes(), variables)))
+    }
+
+    /// Data, log likelihoods and predictive draws.
+    fn groups(&self, draws: &[Vec<f64>], chains: usize, attributes: Attributes<'_>) -> Result<Vec<Group>> {
+        let Some(likelihoods) = self.likelihoods(draws, chains, attributes)? else { return Ok(Vec::new()) };
+        let (mut observed, mut predictive) = (ReadRows::new(), ReadRows::new());
+        for (name, silo) in &self.silos {
+            observed.push(((*name).clone(), silo.observed()?));
+            let at = draws.iter().map(|draw| (draw.as_slice(), None));
+            predictive.push(((*name).clone(), silo.predictive(self.seed, at)?));
+        }
+        let predictive = joined(&predictive, &sample_axes(chains, draws.len() / chains))?;
+        Ok(vec![
+            Group::new("observed_data", attributes(), joined(&observed, &[])?),
+            likelihoods,
+            Group::of_draws("posterior_predictive", attributes(), predictive),
+        ])
+    }
+}
