@@ -64,7 +64,9 @@ impl Table {
             }
             let Some(slot) = known.get_mut(name) else {
                 let names = known.keys().filter(|name| self.elsewhere.iter().all(|other| other.entry != *name));
-                let names: Vec<&str> = names.map(String::as_str).collect();
+                let mut names: Vec<&str> = names.map(String::as_str).collect();
+                // In order whatever the order of a map: another crate may turn on `preserve_order` of serde_json.
+                names.sort_unstable();
                 return Err(self.wrong(format!("`{name}` is none of {}", names.join(", "))));
             };
             *slot = entry.clone();
