@@ -8,7 +8,7 @@ pub use names::{AlgorithmName, ScheduleName};
 
 use std::path::Path;
 
-use partita_inference::{AlgorithmChoice, FewRoundsOptions, FitOptions, PviOptions, Settings};
+use partita_inference::{AlgorithmChoice, FewRoundsOptions, FitOptions, PredictiveCheck, PviOptions, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -78,6 +78,12 @@ pub struct RunFile {
     /// Draws for the evaluation or prediction of rows never seen in training, after the fit; 0 for none.
     #[serde(default)]
     pub held_out_draws: u64,
+    /// Draws at which silos leave the rows that were fitted out one at a time, after the fit; 0 for none.
+    #[serde(default)]
+    pub leave_one_out_draws: u64,
+    /// Posterior predictive checks that silos make after the fit, such as `mean of wheeze`.
+    #[serde(default)]
+    pub checks: Vec<PredictiveCheck>,
     /// Entries of [`Settings`] that differ from those of the model.
     #[serde(default)]
     pub settings: Map<String, Value>,
@@ -133,7 +139,9 @@ impl RunFile {
             }
             AlgorithmName::Vertical => AlgorithmChoice::Vertical(options::vertical(self.vertical.as_ref())?),
         };
-        Ok(FitOptions { algorithm, settings, elbo_draws: self.elbo_draws, ..FitOptions::default() })
+        let (leave_one_out_draws, checks) = (self.leave_one_out_draws, self.checks.clone());
+        let elbo_draws = self.elbo_draws;
+        Ok(FitOptions { algorithm, settings, elbo_draws, leave_one_out_draws, checks, ..FitOptions::default() })
     }
 
     /// Refuses entries that the algorithm does not use, since they would have no effect.
@@ -231,7 +239,10 @@ impl RunFile {
     /// As for [`RunFile::fit_options`].
     pub fn identity(&self, base: &Settings) -> Result<String> {
         let options = self.fit_options(base)?;
-        let all = serde_json::to_string(&(self, &options.settings, &options.algorithm, env!("CARGO_PKG_VERSION")));
+        // What its tables say is in settings and algorithm, whose order no build of a party changes.
+        let rest =
+            Self { settings: Map::new(), sfvi_avg: None, fed_opt: None, pvi: None, vertical: None, ..self.clone() };
+        let all = serde_json::to_string(&(rest, &options.settings, &options.algorithm, env!("CARGO_PKG_VERSION")));
         let all = all.map_err(|error| Error::malformed("a run file", error.to_string()))?;
         Ok(hexadecimal(&Sha256::digest(all.as_bytes())))
     }

@@ -7,8 +7,10 @@ pub(crate) mod check;
 mod choice;
 pub mod columns;
 mod elsewhere;
+mod judged;
 mod leave_one_out;
 pub(crate) mod local_report;
+mod own_checks;
 mod page;
 mod party;
 mod several;
@@ -40,6 +42,7 @@ use crate::engine::run::{Counters, Progress, RunOptions, RunRecord, Tolerance, r
 use crate::engine::settings::{Settings, StartFrom};
 use crate::engine::trust::correction::Wide;
 use crate::engine::trust::estimate::{ElboEstimate, estimate_elbo_within};
+use crate::engine::trust::statistic::PredictiveCheck;
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::FewRoundsOptions;
 use crate::methods::pvi::PviOptions;
@@ -108,6 +111,13 @@ pub struct FitOptions {
     /// report can correct it and say whether to trust it: 0 for none, at most 4,096, and `None` for as many as the
     /// method calls for, 2,048 unless there are many rows. Where their weights call for it, as many more are drawn.
     pub trust_draws: Option<usize>,
+    /// Draws from the posterior at which silos leave their rows out one at a time, so that the report has the sum over all
+    /// rows ([`Report::leave_one_out`]); 0 for none, and 1,000 or more serve.
+    pub leave_one_out_draws: u64,
+    /// Posterior predictive checks that each silo makes of its rows ([`Report::checks`]).
+    pub checks: Vec<PredictiveCheck>,
+    /// Replicates for these checks; `None` for as many as their number calls for, 1,000 or 100 a check and silo.
+    pub check_draws: Option<u64>,
     /// Draws for the summary of the posterior; 0 for no summary, as a network with many weights wants.
     pub summary_draws: u32,
     /// Where checkpoints go, and every how many steps.
@@ -131,6 +141,9 @@ impl Default for FitOptions {
             threads: 1,
             elbo_draws: 1_000,
             trust_draws: None,
+            leave_one_out_draws: 0,
+            checks: Vec::new(),
+            check_draws: None,
             summary_draws: 4_000,
             checkpoint: None,
             resume: false,

@@ -28,7 +28,7 @@ pub use engine::natural::{CovarianceForm, ExponentialFamily, Factor, GammaFamily
 pub use engine::optimiser::{Adam, AdamW, Clip, Optimiser, RmsProp, RowPlaces, Schedule, Sgd, UpdateRule};
 pub use engine::party::{Commit, Program, Standing};
 pub use engine::plug::Plug;
-pub use engine::report::{Effect, HtmlOptions, Report, Scale, Severity, SiteSummary, StartBound, Warning};
+pub use engine::report::{Effect, HtmlOptions, OwnChecks, Report, Scale, Severity, SiteSummary, StartBound, Warning};
 #[cfg(feature = "plots")]
 pub use engine::report::{Panel, plot};
 pub use engine::run::{
@@ -41,7 +41,10 @@ pub use engine::trust::estimate::{ElboEstimate, estimate_elbo};
 pub use engine::trust::evaluate::{EvaluatingSilo, Evaluation, SiloEvaluation, evaluate};
 pub use engine::trust::held_out::{EncodedRows, encoded_posterior, held_out_bound};
 pub use engine::trust::left_out::{LeftOut, WithoutIt};
+pub use engine::trust::left_out_rows::{LeaveOneOutOfSilos, SiloLeaveOneOut};
 pub use engine::trust::objective::Objective;
+pub use engine::trust::predictive::{PredictiveChecks, Replicated, SiloChecks};
+pub use engine::trust::statistic::{PredictiveCheck, Statistic};
 pub use engine::trust::still_moving::StillMoving;
 pub use engine::trust::verdict::{Trust, Verdict};
 pub use engine::wire::manifest::{Field, Manifest};

@@ -11,7 +11,7 @@ use partita::core::{Noise, SmallLarge, partition_small_large};
 use partita::datasets::{Standardisation, credit};
 use partita::inference::{
     AlgorithmChoice, Counters, Evaluation, Exchange, FewRoundsOptions, InProcess, RunOptions, Silent, coordinator,
-    evaluate, run,
+    evaluate, fit_parties, run,
 };
 use partita::models::six_cities_silos;
 use partita::models::{BinaryRows, LogisticRegression, MixedLogistic, RepeatedBinary};
@@ -101,6 +101,31 @@ fn few_rounds_over_the_engine_have_the_bits_of_one_process_and_nothing_to_choose
     let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
     let how = FitOptions { algorithm, elbo_draws: 10, summary_draws: 0, ..FitOptions::default() };
     assert_same_bits((&deployment, folder.path()), (&MixedLogistic::new(4), &six_cities()), &how, 4);
+}
+
+#[test]
+fn rows_left_out_and_predictive_checks_over_the_engine_have_the_bits_of_one_process() {
+    let Some(programs) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = Deployment::start(&programs, folder.path(), 2, Pace::Capped);
+    let algorithm = AlgorithmChoice::FewRounds(FewRoundsOptions::default());
+    let checks = vec!["mean of y".parse().unwrap(), "sd of rows of y".parse().unwrap()];
+    let how = FitOptions { algorithm, checks, leave_one_out_draws: 200, summary_draws: 0, ..FitOptions::default() };
+    let (model, silos) = (MixedLogistic::new(4), six_cities());
+    let judged = |rows: &[usize], exchange: &mut dyn Exchange| {
+        let names = exchange.silos().to_vec();
+        let mut algorithm = coordinator(&model, &names, rows, &Device::flex(), &how).unwrap();
+        let (report, _, _) = fit_parties(&model, &Device::flex(), &how, &mut *algorithm, exchange, None).unwrap();
+        (report.leave_one_out.unwrap(), report.checks.unwrap())
+    };
+    let afar = over_the_engine(&deployment, folder.path(), seats(&model, &silos, &how), |exchange| {
+        judged(&rows(exchange), exchange)
+    });
+    let here = seats(&model, &silos, &how);
+    let rows: Vec<usize> = here.iter().map(|seat| seat.rows).collect();
+    let programs = here.into_iter().map(|mut seat| (seat.make)().unwrap()).collect();
+    assert_eq!(afar, judged(&rows, &mut InProcess::new(programs, 1).unwrap()));
+    assert_eq!((afar.0.rows(), afar.1.draws), (537, 1_000));
 }
 
 /// Credit approval at a small and a large silo with different labels, as in split B of the PVI paper.

@@ -12,7 +12,7 @@ pub(crate) mod summary;
 mod text;
 mod warning;
 
-pub use html::{Effect, HtmlOptions, Scale};
+pub use html::{Effect, HtmlOptions, OwnChecks, Scale};
 #[cfg(feature = "plots")]
 pub use plot::Panel;
 pub use starts::StartBound;
@@ -30,7 +30,9 @@ use crate::engine::family::NamedFamily;
 use crate::engine::run::RunRecord;
 use crate::engine::settings::Settings;
 use crate::engine::trust::estimate::ElboEstimate;
+use crate::engine::trust::left_out_rows::LeaveOneOutOfSilos;
 use crate::engine::trust::objective::Objective;
+use crate::engine::trust::predictive::PredictiveChecks;
 use crate::engine::trust::verdict::{Trust, Verdict};
 
 /// What a fit found and what it cost.
@@ -49,6 +51,12 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// The round of trust: corrected numbers, or why there are none.
     pub trust: Trust,
+    /// Leave-one-out over the rows of all silos, where it was asked for: see [`crate::FitOptions::leave_one_out_draws`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leave_one_out: Option<LeaveOneOutOfSilos>,
+    /// Posterior predictive checks, where they were asked for: see [`crate::FitOptions::checks`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checks: Option<PredictiveChecks>,
     /// What the next number is: the evidence lower bound, or another objective.
     pub objective: Objective,
     /// The bound in nats; not a number if a silo was absent at the end.
@@ -116,6 +124,8 @@ pub(crate) struct Found<'a> {
     pub(crate) device: String,
     pub(crate) silos: Vec<String>,
     pub(crate) theta: Vec<f64>,
+    pub(crate) leave_one_out: Option<LeaveOneOutOfSilos>,
+    pub(crate) checks: Option<PredictiveChecks>,
 }
 
 impl Report {
@@ -132,6 +142,8 @@ impl Report {
             families: found.families,
             warnings,
             trust: found.trust,
+            leave_one_out: found.leave_one_out,
+            checks: found.checks,
             objective: found.objective,
             elbo: bound.elbo,
             elbo_se: bound.standard_error,

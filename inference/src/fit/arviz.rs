@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::Fit;
 use super::elsewhere::DRAWS;
-use super::leave_one_out::check_rows;
 use crate::engine::arviz::options::ArvizOptions;
 use crate::engine::arviz::rows::{OpenSilo, ReadRows, joined};
 use crate::engine::arviz::store;
@@ -18,6 +17,7 @@ use crate::engine::report::summary::{NaturalDraws, append, latent_draw};
 use crate::engine::report::{Report, algorithm_name};
 use crate::engine::trust::correction::{Correction, Wide};
 use crate::engine::trust::known::{Known, KnownModel};
+use crate::engine::trust::left_out_rows::check_rows;
 use crate::engine::trust::round::first;
 
 /// The block of the noise that resamples the draws of a round.

@@ -2,6 +2,7 @@
 
 use partita_core::{Device, Key, Loss, Model, Noise, Purpose, SiteTable};
 
+use super::judged::{Judged, OfPosterior};
 use super::trust::Looking;
 use super::{FitOptions, LocalLatents, bound_of, bounds_of, described, families, one_start, pool, settled};
 use crate::engine::algorithm::{Algorithm, Posterior};
@@ -124,7 +125,7 @@ impl Asked<'_> {
         let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
         let counters = &mut record.counters;
         let asking = options.asking(algorithm, settings.seed);
-        let (bound, trust, wide, draws) = caught(COORDINATOR, || {
+        let (bound, trust, wide, draws, judged) = caught(COORDINATOR, || {
             let known = &*known(algorithm.posterior().theta)?;
             let looking = Looking { pool: &pool, asking, known };
             let round = match no_rows {
@@ -147,7 +148,15 @@ impl Asked<'_> {
                 }
                 Err(reason) => (Trust::NotChecked { reason }, None),
             };
-            Ok((bound, trust, wide, draws))
+            let judged = match no_rows {
+                Some(reason) => Judged::impossible(options, reason),
+                None => {
+                    let Posterior { parameters, theta, .. } = algorithm.posterior();
+                    let asked = OfPosterior { seed: settings.seed, global: parameters.to_vec(), theta: theta.to_vec() };
+                    pool.install(|| Judged::ask(options, asked, exchange, counters))?
+                }
+            };
+            Ok((bound, trust, wide, draws, judged))
         })?;
         let posterior = algorithm.posterior();
         let mut warnings = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
@@ -156,6 +165,7 @@ impl Asked<'_> {
         let moves = bound.still_moving.filter(|_| !trust.correction().is_some_and(Correction::is_trusted));
         warnings.extend(moves.and_then(|moves| Warning::of_movement(moves, table)));
         warnings.extend(Warning::of_clips(&record.counters));
+        warnings.extend(judged.warnings);
         let report = Report::new(Found {
             sites: summarise(&draws),
             families: families(settings, table, posterior.family)?,
@@ -170,6 +180,8 @@ impl Asked<'_> {
             device: format!("{:?}", self.device.burn()),
             silos,
             theta: posterior.theta.to_vec(),
+            leave_one_out: judged.leave_one_out,
+            checks: judged.checks,
         });
         Ok(Told { fitted: (report, record, draws), wide })
     }

@@ -10,7 +10,8 @@ use crate::engine::panic::{COORDINATOR, caught};
 use crate::engine::rows::outermost_rows;
 use crate::engine::settings::Settings;
 use crate::engine::terms::Silo;
-use crate::engine::trust::values::MarginalSilo;
+use crate::engine::terms::particles::Worker;
+use crate::engine::trust::judging::{Integrates, JudgingSilo};
 use crate::methods::columns::VerticalOptions;
 use crate::methods::few_rounds::{FewRounds, FewRoundsSilo};
 use crate::methods::pvi::{Factors, PriorShare, Pvi, PviOptions, PviSilo};
@@ -84,15 +85,16 @@ pub(super) fn silo<M: Model + 'static>(
     choice: &AlgorithmChoice,
     settings: &Settings,
 ) -> Result<(Box<dyn SiloProgram>, usize)> {
-    // Silos of few rounds integrate their rows out themselves.
-    let weighing =
-        |program| Box::new(MarginalSilo::new(program, model, data, device, settings)) as Box<dyn SiloProgram>;
+    let judging = |program, integrates| {
+        let worker = Worker { model: model.clone(), data: data.clone() };
+        Box::new(JudgingSilo::new(program, index, worker, device, settings, integrates)) as Box<dyn SiloProgram>
+    };
     caught(name, || {
         let program: Box<dyn SiloProgram> = match choice {
             AlgorithmChoice::FewRounds(how) => {
                 let silo = FewRoundsSilo::new(name, model, data, device, settings, how)?;
                 let rows = outermost_rows(silo.table());
-                return Ok((Box::new(silo) as Box<dyn SiloProgram>, rows));
+                return Ok((judging(Box::new(silo), Integrates::Itself), rows));
             }
             AlgorithmChoice::OnDevice { .. } => Box::new(OnDeviceSilo::new(name, model, data, device, settings)?),
             AlgorithmChoice::Central => Box::new(CentralSilo::new(name, model, data, device, settings)?),
@@ -112,11 +114,11 @@ pub(super) fn silo<M: Model + 'static>(
                     AlgorithmChoice::Pvi(how) => Box::new(PviSilo::new(silo, index, how.clone())?),
                     _ => Box::new(silo),
                 };
-                return Ok((weighing(program), rows));
+                return Ok((judging(program, Integrates::Here), rows));
             }
         };
         // Of pooled data nobody asks how many rows they have.
-        Ok((weighing(program), 0))
+        Ok((judging(program, Integrates::Here), 0))
     })
 }
 

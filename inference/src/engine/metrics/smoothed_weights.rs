@@ -83,10 +83,15 @@ impl SmoothedWeights {
 
     /// The shape up to which averages are to be trusted: $`\min(1 - 1/\log_{10} S,\ 0.7)`$.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
     pub fn threshold(&self) -> f64 {
-        (1.0 - 1.0 / (self.log_weights.len() as f64).log10()).min(0.7)
+        threshold(self.log_weights.len())
     }
+}
+
+/// The shape up to which averages of so many draws are to be trusted.
+#[expect(clippy::cast_precision_loss, reason = "there are far fewer draws than 2^52")]
+pub(crate) fn threshold(draws: usize) -> f64 {
+    (1.0 - 1.0 / (draws as f64).log10()).min(0.7)
 }
 
 /// Replaces the weights of a tail, given in ascending order, by quantiles of what was fitted to them; its shape.

@@ -3,12 +3,15 @@
 mod chart;
 mod course;
 mod effects;
+mod judged;
 mod numbers;
+mod own_checks;
 mod silos;
 mod verdict;
 mod words;
 
 pub use effects::{Effect, Scale};
+pub use own_checks::OwnChecks;
 
 use std::path::Path;
 
@@ -87,6 +90,8 @@ impl Page<'_> {
             ("posterior", "Posterior", Some(self.posterior())),
             ("marginals", "Marginal densities", self.marginals()),
             ("silos", "What each silo does", Some(self.influence())),
+            ("left-out", "Rows left out one at a time", self.left_out()),
+            ("checks", "Predictive checks", self.checks()),
             ("course", "How the fit went", Some(self.course())),
             ("left", "What left each silo", Some(self.what_left())),
             ("cost", "What it cost", Some(self.cost())),
@@ -94,37 +99,39 @@ impl Page<'_> {
         ];
         let sections = sections.map(|(id, heading, body)| body.map(|body| (id, heading, body)));
         let title = &self.options.title;
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta http-equiv="Content-Security-Policy" content=(POLICY);
-                    link rel="icon" href="data:,";
-                    title { (title) ": " (self.report.verdict) }
-                    style { (PreEscaped(STYLE)) }
+        let body = html! {
+            (self.verdict())
+            nav aria-label="Contents" {
+                ul { @for (id, heading, _) in sections.iter().flatten() { li { a href={ "#" (id) } { (heading) } } } }
+            }
+            @for (id, heading, body) in sections.iter().flatten() {
+                section id=(id) aria-labelledby={ (id) "-heading" } {
+                    h2 id={ (id) "-heading" } { (heading) }
+                    (body)
                 }
-                body {
-                    header { h1 { (title) } }
-                    main {
-                        (self.verdict())
-                        nav aria-label="Contents" {
-                            ul {
-                                @for (id, heading, _) in sections.iter().flatten() {
-                                    li { a href={ "#" (id) } { (heading) } }
-                                }
-                            }
-                        }
-                        @for (id, heading, body) in sections.iter().flatten() {
-                            section id=(id) aria-labelledby={ (id) "-heading" } {
-                                h2 id={ (id) "-heading" } { (heading) }
-                                (body)
-                            }
-                        }
-                    }
-                    footer { "Written by Partita " (env!("CARGO_PKG_VERSION")) "." }
-                }
+            }
+        };
+        document(&format!("{title}: {}", self.report.verdict), title, &body)
+    }
+}
+
+/// A page by itself: `name` in the browser, `heading` on the page.
+fn document(name: &str, heading: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                link rel="icon" href="data:,";
+                title { (name) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { (heading) } }
+                main { (body) }
+                footer { "Written by Partita " (env!("CARGO_PKG_VERSION")) "." }
             }
         }
     }

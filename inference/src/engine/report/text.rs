@@ -21,6 +21,7 @@ impl Display for Report {
         if let Some(correction) = self.trust.correction() {
             self.write_correction(correction, formatter)?;
         }
+        self.write_judged(formatter)?;
         self.write_theta(formatter)?;
         for family in &self.families {
             writeln!(formatter, "{family}")?;
@@ -89,6 +90,25 @@ impl Report {
         }
         if count > SHOWN_SILOS {
             writeln!(formatter, "{} further silos move the answer less", count - SHOWN_SILOS)?;
+        }
+        Ok(())
+    }
+
+    /// How well the model expects the rows of silos, where that was asked.
+    fn write_judged(&self, formatter: &mut Formatter<'_>) -> Result {
+        if let Some(found) = &self.leave_one_out {
+            writeln!(formatter, "{}", found.line())?;
+        }
+        let Some(found) = &self.checks else { return Ok(()) };
+        for (place, check) in found.checks.iter().enumerate() {
+            let p_values = || found.silos.iter().filter_map(|own| own.p_values.get(place).copied());
+            let (least, most) = (p_values().fold(1.0, f64::min), p_values().fold(0.0, f64::max));
+            let failed = found.failed().filter(|(own, _, _)| *own == check).count();
+            writeln!(
+                formatter,
+                "check: {check}, p-values of {} silos from {least:.3} to {most:.3}, {failed} fail",
+                found.silos.len()
+            )?;
         }
         Ok(())
     }

@@ -1,15 +1,13 @@
-//! Asks silos for the log marginal likelihood of their rows at draws of the globals, and answers for any method's silo.
+//! Asks silos for the log marginal likelihood of their rows at draws of the globals, and answers.
 
-use partita_core::{Device, Loss, Model, Precision, SiteTable, theta, with_theta};
+use partita_core::{Loss, Model, Precision, SiteTable};
 
+use super::judging::JudgingSilo;
 use super::proposal::{MOST_DEGREES, Proposal};
 use crate::engine::error::{Error, Result};
-use crate::engine::exchange::SiloProgram;
 use crate::engine::integral::{AtDraws, RowIntegral, Until};
 use crate::engine::natural::triangle::pairs;
 use crate::engine::normal::Normal;
-use crate::engine::panic::caught;
-use crate::engine::settings::Settings;
 use crate::engine::terms::particles::Worker;
 use crate::engine::whitened::Draws;
 use crate::engine::wire::message::{LARGEST_COUNT, Message};
@@ -162,27 +160,8 @@ const MOST_NOISE: f64 = 0.2;
 /// How far numbers of points are raised: the error of the integrals is in nats summed over rows.
 pub(crate) const UNTIL: Until = Until { tolerance: 0.01, most: usize::MAX, noise: NOISE };
 
-/// A silo of any method that also integrates its rows out, where the report asks how far to trust the posterior.
-pub(crate) struct MarginalSilo<M: Model> {
-    program: Box<dyn SiloProgram>,
-    worker: Worker<M>,
-    device: Device,
-    settings: Settings,
-}
-
-impl<M: Model> MarginalSilo<M> {
-    pub(crate) fn new(
-        program: Box<dyn SiloProgram>,
-        model: &M,
-        data: &M::Data,
-        device: &Device,
-        settings: &Settings,
-    ) -> Self {
-        let worker = Worker { model: model.clone(), data: data.clone() };
-        Self { program, worker, device: device.clone(), settings: settings.clone() }
-    }
-
-    fn values(&self, request: &Message) -> Result<Message> {
+impl<M: Model> JudgingSilo<M> {
+    pub(super) fn values(&self, request: &Message) -> Result<Message> {
         let refuse = |refusal: Refusal| Ok(Values::refused(refusal).write());
         if self.settings.loss != Loss::NegativeLogLikelihood {
             return refuse(Refusal::Loss);
@@ -198,37 +177,12 @@ impl<M: Model> MarginalSilo<M> {
         if RowIntegral::combinations(&table) > MOST_COMBINATIONS {
             return refuse(Refusal::Levels);
         }
-        let private = self.program.private_theta();
-        let shared = theta(model)?.len().saturating_sub(private.len());
-        let request = ValuesRequest::read(request, &Sizes::of(table.global_len(), shared))?;
+        let request = ValuesRequest::read(request, &Sizes::of(table.global_len(), self.shared()?))?;
         let proposal = request.proposal(table.global_len())?;
-        let model = with_theta(model, &[request.theta.as_slice(), &private].concat(), &self.device)?;
-        let worker = Worker { model, data: data.clone() };
         let draws = Draws::enough(self.settings.seed, table.global_len())?;
-        let rows = AtDraws::new(worker, self.settings.silo_threads(), &self.device, table, draws)?;
+        let rows = AtDraws::new(self.at(&request.theta)?, self.settings.silo_threads(), &self.device, table, draws)?;
         let mut rows = rows.ready_around(&proposal.around, UNTIL)?;
         let values = rows.values(&proposal.around, request.count(), |index| proposal.draw(index))?;
         Ok(Values::of(&rows, values).write())
-    }
-}
-
-impl<M: Model> SiloProgram for MarginalSilo<M> {
-    fn name(&self) -> &str {
-        self.program.name()
-    }
-
-    fn local_moments(&self) -> Result<Vec<(Vec<f64>, Vec<f64>)>> {
-        self.program.local_moments()
-    }
-
-    fn private_theta(&self) -> Vec<f64> {
-        self.program.private_theta()
-    }
-
-    fn answer(&mut self, request: &Message) -> Result<Message> {
-        match request.kind.as_str() {
-            ValuesRequest::KIND => caught(self.program.name(), || self.values(request)),
-            _ => self.program.answer(request),
-        }
     }
 }

@@ -64,6 +64,26 @@ impl Carried for f64 {
     }
 }
 
+/// A text of at most `limit` bytes.
+impl Carried for String {
+    fn put(&self, message: Message, name: &str) -> Message {
+        message.setting(name, self)
+    }
+
+    fn get(message: &Message, name: &str, limit: u64) -> Result<Self> {
+        let text = message.get_setting(name)?;
+        if text.len() > length(limit) {
+            let problem = format!("`{name}` has {} bytes, expected at most {limit}", text.len());
+            return Err(Error::Message { kind: message.kind.clone(), problem });
+        }
+        Ok(text.to_owned())
+    }
+
+    fn numbers(limit: u64) -> usize {
+        length(limit).div_ceil(8)
+    }
+}
+
 /// An empty vector is not sent.
 impl Carried for Vec<f64> {
     fn put(&self, message: Message, name: &str) -> Message {
@@ -239,6 +259,8 @@ mod tests {
             weights: Option<Vec<f64>> = Request <= 2,
             /// none
             theta: Vec<f64> = Data <= 0,
+            /// a text
+            checks: String = Request <= 4,
         }
     }
 
@@ -251,6 +273,7 @@ mod tests {
             vectors: Rows { count: 2, values: vec![0.0; 6] },
             weights: None,
             theta: Vec::new(),
+            checks: "µ 1".into(),
         }
     }
 
@@ -271,6 +294,7 @@ mod tests {
             Sample { global: vec![1.0], ..sample() },
             Sample { vectors: Rows { count: 1, values: vec![0.0; 3] }, ..sample() },
             Sample { weights: Some(vec![1.0; 3]), ..sample() },
+            Sample { checks: "µ 12".into(), ..sample() },
         ] {
             assert!(Sample::read(&wrong.write(), &sizes).is_err(), "{wrong:?}");
         }
@@ -293,6 +317,7 @@ mod tests {
             ("vectors", 6, true),
             ("weights", 2, false),
             ("theta", 0, true),
+            ("checks", 1, false),
         ];
         assert_eq!(told, expected);
         assert_eq!(fields[0].meaning, "a count");
