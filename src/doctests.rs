@@ -18,6 +18,9 @@ mod explanation_divergences {}
 #[doc = include_str!("../docs/src/explanation-pvi.md")]
 mod explanation_pvi {}
 
+#[doc = include_str!("../docs/src/how-to-check-rows.md")]
+mod how_to_check_rows {}
+
 #[doc = include_str!("../docs/src/how-to-calibrate.md")]
 mod how_to_calibrate {}
 

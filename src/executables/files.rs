@@ -14,7 +14,8 @@ pub struct SiloFile {
     pub name: String,
     /// Its SuperNode.
     pub engine: Engine,
-    /// The requests it answers: `sfvi`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`.
+    /// The requests it answers: `sfvi`, `few`, `avg`, `fed`, `pvi`, `vertical`, `evaluate`, `trust`, `leave_one_out`,
+    /// `predictive`.
     pub allow: Vec<String>,
     /// Its data, in the format of the model.
     pub data: PathBuf,
