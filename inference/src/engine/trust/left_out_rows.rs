@@ -147,7 +147,7 @@ impl LeaveOneOutOfSilos {
         );
         let remedy =
             "Judge by `evaluate` on held-out rows; look at these rows in their silos, which may not fit the model.";
-        (unknown > 0).then(|| Warning::new(Severity::Note, problem, remedy).measured(count(unknown)))
+        (unknown > 0).then(|| Warning::new(Severity::Note, problem, remedy))
     }
 }
 
