@@ -10,6 +10,7 @@ mod logistic_regression;
 mod mixed_logistic;
 mod multinomial_regression;
 pub mod priors;
+pub mod regression;
 mod six_cities;
 mod topic_model;
 pub mod vertical;
