@@ -1,0 +1,18 @@
+//! Turns a formula and the CSV file of each silo into designs that agree over silos, without a row leaving one.
+//!
+//! | room | contents |
+//! |---|---|
+//! | `syntax` | the text of a formula as a tree, with places; the tree as R writes it |
+//! | `formula`, `response`, `term`, `random`, `variable` | what the tree means |
+
+mod error;
+mod formula;
+mod random;
+mod response;
+mod syntax;
+mod term;
+mod variable;
+
+pub use error::FormulaError;
+pub use formula::Formula;
+pub use syntax::Place;

@@ -1,0 +1,5 @@
+//! Holds formulas, files, agreements and designs to what R makes of them, and bad inputs to messages that help.
+
+mod golden;
+mod grammar;
+mod terms;
