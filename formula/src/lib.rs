@@ -8,6 +8,7 @@
 mod error;
 mod formula;
 mod random;
+mod read;
 mod response;
 mod syntax;
 mod term;
@@ -15,4 +16,7 @@ mod variable;
 
 pub use error::FormulaError;
 pub use formula::Formula;
+pub use read::{
+    CellPlace, ColumnKind, Columns, Decimal, Delimiter, Encoding, Frame, FrameError, MissingCells, ReadOptions,
+};
 pub use syntax::Place;

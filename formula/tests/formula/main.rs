@@ -1,5 +1,6 @@
 //! Holds formulas, files, agreements and designs to what R makes of them, and bad inputs to messages that help.
 
+mod files;
 mod golden;
 mod grammar;
 mod terms;
