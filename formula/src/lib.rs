@@ -4,7 +4,12 @@
 //! |---|---|
 //! | `syntax` | the text of a formula as a tree, with places; the tree as R writes it |
 //! | `formula`, `response`, `term`, `random`, `variable` | what the tree means |
+//! | `read` | the file of one silo as typed columns |
+//! | `agree` | profiles of silos, and the agreement they merge to |
+//! | `design` | columns, groups and outcome of one silo, and sums of its columns |
 
+mod agree;
+mod design;
 mod error;
 mod formula;
 mod random;
@@ -14,6 +19,11 @@ mod syntax;
 mod term;
 mod variable;
 
+pub use agree::{
+    Agreement, AgreementError, Boundary, ChebyshevSums, Contrast, Declared, Item, Moments, OrthogonalPolynomial,
+    Profile, Quantiles, Scaling,
+};
+pub use design::{Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Nesting, Outcome, RandomDesign};
 pub use error::FormulaError;
 pub use formula::Formula;
 pub use read::{

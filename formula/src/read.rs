@@ -7,7 +7,7 @@ mod delimiter;
 mod error;
 mod frame;
 
-pub(crate) use columns::{Column, Factor};
 pub use columns::{ColumnKind, Columns, MissingCells};
+pub(crate) use columns::{Factor, SILO};
 pub use error::{CellPlace, FrameError};
 pub use frame::{Decimal, Delimiter, Encoding, Frame, ReadOptions};

@@ -63,7 +63,7 @@ pub(crate) struct Factor {
 }
 
 /// The name that stands for the silo itself where the file has no column of it.
-const SILO: &str = "silo";
+pub(crate) const SILO: &str = "silo";
 
 impl Columns {
     /// The number of rows that are used.

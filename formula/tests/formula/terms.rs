@@ -2,11 +2,11 @@
 
 use partita_formula::Formula;
 
-use crate::golden::{designs, words};
+use crate::golden::{golden, words};
 
 #[test]
 fn terms_have_the_labels_order_and_intercept_that_r_gives_them() {
-    let designs = designs();
+    let designs = golden();
     let designs = designs["designs"].as_array().unwrap();
     assert!(designs.len() >= 100);
     for design in designs {
