@@ -11,7 +11,7 @@ mod spline;
 mod sums;
 
 pub use collinear::Collinear;
-pub use error::DesignError;
+pub use error::{DesignError, RowPlace};
 pub(crate) use evaluate::Evaluation;
 pub use matrix::{Design, Matrix};
 pub use outcome::Outcome;

@@ -23,7 +23,9 @@ pub use agree::{
     Agreement, AgreementError, Boundary, ChebyshevSums, Contrast, Declared, Item, Moments, OrthogonalPolynomial,
     Profile, Quantiles, Scaling,
 };
-pub use design::{Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Nesting, Outcome, RandomDesign};
+pub use design::{
+    Collinear, ColumnSums, Design, DesignError, GroupScope, Matrix, Nesting, Outcome, RandomDesign, RowPlace,
+};
 pub use error::FormulaError;
 pub use formula::Formula;
 pub use read::{

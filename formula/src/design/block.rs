@@ -124,13 +124,11 @@ pub(super) fn among(
     let new: Vec<Option<usize>> = factor.levels.iter().map(place).collect();
     let codes = factor.codes.iter().enumerate().map(|(row, code)| {
         new[*code].ok_or_else(|| DesignError::Value {
-            file: evaluation.columns.file.clone(),
             call: label.into(),
             found: format!("the level {:?}", factor.levels[*code]),
             expected: format!("one of {}", agreed.join(", ")),
             remedy: "Correct the cell, or add the level to those of the study.",
-            line: evaluation.line(row),
-            place: evaluation.formula.place(span),
+            at: evaluation.at(row, span),
         })
     });
     Ok(Factor { levels: agreed.to_vec(), codes: codes.collect::<Result<_, _>>()? })
@@ -173,13 +171,11 @@ fn splines(variable: &Variable, spline: &Spline, evaluation: &Evaluation<'_>) ->
     let x = evaluation.values(label, span, &spline.of)?;
     if let Some(row) = x.iter().position(|x| !(*low..=*high).contains(x)) {
         return Err(DesignError::Value {
-            file: evaluation.columns.file.clone(),
             call: spline.of.columns().first().map_or_else(|| label.clone(), |(name, _)| name.clone()),
             found: x[row].to_string(),
             expected: format!("{low} to {high}"),
             remedy: "Make the range of the spline wider.",
-            line: evaluation.line(row),
-            place: evaluation.formula.place(span),
+            at: evaluation.at(row, span),
         });
     }
     let basis = BasisSpline::new(spline.degree, &boundary);

@@ -3,6 +3,17 @@
 use crate::error::did_you_mean;
 use crate::syntax::Place;
 
+/// Where a value stands: in the file and in the formula.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowPlace {
+    /// The file.
+    pub file: String,
+    /// The line of the file, from 1.
+    pub line: u64,
+    /// The place in the formula.
+    pub place: Place,
+}
+
 /// The error of computing a profile or a design from the rows of a silo.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -15,27 +26,22 @@ pub enum DesignError {
     },
     /// A call has no finite value in a row.
     #[error(
-        "computing the design of {file}: `{call}` is {found} in line {line}, expected a finite number. Correct the cell, or leave the row out.\n{place}"
+        "computing the design of {}: `{call}` is {found} in line {}, expected a finite number. Correct the cell, or leave the row out.\n{}",
+        at.file, at.line, at.place
     )]
     NotFinite {
-        /// The file.
-        file: String,
+        /// Where.
+        at: Box<RowPlace>,
         /// The call.
         call: String,
         /// Its value.
         found: f64,
-        /// The line of the file.
-        line: u64,
-        /// Where the formula has it.
-        place: Place,
     },
     /// A value is outside of what its place in the formula allows.
-    #[error(
-        "computing the design of {file}: `{call}` is {found} in line {line}, expected {expected}. {remedy}\n{place}"
-    )]
+    #[error("computing the design of {}: `{call}` is {found} in line {}, expected {expected}. {remedy}\n{}", at.file, at.line, at.place)]
     Value {
-        /// The file.
-        file: String,
+        /// Where.
+        at: Box<RowPlace>,
         /// What has the value.
         call: String,
         /// The value.
@@ -44,10 +50,6 @@ pub enum DesignError {
         expected: String,
         /// What to do.
         remedy: &'static str,
-        /// The line of the file.
-        line: u64,
-        /// Where the formula has it.
-        place: Place,
     },
     /// The silos did not agree on something that the formula needs.
     #[error(

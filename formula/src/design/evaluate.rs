@@ -1,6 +1,6 @@
 //! Evaluates the variables of a formula in the rows of one silo, and finds the groups of its rows.
 
-use super::error::DesignError;
+use super::error::{DesignError, RowPlace};
 use crate::agree::Agreement;
 use crate::formula::Formula;
 use crate::random::Grouping;
@@ -22,19 +22,14 @@ impl Evaluation<'_> {
         let values = arithmetic.values(self.columns.rows(), self)?;
         match values.iter().position(|value| !value.is_finite()) {
             None => Ok(values),
-            Some(row) => Err(DesignError::NotFinite {
-                file: self.columns.file.clone(),
-                call: call.into(),
-                found: values[row],
-                line: self.line(row),
-                place: self.formula.place(span),
-            }),
+            Some(row) => Err(DesignError::NotFinite { at: self.at(row, span), call: call.into(), found: values[row] }),
         }
     }
 
-    /// The line of the file that `row` was read from.
-    pub(crate) fn line(&self, row: usize) -> u64 {
-        self.columns.lines.get(row).copied().unwrap_or_default()
+    /// Where the value of `row` stands that the formula has at `span`.
+    pub(super) fn at(&self, row: usize, span: &Span) -> Box<RowPlace> {
+        let line = self.columns.lines.get(row).copied().unwrap_or_default();
+        Box::new(RowPlace { file: self.columns.file.clone(), line, place: self.formula.place(span) })
     }
 
     /// The levels of the column `name`.

@@ -77,7 +77,7 @@ const BELOW_TRIALS: Rule =
     Rule { allowed: |_| true, expected: "at most the number of trials", remedy: "Correct one of the two cells." };
 const WEIGHTS: Rule = Rule { allowed: |x| x >= 0.0, expected: "a weight of zero or more", remedy: "Correct the cell." };
 const STATUS: Rule = Rule {
-    allowed: |x| x == 0.0 || x == 1.0,
+    allowed: |x| x * (x - 1.0) == 0.0,
     expected: "1 where the event happened and 0 where not",
     remedy: "Where the file has 2 and 1, write `surv(time, status - 1)`.",
 };
@@ -97,13 +97,11 @@ impl Rule {
 
     fn error(&self, variable: &Variable, row: usize, found: f64, evaluation: &Evaluation<'_>) -> DesignError {
         DesignError::Value {
-            file: evaluation.columns.file.clone(),
             call: variable.label.clone(),
             found: found.to_string(),
             expected: self.expected.into(),
             remedy: self.remedy,
-            line: evaluation.line(row),
-            place: evaluation.formula.place(&variable.span),
+            at: evaluation.at(row, &variable.span),
         }
     }
 }

@@ -125,7 +125,7 @@ impl Frame {
                         suggestion: nearest(&name, self.names().iter().map(String::as_str)),
                         column: name.clone(),
                         present: self.names().to_vec(),
-                        place: formula.place(&span),
+                        place: Box::new(formula.place(&span)),
                     },
                     Refusal::Frame(error) => error,
                 })?;
@@ -181,7 +181,7 @@ impl Frame {
             let at = cells.text.iter().position(Option::is_some).unwrap_or_default();
             let found = cells.text.get(at).copied().flatten().unwrap_or_default().into();
             let cell = CellPlace { line: lines.get(at).copied().unwrap_or_default(), found };
-            return Err(FrameError::NotNumbers { file, column, cell, place: formula.place(&span) });
+            return Err(FrameError::NotNumbers { file, column, cell, place: Box::new(formula.place(&span)) });
         }
         let levels = kind != ColumnKind::Number || formulas.iter().any(|formula| formula.reads_levels(name));
         let factor = levels.then(|| Factor::of(kind, &cells));

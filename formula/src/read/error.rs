@@ -131,7 +131,7 @@ pub enum FrameError {
         /// The first cell.
         cell: CellPlace,
         /// Where the formula needs numbers.
-        place: Place,
+        place: Box<Place>,
     },
     /// The formula names a column that the file lacks.
     #[error(
@@ -149,7 +149,7 @@ pub enum FrameError {
         /// The names of the file.
         present: Vec<String>,
         /// Where the formula names it.
-        place: Place,
+        place: Box<Place>,
     },
     /// Cells are missing and nobody said what that means.
     #[error(

@@ -186,7 +186,7 @@ impl Arithmetic {
                     Operator::Times => x * y,
                     Operator::Over => x / y,
                     // As R does: a square is a product.
-                    _ if y == 2.0 => x * x,
+                    _ if y - 2.0 == 0.0 => x * x,
                     _ => x.powf(y),
                 };
                 left.into_iter().zip(right).map(|(x, y)| join(x, y)).collect()
