@@ -117,9 +117,11 @@ impl OrthogonalPolynomial {
         }
     }
 
-    /// The highest degree.
-    pub(crate) fn degree(&self) -> usize {
-        self.alpha.len()
+    /// Whether it goes up to `degree` and has a finite value wherever it is evaluated.
+    pub(crate) fn is_of(&self, degree: usize) -> bool {
+        let numbers = self.alpha.iter().chain([&self.centre, &self.half_width]).all(|number| number.is_finite());
+        let norms = self.norms.iter().all(|norm| *norm > 0.0 && norm.is_finite());
+        numbers && norms && self.alpha.len() == degree && self.norms.len() == degree + 1
     }
 }
 

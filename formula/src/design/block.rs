@@ -147,8 +147,9 @@ fn raw_powers(x: &[f64], degree: usize) -> Vec<Vec<f64>> {
 
 fn orthogonal(label: &str, x: &[f64], degree: usize, agreement: &Agreement) -> Result<Vec<Vec<f64>>, DesignError> {
     let agreed = agreement.declared.polynomials.get(label).or_else(|| agreement.polynomials.get(label));
-    let polynomial = agreed.filter(|polynomial| polynomial.degree() == degree && polynomial.norms.len() == degree + 1);
-    let polynomial = polynomial.ok_or_else(|| DesignError::NotAgreed { item: format!("sums:{label}") })?;
+    let polynomial = agreed
+        .filter(|polynomial| polynomial.is_of(degree))
+        .ok_or_else(|| DesignError::NotAgreed { item: format!("sums:{label}") })?;
     let mut columns = vec![Vec::with_capacity(x.len()); degree];
     let mut values = vec![0.0; degree];
     for x in x {

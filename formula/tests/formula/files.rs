@@ -52,6 +52,7 @@ fn a_file_is_read_alike_however_a_spreadsheet_wrote_it() {
         let found = columns(bytes, "y ~ x + f").unwrap();
         assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{}", String::from_utf8_lossy(bytes));
     }
+    assert!(columns("\u{feff}\"y,\",x\n1.5,2\n".as_bytes(), "`y,` ~ x").is_ok());
     assert_eq!(columns(b"y,x,f\r1.5,2,a\r2.5,3,b\r", "y ~ x + f").unwrap().rows(), 2);
 }
 
@@ -83,6 +84,16 @@ fn missing_cells_are_refused_with_counts_or_dropped_when_asked() {
     assert!(none.to_string().contains("each of the 2 rows has a missing cell"), "{none}");
     let words = ReadOptions { missing: vec!["-9".into(), ".".into()], ..ReadOptions::default() };
     assert_eq!(columns_with(b"y,x\n1,.\n-9,2\n3,4\n", "y ~ x", words, MissingCells::Drop).unwrap().rows(), 1);
+}
+
+#[test]
+fn without_the_rows_that_are_dropped_a_file_is_the_one_without_these_rows() {
+    let (text, kept) = ("y,x,f\n1,2,a\nNA,3,b\n3,4,c\n4,5,\n5,6,c\n", "y,x,f\n1,2,a\n3,4,c\n5,6,c\n");
+    let dropped = columns_with(text.as_bytes(), "y ~ x + f", ReadOptions::default(), MissingCells::Drop).unwrap();
+    let expected = columns(kept.as_bytes(), "y ~ x + f").unwrap();
+    // Lines are those of the file that there is.
+    let rows = |columns: &Columns| format!("{columns:?}").replace("[2, 4, 6]", "[2, 3, 4]");
+    assert_eq!(rows(&dropped).split("dropped").next(), rows(&expected).split("dropped").next());
 }
 
 #[test]

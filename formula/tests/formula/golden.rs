@@ -5,33 +5,33 @@ use partita_formula::{
 };
 use serde_json::Value;
 
-pub const CHILDREN: &str = include_str!("../golden/children.csv");
+pub(crate) const CHILDREN: &str = include_str!("../golden/children.csv");
 
-pub fn golden() -> Value {
+pub(crate) fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/designs.json")).unwrap()
 }
 
-pub fn words(list: &Value) -> Vec<String> {
+pub(crate) fn words(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
-pub fn numbers(list: &Value) -> Vec<f64> {
+pub(crate) fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
 /// What the study of `contrast` declares.
-pub fn declared(contrast: &str) -> Declared {
+pub(crate) fn declared(contrast: &str) -> Declared {
     let contrast = if contrast == "sum" { Contrast::Sum } else { Contrast::Treatment };
     Declared { contrast, ..Declared::default() }
 }
 
-pub fn columns(silo: &str, text: &str, formula: &Formula) -> Columns {
+pub(crate) fn columns(silo: &str, text: &str, formula: &Formula) -> Columns {
     let frame = Frame::from_bytes(silo, text.as_bytes(), ReadOptions::default()).unwrap();
     frame.columns(silo, &[formula], MissingCells::Refuse).unwrap_or_else(|error| panic!("{formula}: {error}"))
 }
 
 /// The agreement of the silos with `texts`, and the design of each.
-pub fn designs(texts: &[(&str, &str)], formula: &Formula, declared: &Declared) -> (Agreement, Vec<Design>) {
+pub(crate) fn designs(texts: &[(&str, &str)], formula: &Formula, declared: &Declared) -> (Agreement, Vec<Design>) {
     let silos: Vec<Columns> = texts.iter().map(|(silo, text)| columns(silo, text, formula)).collect();
     let profiles: Vec<Profile> = silos
         .iter()
@@ -45,7 +45,7 @@ pub fn designs(texts: &[(&str, &str)], formula: &Formula, declared: &Declared) -
 }
 
 /// The largest difference of two numbers, relative to those above one; infinite if one is not a number.
-pub fn difference(found: &[f64], expected: &[f64]) -> f64 {
+pub(crate) fn difference(found: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let apart = found.iter().zip(expected).map(|(a, b)| (a - b).abs() / b.abs().max(1.0));
     apart.map(|apart| if apart.is_nan() { f64::INFINITY } else { apart }).fold(0.0, f64::max)

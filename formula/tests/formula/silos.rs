@@ -2,7 +2,7 @@
 
 use partita_formula::{
     Agreement, AgreementError, ColumnKind, ColumnSums, Declared, Design, DesignError, Formula, GroupScope, Item,
-    Moments, Outcome, Profile,
+    Moments, OrthogonalPolynomial, Outcome, Profile,
 };
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn split(of: &[usize]) -> ([String; 3], [Vec<usize>; 3]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, rng_seed: proptest::test_runner::RngSeed::Fixed(24), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, rng_seed: proptest::test_runner::RngSeed::Fixed(24), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn three_silos_with_an_agreement_have_the_designs_of_the_pooled_file(
@@ -85,6 +85,14 @@ fn columns_are_found_by_name_and_levels_are_those_of_all_silos() {
     assert_eq!(agreement.kinds["f"], ColumnKind::Text);
     let ages = merge(&["y,age\n1,9\n2,10\n", "y,age\n1,7\n"], "y ~ factor(age)").unwrap();
     assert_eq!(ages.levels["factor(age)"], ["7", "9", "10"]);
+}
+
+#[test]
+fn identifiers_are_levels_as_they_are_written_and_numbers_as_r_writes_them() {
+    let levels = |text: &str| merge(&[text], "y ~ factor(id)").unwrap().levels["factor(id)"].clone();
+    assert_eq!(levels("y,id\n1,7\n2,007\n3,10\n"), ["007", "7", "10"]);
+    assert_eq!(levels("y,id\n1,12345678901234567\n2,12345678901234568\n"), ["12345678901234567", "12345678901234568"]);
+    assert_eq!(levels("y,id\n1,1.50\n2,1.5\n3,100000\n4,-0\n5,0\n"), ["0", "1.5", "1e+05"]);
 }
 
 #[test]
@@ -215,6 +223,28 @@ fn numbers_that_no_rows_give_are_refused_with_the_silo() {
         bad[1].items.iter_mut().for_each(spoil);
         let error = Agreement::merge(&bad, &declared).unwrap_err();
         assert!(matches!(&error, AgreementError::Malformed { silo, .. } if silo == "south"), "{index}: {error}");
+    }
+}
+
+#[test]
+fn an_agreement_that_no_merge_gives_is_refused() {
+    let formula = Formula::parse("y ~ poly(x, 2)").unwrap();
+    let text = "y,x\n1,2\n2,4\n3,9\n4,1\n";
+    let columns = columns("north", text, &formula);
+    let profile = Profile::of(&[&formula], &columns, &Declared::default()).unwrap();
+    let agreement = Agreement::merge(&[profile], &Declared::default()).unwrap();
+    assert!(Design::of(&formula, &columns, &agreement).is_ok());
+    let spoilt: [fn(&mut OrthogonalPolynomial); 4] = [
+        |polynomial| polynomial.alpha.clear(),
+        |polynomial| polynomial.norms.truncate(2),
+        |polynomial| polynomial.norms[1] = 0.0,
+        |polynomial| polynomial.centre = f64::NAN,
+    ];
+    for spoil in spoilt {
+        let mut bad = agreement.clone();
+        bad.polynomials.values_mut().for_each(spoil);
+        let error = Design::of(&formula, &columns, &bad).unwrap_err();
+        assert_eq!(error, DesignError::NotAgreed { item: "sums:poly(x, 2)".into() });
     }
 }
 

@@ -41,7 +41,7 @@ fixed <- c(
   "y ~ (f + g)^2 - f:g", "y ~ f / g", "y ~ f / x", "y ~ f / g / x", "y ~ f %in% g", "y ~ g + f %in% g",
   "y ~ f / (g + x)", "y ~ (f + g) / x", "y ~ (x + f):g", "y ~ f:x + g:x", "y ~ f:g + f:h", "y ~ x + z + x",
   "y ~ z + x + f:x:g + g", "y ~ log(z) + exp(x) + sqrt(z)", "y ~ log(z + 1) * g", "y ~ I(x^2) + I((x - 1)*2) + I(x/z)",
-  "y ~ I(-x) + I(2 ^ x)", "y ~ log2(z) + log10(z) + log1p(z) + abs(x)", "y ~ log(z, base = 2)", "y ~ log(z, 3)",
+  "y ~ I(-x) + I(2 ^ x)", "y ~ I(2^z^0.5) + I(10 - x - 1) + I(8/z/2) + I(-z^2) + I(2 - -x) + I(2*(x + 1)^2)", "y ~ log2(z) + log10(z) + log1p(z) + abs(x)", "y ~ log(z, base = 2)", "y ~ log(z, 3)",
   "y ~ poly(x, 2)", "y ~ poly(age, 3)", "y ~ poly(z, 4) + f", "y ~ poly(x, 2):g", "y ~ poly(x, 3, raw = TRUE)",
   "y ~ poly(log(z), degree = 2)", "y ~ poly(I(age + 2000), 4)", "y ~ poly(I(exp(x)), 3)", "y ~ poly(x, 1) + bs(z, degree = 1)", "y ~ scale(x)", "y ~ scale(x) * scale(age)", "y ~ scale(z, center = FALSE)",
   "y ~ scale(z, scale = FALSE)", "y ~ I(scale(x)^2)", "y ~ scale(log(z)):f", "y ~ bs(x)", "y ~ bs(x, df = 5)",
