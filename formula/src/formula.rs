@@ -94,6 +94,21 @@ impl Formula {
         }
     }
 
+    /// The formula without its outcome, for new rows that have none.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// let formula = Formula::parse("y | weights(w) ~ age")?.without_outcome();
+    /// assert_eq!(formula.columns(), ["age"]);
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    #[must_use]
+    pub fn without_outcome(mut self) -> Self {
+        self.response = None;
+        self
+    }
+
     /// The text it was read from.
     #[must_use]
     pub fn text(&self) -> &str {

@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use partita_core::{DataError, Table};
+use serde::Deserialize;
 
 use super::decode::decode;
 use super::delimiter::{delimiter, open_quote};
 use super::error::FrameError;
 
 /// How the characters of a file are written as bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Encoding {
     /// UTF-8, or UTF-16 where the file begins with its mark.
     #[default]
@@ -19,7 +21,8 @@ pub enum Encoding {
 }
 
 /// The mark before decimals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Decimal {
     /// Whichever the cells of a column show.
     #[default]
@@ -31,7 +34,8 @@ pub enum Decimal {
 }
 
 /// The character between the columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "char")]
 pub enum Delimiter {
     /// Whichever the first line shows: comma, semicolon, tab or bar.
     #[default]
@@ -40,8 +44,28 @@ pub enum Delimiter {
     Byte(u8),
 }
 
+impl TryFrom<char> for Delimiter {
+    type Error = String;
+
+    fn try_from(found: char) -> Result<Self, String> {
+        let byte = u8::try_from(found).ok().filter(u8::is_ascii);
+        byte.map(Self::Byte)
+            .ok_or_else(|| format!("the delimiter is {found:?}, expected an ASCII character such as `;`"))
+    }
+}
+
 /// What an owner says about a file that does not show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// # Example
+/// ```
+/// use partita_formula::{Decimal, Delimiter, Encoding, ReadOptions};
+/// let options: ReadOptions = serde_json::from_str(r#"{"encoding": "latin1", "delimiter": ";", "decimal": "comma"}"#)?;
+/// assert_eq!(options.delimiter, Delimiter::Byte(b';'));
+/// assert_eq!((options.encoding, options.decimal), (Encoding::Latin1, Decimal::Comma));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ReadOptions {
     /// The encoding of the text.
     pub encoding: Encoding,

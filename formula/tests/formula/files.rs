@@ -1,6 +1,7 @@
 //! Reads files as people make them, and holds the messages of bad ones to file, line, column and remedy.
 
 use partita_formula::{ColumnKind, Columns, Decimal, Encoding, Formula, Frame, FrameError, MissingCells, ReadOptions};
+use proptest::prelude::*;
 
 /// The columns of `bytes` that `formula` uses.
 fn columns(bytes: &[u8], formula: &str) -> Result<Columns, FrameError> {
@@ -165,4 +166,24 @@ fn what_an_owner_says_decides_what_a_file_leaves_open() {
     assert!(columns(grade, "y ~ grade").is_err());
     assert!(columns(grade, "y ~ factor(grade)").is_ok());
     assert!(columns(grade, "y ~ 1 + (1 | grade)").is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_panic(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "y", "x", ",", ",", ";", "\t", "\n", "\n", "\r\n", "\r", "\"", " ", "1", "2.5", "1,5", "NA", "-", "a", "TRUE", "2020-01-01", "\u{feff}", "é",
+        ]), 0..40),
+        noise in proptest::collection::vec(any::<u8>(), 0..4),
+    ) {
+        let bytes: Vec<u8> = b"y,x\n1,2\n".iter().copied().chain(words.concat().into_bytes()).chain(noise).collect();
+        for bytes in [&bytes[..], &bytes[8..]] {
+            for missing in [MissingCells::Refuse, MissingCells::Drop] {
+                let _ = columns_with(bytes, "y ~ x + factor(x)", ReadOptions::default(), missing);
+                let _ = columns_with(bytes, "y ~ log(x)", ReadOptions { encoding: Encoding::Latin1, ..ReadOptions::default() }, missing);
+            }
+        }
+    }
 }

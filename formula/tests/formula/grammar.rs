@@ -1,6 +1,7 @@
 //! Reads good formulas, and holds the messages of bad ones to their place, what was found, and what to write.
 
 use partita_formula::{Formula, FormulaError};
+use proptest::prelude::*;
 
 /// What the error of `text` says, whole.
 fn message(text: &str) -> String {
@@ -116,4 +117,26 @@ fn left_sides_are_read() {
         assert_eq!(Formula::parse(text).unwrap().outcome(), Some(outcome), "{text}");
     }
     assert_eq!(Formula::parse("~ x").unwrap().outcome(), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_panics_and_every_error_has_a_place_in_it(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "y", "x", "`my x`", "é", "1", "0", "2.5e3", "~", "+", "-", "*", "/", ":", "^", "%in%", "|", "||", "(", ")", ",",
+            "=", " ", "log(", "poly(", "bs(", "factor(", "scale(", "offset(", "surv(", "I(", "c(", "'a'", "TRUE", "df", "\n", "`", "\"", "@",
+        ]), 0..30)
+    ) {
+        for text in [words.concat(), format!("y ~ {}", words.concat()), format!("y ~ x + ({})", words.concat())] {
+            match Formula::parse(&text) {
+                Ok(formula) => prop_assert!(formula.columns().len() < 40),
+                Err(FormulaError::Syntax { place, .. } | FormulaError::Meaning { place, .. } | FormulaError::UnknownFunction { place, .. }) => {
+                    prop_assert!(place.start <= place.end && text.get(place.start..place.end).is_some(), "{:?}", place);
+                }
+                Err(_) => {}
+            }
+        }
+    }
 }

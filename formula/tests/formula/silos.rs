@@ -24,7 +24,7 @@ fn split(of: &[usize]) -> ([String; 3], [Vec<usize>; 3]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, rng_seed: proptest::test_runner::RngSeed::Fixed(24), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, rng_seed: proptest::test_runner::RngSeed::Fixed(24), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn three_silos_with_an_agreement_have_the_designs_of_the_pooled_file(
