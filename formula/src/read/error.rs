@@ -61,6 +61,12 @@ pub enum FrameError {
         /// The characters that may separate columns.
         candidates: Vec<char>,
     },
+    /// An option names a delimiter that has more than one byte.
+    #[error("reading options: the delimiter is {found:?}, expected an ASCII character such as `;`.")]
+    NoDelimiter {
+        /// The character.
+        found: char,
+    },
     /// A quote opens and none closes it, or it closes lines below.
     #[error(
         "reading {file}: line {line}: a quote opens a cell that goes on in the next line, expected its end in that line. Close the quote, or take it out."

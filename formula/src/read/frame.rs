@@ -45,12 +45,11 @@ pub enum Delimiter {
 }
 
 impl TryFrom<char> for Delimiter {
-    type Error = String;
+    type Error = FrameError;
 
-    fn try_from(found: char) -> Result<Self, String> {
+    fn try_from(found: char) -> Result<Self, FrameError> {
         let byte = u8::try_from(found).ok().filter(u8::is_ascii);
-        byte.map(Self::Byte)
-            .ok_or_else(|| format!("the delimiter is {found:?}, expected an ASCII character such as `;`"))
+        byte.map(Self::Byte).ok_or(FrameError::NoDelimiter { found })
     }
 }
 

@@ -162,6 +162,9 @@ fn what_an_owner_says_decides_what_a_file_leaves_open() {
     assert!(columns_with(b"y;x\n1;1,500\n2;2,250\n", "y ~ x", comma, MissingCells::Refuse).is_ok());
     let point = ReadOptions { decimal: Decimal::Point, ..ReadOptions::default() };
     assert!(columns_with(b"y;x\n1;1,5\n2;2\n", "y ~ x", point, MissingCells::Refuse).is_err());
+    let read = |text: &str| serde_json::from_str::<ReadOptions>(text).map_err(|error| error.to_string());
+    assert!(read(r#"{"delimiter": "é"}"#).unwrap_err().contains("the delimiter is 'é', expected an ASCII character"));
+    assert!(read(r#"{"delimeter": ";"}"#).unwrap_err().contains("unknown field `delimeter`"));
     let grade = b"y,grade\n1,1\n2,2\n3,3+\n";
     assert!(columns(grade, "y ~ grade").is_err());
     assert!(columns(grade, "y ~ factor(grade)").is_ok());
