@@ -36,5 +36,8 @@ mod explanation_vertical {}
 #[doc = include_str!("../docs/src/explanation-nuts.md")]
 mod explanation_nuts {}
 
+#[doc = include_str!("../docs/src/reference-formula.md")]
+mod reference_formula {}
+
 #[doc = include_str!("../CONTRIBUTING.md")]
 mod contributing {}

@@ -43,6 +43,15 @@ fn every_bad_cell_is_reported_by_row_line_and_column() {
 }
 
 #[test]
+fn lines_are_counted_where_windows_ends_them_and_where_some_are_empty() {
+    for text in ["x,y\r\n1,2\r\n3,bad\r\n", "x,y\n\n3,bad\n", "x,y\r\n\r\n3,bad"] {
+        let error = table(text).unwrap().numbers(["y"]).unwrap_err();
+        assert!(matches!(&error, DataError::BadCells { cells, .. } if cells[0].line == 3), "{text:?}: {error}");
+    }
+    assert_eq!(table("x\r\n1\r\n2\r\n").unwrap().lines().collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
 fn a_column_that_nobody_asks_for_may_hold_anything() {
     assert_eq!(table("x,y\n1,NA\n").unwrap().numbers(["x"]).unwrap(), [vec![1.0]]);
 }

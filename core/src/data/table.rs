@@ -61,11 +61,18 @@ impl Table {
     /// assert_eq!(table.numbers(["height"])?, [[1.5]]);
     /// # Ok::<(), partita_core::DataError>(())
     /// ```
-    pub fn delimited(file: &str, reader: impl Read, delimiter: u8, names: Option<&[&str]>) -> Result<Self, DataError> {
+    pub fn delimited(
+        file: &str,
+        mut reader: impl Read,
+        delimiter: u8,
+        names: Option<&[&str]>,
+    ) -> Result<Self, DataError> {
         let unreadable = |error: csv::Error| DataError::Unreadable { file: file.into(), reason: error.to_string() };
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).map_err(|error| unreadable(error.into()))?;
         let mut builder = ReaderBuilder::new();
         builder.flexible(true).trim(Trim::All).delimiter(delimiter).has_headers(names.is_none());
-        let mut reader = builder.from_reader(reader);
+        let mut reader = builder.from_reader(bytes.as_slice());
         let names: Vec<String> = match names {
             Some(names) => names.iter().copied().map(String::from).collect(),
             None => reader.headers().map_err(unreadable)?.iter().map(String::from).collect(),
@@ -79,7 +86,12 @@ impl Table {
         let (mut rows, mut ragged) = (Vec::new(), Vec::new());
         for record in reader.records() {
             let record = record.map_err(unreadable)?;
-            let line = record.position().map_or(0, csv::Position::line);
+            // Where a record starts the reader has not counted empty lines before it, nor a line of Windows to its end.
+            let ends = |at: &csv::Position| {
+                let rest = bytes.get(at.byte() as usize..).unwrap_or_default();
+                rest.iter().take_while(|byte| b"\r\n".contains(byte)).filter(|byte| **byte == b'\n').count() as u64
+            };
+            let line = record.position().map_or(0, |at| at.line() + ends(at));
             if record.len() != names.len() {
                 ragged.push((line, record.len()));
             }
@@ -106,6 +118,17 @@ impl Table {
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows.len()
+    }
+
+    /// The name of the file in errors.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The line of the file, from 1, where each row starts.
+    pub fn lines(&self) -> impl Iterator<Item = u64> {
+        self.rows.iter().map(|(line, _)| *line)
     }
 
     /// The columns `names` as finite numbers.

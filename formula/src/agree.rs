@@ -1,0 +1,18 @@
+//! What silos agree on without showing rows: each sends a profile, and the profiles merge to one agreement.
+
+mod agreement;
+mod declared;
+mod error;
+mod item;
+mod moments;
+mod polynomial;
+mod profile;
+mod quantile;
+
+pub use agreement::Agreement;
+pub use declared::{Boundary, Contrast, Declared, Scaling};
+pub use error::AgreementError;
+pub use item::{ChebyshevSums, Item, Quantiles};
+pub use moments::Moments;
+pub use polynomial::OrthogonalPolynomial;
+pub use profile::Profile;

@@ -1,0 +1,195 @@
+//! Merges the profiles of silos, in their order, to what all of them compute their designs with.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::item::{ChebyshevSums, Quantiles};
+use super::{AgreementError, Boundary, Declared, Item, Moments, OrthogonalPolynomial, Profile, quantile};
+use crate::read::ColumnKind;
+
+/// What silos agree on. It is the same at all parties, and says nothing of one silo but its name and number of rows.
+///
+/// # Laws
+/// Of the rows of several files, and of these rows in one file, the agreement is the same up to rounding, knots at
+/// quantiles excepted (`three_silos_with_an_agreement_have_the_designs_of_the_pooled_file`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// The silos, in the order of the merge, with the rows used of those that say it.
+    pub silos: Vec<(String, Option<u64>)>,
+    /// What columns hold.
+    pub kinds: BTreeMap<String, ColumnKind>,
+    /// The levels of factors: by size if all are numbers, or by their bytes.
+    pub levels: BTreeMap<String, Vec<String>>,
+    /// The moments for `scale`.
+    pub moments: BTreeMap<String, Moments>,
+    /// The ranges and knots for `bs`.
+    pub splines: BTreeMap<String, Boundary>,
+    /// The polynomials of `poly`.
+    pub polynomials: BTreeMap<String, OrthogonalPolynomial>,
+    /// What the study fixed.
+    pub declared: Declared,
+}
+
+impl Agreement {
+    /// Merges `profiles`, one a silo, made with the same formulas and the same `declared`.
+    ///
+    /// # Errors
+    /// [`AgreementError`], which names the silos that differ.
+    pub fn merge(profiles: &[Profile], declared: &Declared) -> Result<Self, AgreementError> {
+        one_each(profiles)?;
+        let mut agreement = Self {
+            silos: Vec::new(),
+            kinds: BTreeMap::new(),
+            levels: BTreeMap::new(),
+            moments: BTreeMap::new(),
+            splines: BTreeMap::new(),
+            polynomials: BTreeMap::new(),
+            declared: declared.clone(),
+        };
+        let mut items: BTreeMap<String, Vec<(&str, &Item)>> = BTreeMap::new();
+        for profile in profiles {
+            let rows = profile.items.iter().find_map(|item| match item {
+                Item::Rows { used, .. } => Some(*used),
+                _ => None,
+            });
+            agreement.silos.push((profile.silo.clone(), rows));
+            for item in &profile.items {
+                let name = item.name();
+                if !item.is_plain() {
+                    return Err(AgreementError::Malformed { silo: profile.silo.clone(), item: name });
+                }
+                items.entry(name).or_default().push((&profile.silo, item));
+            }
+        }
+        let needed = |name: &&String| name.as_str() != "rows";
+        for profile in profiles {
+            if let Some(item) = profile.refused.iter().find(needed) {
+                return Err(AgreementError::Refused { silo: profile.silo.clone(), item: item.clone() });
+            }
+        }
+        for (name, of) in items.iter().filter(|(name, _)| needed(name)) {
+            let lacks = profiles.iter().find(|profile| of.iter().all(|(silo, _)| *silo != profile.silo));
+            if let (Some(lacks), Some((has, _))) = (lacks, of.first()) {
+                let (item, has, lacks) = (name.clone(), (*has).to_owned(), lacks.silo.clone());
+                return Err(AgreementError::Absent { item, has, lacks });
+            }
+            agreement.add(of)?;
+        }
+        Ok(agreement)
+    }
+
+    /// The levels of the factor or grouping `label`, those of the study first.
+    pub(crate) fn levels_of(&self, label: &str) -> Option<&Vec<String>> {
+        self.declared.levels.get(label).or_else(|| self.levels.get(label))
+    }
+
+    /// Adds the items of one name, one a silo.
+    fn add(&mut self, items: &[(&str, &Item)]) -> Result<(), AgreementError> {
+        let Some((_, first)) = items.first() else { return Ok(()) };
+        match first {
+            Item::Rows { .. } => {}
+            Item::Kind { of, kind } => {
+                for (silo, item) in items {
+                    if let (Item::Kind { kind: other_kind, .. }, Some((one, _))) = (item, items.first())
+                        && other_kind != kind
+                    {
+                        return Err(AgreementError::Kind {
+                            column: of.clone(),
+                            one: (*one).into(),
+                            kind: *kind,
+                            other: (*silo).into(),
+                            other_kind: *other_kind,
+                        });
+                    }
+                }
+                self.kinds.insert(of.clone(), *kind);
+            }
+            Item::Levels { of, .. } => {
+                let all = items.iter().filter_map(|(_, item)| match item {
+                    Item::Levels { levels, .. } => Some(levels),
+                    _ => None,
+                });
+                self.levels.insert(of.clone(), union(all));
+            }
+            Item::MeanSd { of, .. } => {
+                let mut moments = Moments { count: 0, mean: 0.0, squares: 0.0 };
+                items.iter().for_each(|(_, item)| {
+                    if let Item::MeanSd { moments: part, .. } = item {
+                        moments.add(part);
+                    }
+                });
+                self.moments.insert(of.clone(), moments);
+            }
+            Item::Range { of, .. } => {
+                let ends = items.iter().filter_map(|(_, item)| match item {
+                    Item::Range { low, high, .. } => Some((*low, *high)),
+                    _ => None,
+                });
+                self.splines.insert(of.clone(), boundary(ends, Vec::new()));
+            }
+            Item::Quantiles { of, quantiles: first } => {
+                let all: Vec<&Quantiles> = same(items, |item| match item {
+                    Item::Quantiles { quantiles, .. } => {
+                        Some(quantiles).filter(|q| q.values.len() == first.values.len())
+                    }
+                    _ => None,
+                })?;
+                let ends = all.iter().map(|quantiles| (quantiles.low, quantiles.high));
+                self.splines.insert(of.clone(), boundary(ends, quantile::merged(&all)));
+            }
+            Item::Sums { of, sums: first } => {
+                let all: Vec<&ChebyshevSums> = same(items, |item| match item {
+                    Item::Sums { sums, .. } => Some(sums).filter(|sums| sums.sums.len() == first.sums.len()),
+                    _ => None,
+                })?;
+                let polynomial = OrthogonalPolynomial::of(&all).ok_or_else(|| AgreementError::TooFewValues {
+                    call: of.clone(),
+                    expected: format!("more than {} values that differ", first.sums.len() / 2),
+                    remedy: "Lower the degree.",
+                })?;
+                self.polynomials.insert(of.clone(), polynomial);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What `of` takes from each item, or an error that names the silo whose item is of another shape.
+fn same<'a, T>(
+    items: &[(&str, &'a Item)],
+    of: impl Fn(&'a Item) -> Option<&'a T>,
+) -> Result<Vec<&'a T>, AgreementError> {
+    let one = |(silo, item): &(&str, &'a Item)| {
+        of(item).ok_or_else(|| AgreementError::Malformed { silo: (*silo).into(), item: item.name() })
+    };
+    items.iter().map(one).collect()
+}
+
+fn one_each(profiles: &[Profile]) -> Result<(), AgreementError> {
+    let twice = (1..profiles.len()).find(|at| profiles[..*at].iter().any(|other| other.silo == profiles[*at].silo));
+    match (profiles.is_empty(), twice) {
+        (true, _) => Err(AgreementError::Silos { found: "none".into() }),
+        (_, Some(at)) => Err(AgreementError::Silos { found: format!("two of silo `{}`", profiles[at].silo) }),
+        _ => Ok(()),
+    }
+}
+
+/// The levels of all silos, each once: by size if all are numbers, or by their bytes.
+fn union<'a>(silos: impl Iterator<Item = &'a Vec<String>>) -> Vec<String> {
+    let mut levels: Vec<String> = silos.flatten().cloned().collect();
+    levels.sort_unstable();
+    levels.dedup();
+    let numbers: Option<Vec<f64>> = levels.iter().map(|level| level.parse().ok()).collect();
+    if let Some(numbers) = numbers.filter(|numbers: &Vec<f64>| numbers.iter().all(|number| number.is_finite())) {
+        let mut order: Vec<usize> = (0..levels.len()).collect();
+        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
+        levels = order.into_iter().map(|at| levels[at].clone()).collect();
+    }
+    levels
+}
+
+fn boundary(ends: impl Iterator<Item = (f64, f64)>, knots: Vec<f64>) -> Boundary {
+    let ends = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (a, b)| (low.min(a), high.max(b)));
+    Boundary { low: ends.0, high: ends.1, knots }
+}

@@ -1,0 +1,83 @@
+//! Names every way in which silos cannot agree, with the silos, the item, and what to do.
+
+use crate::read::ColumnKind;
+
+/// The error of merging the profiles of silos.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgreementError {
+    /// There is no profile, or two of one silo.
+    #[error("merging profiles: found {found}, expected one profile of each silo.")]
+    Silos {
+        /// What was found.
+        found: String,
+    },
+    /// A column holds one thing in a silo and another in the next.
+    #[error(
+        "merging profiles: column `{column}` holds {} in silo `{one}` and {} in silo `{other}`, expected the same in all. Correct the file of one of them, or write `factor({column})` if its values are levels.",
+        word(*kind),
+        word(*other_kind)
+    )]
+    Kind {
+        /// The column.
+        column: String,
+        /// The first silo.
+        one: String,
+        /// What it holds there.
+        kind: ColumnKind,
+        /// Another silo.
+        other: String,
+        /// What it holds there.
+        other_kind: ColumnKind,
+    },
+    /// A silo lacks an item that another one has.
+    #[error(
+        "merging profiles: silo `{lacks}` has no item `{item}`, which silo `{has}` has. Make both profiles for the same formulas and the same study."
+    )]
+    Absent {
+        /// The item.
+        item: String,
+        /// A silo that has it.
+        has: String,
+        /// The silo that lacks it.
+        lacks: String,
+    },
+    /// An owner refuses an item.
+    #[error(
+        "merging profiles: silo `{silo}` refuses the item `{item}`. Fix it in the study instead, or take its term out of the formula."
+    )]
+    Refused {
+        /// The silo.
+        silo: String,
+        /// The item.
+        item: String,
+    },
+    /// The numbers of an item cannot come from rows.
+    #[error(
+        "merging profiles: the item `{item}` of silo `{silo}` has numbers that no rows give. Make the profile anew."
+    )]
+    Malformed {
+        /// The silo.
+        silo: String,
+        /// The item.
+        item: String,
+    },
+    /// The rows of all silos together do not give what a call needs.
+    #[error("merging profiles: {call} needs {expected}, and the rows of all silos do not have it. {remedy}")]
+    TooFewValues {
+        /// The call.
+        call: String,
+        /// What it needs.
+        expected: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+fn word(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Number => "numbers",
+        ColumnKind::Text => "text",
+        ColumnKind::Logical => "TRUE and FALSE",
+    }
+}

@@ -1,0 +1,150 @@
+//! The items of a profile: each has a name by which an owner can refuse it, and a line that says what it shows.
+
+use std::fmt::{Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+
+use super::Moments;
+use crate::read::ColumnKind;
+
+/// One thing that a silo says of its rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "item", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Item {
+    /// How many rows are used, and how many are left out for missing cells.
+    Rows {
+        /// The rows used.
+        used: u64,
+        /// The rows left out.
+        dropped: u64,
+    },
+    /// What a column holds.
+    Kind {
+        /// The column.
+        of: String,
+        /// What it holds.
+        kind: ColumnKind,
+    },
+    /// The levels of a factor, or the groups of a grouping over silos.
+    Levels {
+        /// The factor, or the grouping.
+        of: String,
+        /// Its levels that the silo has.
+        levels: Vec<String>,
+    },
+    /// Count, mean and squares of the numbers that a `scale` is of.
+    MeanSd {
+        /// The call of `scale`.
+        of: String,
+        /// The moments.
+        moments: Moments,
+    },
+    /// The smallest and the largest number that a `bs` is of.
+    Range {
+        /// The call of `bs`.
+        of: String,
+        /// The smallest.
+        low: f64,
+        /// The largest.
+        high: f64,
+    },
+    /// Quantiles of the numbers that a `bs` with `df` is of.
+    Quantiles {
+        /// The call of `bs`.
+        of: String,
+        /// The quantiles.
+        quantiles: Quantiles,
+    },
+    /// Range, and sums of polynomials up to twice the degree, of the numbers that a `poly` is of.
+    Sums {
+        /// The call of `poly`.
+        of: String,
+        /// The sums.
+        sums: ChebyshevSums,
+    },
+}
+
+/// A range, and the quantiles inside it at probabilities equally far apart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// The number of rows.
+    pub rows: u64,
+    /// The smallest number.
+    pub low: f64,
+    /// The largest number.
+    pub high: f64,
+    /// The quantiles.
+    pub values: Vec<f64>,
+}
+
+/// A range, and the sums of Chebyshev polynomials on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChebyshevSums {
+    /// The smallest number.
+    pub low: f64,
+    /// The largest number.
+    pub high: f64,
+    /// The sum of each polynomial, from degree zero.
+    pub sums: Vec<f64>,
+}
+
+impl Item {
+    /// The name by which an owner refuses it, `levels:smoke`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Rows { .. } => "rows".into(),
+            Self::Kind { of, .. } => format!("kind:{of}"),
+            Self::Levels { of, .. } => format!("levels:{of}"),
+            Self::MeanSd { of, .. } => format!("mean-sd:{of}"),
+            Self::Range { of, .. } => format!("range:{of}"),
+            Self::Quantiles { of, .. } => format!("quantiles:{of}"),
+            Self::Sums { of, .. } => format!("sums:{of}"),
+        }
+    }
+
+    /// Whether its numbers are such that rows can have given them.
+    pub(crate) fn is_plain(&self) -> bool {
+        let range = |low: &f64, high: &f64| low.is_finite() && high.is_finite() && low <= high;
+        match self {
+            Self::Rows { .. } | Self::Kind { .. } => true,
+            Self::Levels { levels, .. } => (1..levels.len()).all(|at| !levels[..at].contains(&levels[at])),
+            Self::MeanSd { moments, .. } => moments.is_plain(),
+            Self::Range { low, high, .. } => range(low, high),
+            Self::Quantiles { quantiles, .. } => {
+                let inside =
+                    quantiles.values.iter().all(|value| range(&quantiles.low, value) && range(value, &quantiles.high));
+                range(&quantiles.low, &quantiles.high) && inside && quantiles.rows > 0
+            }
+            Self::Sums { sums, .. } => {
+                let count = sums.sums.first().copied().unwrap_or_default();
+                let bounded = sums.sums.iter().all(|sum| sum.abs() <= count * (1.0 + 1e-9));
+                range(&sums.low, &sums.high) && count > 0.0 && bounded
+            }
+        }
+    }
+}
+
+impl Display for Item {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rows { used, dropped } => write!(out, "{used} rows used, {dropped} left out for missing cells"),
+            Self::Kind { of, kind: ColumnKind::Number } => write!(out, "column {of} holds numbers"),
+            Self::Kind { of, kind: ColumnKind::Text } => write!(out, "column {of} holds text"),
+            Self::Kind { of, kind: ColumnKind::Logical } => write!(out, "column {of} holds TRUE and FALSE"),
+            Self::Levels { of, levels } => write!(out, "{of} has the levels {}", levels.join(", ")),
+            Self::MeanSd { of, moments } => {
+                let Moments { count, mean, .. } = moments;
+                write!(out, "what {of} scales: {count} numbers, mean {mean}, standard deviation {}", moments.sd())
+            }
+            Self::Range { of, low, high } => write!(out, "what {of} is of: smallest {low}, largest {high}"),
+            Self::Quantiles { of, quantiles: Quantiles { rows, low, high, values } } => {
+                write!(out, "what {of} is of: {rows} numbers, smallest {low}, largest {high}, quantiles {values:?}")
+            }
+            Self::Sums { of, sums: ChebyshevSums { low, high, sums } } => {
+                write!(out, "what {of} is of: smallest {low}, largest {high}, sums of polynomials {sums:?}")
+            }
+        }
+    }
+}

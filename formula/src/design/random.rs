@@ -1,0 +1,108 @@
+//! Computes the random terms of a design: the group of each row, the columns that vary, and which groups hold others.
+
+use super::block;
+use super::error::DesignError;
+use super::evaluate::Evaluation;
+use super::matrix::{Matrix, matrix};
+use crate::random::RandomTerm;
+use crate::read::SILO;
+
+/// Where the groups of a random term have their rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupScope {
+    /// A group is a silo: `(1 | silo)`.
+    Silo,
+    /// Each group is inside of one silo: its coefficients are local latents, and its name stays there.
+    WithinSilo,
+    /// Groups have rows in several silos, as the study declares: their coefficients are global latents.
+    AcrossSilos,
+}
+
+/// One random term of a silo's design.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RandomDesign {
+    /// As lme4 writes it, `1 + x | child:class`.
+    pub label: String,
+    /// The grouping, `child:class`.
+    pub grouping: String,
+    /// Where its groups have their rows.
+    pub scope: GroupScope,
+    /// Whether the coefficients of a group are correlated: `|`, not `||`.
+    pub correlated: bool,
+    /// The groups: those of the silo, or of all silos where they are agreed on.
+    pub levels: Vec<String>,
+    /// The group of each row.
+    pub group: Vec<usize>,
+    /// The columns whose coefficients vary.
+    pub columns: Matrix,
+    /// The next larger grouping whose groups hold these, if there is one.
+    pub nested_in: Option<Nesting>,
+}
+
+/// Groups that each lie in one group of another random term.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nesting {
+    /// The index of that random term.
+    pub term: usize,
+    /// The outer group of each group.
+    pub outer: Vec<usize>,
+}
+
+impl RandomDesign {
+    pub(super) fn of(term: &RandomTerm, evaluation: &Evaluation<'_>) -> Result<Self, DesignError> {
+        let grouping = term.grouping.label();
+        let groups = evaluation.groups(&term.grouping)?;
+        let agreement = evaluation.agreement.ok_or_else(|| DesignError::NotAgreed { item: grouping.clone() })?;
+        let across = agreement.declared.groups_across_silos.contains(&grouping);
+        let (scope, groups) = if grouping == SILO {
+            (GroupScope::Silo, groups)
+        } else if across {
+            let missing = || DesignError::NotAgreed { item: format!("levels:{grouping}") };
+            let agreed = agreement.levels_of(&grouping).ok_or_else(missing)?;
+            let span = term.grouping.columns.first().map_or(0..0, |(_, span)| span.clone());
+            (GroupScope::AcrossSilos, block::among(&groups, agreed, &grouping, &span, evaluation)?)
+        } else {
+            (GroupScope::WithinSilo, groups)
+        };
+        Ok(Self {
+            label: term.label.clone(),
+            grouping,
+            scope,
+            correlated: term.correlated,
+            levels: groups.levels,
+            group: groups.codes,
+            columns: matrix(&term.terms, evaluation)?,
+            nested_in: None,
+        })
+    }
+
+    /// The group of `outer` that holds each of these groups, if there is one for each.
+    fn inside(&self, outer: &Self) -> Option<Vec<usize>> {
+        let mut holders: Vec<Option<usize>> = vec![None; self.levels.len()];
+        for (inner, outer) in self.group.iter().zip(&outer.group) {
+            match &mut holders[*inner] {
+                Some(holder) if holder != outer => return None,
+                holder => *holder = Some(*outer),
+            }
+        }
+        holders.into_iter().collect()
+    }
+}
+
+/// Finds the nesting of each random term: of the groupings that hold its groups, the one with the most groups.
+pub(super) fn nest(terms: &mut [RandomDesign]) {
+    let found: Vec<Option<Nesting>> = terms
+        .iter()
+        .map(|inner| {
+            let larger = |outer: &&(usize, &RandomDesign)| {
+                outer.1.scope != GroupScope::Silo && outer.1.levels.len() < inner.levels.len()
+            };
+            let holders = terms.iter().enumerate().filter(|outer| larger(&outer));
+            let holders = holders.filter_map(|(term, outer)| Some((outer.levels.len(), term, inner.inside(outer)?)));
+            holders
+                .max_by_key(|(levels, term, _)| (*levels, std::cmp::Reverse(*term)))
+                .map(|(_, term, outer)| Nesting { term, outer })
+        })
+        .collect();
+    terms.iter_mut().zip(found).for_each(|(term, nesting)| term.nested_in = nesting);
+}

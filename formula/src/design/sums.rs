@@ -1,0 +1,155 @@
+//! Sums the columns of a silo's design, from which all silos learn their scales and which columns say the same.
+
+use std::fmt::{Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::DesignError;
+use super::matrix::Design;
+use super::outcome::Outcome;
+use crate::agree::Moments;
+
+/// Count, means and products about the means of the columns of a design, and the moments of the outcome.
+///
+/// A silo sends it after the agreement: it needs the columns that all have. Of the products an owner may send the
+/// squares alone ([`ColumnSums::without_products`]); then nobody learns which columns are collinear.
+///
+/// # Example
+/// ```
+/// # use partita_formula::{Agreement, Declared, Design, Formula, Frame, MissingCells, Profile, ReadOptions};
+/// # let formula = Formula::parse("y ~ age + twice")?;
+/// # let text = "y,age,twice\n1,7,14\n2,8,16\n4,9,18\n";
+/// # let frame = Frame::from_bytes("north.csv", text.as_bytes(), ReadOptions::default())?;
+/// # let columns = frame.columns("north", &[&formula], MissingCells::Refuse)?;
+/// # let profile = Profile::of(&[&formula], &columns, &Declared::default())?;
+/// # let agreement = Agreement::merge(&[profile], &Declared::default())?;
+/// # let design = Design::of(&formula, &columns, &agreement)?;
+/// let sums = design.sums(); // of y ~ age + twice, where `twice` is twice the age
+/// assert_eq!(sums.sds()[1], 1.0);
+/// assert_eq!(sums.collinear()[0].to_string(), "`twice` is 2 times `age`");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColumnSums {
+    /// The silo, or the silos merged.
+    pub silo: String,
+    /// The names of the columns.
+    pub names: Vec<String>,
+    /// The number of rows.
+    pub count: u64,
+    /// The mean of each column.
+    pub means: Vec<f64>,
+    /// The sum of squares of each column about its mean.
+    pub squares: Vec<f64>,
+    /// The sums of products of two columns about their means, row by row below the diagonal.
+    pub products: Option<Vec<f64>>,
+    /// The moments of an outcome of numbers.
+    pub outcome: Option<Moments>,
+}
+
+impl Design {
+    /// The sums of its fixed columns.
+    #[must_use]
+    pub fn sums(&self) -> ColumnSums {
+        let width = self.fixed.names.len();
+        let rows = || self.fixed.values.chunks_exact(width.max(1));
+        let mut means = vec![0.0; width];
+        rows().for_each(|row| means.iter_mut().zip(row).for_each(|(mean, value)| *mean += value));
+        means.iter_mut().for_each(|mean| *mean /= self.rows.max(1) as f64);
+        let (mut squares, mut products) = (vec![0.0; width], vec![0.0; width * width.saturating_sub(1) / 2]);
+        let mut about = vec![0.0; width];
+        for row in rows() {
+            about.iter_mut().zip(row).zip(&means).for_each(|((about, value), mean)| *about = value - mean);
+            let mut place = products.iter_mut();
+            for (at, one) in about.iter().enumerate() {
+                squares[at] += one * one;
+                about[..at].iter().zip(&mut place).for_each(|(two, product)| *product += one * two);
+            }
+        }
+        let outcome = match &self.outcome {
+            Some(Outcome::Numbers(values)) => Some(Moments::of(values)),
+            _ => None,
+        };
+        let (silo, names, count) = (self.silo.clone(), self.fixed.names.clone(), self.rows as u64);
+        ColumnSums { silo, names, count, means, squares, products: Some(products), outcome }
+    }
+}
+
+impl ColumnSums {
+    /// Adds the sums of all silos, in their order.
+    ///
+    /// # Errors
+    /// [`DesignError::Columns`] if two silos have other columns, or one's numbers are not as many as its columns.
+    pub fn merge(silos: &[Self]) -> Result<Self, DesignError> {
+        let mut silos = silos.iter();
+        let nothing = || DesignError::Columns { silo: "none".into(), found: Vec::new(), expected: Vec::new() };
+        let mut all = silos.next().ok_or_else(nothing)?.clone();
+        all.fits(&all.names)?;
+        for silo in silos {
+            silo.fits(&all.names)?;
+            all.add(silo);
+        }
+        Ok(all)
+    }
+
+    fn fits(&self, names: &[String]) -> Result<(), DesignError> {
+        let width = names.len();
+        let products = self.products.as_ref().is_none_or(|p| p.len() == width * width.saturating_sub(1) / 2);
+        if self.names == names && self.means.len() == width && self.squares.len() == width && products {
+            return Ok(());
+        }
+        Err(DesignError::Columns { silo: self.silo.clone(), found: self.names.clone(), expected: names.to_vec() })
+    }
+
+    fn add(&mut self, other: &Self) {
+        let (n, m) = (self.count as f64, other.count as f64);
+        let all = (n + m).max(1.0);
+        let apart: Vec<f64> = other.means.iter().zip(&self.means).map(|(two, one)| two - one).collect();
+        for (at, apart) in apart.iter().enumerate() {
+            self.squares[at] += other.squares[at] + apart * apart * n * m / all;
+            self.means[at] += apart * m / all;
+        }
+        self.products = self.products.take().zip(other.products.as_ref()).map(|(mut sums, others)| {
+            let pairs = (0..apart.len()).flat_map(|at| (0..at).map(move |before| (at, before)));
+            for ((sum, other), (at, before)) in sums.iter_mut().zip(others).zip(pairs) {
+                *sum += other + apart[at] * apart[before] * n * m / all;
+            }
+            sums
+        });
+        self.outcome = self.outcome.zip(other.outcome).map(|(mut one, two)| {
+            one.add(&two);
+            one
+        });
+        self.count += other.count;
+        self.silo = format!("{}, {}", self.silo, other.silo);
+    }
+
+    /// The sums less the products of two columns.
+    #[must_use]
+    pub fn without_products(mut self) -> Self {
+        self.products = None;
+        self
+    }
+
+    /// The standard deviation of each column, with the divisor $`n - 1`$.
+    #[must_use]
+    pub fn sds(&self) -> Vec<f64> {
+        self.squares.iter().map(|squares| (squares / (self.count as f64 - 1.0)).sqrt()).collect()
+    }
+}
+
+impl Display for ColumnSums {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        writeln!(out, "What silo {} says of {} rows of its design:", self.silo, self.count)?;
+        for ((name, mean), sd) in self.names.iter().zip(&self.means).zip(self.sds()) {
+            writeln!(out, "  column {name}: mean {mean}, standard deviation {sd}")?;
+        }
+        if let Some(products) = &self.products {
+            writeln!(out, "  {} sums of products of two columns", products.len())?;
+        }
+        self.outcome.map_or(Ok(()), |outcome| {
+            writeln!(out, "  outcome: mean {}, standard deviation {}", outcome.mean, outcome.sd())
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Names every way in which a formula cannot be read, with the place in its text, and what to write instead.
+
+use crate::syntax::Place;
+
+/// The error of reading a formula.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormulaError {
+    /// The text does not follow the grammar.
+    #[error("reading the formula: found {found}, expected {expected}.\n{place}")]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// The word or sign there.
+        found: String,
+        /// What may stand there.
+        expected: String,
+    },
+    /// The formula is longer, or its parentheses are deeper, than any that is meant.
+    #[error(
+        "reading the formula: found {bytes} bytes, expected at most {longest}, with at most {deepest} parentheses inside one another and signs in a row, and at most {most} operators besides `+` and `-` of the outermost sum. Make columns in the file."
+    )]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The longest allowed.
+        longest: usize,
+        /// The deepest allowed.
+        deepest: usize,
+        /// The most operators.
+        most: usize,
+    },
+    /// The formula expands to more terms than any that is meant.
+    #[error("expanding the formula: found more than {most} terms. Lower the power or take interactions out.\n{place}")]
+    TooManyTerms {
+        /// Where.
+        place: Place,
+        /// The most allowed.
+        most: usize,
+    },
+    /// A function that formulas do not have.
+    #[error(
+        "reading the formula: found the function `{function}`, expected one of {}.{}\n{place}",
+        known.join(", "),
+        did_you_mean(suggestion)
+    )]
+    UnknownFunction {
+        /// Where.
+        place: Place,
+        /// Its name.
+        function: String,
+        /// Those that may stand there.
+        known: Vec<&'static str>,
+        /// The nearest of them, if any is near.
+        suggestion: Option<String>,
+    },
+    /// Something that the grammar allows and that means nothing where it stands.
+    #[error("reading the formula: found {found}, expected {expected}. {remedy}\n{place}")]
+    Meaning {
+        /// Where.
+        place: Place,
+        /// What is there.
+        found: String,
+        /// What may stand there.
+        expected: String,
+        /// What to write instead.
+        remedy: String,
+    },
+}
+
+/// The sentence that proposes `suggestion`, or nothing.
+pub(crate) fn did_you_mean(suggestion: &Option<String>) -> String {
+    suggestion.as_ref().map(|name| format!(" Did you mean `{name}`?")).unwrap_or_default()
+}
+
+/// The nearest of `names` to `name`, if it is near enough to be meant.
+pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let near = |other: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
+    let most = (name.chars().count() / 3).max(1);
+    names.into_iter().filter(|other| near(other) <= most).min_by_key(near).map(String::from)
+}

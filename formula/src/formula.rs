@@ -1,0 +1,191 @@
+//! A formula as its author means it: an outcome or a parameter, fixed terms in R's order, random terms as in lme4.
+
+use std::fmt::{Display, Formatter};
+
+use crate::error::FormulaError;
+use crate::random::{self, RandomTerm};
+use crate::response::Response;
+use crate::syntax::{self, Expression, Node, Place, Sides, Span};
+use crate::term::Terms;
+use crate::variable::{Variable, VariableKind, call_error};
+
+/// A Wilkinson–Rogers formula, as users of R's lme4 and brms write it.
+///
+/// # Example
+/// ```
+/// use partita_formula::Formula;
+/// let formula = Formula::parse("wheeze ~ smoke * age + (1 | child)")?;
+/// assert_eq!(formula.term_labels(), ["smoke", "age", "smoke:age"]);
+/// assert_eq!(formula.random_labels(), ["1 | child"]);
+/// assert!(formula.has_intercept());
+/// # Ok::<(), partita_formula::FormulaError>(())
+/// ```
+///
+/// # References
+/// G. N. Wilkinson and C. E. Rogers, "Symbolic description of factorial models for analysis of variance", 1973.
+/// D. Bates, M. Mächler, B. Bolker and S. Walker, "Fitting linear mixed-effects models using lme4", 2015, section 2.1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Formula {
+    text: String,
+    pub(crate) response: Option<Response>,
+    parameter: Option<String>,
+    pub(crate) fixed: Terms,
+    pub(crate) random: Vec<RandomTerm>,
+}
+
+impl Formula {
+    /// Reads `text`: `outcome ~ terms`, or `~ terms` without an outcome.
+    ///
+    /// # Errors
+    /// [`FormulaError`], whose place and text say what to write instead.
+    pub fn parse(text: &str) -> Result<Self, FormulaError> {
+        let Sides { left, right } = syntax::parse(text)?;
+        let response = left.as_ref().map(|left| Response::read(text, left)).transpose()?;
+        let formula = Self::of(text, &right, response, None)?;
+        formula.outcome_is_not_a_term()?;
+        Ok(formula)
+    }
+
+    /// Reads the formula of a parameter of the distribution, `sigma ~ terms`.
+    ///
+    /// # Errors
+    /// As [`Formula::parse`], and if the left side is not one name.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// let formula = Formula::parse_parameter("sigma ~ 0 + site")?;
+    /// assert_eq!(formula.parameter(), Some("sigma"));
+    /// assert_eq!(formula.term_labels(), ["site"]);
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    pub fn parse_parameter(text: &str) -> Result<Self, FormulaError> {
+        let Sides { left, right } = syntax::parse(text)?;
+        let expected = "the name of a parameter before `~`";
+        match left.as_ref().map(|left| (&left.node, left)) {
+            Some((Node::Name(name), _)) => Self::of(text, &right, None, Some(name.clone())),
+            Some((_, other)) => Err(call_error(text, other, expected, "Write `sigma ~ x`.")),
+            None => Err(call_error(text, &right, expected, "Write `sigma ~ x`.")),
+        }
+    }
+
+    fn of(
+        text: &str,
+        right: &Expression,
+        response: Option<Response>,
+        parameter: Option<String>,
+    ) -> Result<Self, FormulaError> {
+        let split = random::split(text, right)?;
+        let nothing = Expression { node: Node::Number(1.0), span: right.span.clone() };
+        let fixed = Terms::expand(text, split.fixed.as_ref().unwrap_or(&nothing))?;
+        Ok(Self { text: text.into(), response, parameter, fixed, random: split.random })
+    }
+
+    fn outcome_is_not_a_term(&self) -> Result<(), FormulaError> {
+        let label = self.response.as_ref().map(|response| response.outcome.label.as_str());
+        match self.fixed.used().find(|variable| Some(variable.label.as_str()) == label) {
+            None => Ok(()),
+            Some(variable) => Err(FormulaError::Meaning {
+                place: self.place(&variable.span),
+                found: format!("the outcome `{}` among the terms", variable.label),
+                expected: "other columns".into(),
+                remedy: "Take it out of one side.".into(),
+            }),
+        }
+    }
+
+    /// The formula without its outcome, for new rows that have none.
+    ///
+    /// # Example
+    /// ```
+    /// use partita_formula::Formula;
+    /// let formula = Formula::parse("y | weights(w) ~ age")?.without_outcome();
+    /// assert_eq!(formula.columns(), ["age"]);
+    /// # Ok::<(), partita_formula::FormulaError>(())
+    /// ```
+    #[must_use]
+    pub fn without_outcome(mut self) -> Self {
+        self.response = None;
+        self
+    }
+
+    /// The text it was read from.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parameter on its left side, of a formula read by [`Formula::parse_parameter`].
+    #[must_use]
+    pub fn parameter(&self) -> Option<&str> {
+        self.parameter.as_deref()
+    }
+
+    /// The outcome as R writes it.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&str> {
+        self.response.as_ref().map(|response| response.outcome.label.as_str())
+    }
+
+    /// The names of the fixed terms in R's order, without the intercept.
+    #[must_use]
+    pub fn term_labels(&self) -> Vec<String> {
+        self.fixed.terms.iter().map(|term| self.fixed.label(term)).collect()
+    }
+
+    /// Whether the fixed terms have an intercept.
+    #[must_use]
+    pub fn has_intercept(&self) -> bool {
+        self.fixed.intercept
+    }
+
+    /// The random terms, `a/b` expanded to `b:a` and `a`.
+    #[must_use]
+    pub fn random_labels(&self) -> Vec<String> {
+        self.random.iter().map(|term| term.label.clone()).collect()
+    }
+
+    /// The columns that it needs, once each, in the order of the text.
+    #[must_use]
+    pub fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = Vec::new();
+        for (name, _) in self.places() {
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+        columns
+    }
+
+    /// Every use of a column, with its place.
+    pub(crate) fn places(&self) -> Vec<(String, Span)> {
+        let mut places: Vec<(String, Span)> = self.variables().flat_map(Variable::columns).collect();
+        places.extend(self.random.iter().flat_map(|term| term.grouping.columns.clone()));
+        places.sort_by_key(|(_, span)| span.start);
+        places
+    }
+
+    /// Every variable of outcome, fixed and random terms.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &Variable> {
+        let response = self.response.iter().flat_map(Response::variables);
+        response.chain(self.fixed.used()).chain(self.random.iter().flat_map(|term| term.terms.used()))
+    }
+
+    pub(crate) fn place(&self, span: &Span) -> Place {
+        Place::new(&self.text, span)
+    }
+
+    /// Whether the column `name` is read as levels at `span` of the text, whatever it holds.
+    pub(crate) fn reads_levels(&self, name: &str) -> bool {
+        let factor =
+            |variable: &Variable| matches!(&variable.kind, VariableKind::Factor { column, .. } if column == name);
+        let grouped = self.random.iter().flat_map(|term| &term.grouping.columns).any(|(column, _)| column == name);
+        grouped || self.variables().any(factor)
+    }
+}
+
+impl Display for Formula {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.text)
+    }
+}

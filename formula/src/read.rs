@@ -1,0 +1,13 @@
+//! Reads one silo's CSV file into typed columns, and refuses what would be read wrongly without a word.
+
+mod cells;
+mod columns;
+mod decode;
+mod delimiter;
+mod error;
+mod frame;
+
+pub use columns::{ColumnKind, Columns, MissingCells};
+pub(crate) use columns::{Factor, SILO};
+pub use error::{CellPlace, FrameError};
+pub use frame::{Decimal, Delimiter, Encoding, Frame, ReadOptions};

@@ -1,0 +1,123 @@
+//! Types the cells of one column: numbers with a point or a comma, logicals, dates, text.
+
+use super::error::{CellPlace, FrameError, LISTED};
+use super::frame::Decimal;
+
+/// The cells of a column and what they turned out to be.
+#[derive(Debug)]
+pub(super) struct Cells<'a> {
+    pub(super) kind: CellKind,
+    /// `None` where the cell is missing.
+    pub(super) text: Vec<Option<&'a str>>,
+    /// Numbers, and logicals as 0 and 1; not a number where the cell is missing or is text.
+    pub(super) numbers: Vec<f64>,
+}
+
+#[derive(Debug)]
+pub(super) enum CellKind {
+    Number,
+    Logical,
+    Text,
+    /// Every cell is a date.
+    Dates(CellPlace),
+    /// At least half of the cells are numbers, and not all.
+    Mixed {
+        numbers: usize,
+        count: usize,
+        cells: Vec<CellPlace>,
+    },
+}
+
+/// What a column is read with.
+pub(super) struct Reading<'a> {
+    pub(super) file: &'a str,
+    pub(super) column: &'a str,
+    pub(super) decimal: Decimal,
+    pub(super) missing: &'a [String],
+}
+
+impl Reading<'_> {
+    /// Types `cells`; `lines` are the lines of the file that they are in.
+    pub(super) fn of<'c>(&self, cells: Vec<&'c str>, lines: &[u64]) -> Result<Cells<'c>, FrameError> {
+        let is_missing = |cell: &&str| self.missing.iter().any(|word| word == cell);
+        let text: Vec<Option<&str>> =
+            cells.into_iter().map(|cell| Some(cell).filter(|cell| !is_missing(cell))).collect();
+        let place = |at: usize| {
+            let found = text.get(at).copied().flatten().unwrap_or_default();
+            CellPlace { line: lines.get(at).copied().unwrap_or_default(), found: found.into() }
+        };
+        if let Some(at) = text.iter().position(|cell| cell.is_some_and(|cell| cell.contains('\n'))) {
+            return Err(FrameError::Quote { file: self.file.into(), line: place(at).line });
+        }
+        let comma = self.has_commas(&text, place)?;
+        let number =
+            |cell: &str| if comma { with_comma(cell) } else { cell.parse().ok().filter(|x: &f64| x.is_finite()) };
+        let numbers: Vec<f64> = text.iter().map(|cell| cell.and_then(number).unwrap_or(f64::NAN)).collect();
+        let present = text.iter().flatten().count();
+        let found = numbers.iter().filter(|number| !number.is_nan()).count();
+        if found == present {
+            return Ok(Cells { kind: CellKind::Number, text, numbers });
+        }
+        if text.iter().flatten().all(|cell| logical(cell).is_some()) {
+            let numbers =
+                text.iter().map(|cell| cell.and_then(logical).map_or(f64::NAN, |yes| f64::from(u8::from(yes))));
+            return Ok(Cells { kind: CellKind::Logical, numbers: numbers.collect(), text });
+        }
+        let others = || (0..text.len()).filter(|at| text[*at].is_some() && numbers[*at].is_nan());
+        let kind = if found == 0 && text.iter().flatten().all(|cell| is_date(cell)) {
+            CellKind::Dates(others().next().map_or(place(0), place))
+        } else if 2 * found >= present {
+            let cells = others().take(LISTED).map(place).collect();
+            CellKind::Mixed { numbers: found, count: present - found, cells }
+        } else {
+            CellKind::Text
+        };
+        Ok(Cells { kind, text, numbers })
+    }
+
+    /// Whether the column's decimals stand after a comma.
+    fn has_commas(&self, text: &[Option<&str>], place: impl Fn(usize) -> CellPlace) -> Result<bool, FrameError> {
+        if self.decimal != Decimal::AsFound {
+            return Ok(self.decimal == Decimal::Comma);
+        }
+        let with = |cell: &&str| cell.contains(',');
+        if !text.iter().flatten().any(with) || !text.iter().flatten().all(|cell| with_comma(cell).is_some()) {
+            return Ok(false);
+        }
+        // 1,500 may be one and a half, or fifteen hundred.
+        let thousands = |cell: &&str| {
+            let mut groups = cell.trim_start_matches(['-', '+']).split(',');
+            let first = groups.next().is_some_and(|first| (1..=3).contains(&first.len()) && !first.starts_with('0'));
+            first && groups.all(|group| group.len() == 3)
+        };
+        if text.iter().flatten().filter(|cell| with(cell)).all(thousands) {
+            let at = text.iter().position(|cell| cell.is_some_and(|cell| cell.contains(','))).unwrap_or_default();
+            return Err(FrameError::Comma { file: self.file.into(), column: self.column.into(), cell: place(at) });
+        }
+        Ok(true)
+    }
+}
+
+/// The number that `cell` is with a comma before its decimals, if it has no point.
+fn with_comma(cell: &str) -> Option<f64> {
+    let plain = !cell.contains('.') && cell.matches(',').count() <= 1;
+    Some(cell).filter(|_| plain).and_then(|cell| cell.replace(',', ".").parse().ok()).filter(|x: &f64| x.is_finite())
+}
+
+fn logical(cell: &str) -> Option<bool> {
+    match cell {
+        "TRUE" | "True" | "true" => Some(true),
+        "FALSE" | "False" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether `cell` is a date in numbers, as 2024-05-31, 31.05.2024 or 5/31/24, with or without a time.
+fn is_date(cell: &str) -> bool {
+    let date = cell.split([' ', 'T']).next().unwrap_or_default();
+    ['-', '.', '/'].into_iter().any(|mark| {
+        let parts: Vec<&str> = date.split(mark).collect();
+        let digits = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        parts.len() == 3 && parts.iter().all(digits)
+    })
+}

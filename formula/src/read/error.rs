@@ -1,0 +1,185 @@
+//! Names every way in which a silo's file cannot be read, with file, line and column, and what to do about it.
+
+use std::fmt::{Display, Formatter};
+
+use partita_core::DataError;
+
+use crate::error::did_you_mean;
+use crate::syntax::Place;
+
+/// The most cells that a message lists; it counts the others.
+pub(crate) const LISTED: usize = 5;
+
+/// A cell of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CellPlace {
+    /// The line of the file, from 1.
+    pub line: u64,
+    /// The text there.
+    pub found: String,
+}
+
+impl Display for CellPlace {
+    fn fmt(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(out, "line {}: {:?}", self.line, self.found)
+    }
+}
+
+/// The error of reading a silo's file, or of taking the columns of a formula from it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The file is no table.
+    #[error(transparent)]
+    Table(#[from] DataError),
+    /// The file is not text in UTF-8.
+    #[error(
+        "reading {file}: line {line}, character {character}, column `{column}`: found the byte 0x{byte:02x} after {before:?}, expected UTF-8. Save the file as UTF-8, or say `encoding = \"latin1\"` if it is Latin-1 (the usual one of Windows in Western Europe)."
+    )]
+    Encoding {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The character of the line, from 1.
+        character: usize,
+        /// The column, by its name in the first line or else its number.
+        column: String,
+        /// The byte.
+        byte: u8,
+        /// The characters of the cell before it.
+        before: String,
+    },
+    /// The first line could be split in several ways.
+    #[error(
+        "reading {file}: line 1: found {}, expected one of them between the names of columns. Say which with `delimiter = \";\"`.",
+        candidates.iter().map(|c| format!("{c:?}")).collect::<Vec<_>>().join(" and ")
+    )]
+    Delimiter {
+        /// The file.
+        file: String,
+        /// The characters that may separate columns.
+        candidates: Vec<char>,
+    },
+    /// An option names a delimiter that has more than one byte.
+    #[error("reading options: the delimiter is {found:?}, expected an ASCII character such as `;`.")]
+    NoDelimiter {
+        /// The character.
+        found: char,
+    },
+    /// A quote opens and none closes it, or it closes lines below.
+    #[error(
+        "reading {file}: line {line}: a quote opens a cell that goes on in the next line, expected its end in that line. Close the quote, or take it out."
+    )]
+    Quote {
+        /// The file.
+        file: String,
+        /// The line of the quote.
+        line: u64,
+    },
+    /// The first line has numbers in the place of names.
+    #[error("reading {file}: line 1: found {found:?}, expected names of columns. Add a first line with the names.")]
+    Header {
+        /// The file.
+        file: String,
+        /// The first line's cells.
+        found: Vec<String>,
+    },
+    /// A comma may be that of decimals or that of thousands.
+    #[error(
+        "reading {file}: column `{column}`, {cell}: the comma may be that of decimals or of thousands. Say `decimal = \"comma\"`, or take the commas out."
+    )]
+    Comma {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The first cell with one.
+        cell: CellPlace,
+    },
+    /// A column has numbers and other text.
+    #[error(
+        "reading {file}: column `{column}` has {numbers} numbers and {count} other cells, expected numbers alone: {}{}. Correct these cells, write NA where there is no value or name their word in `missing`, or write `factor({column})` if the column has levels.",
+        cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        if *count > cells.len() { format!("; and {} more", count - cells.len()) } else { String::new() }
+    )]
+    Mixed {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The cells that are numbers.
+        numbers: usize,
+        /// The cells that are not.
+        count: usize,
+        /// The first of them.
+        cells: Vec<CellPlace>,
+    },
+    /// A column has dates.
+    #[error(
+        "reading {file}: column `{column}`, {cell}: found a date, expected a number or a level. Make a column of days in the file, or write `factor({column})` if each date is a level."
+    )]
+    Dates {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The first date.
+        cell: CellPlace,
+    },
+    /// The formula computes with a column of text.
+    #[error("reading {file}: column `{column}`, {cell}: found text, expected a number.\n{place}")]
+    NotNumbers {
+        /// The file.
+        file: String,
+        /// The column.
+        column: String,
+        /// The first cell.
+        cell: CellPlace,
+        /// Where the formula needs numbers.
+        place: Box<Place>,
+    },
+    /// The formula names a column that the file lacks.
+    #[error(
+        "reading {file}: no column `{column}`.{} The file has: {}.\n{place}",
+        did_you_mean(suggestion),
+        present.join(", ")
+    )]
+    UnknownColumn {
+        /// The file.
+        file: String,
+        /// The name.
+        column: String,
+        /// The nearest name of the file, if any is near.
+        suggestion: Option<String>,
+        /// The names of the file.
+        present: Vec<String>,
+        /// Where the formula names it.
+        place: Box<Place>,
+    },
+    /// Cells are missing and nobody said what that means.
+    #[error(
+        "reading {file}: {rows} of {all} rows have missing cells: {}. Fill them in, or say `na = \"drop\"` to leave these rows out.",
+        columns.iter().map(|(name, count, line)| format!("column `{name}` {count} (first in line {line})")).collect::<Vec<_>>().join(", ")
+    )]
+    Missing {
+        /// The file.
+        file: String,
+        /// The rows with missing cells.
+        rows: usize,
+        /// All rows.
+        all: usize,
+        /// The columns with missing cells: name, count and first line.
+        columns: Vec<(String, usize, u64)>,
+    },
+    /// No row is left.
+    #[error("reading {file}: each of the {rows} rows has a missing cell in the columns of the formula, expected one row without. Take out the column that is missing most: {}.", columns.join(", "))]
+    NothingLeft {
+        /// The file.
+        file: String,
+        /// Its rows.
+        rows: usize,
+        /// The columns with missing cells.
+        columns: Vec<String>,
+    },
+}

@@ -1,0 +1,211 @@
+//! Reads and evaluates arithmetic of one row: numbers, columns, functions, and `scale` with what silos agreed on.
+
+use super::{Call, call_error, constant, unknown};
+use crate::error::FormulaError;
+use crate::syntax::{Expression, Node, Operator, Span};
+
+/// Arithmetic of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Arithmetic {
+    Number(f64),
+    Column { name: String, span: Span },
+    Minus(Box<Self>),
+    Pair(Operator, Box<Self>, Box<Self>),
+    Apply(Function, Box<Self>),
+    Scale(Box<Scale>),
+}
+
+/// A column of numbers less its mean, divided by its standard deviation, over all silos.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) label: String,
+    pub(crate) of: Arithmetic,
+    pub(crate) centre: bool,
+    pub(crate) divide: bool,
+}
+
+/// A function of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Function {
+    Log,
+    Log2,
+    Log10,
+    Log1p,
+    Exp,
+    Expm1,
+    Sqrt,
+    Abs,
+    Sin,
+    Cos,
+}
+
+const ARITHMETIC: [&str; 12] =
+    ["log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "sin", "cos", "I", "scale"];
+
+impl Function {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "log" => Self::Log,
+            "log2" => Self::Log2,
+            "log10" => Self::Log10,
+            "log1p" => Self::Log1p,
+            "exp" => Self::Exp,
+            "expm1" => Self::Expm1,
+            "sqrt" => Self::Sqrt,
+            "abs" => Self::Abs,
+            "sin" => Self::Sin,
+            "cos" => Self::Cos,
+            _ => return None,
+        })
+    }
+
+    fn of(self, x: f64) -> f64 {
+        match self {
+            Self::Log => x.ln(),
+            Self::Log2 => x.log2(),
+            Self::Log10 => x.log10(),
+            Self::Log1p => x.ln_1p(),
+            Self::Exp => x.exp(),
+            Self::Expm1 => x.exp_m1(),
+            Self::Sqrt => x.sqrt(),
+            Self::Abs => x.abs(),
+            Self::Sin => x.sin(),
+            Self::Cos => x.cos(),
+        }
+    }
+}
+
+/// Reads arithmetic out of the trees of the formula `text`.
+pub(crate) struct Arithmetics<'a> {
+    pub(crate) text: &'a str,
+}
+
+impl Arithmetics<'_> {
+    pub(crate) fn read(&self, expression: &Expression) -> Result<Arithmetic, FormulaError> {
+        Ok(match &expression.node {
+            Node::Number(number) => Arithmetic::Number(*number),
+            Node::Name(name) => Arithmetic::Column { name: name.clone(), span: expression.span.clone() },
+            Node::Group(inner) | Node::Sign(Operator::Plus, inner) => self.read(inner)?,
+            Node::Sign(_, inner) => Arithmetic::Minus(Box::new(self.read(inner)?)),
+            Node::Pair(operator, left, right) => {
+                use Operator::{Minus, Over, Plus, Power, Times};
+                if ![Plus, Minus, Times, Over, Power].contains(operator) {
+                    let expected = "arithmetic with + - * / ^";
+                    return Err(call_error(
+                        self.text,
+                        expression,
+                        expected,
+                        "Interactions stand outside of functions.",
+                    ));
+                }
+                Arithmetic::Pair(*operator, Box::new(self.read(left)?), Box::new(self.read(right)?))
+            }
+            Node::Text(_) => return Err(call_error(self.text, expression, "a number", "Text has no arithmetic.")),
+            Node::Call { function, arguments } => {
+                let call = Call { text: self.text, expression, function, arguments };
+                self.call(&call)?
+            }
+        })
+    }
+
+    fn call(&self, call: &Call<'_>) -> Result<Arithmetic, FormulaError> {
+        match (call.function, Function::named(call.function)) {
+            ("I", _) => {
+                let [x] = call.matched(["x"])?;
+                self.read(call.first(x)?)
+            }
+            ("scale", _) => {
+                let [x, centre, divide] = call.matched(["x", "center", "scale"])?;
+                let of = self.read(call.first(x)?)?;
+                if of.scale().is_some() {
+                    return Err(call.refuse(call.expression, "`scale` once", "Take the inner or the outer one out."));
+                }
+                let label = call.expression.to_string();
+                let (centre, divide) = (call.logical(centre, true)?, call.logical(divide, true)?);
+                Ok(Arithmetic::Scale(Box::new(Scale { label, of, centre, divide })))
+            }
+            ("log", _) => {
+                let [x, base] = call.matched(["x", "base"])?;
+                let log = Arithmetic::Apply(Function::Log, Box::new(self.read(call.first(x)?)?));
+                let Some(base) = base else { return Ok(log) };
+                let number = constant(base).filter(|base| *base > 0.0 && (base - 1.0).abs() > 0.0);
+                let number = number.ok_or_else(|| call.refuse(base, "a positive number other than 1", "Write one."))?;
+                Ok(Arithmetic::Pair(Operator::Over, Box::new(log), Box::new(Arithmetic::Number(number.ln()))))
+            }
+            (_, Some(function)) => {
+                let [x] = call.matched(["x"])?;
+                Ok(Arithmetic::Apply(function, Box::new(self.read(call.first(x)?)?)))
+            }
+            (name, None) => Err(unknown(self.text, call.expression, name, &ARITHMETIC)),
+        }
+    }
+}
+
+impl Arithmetic {
+    /// The columns it needs, with their places.
+    pub(crate) fn columns(&self) -> Vec<(String, Span)> {
+        match self {
+            Self::Number(_) => Vec::new(),
+            Self::Column { name, span } => vec![(name.clone(), span.clone())],
+            Self::Minus(of) | Self::Apply(_, of) => of.columns(),
+            Self::Scale(scale) => scale.of.columns(),
+            Self::Pair(_, left, right) => left.columns().into_iter().chain(right.columns()).collect(),
+        }
+    }
+
+    /// Every `scale` in it.
+    pub(crate) fn scales(&self) -> Vec<&Scale> {
+        match self {
+            Self::Number(_) | Self::Column { .. } => Vec::new(),
+            Self::Minus(of) | Self::Apply(_, of) => of.scales(),
+            Self::Scale(scale) => vec![scale],
+            Self::Pair(_, left, right) => left.scales().into_iter().chain(right.scales()).collect(),
+        }
+    }
+
+    pub(crate) fn scale(&self) -> Option<&Scale> {
+        self.scales().into_iter().next()
+    }
+
+    /// Its value in every row: `column` gives the numbers of a column, `scaled` the mean and the divisor of a `scale`.
+    pub(crate) fn values<E>(&self, rows: usize, source: &impl Source<Error = E>) -> Result<Vec<f64>, E> {
+        Ok(match self {
+            Self::Number(number) => vec![*number; rows],
+            Self::Column { name, span } => source.numbers(name, span)?,
+            Self::Minus(of) => map(of.values(rows, source)?, |x| -x),
+            Self::Apply(function, of) => map(of.values(rows, source)?, |x| function.of(x)),
+            Self::Scale(scale) => {
+                let (centre, divisor) = source.scale(scale)?;
+                map(scale.of.values(rows, source)?, |x| (x - centre) / divisor)
+            }
+            Self::Pair(operator, left, right) => {
+                let (left, right) = (left.values(rows, source)?, right.values(rows, source)?);
+                let join = |x: f64, y: f64| match operator {
+                    Operator::Plus => x + y,
+                    Operator::Minus => x - y,
+                    Operator::Times => x * y,
+                    Operator::Over => x / y,
+                    // As R does: a square is a product.
+                    _ if y - 2.0 == 0.0 => x * x,
+                    _ => x.powf(y),
+                };
+                left.into_iter().zip(right).map(|(x, y)| join(x, y)).collect()
+            }
+        })
+    }
+}
+
+fn map(values: Vec<f64>, of: impl Fn(f64) -> f64) -> Vec<f64> {
+    values.into_iter().map(of).collect()
+}
+
+/// Gives arithmetic its numbers.
+pub(crate) trait Source {
+    type Error;
+
+    /// The numbers of a column that the formula names at `span`.
+    fn numbers(&self, name: &str, span: &Span) -> Result<Vec<f64>, Self::Error>;
+
+    /// The number subtracted by a `scale`, and the one it divides by.
+    fn scale(&self, scale: &Scale) -> Result<(f64, f64), Self::Error>;
+}

@@ -1,0 +1,345 @@
+//! Holds three silos with an agreement to the pooled file, and conflicts between silos to messages that name both.
+
+use partita_formula::{
+    Agreement, AgreementError, ColumnKind, ColumnSums, Declared, Design, DesignError, Formula, GroupScope, Item,
+    Moments, OrthogonalPolynomial, Outcome, Profile,
+};
+use proptest::prelude::*;
+
+use crate::golden::{CHILDREN, columns, declared, designs, difference, golden};
+
+/// Sums in another order lose about as many digits as polynomials of degree four.
+const TOLERANCE: f64 = 1e-10;
+
+/// The rows of `CHILDREN` by the silo that each is of, and where each went.
+fn split(of: &[usize]) -> ([String; 3], [Vec<usize>; 3]) {
+    let mut lines = CHILDREN.lines();
+    let header = lines.next().unwrap();
+    let (mut texts, mut rows) = ([(); 3].map(|()| format!("{header}\n")), [const { Vec::new() }; 3]);
+    for (row, (line, silo)) in lines.zip(of).enumerate() {
+        texts[*silo] += &format!("{line}\n");
+        rows[*silo].push(row);
+    }
+    (texts, rows)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, rng_seed: proptest::test_runner::RngSeed::Fixed(24), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn three_silos_with_an_agreement_have_the_designs_of_the_pooled_file(
+        of in proptest::collection::vec(0_usize..3, 30).prop_filter("each has rows", |of| (0..3).all(|silo| of.contains(&silo)))
+    ) {
+        let (texts, rows) = split(&of);
+        let golden = golden();
+        for case in golden["designs"].as_array().unwrap() {
+            let text = case["formula"].as_str().unwrap();
+            // Knots at quantiles depend on how rows are split.
+            if text.contains("df =") {
+                continue;
+            }
+            let formula = Formula::parse(text).unwrap();
+            let declared = declared(case["contrast"].as_str().unwrap());
+            let (_, pooled) = designs(&[("all", CHILDREN)], &formula, &declared);
+            let silos = [("north", texts[0].as_str()), ("south", texts[1].as_str()), ("west", texts[2].as_str())];
+            let (_, parts) = designs(&silos, &formula, &declared);
+            let width = pooled[0].fixed.names.len();
+            for (part, rows) in parts.iter().zip(&rows) {
+                prop_assert_eq!(&part.fixed.names, &pooled[0].fixed.names);
+                let chosen = |values: &[f64], width: usize| rows.iter().flat_map(|row| values[row * width..][..width].to_vec()).collect::<Vec<_>>();
+                let apart = difference(&part.fixed.values, &chosen(&pooled[0].fixed.values, width));
+                prop_assert!(apart < TOLERANCE, "{}: {:e}", text, apart);
+                for (one, all) in part.random.iter().zip(&pooled[0].random) {
+                    let columns = chosen(&all.columns.values, all.columns.names.len());
+                    prop_assert!(difference(&one.columns.values, &columns) < TOLERANCE, "{}", text);
+                    let names: Vec<&String> = one.group.iter().map(|group| &one.levels[*group]).collect();
+                    let expected: Vec<&String> = rows.iter().map(|row| &all.levels[all.group[*row]]).collect();
+                    prop_assert_eq!(names, expected);
+                }
+            }
+            let merged = ColumnSums::merge(&parts.iter().map(Design::sums).collect::<Vec<_>>()).unwrap();
+            let sums = pooled[0].sums();
+            prop_assert!(difference(&merged.means, &sums.means) < TOLERANCE);
+            prop_assert!(difference(&merged.sds(), &sums.sds()) < TOLERANCE);
+            prop_assert!(difference(&merged.products.unwrap(), &sums.products.unwrap()) < TOLERANCE);
+        }
+    }
+}
+
+/// The profiles of silos with `texts`, called north, south and west.
+fn profiles(texts: &[&str], formula: &Formula, declared: &Declared) -> Vec<Profile> {
+    let silo = |(text, name): (&&str, &str)| Profile::of(&[formula], &columns(name, text, formula), declared).unwrap();
+    texts.iter().zip(["north", "south", "west"]).map(silo).collect()
+}
+
+fn merge(texts: &[&str], formula: &str) -> Result<Agreement, AgreementError> {
+    let formula = Formula::parse(formula).unwrap();
+    Agreement::merge(&profiles(texts, &formula, &Declared::default()), &Declared::default())
+}
+
+#[test]
+fn columns_are_found_by_name_and_levels_are_those_of_all_silos() {
+    let agreement = merge(&["y,x,f\n1,2,b\n2,3,c\n", "f,extra,x,y\na,1,4,3\n"], "y ~ x * f + (1 | f)").unwrap();
+    assert_eq!(agreement.levels["f"], ["a", "b", "c"]);
+    assert_eq!(agreement.silos, [("north".into(), Some(2)), ("south".into(), Some(1))]);
+    assert_eq!(agreement.kinds["f"], ColumnKind::Text);
+    let ages = merge(&["y,age\n1,9\n2,10\n", "y,age\n1,7\n"], "y ~ factor(age)").unwrap();
+    assert_eq!(ages.levels["factor(age)"], ["7", "9", "10"]);
+}
+
+#[test]
+fn identifiers_are_levels_as_they_are_written_and_numbers_as_r_writes_them() {
+    let levels = |text: &str| merge(&[text], "y ~ factor(id)").unwrap().levels["factor(id)"].clone();
+    assert_eq!(levels("y,id\n1,7\n2,007\n3,10\n"), ["007", "7", "10"]);
+    assert_eq!(levels("y,id\n1,12345678901234567\n2,12345678901234568\n"), ["12345678901234567", "12345678901234568"]);
+    assert_eq!(levels("y,id\n1,1.50\n2,1.5\n3,100000\n4,-0\n5,0\n"), ["0", "1.5", "1e+05"]);
+}
+
+#[test]
+fn a_merge_is_the_same_in_every_order_of_the_silos() {
+    let (texts, _) = split(&(0..30).map(|row| row % 3).collect::<Vec<_>>());
+    let formula = Formula::parse("y ~ scale(x) + poly(age, 3) + bs(z, df = 5) + f").unwrap();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut profiles = profiles(&texts, &formula, &Declared::default());
+    let one = Agreement::merge(&profiles, &Declared::default()).unwrap();
+    profiles.reverse();
+    let other = Agreement::merge(&profiles, &Declared::default()).unwrap();
+    assert_eq!((&one.levels, &one.kinds), (&other.levels, &other.kinds));
+    let (a, b) = (one.moments["scale(x)"], other.moments["scale(x)"]);
+    assert!(difference(&[a.mean, a.squares], &[b.mean, b.squares]) < TOLERANCE);
+    let (a, b) = (&one.polynomials["poly(age, 3)"], &other.polynomials["poly(age, 3)"]);
+    assert!(difference(&a.norms, &b.norms) < TOLERANCE && difference(&a.alpha, &b.alpha) < TOLERANCE);
+    let (a, b) = (&one.splines["bs(z, df = 5)"].knots, &other.splines["bs(z, df = 5)"].knots);
+    assert_eq!(a.len(), 2);
+    assert!(difference(a, b) < TOLERANCE);
+    // Of thirty values in three parts alike, the knots are near the terciles of all: 3.4 and 6.5 by R's `quantile`.
+    assert!(a[0] < a[1] && (0.1..9.0).contains(&a[0]), "{a:?}");
+}
+
+#[test]
+fn silos_that_differ_are_both_named() {
+    let north = "y,x,f\n1,2,a\n";
+    let text = merge(&[north, "y,x,f\n1,low,a\n2,high,b\n"], "y ~ x").unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "merging profiles: column `x` holds numbers in silo `north` and text in silo `south`, expected the same in all. Correct the file of one of them, or write `factor(x)` if its values are levels."
+    );
+    assert!(merge(&[north, "y,x,f\n1,low,a\n2,high,b\n"], "y ~ factor(x)").is_ok());
+    let text = merge(&[north, "y,x,f\n1,2,TRUE\n"], "y ~ f").unwrap_err().to_string();
+    assert!(text.contains("text in silo `north` and TRUE and FALSE in silo `south`"), "{text}");
+
+    let formula = Formula::parse("y ~ scale(x) + f").unwrap();
+    let declared = Declared::default();
+    let mut two = profiles(&[north, "y,x,f\n3,4,b\n"], &formula, &declared);
+    two[1].items.retain(|item| item.name() != "levels:f");
+    let text = Agreement::merge(&two, &declared).unwrap_err().to_string();
+    assert!(text.contains("silo `south` has no item `levels:f`, which silo `north` has"), "{text}");
+
+    two[1].silo = "north".into();
+    let text = Agreement::merge(&two, &declared).unwrap_err().to_string();
+    assert!(text.contains("found two of silo `north`"), "{text}");
+    assert!(matches!(Agreement::merge(&[], &declared), Err(AgreementError::Silos { .. })));
+    let few = merge(&["y,x\n1,2\n2,2\n", "y,x\n3,4\n"], "y ~ poly(x, 2)").unwrap_err().to_string();
+    assert!(few.contains("poly(x, 2) needs more than 2 values that differ"), "{few}");
+}
+
+#[test]
+fn an_owner_reads_each_item_and_refuses_it_by_name_and_a_study_may_fix_it() {
+    let formula = Formula::parse("y ~ scale(x) + f").unwrap();
+    let mut declared = Declared::default();
+    let texts = ["y,x,f\n1,2,a\n2,4,b\n", "y,x,f\n3,6,b\n"];
+    let mut two = profiles(&texts, &formula, &declared);
+    let expected = "What silo north says of its rows:
+  rows: 2 rows used, 0 left out for missing cells
+  kind:y: column y holds numbers
+  kind:x: column x holds numbers
+  kind:f: column f holds text
+  mean-sd:scale(x): what scale(x) scales: 2 numbers, mean 3, standard deviation 1.4142135623730951
+  levels:f: f has the levels a, b
+";
+    assert_eq!(two[0].to_string(), expected);
+    assert!(two[0].refuse("levels:f") && !two[0].refuse("levels:g"));
+    assert!(two[0].to_string().ends_with("  levels:f: refused\n"));
+    let text = Agreement::merge(&two, &declared).unwrap_err().to_string();
+    assert!(text.contains("silo `north` refuses the item `levels:f`. Fix it in the study instead"), "{text}");
+
+    declared.levels.insert("f".into(), vec!["b".into(), "a".into()]);
+    let two = profiles(&texts, &formula, &declared);
+    assert!(two.iter().all(|profile| profile.items.iter().all(|item| item.name() != "levels:f")));
+    let agreement = Agreement::merge(&two, &declared).unwrap();
+    let design = Design::of(&formula, &columns("north", texts[0], &formula), &agreement).unwrap();
+    assert_eq!(design.fixed.names, ["(Intercept)", "scale(x)", "fa"]);
+    assert_eq!(design.fixed.values, [1.0, -1.0, 1.0, 1.0, 0.0, 0.0]);
+
+    // A level that the study does not have, and a declaration that no formula has.
+    let other = columns("west", "y,x,f\n1,2,a\n2,3,z\n", &formula);
+    let text = Design::of(&formula, &other, &agreement).unwrap_err().to_string();
+    assert!(text.contains("`f` is the level \"z\" in line 3, expected one of b, a"), "{text}");
+    declared.levels.insert("scale(X)".into(), Vec::new());
+    let text = Profile::of(&[&formula], &other, &declared).unwrap_err().to_string();
+    assert!(text.contains("`scale(X)` is declared and in no formula. Did you mean `scale(x)`?"), "{text}");
+}
+
+#[test]
+fn numbers_that_no_rows_give_are_refused_with_the_silo() {
+    let formula = Formula::parse("y ~ scale(x) + poly(x, 2) + bs(x, df = 5)").unwrap();
+    let declared = Declared::default();
+    let good = profiles(&["y,x\n1,2\n2,4\n3,9\n4,1\n", "y,x\n3,6\n1,7\n2,8\n5,3\n"], &formula, &declared);
+    assert!(Agreement::merge(&good, &declared).is_ok());
+    let spoilt: [fn(&mut Item); 6] = [
+        |item| {
+            if let Item::MeanSd { moments, .. } = item {
+                moments.squares = -1.0
+            }
+        },
+        |item| {
+            if let Item::MeanSd { moments, .. } = item {
+                *moments = Moments { count: 0, ..*moments }
+            }
+        },
+        |item| {
+            if let Item::Sums { sums, .. } = item {
+                sums.sums[1] = f64::NAN
+            }
+        },
+        |item| {
+            if let Item::Sums { sums, .. } = item {
+                sums.sums.truncate(1)
+            }
+        },
+        |item| {
+            if let Item::Quantiles { quantiles, .. } = item {
+                quantiles.values.clear()
+            }
+        },
+        |item| {
+            if let Item::Quantiles { quantiles, .. } = item {
+                quantiles.low = f64::INFINITY
+            }
+        },
+    ];
+    for (index, spoil) in spoilt.into_iter().enumerate() {
+        let mut bad = good.clone();
+        bad[1].items.iter_mut().for_each(spoil);
+        let error = Agreement::merge(&bad, &declared).unwrap_err();
+        assert!(matches!(&error, AgreementError::Malformed { silo, .. } if silo == "south"), "{index}: {error}");
+    }
+}
+
+#[test]
+fn an_agreement_that_no_merge_gives_is_refused() {
+    let formula = Formula::parse("y ~ poly(x, 2)").unwrap();
+    let text = "y,x\n1,2\n2,4\n3,9\n4,1\n";
+    let columns = columns("north", text, &formula);
+    let profile = Profile::of(&[&formula], &columns, &Declared::default()).unwrap();
+    let agreement = Agreement::merge(&[profile], &Declared::default()).unwrap();
+    assert!(Design::of(&formula, &columns, &agreement).is_ok());
+    let spoilt: [fn(&mut OrthogonalPolynomial); 4] = [
+        |polynomial| polynomial.alpha.clear(),
+        |polynomial| polynomial.norms.truncate(2),
+        |polynomial| polynomial.norms[1] = 0.0,
+        |polynomial| polynomial.centre = f64::NAN,
+    ];
+    for spoil in spoilt {
+        let mut bad = agreement.clone();
+        bad.polynomials.values_mut().for_each(spoil);
+        let error = Design::of(&formula, &columns, &bad).unwrap_err();
+        assert_eq!(error, DesignError::NotAgreed { item: "sums:poly(x, 2)".into() });
+    }
+}
+
+#[test]
+fn profiles_and_agreements_are_the_same_after_a_file() {
+    let formula = Formula::parse("y ~ scale(x) + poly(age, 3) + bs(z, df = 5) + f + (1 | child)").unwrap();
+    let profiles = profiles(&[CHILDREN], &formula, &Declared::default());
+    let text = serde_json::to_string(&profiles).unwrap();
+    assert!(!text.contains("k01"), "the names of groups within a silo stay there");
+    let read: Vec<Profile> = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, profiles);
+    let agreement = Agreement::merge(&read, &Declared::default()).unwrap();
+    let again: Agreement = serde_json::from_str(&serde_json::to_string(&agreement).unwrap()).unwrap();
+    assert_eq!(again, agreement);
+}
+
+#[test]
+fn groups_are_of_the_silo_inside_of_it_or_over_silos_as_declared() {
+    let formula = Formula::parse("y ~ x + silo + (1 | child) + (1 | region) + (1 | silo)").unwrap();
+    let declared = Declared { groups_across_silos: ["region".into()].into(), ..Declared::default() };
+    let texts = ["y,x,child,region\n1,2,1,e\n2,3,2,e\n", "y,x,child,region\n3,4,1,w\n2,2,1,e\n"];
+    let two = profiles(&texts, &formula, &declared);
+    let agreement = Agreement::merge(&two, &declared).unwrap();
+    let design = Design::of(&formula, &columns("south", texts[1], &formula), &agreement).unwrap();
+    assert_eq!(design.fixed.names, ["(Intercept)", "x", "silosouth"]);
+    let found: Vec<_> =
+        design.random.iter().map(|term| (term.scope, term.levels.clone(), term.group.clone())).collect();
+    let list = |levels: &[&str]| levels.iter().map(|level| (*level).to_owned()).collect::<Vec<_>>();
+    let expected = [
+        (GroupScope::WithinSilo, list(&["1"]), vec![0, 0]),
+        (GroupScope::AcrossSilos, list(&["e", "w"]), vec![1, 0]),
+        (GroupScope::Silo, list(&["south"]), vec![0, 0]),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn collinear_columns_are_named_with_those_that_give_them() {
+    let found = |formula: &str, texts: &[(&str, &str)]| {
+        let (_, parts) = designs(texts, &Formula::parse(formula).unwrap(), &Declared::default());
+        let sums = ColumnSums::merge(&parts.iter().map(Design::sums).collect::<Vec<_>>()).unwrap();
+        sums.collinear().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let north = ("north", "y,a,b,c,d,f\n1,1,2,3,5,u\n2,2,7,9,5,v\n4,5,1,6,5,u\n2,3,3,6,5,u\n");
+    let south = ("south", "y,a,b,c,d,f\n3,1,1,2,5,w\n1,0,4,4,5,w\n2,8,2,10,5,u\n");
+    assert_eq!(found("y ~ a + b + c", &[north, south]), ["`c` is `a` plus `b`"]);
+    assert_eq!(found("y ~ d + a", &[north, south]), ["`d` is 5 times `(Intercept)`"]);
+    assert_eq!(
+        found("y ~ 0 + d + f", &[north, south]),
+        ["`fw` is 0.2 times `d` plus -1 times `fu` plus -1 times `fv`"]
+    );
+    assert_eq!(
+        found("y ~ 0 + f + a + I(2 * a - 3)", &[north, south]),
+        ["`I(2 * a - 3)` is -3 times `fu` plus -3 times `fv` plus -3 times `fw` plus 2 times `a`"]
+    );
+    assert!(found("y ~ a + b + f", &[north, south]).is_empty());
+    assert!(found("y ~ poly(a, 4, raw = TRUE)", &[north, south]).is_empty());
+    // In one silo a column may be constant that is not over both.
+    assert!(found("y ~ a + f", &[("one", "y,a,f\n1,2,u\n2,3,u\n"), ("two", "y,a,f\n1,2,v\n2,5,v\n")]).is_empty());
+    let without = designs(&[north], &Formula::parse("y ~ a + b + c").unwrap(), &Declared::default()).1[0]
+        .sums()
+        .without_products();
+    assert!(without.collinear().is_empty() && without.sds().len() == 4);
+    let other = designs(&[south], &Formula::parse("y ~ a").unwrap(), &Declared::default()).1[0].sums();
+    assert!(matches!(ColumnSums::merge(&[without, other]), Err(DesignError::Columns { silo, .. }) if silo == "south"));
+}
+
+#[test]
+fn left_sides_are_checked_row_by_row() {
+    let design = |formula: &str, text: &str| {
+        let formula = Formula::parse(formula).unwrap();
+        let columns = columns("north", text, &formula);
+        let profile = Profile::of(&[&formula], &columns, &Declared::default()).unwrap();
+        let agreement = Agreement::merge(&[profile], &Declared::default()).unwrap();
+        Design::of(&formula, &columns, &agreement)
+    };
+    let message = |formula: &str, text: &str| design(formula, text).unwrap_err().to_string();
+    let text = "y,n,t,s,w,g,one\n2,5,1.5,1,1,lo,k\n3,3,0,2,-1,hi,k\n";
+    let fine = "y,n,t,s,w,g\n2,5,1.5,TRUE,1,lo\n3,3,2,FALSE,0,hi\n";
+    assert!(message("surv(t, s) ~ 1", text).contains("`t` is 0 in line 3, expected a time above zero"));
+    assert!(message("surv(t + 1, s) ~ 1", text).contains("`s` is 2 in line 3, expected 1 where the event happened and 0 where not. Where the file has 2 and 1, write `surv(time, status - 1)`."));
+    assert!(message("y | weights(w) ~ 1", text).contains("`w` is -1 in line 3"));
+    assert!(message("n | trials(y) ~ 1", text).contains("`n` is 5 in line 2, expected at most the number of trials"));
+    assert!(message("y | trials(t) ~ 1", text).contains("`t` is 1.5 in line 2, expected a whole number of trials"));
+    assert!(message("y ~ log(t)", text).contains("`log(t)` is -inf in line 3, expected a finite number"));
+    assert!(message("y ~ log(t)", text).ends_with("  y ~ log(t)\n      ^^^^^^"));
+    assert!(message("y ~ one", text).contains("one has the level k alone over all silos, expected two levels or more"));
+    assert!(message("y ~ bs(n, Boundary.knots = c(0, 4))", text).contains("`n` is 5 in line 2, expected 0 to 4"));
+    assert!(message("y ~ bs(n, knots = 9)", text).contains("has the range 3 to 5 and the knots [9.0]"));
+    let constant = "y,n\n1,5\n2,5\n";
+    assert!(message("y ~ scale(n)", constant).contains("scale(n) has the standard deviation 0 over all silos"));
+    let survival = design("surv(t, s) ~ n", fine).unwrap();
+    assert_eq!((survival.outcome, survival.status), (Some(Outcome::Numbers(vec![1.5, 2.0])), Some(vec![1.0, 0.0])));
+    let grades = design("g ~ n", fine).unwrap().outcome;
+    assert_eq!(grades, Some(Outcome::Levels { levels: vec!["hi".into(), "lo".into()], codes: vec![1, 0] }));
+    let binomial = design("y | trials(n) + weights(w) ~ 1", fine).unwrap();
+    assert_eq!((binomial.trials, binomial.weights), (Some(vec![5.0, 3.0]), Some(vec![1.0, 0.0])));
+}

@@ -1,0 +1,37 @@
+//! Compares the expansion of a hundred formulas with R's `terms()`.
+
+use partita_formula::Formula;
+
+use crate::golden::{golden, words};
+
+#[test]
+fn terms_have_the_labels_order_and_intercept_that_r_gives_them() {
+    let designs = golden();
+    let designs = designs["designs"].as_array().unwrap();
+    assert!(designs.len() >= 100);
+    for design in designs {
+        let text = design["formula"].as_str().unwrap();
+        let formula = Formula::parse(text).unwrap();
+        assert_eq!(formula.term_labels(), words(&design["labels"]), "{text}");
+        assert_eq!(formula.has_intercept(), design["intercept"].as_bool().unwrap(), "{text}");
+    }
+}
+
+#[test]
+fn random_terms_are_those_of_lme4() {
+    let labels = |text: &str| Formula::parse(text).unwrap().random_labels();
+    assert_eq!(labels("y ~ x + (1 + x | g) + (0 + x || h)"), ["1 + x | g", "0 + x || h"]);
+    assert_eq!(labels("y ~ (1 | a/b/c)"), ["1 | c:b:a", "1 | b:a", "1 | a"]);
+    assert_eq!(labels("y ~ (1 | a:b) + (1 | silo)"), ["1 | a:b", "1 | silo"]);
+    assert_eq!(labels("y ~ x - 1 + (x | `my group`)"), ["x | `my group`"]);
+    assert!(!Formula::parse("y ~ (1 | g) - 1").unwrap().has_intercept());
+    assert!(Formula::parse("y ~ (1 | g)").unwrap().has_intercept());
+}
+
+#[test]
+fn a_formula_lists_the_columns_it_needs_and_no_other() {
+    let formula = Formula::parse("y | trials(n) ~ log(x) * f - f + offset(e) + (1 + z | a/b)").unwrap();
+    assert_eq!(formula.columns(), ["y", "n", "x", "f", "e", "z", "a", "b"]);
+    assert_eq!(Formula::parse("y ~ x + dropped - dropped").unwrap().columns(), ["y", "x"]);
+    assert_eq!(Formula::parse("surv(time, status) ~ x").unwrap().columns(), ["time", "status", "x"]);
+}
