@@ -7,6 +7,8 @@ pub mod compiled_in;
 mod doctests;
 #[cfg(feature = "cli")]
 pub mod executables;
+#[cfg(feature = "formula")]
+pub mod formula;
 
 pub use partita_core as core;
 pub use partita_core::burn;

@@ -1,0 +1,91 @@
+//! Chooses weakly informative priors from what silos agreed on, and prints them.
+
+use std::fmt;
+
+use partita_formula::{ColumnSums, Matrix};
+use partita_models::regression::{Effects, Scale};
+
+use super::family::OutcomeScale;
+
+/// The prior of one number, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriorLine {
+    /// The number.
+    pub name: String,
+    /// Its prior.
+    pub prior: String,
+}
+
+impl fmt::Display for PriorLine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ~ {}", self.name, self.prior)
+    }
+}
+
+/// The name of the column of ones.
+pub(super) const INTERCEPT: &str = "(Intercept)";
+
+/// The priors of all coefficients: 2.5 units of the outcome for a standard deviation of the column.
+pub(super) fn coefficients(sums: &ColumnSums, outcome: &OutcomeScale) -> Vec<(String, Scale)> {
+    let sds = sums.sds();
+    let unit = |place: usize| if sds[place].is_finite() && sds[place] > 0.0 { sds[place] } else { 1.0 };
+    let others = (0..sds.len()).filter(|place| sums.names[*place] != INTERCEPT);
+    let apart = others.map(|place| (sums.means[place] / unit(place)).powi(2)).sum::<f64>().sqrt();
+    let prior = |(place, name): (usize, &String)| match name.as_str() {
+        INTERCEPT => (name.clone(), outcome.intercept(apart)),
+        _ => (name.clone(), Scale { mean: 0.0, sd: 2.5 * outcome.unit / unit(place) }),
+    };
+    sums.names.iter().enumerate().map(prior).collect()
+}
+
+/// The effects of a grouping, with standard deviations in units of the outcome for one of the column.
+pub(super) fn effects(
+    group: &str,
+    columns: &Matrix,
+    is_correlated: bool,
+    sums: &ColumnSums,
+    outcome: &OutcomeScale,
+) -> Effects {
+    let sds = sums.sds();
+    let known = |name: &String| sums.names.iter().position(|own| own == name).map(|place| sds[place]);
+    let units = columns.names.iter().filter(|name| *name != INTERCEPT).filter_map(known).filter(|sd| *sd > 0.0);
+    // One scale serves all columns of a grouping: that of the one which varies least.
+    let unit = units.fold(1.0, f64::min);
+    Effects {
+        group: group.to_owned(),
+        columns: columns.names.clone(),
+        correlation: (is_correlated && columns.names.len() > 1).then_some(1.0),
+        scale: 2.5 * outcome.unit / unit,
+    }
+}
+
+/// What is printed of normal priors.
+pub(super) fn lines(coefficients: &[(String, Scale)]) -> Vec<PriorLine> {
+    let line = |(name, Scale { mean, sd }): &(String, Scale)| PriorLine {
+        name: name.clone(),
+        prior: format!("normal({}, {})", short(*mean), short(*sd)),
+    };
+    coefficients.iter().map(line).collect()
+}
+
+/// What is printed of the priors of effects.
+pub(super) fn lines_of_effects(effects: &Effects) -> Vec<PriorLine> {
+    let Effects { group, columns, correlation, scale } = effects;
+    let sd = |column: &String| PriorLine {
+        name: format!("sd({column} | {group})"),
+        prior: format!("half-student-t(3, 0, {})", short(*scale)),
+    };
+    let correlation = correlation.map(|concentration| PriorLine {
+        name: format!("correlation({group})"),
+        prior: format!("lkj({})", short(concentration)),
+    });
+    columns.iter().map(sd).chain(correlation).collect()
+}
+
+/// A number with four digits.
+pub(super) fn short(number: f64) -> String {
+    let places = (3.0 - number.abs().max(1e-12).log10().floor()).clamp(0.0, 12.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 12")]
+    let text = format!("{number:.*}", places as usize);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
