@@ -4,7 +4,7 @@ mod plan;
 mod response;
 mod rows;
 
-pub use plan::{Effects, RegressionPlan, Scale};
+pub use plan::{Dependence, Effects, RegressionPlan, Scale};
 pub use response::Response;
 pub use rows::{EffectRows, Level, RegressionRows};
 
@@ -23,15 +23,16 @@ use plan::LevelEffects;
 ///
 /// # Shapes
 /// Globals: one site `[1]` for each coefficient, named as its column; for effects of grouping `g` a site
-/// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `correlation(g)` `[K, K]`; the parameters of the
+/// `sd(COLUMN | g)` `[1]` for each column and, where they are correlated, `cor(A, B | g)` `[1]` of two columns or the
+/// Cholesky factor `correlation(g)` `[K, K]` of more; the parameters of the
 /// response. Locals: `effects(g)` `[groups, K]` in the plate `g`, levels inside one another. Data: `y` `[rows]` in the
 /// plate `row`.
 ///
 /// # Example
 /// ```
 /// use partita_core::{Device, Groups, SiteTable};
-/// use partita_models::regression::{Effects, EffectRows, Level, Regression, RegressionPlan, RegressionRows, Response, Scale};
-/// let effects = Effects { group: "child".into(), columns: vec!["(Intercept)".into()], correlation: None, scale: 2.5 };
+/// use partita_models::regression::{Dependence, Effects, EffectRows, Level, Regression, RegressionPlan, RegressionRows, Response, Scale};
+/// let effects = Effects { group: "child".into(), columns: vec!["(Intercept)".into()], dependence: Dependence::Independent, scale: 2.5 };
 /// let plan = RegressionPlan {
 ///     response: Response::Bernoulli,
 ///     coefficients: vec![("(Intercept)".into(), Scale { mean: 0.0, sd: 2.5 }), ("age".into(), Scale { mean: 0.0, sd: 2.5 })],

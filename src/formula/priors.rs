@@ -3,7 +3,7 @@
 use std::fmt;
 
 use partita_formula::{ColumnSums, Matrix};
-use partita_models::regression::{Effects, Scale};
+use partita_models::regression::{Dependence, Effects, Scale};
 
 use super::family::OutcomeScale;
 
@@ -54,7 +54,7 @@ pub(super) fn effects(
     Effects {
         group: group.to_owned(),
         columns: columns.names.clone(),
-        correlation: (is_correlated && columns.names.len() > 1).then_some(1.0),
+        dependence: if is_correlated { Dependence::Correlated } else { Dependence::Independent },
         scale: 2.5 * outcome.unit / unit,
     }
 }
@@ -70,15 +70,17 @@ pub(super) fn lines(coefficients: &[(String, Scale)]) -> Vec<PriorLine> {
 
 /// What is printed of the priors of effects.
 pub(super) fn lines_of_effects(effects: &Effects) -> Vec<PriorLine> {
-    let Effects { group, columns, correlation, scale } = effects;
+    let Effects { group, columns, dependence, scale } = effects;
     let sd = |column: &String| PriorLine {
         name: format!("sd({column} | {group})"),
         prior: format!("half-student-t(3, 0, {})", short(*scale)),
     };
-    let correlation = correlation.map(|concentration| PriorLine {
-        name: format!("correlation({group})"),
-        prior: format!("lkj({})", short(concentration)),
-    });
+    let correlation = match (dependence, columns.as_slice()) {
+        (Dependence::Independent, _) | (_, [_]) => None,
+        (_, [one, two]) => Some((format!("cor({one}, {two} | {group})"), "uniform(-1, 1)")),
+        _ => Some((format!("correlation({group})"), "lkj(1)")),
+    };
+    let correlation = correlation.map(|(name, prior)| PriorLine { name, prior: prior.into() });
     columns.iter().map(sd).chain(correlation).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Says what a regression is made of: coefficients with priors, effects of groups, and a response.
 
 use burn::tensor::Tensor;
-use partita_core::{HalfStudentT, LkjCholesky, Normal, Result, Scope};
+use partita_core::{HalfStudentT, LkjCholesky, Normal, Result, Scope, Uniform, elementwise};
 
 use super::Response;
 
@@ -37,10 +37,19 @@ pub struct Effects {
     pub group: String,
     /// The names of the columns whose coefficients vary.
     pub columns: Vec<String>,
-    /// $\eta$ of the LKJ prior of their correlations; `None` for effects that are independent.
-    pub correlation: Option<f64>,
+    /// Whether they are correlated.
+    pub dependence: Dependence,
     /// The scale of the half Student-t prior of each standard deviation $\sigma_k$, with 3 degrees of freedom.
     pub scale: f64,
+}
+
+/// Whether the effects of a group hang together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependence {
+    /// Each by itself.
+    Independent,
+    /// With correlations, every correlation matrix as probable as any other before the data: LKJ(1).
+    Correlated,
 }
 
 /// Degrees of freedom of the priors of standard deviations.
@@ -56,19 +65,28 @@ impl Effects {
     /// Samples the standard deviations and correlations; their factor $F$, `[K, K]`, or $\sigma$, `[1, K]`, of
     /// independent ones.
     pub(super) fn factor(&self, scope: &mut Scope<'_>) -> Result<Tensor<2>> {
-        let Self { group, columns, correlation, scale } = self;
+        let Self { group, columns, dependence, scale } = self;
         let count = columns.len();
         let deviations = columns
             .iter()
             .map(|column| scope.sample(&format!("sd({column} | {group})"), HalfStudentT::new(DEGREES, *scale)));
         let deviations = Tensor::cat(deviations.collect::<Result<_>>()?, 0);
-        match correlation {
-            Some(concentration) if count > 1 => {
-                let name = format!("correlation({group})");
-                let correlation = scope.sample(&name, LkjCholesky::new(*concentration, count))?;
+        match (dependence, count) {
+            (Dependence::Independent, _) | (_, 1) => Ok(deviations.reshape([1, count])),
+            // Of two effects LKJ(1) is the uniform distribution of their correlation, a number that people read.
+            (Dependence::Correlated, 2) => {
+                let name = format!("cor({}, {} | {group})", columns[0], columns[1]);
+                let correlation = scope.sample(&name, Uniform::new(-1.0, 1.0))?;
+                let [first, second] = [0, 1].map(|place| deviations.clone().narrow(0, place, 1));
+                let rest = elementwise(correlation.clone(), |r| (1.0 - r * r).sqrt(), |r| -r / (1.0 - r * r).sqrt());
+                let zero = first.clone().zeros_like();
+                let all = vec![first, zero, second.clone() * correlation, second * rest];
+                Ok(Tensor::cat(all, 0).reshape([2, 2]))
+            }
+            (Dependence::Correlated, _) => {
+                let correlation = scope.sample(&format!("correlation({group})"), LkjCholesky::new(1.0, count))?;
                 Ok(deviations.reshape([count, 1]) * correlation)
             }
-            _ => Ok(deviations.reshape([1, count])),
         }
     }
 
@@ -81,7 +99,7 @@ impl Effects {
             return Ok(scope.sample(&name, effects.non_centred())?.reshape([-1, 1]));
         }
         let standard = scope.sample(&name, Normal::new(0.0, 1.0).iid([groups.unwrap_or(1), count]))?;
-        Ok(if self.correlation.is_some() {
+        Ok(if self.dependence == Dependence::Correlated {
             standard.matmul(factor.clone().transpose())
         } else {
             standard * factor.clone()

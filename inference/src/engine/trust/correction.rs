@@ -175,8 +175,8 @@ impl Wide {
         CorrectedSite {
             summary: SiteSummary { site: site.clone(), label: label.clone(), mean, sd, quantiles },
             error: sample.error(),
-            moved: (mean - posterior.mean()) / sd,
-            sd_ratio: posterior.deviation() / sd,
+            moved: Sample::in_deviations(mean - posterior.mean(), sd),
+            sd_ratio: 1.0 + Sample::in_deviations(posterior.deviation() - sd, sd),
             skewness: sample.skewness(),
         }
     }

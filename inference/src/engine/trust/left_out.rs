@@ -47,7 +47,7 @@ impl WithoutIt {
         let widened = sd * sd - with.sd * with.sd;
         let error = with.sd * with.sd * (2.0 / effective_sample_size).sqrt();
         let conflict = if widened > ERRORS * error { apart / widened.sqrt() } else { f64::NAN };
-        Self { mean, sd, quantiles: without.percentiles(), moves: apart / with.sd, conflict }
+        Self { mean, sd, quantiles: without.percentiles(), moves: Sample::in_deviations(apart, with.sd), conflict }
     }
 }
 

@@ -18,8 +18,14 @@ impl Sample {
         Self { values, weights }
     }
 
+    /// The value of a number that does not vary, such as an element of a triangle that is always zero.
+    fn constant(&self) -> Option<f64> {
+        let first = *self.values.first()?;
+        self.values.iter().all(|value| value.total_cmp(&first).is_eq()).then_some(first)
+    }
+
     pub(crate) fn mean(&self) -> f64 {
-        self.moment(|value| value)
+        self.constant().unwrap_or_else(|| self.moment(|value| value))
     }
 
     /// The standard deviation; not a number where negative weights leave no positive variance.
@@ -28,17 +34,22 @@ impl Sample {
         self.moment(|value| (value - mean).powi(2)).sqrt()
     }
 
+    /// A distance in standard deviations: zero where there is none, in a number that does not vary too.
+    pub(crate) fn in_deviations(distance: f64, deviation: f64) -> f64 {
+        if distance.abs() > 0.0 { distance / deviation } else { 0.0 * distance }
+    }
+
     /// The Monte Carlo standard error of the mean, in standard deviations.
     pub(crate) fn error(&self) -> f64 {
         let mean = self.mean();
         let squares = self.values.iter().zip(&self.weights).map(|(value, weight)| (weight * (value - mean)).powi(2));
-        squares.sum::<f64>().sqrt() / self.deviation()
+        Self::in_deviations(squares.sum::<f64>().sqrt(), self.deviation())
     }
 
     /// The third standardised moment.
     pub(crate) fn skewness(&self) -> f64 {
         let (mean, deviation) = (self.mean(), self.deviation());
-        self.moment(|value| ((value - mean) / deviation).powi(3))
+        self.moment(|value| Self::in_deviations(value - mean, deviation).powi(3))
     }
 
     fn moment(&self, of: impl Fn(f64) -> f64) -> f64 {
@@ -92,6 +103,15 @@ mod tests {
         // Below 1, 2 and 3 there are .25, .75 and 1.
         let quantiles = own.quantiles([0.25, 0.5, 0.875]);
         assert!(quantiles.iter().zip([1.0, 1.5, 2.5]).all(|(own, value)| (own - value).abs() < 1e-15));
+    }
+
+    #[test]
+    fn a_number_that_does_not_vary_has_no_deviation_and_no_distance() {
+        // Sums of weights of a tenth are not one to the last bit.
+        let own = Sample::new(vec![0.3; 10], vec![0.1; 10]);
+        let all = [own.mean() - 0.3, own.deviation(), own.error(), own.skewness(), Sample::in_deviations(0.0, 0.0)];
+        assert!(all.iter().all(|number| number.abs() <= 0.0), "{all:?}");
+        assert!(Sample::in_deviations(f64::NAN, 1.0).is_nan());
     }
 
     #[test]
