@@ -9,11 +9,12 @@ use crate::engine::error::Result;
 use crate::engine::estimator::Estimator;
 use crate::engine::exchange::{Exchange, SiloProgram};
 use crate::engine::panic::{COORDINATOR, caught};
-use crate::engine::report::summary::{NaturalDraws, natural_draws_of, summarise};
+use crate::engine::report::summary::{NaturalDraws, append, natural_draws_of, summarise};
 use crate::engine::report::{Found, Report, Warning};
 use crate::engine::run::{Progress, RunOptions, RunRecord, Silent, run, run_asynchronous};
 use crate::engine::settings::Settings;
 use crate::engine::trust::correction::{Correction, Wide};
+use crate::engine::trust::estimate::Estimated;
 use crate::engine::trust::evaluate::EvaluatingSilo;
 use crate::engine::trust::known::{Known, KnownModel};
 use crate::engine::trust::objective::Objective;
@@ -27,6 +28,8 @@ pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
 pub(super) struct Told {
     pub(super) fitted: Fitted,
     pub(super) wide: Option<Wide>,
+    /// The draws on the unconstrained scale, where they are of the reweighted posterior.
+    pub(super) reweighted: Vec<Vec<f64>>,
 }
 
 /// The run, the bound and the summary of [`super::fit()`] with parties that exist already: a [`super::coordinator`], and
@@ -124,7 +127,7 @@ impl Asked<'_> {
         let mut record = pool.install(|| (self.run)(algorithm, exchange, &run_options, progress))?;
         let counters = &mut record.counters;
         let asking = options.asking(algorithm, settings.seed);
-        let (bound, trust, wide, draws) = caught(COORDINATOR, || {
+        let (Estimated { bound, reweighted }, trust, wide, draws) = caught(COORDINATOR, || {
             let known = &*known(algorithm.posterior().theta)?;
             let looking = Looking { pool: &pool, asking, known };
             let round = match no_rows {
@@ -133,15 +136,19 @@ impl Asked<'_> {
             };
             let own = round.as_ref().ok().filter(|_| algorithm.bounds_marginals()).and_then(Round::bound);
             let bound = match own {
-                Some(bound) => bound,
+                Some(bound) => Estimated::from(bound),
                 None => pool.install(|| bound_of(options, algorithm, exchange, counters))?,
             };
             let draws = match options.summary_draws {
                 0 => NaturalDraws::new(),
+                _ if !bound.reweighted.is_empty() => natural_of(&bound.reweighted, known)?,
                 count => draws_of(algorithm.posterior(), settings.seed, count.max(2), known)?,
             };
             let (trust, wide) = match round {
-                Ok(round) => {
+                Ok(mut round) => {
+                    if !bound.reweighted.is_empty() {
+                        round.log_posterior = None;
+                    }
                     let (correction, wide) = Correction::of(round, &silos, known, &draws)?;
                     (Trust::Checked(correction), Some(wide))
                 }
@@ -171,7 +178,7 @@ impl Asked<'_> {
             silos,
             theta: posterior.theta.to_vec(),
         });
-        Ok(Told { fitted: (report, record, draws), wide })
+        Ok(Told { fitted: (report, record, draws), wide, reweighted })
     }
 }
 
@@ -196,6 +203,13 @@ pub(super) const DRAWS: Key = Key { purpose: Purpose::Report, step: 0, silo: Key
 /// Draws `count` times from the global posterior and maps each draw to the natural scale.
 fn draws_of(posterior: Posterior<'_>, seed: u64, count: u32, known: &dyn Known) -> Result<NaturalDraws> {
     natural_draws_of(posterior, Noise::new(seed), DRAWS, count, |latent| known.natural(latent))
+}
+
+/// Draws on the natural scale.
+fn natural_of(latents: &[Vec<f64>], known: &dyn Known) -> Result<NaturalDraws> {
+    let mut all = NaturalDraws::new();
+    latents.iter().try_for_each(|latent| known.natural(latent).map(|values| append(values, &mut all)))?;
+    Ok(all)
 }
 
 /// A silo of a fit, made by [`super::silo_program`] as the `index`-th, that can also judge a posterior by rows of its
