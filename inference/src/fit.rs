@@ -254,7 +254,7 @@ pub fn fit<M: Model + 'static>(
     let Begun { mut algorithm, mut exchange, options, bounds, spent, choice } = begin(model, silos, device, options)?;
     let asked = Asked { run, options: &FitOptions { starts: 1, ..options.clone() }, device };
     let Told { fitted, wide, reweighted } = asked.of_model(model, &mut *algorithm, &mut exchange, progress)?;
-    let (mut report, mut record, draws) = fitted;
+    let Fitted { mut report, mut record, draws, .. } = fitted;
     // Here the data are at hand that say what was unknown to the coordinator.
     let unknown = Warning::of(&options.algorithm, LocalLatents::Unknown, silos.len());
     if !unknown.is_empty() {

@@ -20,9 +20,20 @@ use crate::engine::trust::known::{Known, KnownModel};
 use crate::engine::trust::objective::Objective;
 use crate::engine::trust::round::Round;
 use crate::engine::trust::verdict::Trust;
+use crate::engine::wire::manifest::Manifest;
 
-/// What [`fit_parties`] gives: the report, how the run went, and draws of every global number on its natural scale.
-pub type Fitted = (Report, RunRecord, Vec<(String, String, Vec<f64>)>);
+/// What [`fit_parties`] gives of parties that exist already.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// What was found.
+    pub report: Report,
+    /// How the run went.
+    pub record: RunRecord,
+    /// Draws of every global number on its natural scale: site, label, draws.
+    pub draws: Vec<(String, String, Vec<f64>)>,
+    /// What may have left a silo.
+    pub manifest: Manifest,
+}
 
 /// What [`Asked::fit`] gives: what [`fit_parties`] does, and the draws of the round of trust where there was one.
 pub(super) struct Told {
@@ -178,7 +189,8 @@ impl Asked<'_> {
             silos,
             theta: posterior.theta.to_vec(),
         });
-        Ok(Told { fitted: (report, record, draws), wide, reweighted })
+        let fitted = Fitted { report, record, draws, manifest: algorithm.manifest().clone() };
+        Ok(Told { fitted, wide, reweighted })
     }
 }
 
