@@ -15,8 +15,8 @@ use std::sync::Arc;
 use partita_core::{Device, Model};
 use partita_flower::{Error, Flower, Keeper, Length, Limits, Log, Program, Result, RunFile, SiloOptions, serve};
 use partita_inference::{
-    Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Report, Warning, coordinator, evaluate,
-    evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
+    Counters, Exchange, FitOptions, Fitted, HtmlOptions, LocalLatents, LocalReport, Report, Warning, coordinator,
+    evaluate, evaluating_silo, fit_asynchronous, fit_parties, latest_checkpoint, silo_program,
 };
 use serde::Serialize;
 
@@ -130,7 +130,8 @@ pub fn run_coordinator<M: Model + 'static>(model: &M, run: Planned<'_>, desk: De
         false => fit_parties(model, &device, &fit, &mut *algorithm, &mut exchange, Some(progress)),
     };
     let found = fitted.map_err(Error::from);
-    let page = found.as_ref().map_or_else(|_| HtmlOptions::default(), |fitted| beside_prior(fitted, model, &device, log));
+    let page =
+        found.as_ref().map_or_else(|_| HtmlOptions::default(), |fitted| beside_prior(fitted, model, &device, log));
     if found.is_ok() && run.file.held_out_draws > 0 {
         let (draws, seed) = (run.file.held_out_draws, fit.settings.seed);
         match evaluate(&*algorithm, &mut exchange, draws, seed, fit.deadline, &mut Counters::default()) {

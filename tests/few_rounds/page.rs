@@ -155,7 +155,9 @@ fn parties_elsewhere_have_the_same_page() {
     assert_eq!(prior, here.prior(&model, &device).unwrap());
     let read = read(prior);
     let page = read(&|path, options| elsewhere.write_html(path, options).unwrap());
-    for words in ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"] {
+    for words in
+        ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"]
+    {
         assert!(page.contains(words), "{words}");
     }
     assert_eq!(page, read(&|path, options| here.write_html(path, options).unwrap()));

@@ -14,8 +14,8 @@ use fixtures::regression::{Regression, silos};
 use fixtures::table::{IDENTITY, Served, how, patience, program};
 use partita::flower::{Flower, LostSilo};
 use partita::inference::{
-    Conjugate, Counters, Delays, Exchange, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator, fit,
-    Fitted, fit_asynchronous, latest_checkpoint,
+    Conjugate, Counters, Delays, Exchange, Fitted, Message, Progress, RunRecord, SiloProgram, StepInfo, coordinator,
+    fit, fit_asynchronous, latest_checkpoint,
 };
 use partita::{AlgorithmChoice, Device, FamilyPlan, FitOptions, Gaussian, PviOptions, Settings, SiloSchedule};
 use serde_json::Value;
@@ -90,7 +90,8 @@ fn a_straggler_over_the_engine_holds_nobody_back_and_the_fixed_point_is_that_of_
     let (found, visits) = over_the_engine(&deployment, folder.path(), counted.collect(), |exchange| {
         let names = exchange.silos().to_vec();
         let mut algorithm = coordinator(&MODEL, &names, &rows(exchange), &device, &how).unwrap();
-        let Fitted { report, record, .. } = fit_asynchronous(&MODEL, &device, &how, &mut *algorithm, exchange, None).unwrap();
+        let Fitted { report, record, .. } =
+            fit_asynchronous(&MODEL, &device, &how, &mut *algorithm, exchange, None).unwrap();
         assert!(report.elbo.is_finite());
         (algorithm.posterior().parameters.to_vec(), record.trace.len() as u64)
     });
@@ -133,7 +134,9 @@ fn the_executables_ask_silos_one_by_one_and_have_rows_judged_that_silos_keep_for
     };
     let (result, judged) = (read("output/result.json"), read("output/evaluation.json"));
     let page = std::fs::read_to_string(folder.path("output/report.html")).unwrap();
-    for words in ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"] {
+    for words in
+        ["Marginal density of beta[0]", "The dashed line", "Trace of the bound", "All that a message from a silo"]
+    {
         assert!(page.contains(words), "{words}");
     }
     // Every local update is an exchange; the bound is one more, and every look of the round of trust.

@@ -5,8 +5,8 @@ use std::f64::consts::PI;
 
 use fixtures::{ConjugateGaussian, conjugate, groups, structured};
 use partita::inference::{
-    Algorithm, AlgorithmChoice, Counters, Error, InProcess, Message, RunOptions, Silent, SiloProgram, coordinator, evaluate,
-    evaluating_silo, parties, run, silo_program,
+    Algorithm, AlgorithmChoice, Counters, Error, InProcess, Message, RunOptions, Silent, SiloProgram, coordinator,
+    evaluate, evaluating_silo, parties, run, silo_program,
 };
 use partita::{Device, FitOptions, Settings};
 

@@ -6,9 +6,9 @@ use partita_core::{Device, Model, SiteTable, with_shared_theta};
 
 use super::{Fit, Fitted};
 use crate::engine::error::Result;
-use crate::engine::report::{HtmlOptions, Report};
 use crate::engine::report::html::Page;
 use crate::engine::report::summary::{NaturalDraws, prior_draws};
+use crate::engine::report::{HtmlOptions, Report};
 
 impl Fit {
     /// Writes the report as one HTML file for people, atomically, with marginal densities, the trace of the bound and what

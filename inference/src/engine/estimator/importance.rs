@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn a_draw_is_chosen_as_often_as_its_weight_says() {
         let bounds = [1.0_f64.ln(), f64::NEG_INFINITY, 3.0_f64.ln(), 4.0_f64.ln(), f64::NEG_INFINITY];
-        let weights = Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised }.weigh(&bounds);
+        let weights =
+            Estimator::ImportanceWeighted { gradient: ImportanceGradient::DoublyReparameterised }.weigh(&bounds);
         let mut times = [0; 5];
         (0..1_000).for_each(|place| times[weights.chosen((f64::from(place) + 0.5) / 1_000.0) as usize] += 1);
         assert_eq!(times, [125, 0, 375, 500, 0]);

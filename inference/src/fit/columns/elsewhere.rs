@@ -82,10 +82,13 @@ pub fn fit_parties(
     chosen(options)?;
     let (settings, table) = (&options.settings, &labels.table(device)?);
     let known = &|_: &[f64]| Ok(Box::new(KnownLabels { labels, device, table }) as Box<dyn Known>);
-    let globals = Globals { settings, table, known, no_rows: Some("parties hold columns of the same rows") };
+    let globals = Globals { settings, table, known, no_rows: Some(NO_ROUND) };
     let asked = Asked { run, options, device };
     Ok(asked.fit(globals, algorithm, exchange, progress)?.fitted)
 }
+
+/// Why there is no round of trust.
+const NO_ROUND: &str = "parties hold columns of the same rows, and draws weigh by the latents of all of them together: each party would have to send its contribution to every row at thousands of draws, from which its columns follow for whoever knows the noise";
 
 /// What the label holder knows of its own unknowns.
 struct KnownLabels<'a> {
