@@ -180,7 +180,7 @@ fn pictures_have_a_histogram_of_each_number_over_its_band() {
     let bars = picture.split("points=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
     let bars: Vec<Vec<f64>> = bars
         .map(|points| points.split([' ', ',']).filter_map(|number| number.parse().ok()).collect())
-        .filter(|points: &Vec<f64>| points.len() == 8 && points[1] == points[7])
+        .filter(|points: &Vec<f64>| points.len() == 8 && points[1].total_cmp(&points[7]).is_eq())
         .collect();
     assert_eq!(bars.len(), histogram.len());
     // Heights are proportional to counts, within the units that are drawn in.

@@ -125,7 +125,7 @@ fn a_log_density_of_no_rows_is_a_malformed_answer_of_a_silo_with_a_name() {
     assert!(silo == "b" && matches!(**source, Error::Message { .. }), "{found}");
     // No rows have the density of an empty product.
     assert_eq!(ask(0.0, 0).unwrap().silos[0].rows, 0);
-    assert_eq!(ask(-3.0, 2).unwrap().mean(), -1.5);
+    assert!((ask(-3.0, 2).unwrap().mean() + 1.5).abs() < 1e-15);
 }
 
 #[test]
